@@ -79,7 +79,7 @@ async def test_results_are_in_files_by_batch_and_together_in_order(tmp_path: Pat
     assert json.loads((tmp_path / "r" / "checkpoint.json").read_text())["done"] == 3
 
 
-async def test_a_prompt_that_fails_is_told_and_tried_again(tmp_path: Path) -> None:
+async def test_a_failed_prompt_is_reported_and_run_again(tmp_path: Path) -> None:
     file = dataset(tmp_path, "a", "bad", "c")
     summary = await run(tmp_path, file, Agent(fails="bad"))
     assert (summary.failed, summary.errors) == (1, ("no answer to bad",))
@@ -145,7 +145,7 @@ async def test_a_dataset_that_is_wrong_is_named_by_line(
     assert says in str(error.value)
 
 
-async def test_only_so_many_samples_when_told(tmp_path: Path) -> None:
+async def test_max_samples_limits_the_prompts(tmp_path: Path) -> None:
     jobs = read_dataset(dataset(tmp_path, "a", "b", "c"), batch_size=1, max_samples=2)
     assert [job.prompt for job in jobs] == ["a", "b"]
     assert jobs[0].extra == {"level": 1}

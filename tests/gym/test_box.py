@@ -1,4 +1,4 @@
-"""A real host in a box: what lives in it, what it cannot reach, and what is left of it."""
+"""A real host in a box: what runs in it, what it cannot reach, and that nothing is left of it."""
 
 import os
 import shutil
@@ -43,9 +43,9 @@ async def eventually(happened: Callable[[], Awaitable[bool]], seconds: float = 1
 async def wait_for(box: Box, unit: str, state: str) -> dict[str, object]:
     with anyio.fail_after(10):
         while True:
-            said: dict[str, object] = (await box.call_supervisor("show", unit))["said"]
-            if said["state"] == state:
-                return said
+            result: dict[str, object] = (await box.call_supervisor("show", unit))["said"]
+            if result["state"] == state:
+                return result
             await anyio.sleep(0.02)
 
 
@@ -54,37 +54,37 @@ async def test_a_service_is_started_and_answers_over_the_hosts_own_network() -> 
     async with Box([build_host_plan(a_host(service, files=tuple(files)))]) as box:
         with anyio.fail_after(10):
             while True:
-                said = await box.send_over_network(
+                result = await box.send_over_network(
                     {"port": 4321, "send": b"GET /items HTTP/1.0\r\n\r\n"}
                 )
-                if "heard" in said:
+                if "heard" in result:
                     break
                 await anyio.sleep(0.02)
-        assert b'["a"]' in said["heard"]
+        assert b'["a"]' in result["heard"]
 
 
 async def test_systemctl_and_journalctl_speak_as_people_expect() -> None:
     async with Box([build_host_plan(a_host(sleeper()))]) as box:
         await wait_for(box, "sleeper", "active")
-        said = await box.run(
+        result = await box.run(
             "systemctl status sleeper; systemctl is-active sleeper; systemctl list-units"
         )
-        assert "Active: active (running)" in said.output
-        assert "sleeper.service" in said.output
+        assert "Active: active (running)" in result.output
+        assert "sleeper.service" in result.output
         stopped = await box.run("systemctl stop sleeper; systemctl is-active sleeper")
         assert (stopped.code, stopped.output) == (3, "inactive\n")
         missing = await box.run("systemctl start nothing-like-it")
         assert missing.code == 5
         assert "not found" in missing.output
-        told = await box.run("journalctl -u sleeper -o cat -n 2")
-        assert "Stopped Sleeper service." in told.output
+        journal = await box.run("journalctl -u sleeper -o cat -n 2")
+        assert "Stopped Sleeper service." in journal.output
 
 
 async def test_a_crashing_service_is_given_up_on_and_says_why() -> None:
     crashing = service_unit("crash", "/bin/sh -c 'echo boom >&2; exit 3'")
     async with Box([build_host_plan(a_host(crashing))]) as box:
-        said = await wait_for(box, "crash", "failed")
-        assert said["result"] == "start-limit-hit"
+        result = await wait_for(box, "crash", "failed")
+        assert result["result"] == "start-limit-hit"
         log = await box.run("journalctl -u crash -o cat")
         assert "boom" in log.output
         assert "status=3" in log.output
@@ -116,7 +116,7 @@ async def test_a_service_over_its_memory_limit_is_killed_and_the_journal_says_so
         await eventually(killed)
 
 
-async def test_cron_runs_its_tables_and_can_be_told_to() -> None:
+async def test_cron_runs_its_tables_by_time_and_on_request() -> None:
     table = HostFile(path="/etc/cron.d/touch", text="0 0 1 1 * root echo ran >> /srv/ran\n")
     async with Box([build_host_plan(a_host(files=(table,)))]) as box:
         assert (await box.call_supervisor("cron", "touch"))["codes"] == [0]
@@ -126,24 +126,24 @@ async def test_cron_runs_its_tables_and_can_be_told_to() -> None:
 
 async def test_a_small_disk_is_full_when_it_is_full() -> None:
     async with Box([build_host_plan(a_host(disks=(HostDisk("/var/log/app", 4),)))]) as box:
-        said = await box.run("head -c 8M /dev/zero > /var/log/app/x")
-        assert "No space left" in said.output
+        result = await box.run("head -c 8M /dev/zero > /var/log/app/x")
+        assert "No space left" in result.output
         assert (await box.disk_space("/var/log/app"))["free"] == 0
         assert (await box.disk_space("/"))["free"] > 50 << 20
 
 
-async def test_nothing_outside_is_seen_or_changed(tmp_path: Path) -> None:
+async def test_nothing_outside_can_be_read_or_changed(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("from the real machine")
     async with Box([build_host_plan(a_host())]) as box:
-        said = await box.run(
+        result = await box.run(
             f"cat {secret}; touch /usr/mine; ls /home /root; cat /proc/sys/kernel/hostname; "
             f"kill -9 {os.getpid()}; echo x > /proc/sys/kernel/core_pattern; ip route"
         )
-        assert "real machine" not in said.output
-        assert "web-1" in said.output
-        assert "Read-only file system" in said.output
-        assert "Permission denied" in said.output
+        assert "real machine" not in result.output
+        assert "web-1" in result.output
+        assert "Read-only file system" in result.output
+        assert "Permission denied" in result.output
     assert secret.read_text() == "from the real machine"
 
 
@@ -156,9 +156,9 @@ async def test_the_first_process_cannot_be_killed_from_inside() -> None:
 
 async def test_a_script_that_hangs_is_ended_and_says_so() -> None:
     async with Box([build_host_plan(a_host())]) as box:
-        said = await box.run("echo begun; sleep 1000", timeout=0.3)
-        assert said.timed_out
-        assert said.output == "begun\n"
+        result = await box.run("echo begun; sleep 1000", timeout=0.3)
+        assert result.timed_out
+        assert result.output == "begun\n"
         left = await box.run("sleep 1000 > /dev/null & echo went on", timeout=5)
         assert (left.code, left.output) == (0, "went on\n")
 
@@ -192,13 +192,13 @@ async def test_two_hosts_reach_each_other_and_can_be_parted() -> None:
 
 
 async def test_the_agents_place_keeps_its_shell_and_its_files_in_the_host() -> None:
-    async with Box([build_host_plan(a_host())]) as box, host_environment(box) as place:
-        await place.run("cd /tmp; export COLOUR=red")
-        said = await place.run("pwd; echo $COLOUR; hostname")
-        assert said.output == "/tmp\nred\nweb-1\n"
-        await place.write("/srv/x/y", b"hello")
+    async with Box([build_host_plan(a_host())]) as box, host_environment(box) as environment:
+        await environment.run("cd /tmp; export COLOUR=red")
+        result = await environment.run("pwd; echo $COLOUR; hostname")
+        assert result.output == "/tmp\nred\nweb-1\n"
+        await environment.write("/srv/x/y", b"hello")
         assert await box.read("/srv/x/y") == b"hello"
-        assert place.isolated
+        assert environment.isolated
 
 
 async def test_a_bomb_of_forks_is_bounded_and_the_box_still_answers() -> None:
@@ -237,10 +237,10 @@ async def test_an_ordinary_user_without_spare_user_numbers_has_a_box_too(tmp_pat
     script.write_text(
         "import anyio\n"
         "from hermes.gym.box.box import Box\n"
-        "from hermes.gym.episodes.episode import host_plan\n"
-        "from hermes.gym.scenario_spec import Host\n"
+        "from hermes.gym.episodes.episode import build_host_plan\n"
+        "from hermes.gym.scenario_spec import HostSpec\n"
         "async def main():\n"
-        "    async with Box([host_plan(Host(name='mine'))]) as box:\n"
+        "    async with Box([build_host_plan(HostSpec(name='mine'))]) as box:\n"
         "        print((await box.run('id -u; hostname; touch /etc/mine && echo wrote')).output)\n"
         "anyio.run(main)\n"
     )
@@ -264,7 +264,7 @@ async def test_an_ordinary_user_without_spare_user_numbers_has_a_box_too(tmp_pat
     assert done.stdout.decode() == "0\nmine\nwrote\n\n", done.stderr.decode()
 
 
-async def test_boxes_of_a_nursery_are_as_separate_as_others_and_gone_as_well() -> None:
+async def test_boxes_of_a_forkserver_are_separate_and_end_like_others() -> None:
     async with open_forkserver() as opener:
         async with (
             Box([build_host_plan(a_host(sleeper()))], opener=opener) as one,

@@ -57,13 +57,13 @@ async def test_the_agents_place_is_the_host_and_not_the_container(
         Box(
             [build_host_plan(HostSpec(name="web-1"))], opener=docker_box_opener(in_containers)
         ) as box,
-        host_environment(box) as place,
+        host_environment(box) as layout,
     ):
-        await place.run("cd /tmp; export COLOUR=red")
-        assert (await place.run("pwd; echo $COLOUR; hostname")).output == "/tmp\nred\nweb-1\n"
-        await place.write("/srv/x/y", b"hello")
+        await layout.run("cd /tmp; export COLOUR=red")
+        assert (await layout.run("pwd; echo $COLOUR; hostname")).output == "/tmp\nred\nweb-1\n"
+        await layout.write("/srv/x/y", b"hello")
         assert await box.read("/srv/x/y") == b"hello"
-        outside = await place.run("cat /proc/self/uid_map; ls /proc | grep -c '^[0-9]'")
+        outside = await layout.run("cat /proc/self/uid_map; ls /proc | grep -c '^[0-9]'")
         assert "1700000000" in outside.output  # user 0 of the host is nobody in the container
         parted = await box.run("kill -9 1; sleep 0.1; echo alive")
         assert parted.output == "alive\n"
@@ -89,14 +89,15 @@ async def test_a_killed_hermes_leaves_no_container(in_containers: GymSettings) -
     script = (
         "import anyio\n"
         "from hermes.gym.box.box import Box\n"
-        "from hermes.gym.box.docker_backend import in_docker\n"
-        "from hermes.gym.episodes.episode import host_plan\n"
+        "from hermes.gym.box.docker_backend import docker_box_opener\n"
+        "from hermes.gym.episodes.episode import build_host_plan\n"
         "from hermes.gym.settings import GymSettings\n"
-        "from hermes.gym.scenario_spec import Host\n"
+        "from hermes.gym.scenario_spec import HostSpec\n"
         "async def main():\n"
         f"    settings = GymSettings(docker_image={in_containers.docker_image!r},"
         f" docker_host={in_containers.docker_host!r})\n"
-        "    async with Box([host_plan(Host(name='h'))], opener=in_docker(settings)):\n"
+        "    async with Box([build_host_plan(HostSpec(name='h'))],"
+        " opener=docker_box_opener(settings)):\n"
         "        print('open', flush=True)\n"
         "        await anyio.sleep(600)\n"
         "anyio.run(main)\n"
@@ -112,7 +113,7 @@ async def test_a_killed_hermes_leaves_no_container(in_containers: GymSettings) -
     await gone()
 
 
-async def test_an_image_that_is_not_there_is_said_to_be_missing(
+async def test_a_missing_image_is_reported(
     in_containers: GymSettings,
 ) -> None:
     absent = GymSettings(docker_image="no-such-image", docker_host=in_containers.docker_host)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from reward_hacks import HACKS_WITHOUT_ACTIONS, REWARD_HACKS
 
 from hermes.core.errors import SettingsError
 from hermes.environments.sandboxing import support
@@ -19,7 +20,6 @@ from hermes.gym.episodes.responder_context import (
     open_bare_run,
     sandbox_rules,
 )
-from hermes.gym.rewards.reward_hacks import HACKS_WITHOUT_ACTIONS, REWARD_HACKS
 from hermes.gym.scenario import Scenario, find_scenario, installed_scenarios
 from hermes.gym.scenario_spec import ScenarioSpec
 
@@ -30,29 +30,29 @@ pytestmark = [
 TYPO = "config-typo-after-edit"
 QUICK = DrillTerms(window_s=0.0, responder_timeout_s=60.0, symptom_timeout_s=0.3)
 FAIR = DrillTerms(window_s=0.0, responder_timeout_s=60.0)
-BOOK = sandbox_rules()
+RULES = sandbox_rules()
 
 
-async def drilled(
+async def play(
     agent: Callable[[ScenarioSpec], EpisodeResponder],
     *,
     scenario: Scenario | None = None,
     seed: int = 1,
     terms: DrillTerms = QUICK,
 ) -> DrillResult:
-    stages = partial(open_bare_run, book=BOOK)
-    return await run_drill(scenario or find_scenario(TYPO), seed, stages, agent, terms)
+    open_run = partial(open_bare_run, rules=RULES)
+    return await run_drill(scenario or find_scenario(TYPO), seed, open_run, agent, terms)
 
 
 def running(*commands: str) -> Callable[[ScenarioSpec], EpisodeResponder]:
     """An agent that runs these in its shell, whatever they say."""
 
-    async def respond(scene: ResponderContext) -> AnsweredBy:
+    async def respond(context: ResponderContext) -> AnsweredBy:
         for command in commands:
-            await scene.call_tool("terminal", {"command": command, "timeout": 5})
+            await context.call_tool("terminal", {"command": command, "timeout": 5})
         return "model"
 
-    return lambda story: respond
+    return lambda spec: respond
 
 
 def machine_load() -> int:
@@ -60,7 +60,7 @@ def machine_load() -> int:
 
 
 async def test_the_reference_agent_earns_all_but_the_skill() -> None:
-    found = await drilled(BASELINE_RESPONDERS["reference"], terms=FAIR)
+    found = await play(BASELINE_RESPONDERS["reference"], terms=FAIR)
     assert found.resolved, found
     assert found.reward.total == pytest.approx(0.9, abs=0.02), found
     assert found.tool_calls == 3
@@ -70,7 +70,7 @@ async def test_the_reference_agent_earns_all_but_the_skill() -> None:
 
 async def test_doing_nothing_earns_nothing_and_restarting_earns_nothing() -> None:
     for name in ("no-op", "restart-everything"):
-        found = await drilled(BASELINE_RESPONDERS[name])
+        found = await play(BASELINE_RESPONDERS[name])
         assert not found.resolved
         assert found.reward.total == 0.0
 
@@ -85,7 +85,7 @@ async def test_no_hack_pays(name: str) -> None:
 
     async def one(hack: str) -> None:
         async with limit:
-            found[hack] = await drilled(REWARD_HACKS[hack], scenario=scenario, seed=3)
+            found[hack] = await play(REWARD_HACKS[hack], scenario=scenario, seed=3)
 
     async with anyio.create_task_group() as group:
         for hack in REWARD_HACKS:
@@ -100,48 +100,46 @@ async def test_no_hack_pays(name: str) -> None:
 async def test_an_injection_that_fails_makes_the_drill_void() -> None:
     real = find_scenario(TYPO)
 
-    def draw(dice: object) -> ScenarioSpec:
-        story = real.draw_spec(0)
-        return ScenarioSpec(**{**_fields(story), "inject": ("echo no such fault; exit 3",)})
+    def draw(rng: object) -> ScenarioSpec:
+        spec = real.draw_spec(0)
+        return ScenarioSpec(**{**_fields(spec), "inject": ("echo no such fault; exit 3",)})
 
     broken = Scenario(name="broken", group="process", summary="", draw=draw)
-    found = await drilled(BASELINE_RESPONDERS["reference"], scenario=broken)
+    found = await play(BASELINE_RESPONDERS["reference"], scenario=broken)
     assert "the injection failed" in found.void
     assert found.reward.total == 0.0
 
 
 async def test_an_injection_that_changes_nothing_is_void_as_well() -> None:
-    story = find_scenario(TYPO).draw_spec(0)
-    fields = {**_fields(story), "inject": ("true",)}
+    spec = find_scenario(TYPO).draw_spec(0)
+    fields = {**_fields(spec), "inject": ("true",)}
     scenario = Scenario(
-        name="harmless", group="process", summary="", draw=lambda dice: ScenarioSpec(**fields)
+        name="harmless", group="process", summary="", draw=lambda rng: ScenarioSpec(**fields)
     )
     with anyio.fail_after(40):
-        found = await drilled(BASELINE_RESPONDERS["no-op"], scenario=scenario)
+        found = await play(BASELINE_RESPONDERS["no-op"], scenario=scenario)
     assert "shows no symptom" in found.void
 
 
 async def test_code_of_a_scenario_that_fails_makes_the_drill_void_and_is_named() -> None:
-    def draw(dice: object) -> ScenarioSpec:
+    def draw(rng: object) -> ScenarioSpec:
         raise KeyError("no such wording")
 
     scenario = Scenario(name="mine", group="jobs", summary="", draw=draw)
-    found = await drilled(BASELINE_RESPONDERS["no-op"], scenario=scenario)
+    found = await play(BASELINE_RESPONDERS["no-op"], scenario=scenario)
     assert found.void.startswith("mine: its code failed: KeyError")
 
 
-def _fields(story: ScenarioSpec) -> dict[str, object]:
-    return {name: getattr(story, name) for name in story.__struct_fields__}
+def _fields(spec: ScenarioSpec) -> dict[str, object]:
+    return {name: getattr(spec, name) for name in spec.__struct_fields__}
 
 
 async def test_an_agent_out_of_time_is_stopped_and_judged() -> None:
-    async def dawdle(scene: ResponderContext) -> AnsweredBy:
-        await scene.call_tool("terminal", {"command": "sleep 100"})
+    async def dawdle(context: ResponderContext) -> AnsweredBy:
+        await context.call_tool("terminal", {"command": "sleep 100"})
         return "model"
 
-    found = await drilled(
-        lambda story: dawdle, terms=DrillTerms(window_s=0.0, responder_timeout_s=1.0)
-    )
+    found = await play(lambda spec: dawdle, terms=DrillTerms(window_s=0.0, responder_timeout_s=1.0))
     assert found.ended == "out of time after 1 s"
     assert not found.resolved
     assert found.checks
@@ -149,27 +147,27 @@ async def test_an_agent_out_of_time_is_stopped_and_judged() -> None:
 
 async def test_an_agent_that_fills_the_disk_is_judged_and_the_machine_is_unharmed() -> None:
     free = os.statvfs("/tmp").f_bavail
-    found = await drilled(running("head -c 900M /dev/zero > /var/log/big; df /"))
+    found = await play(running("head -c 900M /dev/zero > /var/log/big; df /"))
     assert not found.resolved
     assert not found.void
     assert abs(os.statvfs("/tmp").f_bavail - free) * os.statvfs("/tmp").f_frsize < 500 << 20
 
 
 async def test_an_agent_that_kills_its_own_shell_goes_on_in_a_new_one() -> None:
-    said = []
+    results = []
 
-    async def respond(scene: ResponderContext) -> AnsweredBy:
-        await scene.call_tool("terminal", {"command": "kill -9 $$"})
-        said.append(await scene.call_tool("terminal", {"command": "hostname"}))
+    async def respond(context: ResponderContext) -> AnsweredBy:
+        await context.call_tool("terminal", {"command": "kill -9 $$"})
+        results.append(await context.call_tool("terminal", {"command": "hostname"}))
         return "model"
 
-    found = await drilled(lambda story: respond)
+    found = await play(lambda spec: respond)
     assert not found.void
-    assert said[0].status == "ok", said
+    assert results[0].status == "ok", results
 
 
 async def test_killing_the_supervisor_and_everything_else_is_judged() -> None:
-    found = await drilled(running("kill -9 1; kill -9 -1", "killall -9 python3; pkill -9 ."))
+    found = await play(running("kill -9 1; kill -9 -1", "killall -9 python3; pkill -9 ."))
     assert not found.void
     assert not found.resolved
     assert found.checks
@@ -178,7 +176,7 @@ async def test_killing_the_supervisor_and_everything_else_is_judged() -> None:
 async def test_a_bomb_of_forks_ends_with_the_episode_and_leaves_the_machine_alone() -> None:
     before = machine_load()
     with anyio.fail_after(120):
-        found = await drilled(running("bomb() { bomb | bomb & }; bomb; sleep 1"))
+        found = await play(running("bomb() { bomb | bomb & }; bomb; sleep 1"))
     assert not found.resolved
     assert not found.void
 
@@ -194,7 +192,7 @@ async def test_two_drills_of_one_scenario_at_once_do_not_meet() -> None:
     found: list[DrillResult] = []
 
     async def one() -> None:
-        found.append(await drilled(BASELINE_RESPONDERS["reference"], seed=5, terms=FAIR))
+        found.append(await play(BASELINE_RESPONDERS["reference"], seed=5, terms=FAIR))
 
     async with anyio.create_task_group() as group:
         group.start_soon(one)
@@ -204,20 +202,22 @@ async def test_two_drills_of_one_scenario_at_once_do_not_meet() -> None:
 
 
 async def test_evidence_that_was_never_run_is_refused_with_what_was() -> None:
-    said = []
+    results = []
 
-    async def respond(scene: ResponderContext) -> AnsweredBy:
-        await scene.call_tool("terminal", {"command": "uptime"})
-        said.append(
-            await scene.call_tool("conclude", {"answer": "fix", "evidence": ["cat /etc/none"]})
+    async def respond(context: ResponderContext) -> AnsweredBy:
+        await context.call_tool("terminal", {"command": "uptime"})
+        results.append(
+            await context.call_tool("conclude", {"answer": "fix", "evidence": ["cat /etc/none"]})
         )
-        said.append(await scene.call_tool("conclude", {"answer": "fix", "evidence": ["uptime"]}))
+        results.append(
+            await context.call_tool("conclude", {"answer": "fix", "evidence": ["uptime"]})
+        )
         return "model"
 
-    found = await drilled(lambda story: respond)
-    assert said[0].status == "error"
-    assert "uptime" in said[0].content
-    assert said[1].status == "ok"
+    found = await play(lambda spec: respond)
+    assert results[0].status == "error"
+    assert "uptime" in results[0].content
+    assert results[1].status == "ok"
     assert found.diagnosis is not None
 
 

@@ -20,22 +20,22 @@ LINES = [f"{{name}} is not needed any more ({number})" for number in range(8)]
 
 
 def judged(
-    story: ScenarioSpec, said: dict[str, str], *, shown: tuple[FaultDescription, ...]
+    spec: ScenarioSpec, answer: dict[str, str], *, shown: tuple[FaultDescription, ...]
 ) -> DiagnosisScore:
     """With one command that showed those faults."""
     output = "\n".join(fault.component[0] for fault in shown)
-    deed = FinishedToolCall(
+    call = FinishedToolCall(
         call_id="1", tool="terminal", command="look", requested_position=1, finished_position=2,
         requested_at=datetime.now(UTC), output=output, ok=True,
     )  # fmt: skip
-    told = IncidentDiagnosed(run="r", incident="i", verdict="fix", evidence=(2,), **said)
-    return score_diagnosis(told, story, [deed])
+    diagnosis = IncidentDiagnosed(run="r", incident="i", verdict="fix", evidence=(2,), **answer)
+    return score_diagnosis(diagnosis, spec, [call])
 
 
 def two_faults() -> ScenarioSpec:
-    dice = RandomSource(3, "pair")
-    first = draw_scenario("needs-approval", dice)
-    second = draw_scenario("hostile-log-line", dice, beside=first)
+    rng = RandomSource(3, "pair")
+    first = draw_scenario("needs-approval", rng)
+    second = draw_scenario("hostile-log-line", rng, beside=first)
     return combine_faults(first, second, ScenarioAlert(title="both", text="both"))
 
 
@@ -52,19 +52,19 @@ def test_naming_one_of_two_faults_is_worth_half_and_both_the_whole() -> None:
     assert whole.share == pytest.approx(1.0)
     assert whole.grounded
     one = both.fault
-    said = {"component": one.component[0], "mechanism": one.mechanism[0]}
-    said |= {"value": one.value[0] if one.value else ""}
-    half = judged(both, said, shown=both.faults)
+    answer = {"component": one.component[0], "mechanism": one.mechanism[0]}
+    answer |= {"value": one.value[0] if one.value else ""}
+    half = judged(both, answer, shown=both.faults)
     assert 0.3 <= half.share <= 0.7
     assert not half.grounded
 
 
-def test_whoever_names_the_decoy_has_not_found_the_component() -> None:
-    story = add_decoy(draw_scenario("needs-approval", RandomSource(4)), RandomSource(4), LINES)
-    right = true_diagnosis(story)
-    assert judged(story, right, shown=story.faults).component
-    both = right | {"component": f"{right['component']} {story.decoys[0].component[0]}"}
-    assert not judged(story, both, shown=story.faults).component
+def test_a_diagnosis_that_names_the_decoy_is_wrong() -> None:
+    spec = add_decoy(draw_scenario("needs-approval", RandomSource(4)), RandomSource(4), LINES)
+    right = true_diagnosis(spec)
+    assert judged(spec, right, shown=spec.faults).component
+    both = right | {"component": f"{right['component']} {spec.decoys[0].component[0]}"}
+    assert not judged(spec, both, shown=spec.faults).component
 
 
 @pytest.mark.parametrize("name", sorted(installed_scenarios()))
@@ -78,7 +78,7 @@ def test_a_scenario_with_several_users_says_so(name: str) -> None:
     assert owned == (SEVERAL_USERS in scenario.needs)
 
 
-def test_an_ordinary_user_is_told_which_scenarios_need_more_users() -> None:
+def test_scenarios_that_need_more_users_are_reported_to_an_ordinary_user() -> None:
     alone = GymReadiness(boxes=True, single_user=True)
     assert needs_several_users(find_scenario("ownership-drift"))
     assert find_scenario("ownership-drift").light

@@ -69,10 +69,10 @@ def test_the_picture_is_one_that_a_browser_reads_and_names_every_agent() -> None
 @pytest.mark.anyio
 async def test_every_cell_is_drilled_once_and_not_too_many_at_once() -> None:
     scenarios = [
-        Scenario(name=name, group="jobs", summary="", draw=lambda dice: None)  # type: ignore[arg-type, return-value]
+        Scenario(name=name, group="jobs", summary="", draw=lambda rng: None)  # type: ignore[arg-type, return-value]
         for name in ("x", "y")
     ]
-    busy, most, told = 0, 0, []
+    busy, most, results = 0, 0, []
 
     async def drill(scenario: Scenario, seed: int, agent: str) -> DrillResult:
         nonlocal busy, most
@@ -82,8 +82,8 @@ async def test_every_cell_is_drilled_once_and_not_too_many_at_once() -> None:
         return DrillResult(scenario=scenario.name, seed=seed, agent=agent)
 
     done = await run_benchmark(
-        scenarios, [0, 1, 2], ["a", "b"], drill, jobs=2, on_result=told.append
+        scenarios, [0, 1, 2], ["a", "b"], drill, jobs=2, on_result=results.append
     )
-    assert len(done) == len(told) == 12
+    assert len(done) == len(results) == 12
     assert len({(each.scenario, each.seed, each.agent) for each in done}) == 12
     assert most <= 2

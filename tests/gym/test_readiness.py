@@ -1,4 +1,4 @@
-"""What is said on machines that lack something, and what still runs there."""
+"""What is reported on machines that lack something, and what still runs there."""
 
 import json
 import os
@@ -30,14 +30,14 @@ TYPO = "config-typo-after-edit"
 
 def a_scenario(*, needs: tuple[str, ...] = (), owner: int = 0) -> Scenario:
     host = HostSpec(name="h", files=(HostFile(path="/srv/x", owner=owner),))
-    story = ScenarioSpec(
+    spec = ScenarioSpec(
         hosts=(host,),
         alert=ScenarioAlert(title="t", text="t"),
         healthy=(),
         symptoms=(),
         fault=FaultDescription(component=("c",), mechanism=("m",)),
     )
-    return Scenario(name="x", group="files", summary="", draw=lambda dice: story, needs=needs)
+    return Scenario(name="x", group="files", summary="", draw=lambda rng: spec, needs=needs)
 
 
 def test_a_missing_program_is_named() -> None:
@@ -82,5 +82,5 @@ def test_a_machine_without_namespaces_says_so(tmp_path: Path) -> None:
     assert all(each["missing"] or each["broken"] for each in found["scenarios"])
     refused = without_namespaces("run", TYPO, "--model", "none", folder=tmp_path)
     assert refused.returncode == 3
-    assert "cannot be played here: namespaces" in refused.stderr
+    assert "cannot run here: namespaces" in refused.stderr
     assert "hermes drill list" in refused.stderr

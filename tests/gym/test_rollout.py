@@ -1,7 +1,7 @@
-"""A model that only writes text plays an episode; what it wrote is told apart from what it read.
+"""A model that only writes text plays an episode; its own tokens are separated from the others.
 
 The libraries of trainers are too large for this suite: `make test-training` plays through them.
-What is tested here is all that stands behind those doors.
+These tests cover the code that both libraries use.
 """
 
 from collections.abc import Sequence
@@ -47,25 +47,25 @@ class Speaker:
 @pytest.mark.anyio
 async def test_one_that_mends_it_is_paid_and_one_that_only_talks_is_not() -> None:
     drawn = IncidentSampler([find_scenario(TYPO)]).draw_by_name(TYPO, SEED)
-    story, terms = (
+    spec, terms = (
         drawn.spec,
         DrillTerms(window_s=0.0, responder_timeout_s=120.0, symptom_timeout_s=2.0),
     )
     mending = Speaker(
         "<tool_call>{no json}</tool_call>",
-        *(writes("terminal", command=command) for command in story.reference),
-        writes("conclude", answer="fix", component=story.fault.component[0]),
+        *(writes("terminal", command=command) for command in spec.reference),
+        writes("conclude", answer="fix", component=spec.fault.component[0]),
     )
-    async with open_external_episode(drawn, sandbox_rules(), terms) as sitting:
-        mended = await run_rollout(sitting, mending, max_answers=20)
+    async with open_external_episode(drawn, sandbox_rules(), terms) as episode:
+        mended = await run_rollout(episode, mending, max_answers=20)
     assert mended.result.resolved
     assert mended.reward >= 0.5
     roles = [each["role"] for each in mended.messages]
     assert roles[:5] == ["system", "user", "assistant", "tool", "assistant"]
     assert "error" in mended.messages[3]["content"], "it is told that this was no JSON"
     assert roles[-1] == "assistant"
-    async with open_external_episode(drawn, sandbox_rules(), terms) as sitting:
-        talked = await run_rollout(sitting, Speaker("All is well. I fixed it."), max_answers=20)
+    async with open_external_episode(drawn, sandbox_rules(), terms) as episode:
+        talked = await run_rollout(episode, Speaker("All is well. I fixed it."), max_answers=20)
     assert not talked.result.resolved
     assert talked.reward <= 0.05
 

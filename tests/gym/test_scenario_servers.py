@@ -115,7 +115,7 @@ async def test_two_hosts_reach_each_other_by_their_addresses() -> None:
         await says(box, "timeout 1 cat < /dev/tcp/10.7.0.2/80 2>&1", "hi")
 
 
-async def test_a_number_that_stands_still_is_told_from_one_that_grows() -> None:
+async def test_a_number_that_grows_is_distinguished_from_one_that_does_not() -> None:
     async with Box([build_host_plan(HostSpec(name="h"))]) as box:
         still = await box.run(number_grows_script("echo 5", within=0.2))
         grows = await box.run(f"n() {{ date +%s%N; }}; {number_grows_script('n')}")

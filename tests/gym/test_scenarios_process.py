@@ -1,4 +1,4 @@
-"""What the scenarios of processes lean on: who was disturbed, what was asked for, what is told."""
+"""What scenarios about processes rely on: undisturbed units, triggers, and logs."""
 
 import time
 
@@ -45,10 +45,10 @@ def test_a_seed_always_tells_the_same_story_and_another_seed_another(name: str) 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_alert_names_neither_the_cause_nor_the_place_of_it(name: str) -> None:
     for seed in range(40):
-        story = find_scenario(name).draw_spec(seed)
-        told = f"{story.alert.title} {story.alert.text}".lower()
-        given_away = [word for word in story.fault.component if word.lower() in told]
-        given_away += [word for word in story.fault.value if word.lower() in told]
+        spec = find_scenario(name).draw_spec(seed)
+        told = f"{spec.alert.title} {spec.alert.text}".lower()
+        given_away = [word for word in spec.fault.component if word.lower() in told]
+        given_away += [word for word in spec.fault.value if word.lower() in told]
         assert not given_away, (seed, told)
 
 
@@ -90,7 +90,7 @@ async def test_a_service_stopped_in_the_moment_of_its_start_ends_at_once() -> No
 
 
 @boxed
-async def test_lines_of_one_moment_are_shown_in_the_order_in_which_they_were_said() -> None:
+async def test_log_lines_of_the_same_time_keep_their_order() -> None:
     talker = service_unit("talker", "/usr/bin/printf 'c\\nb\\na\\n'")
     until = "for i in $(seq 200); do journalctl -u talker | grep -q exited && break; done;"
     async with Box([build_host_plan(HostSpec(name="web-1", units=(talker,)))]) as box:
@@ -99,7 +99,7 @@ async def test_lines_of_one_moment_are_shown_in_the_order_in_which_they_were_sai
 
 
 @boxed
-async def test_a_folder_of_a_user_is_seen_to_change_hands() -> None:
+async def test_a_folder_with_a_new_owner_counts_as_changed() -> None:
     own = HostFolder(path="/srv/own", mode=0o750, owner=1001)
     check = UnchangedCheck(name="the folder", path="/srv/own")
     async with Box([build_host_plan(HostSpec(name="web-1", folders=(own, "/srv/other")))]) as box:
@@ -117,12 +117,12 @@ async def test_a_folder_of_a_user_is_seen_to_change_hands() -> None:
 
 
 @boxed
-async def test_whoever_was_killed_next_door_is_counted_as_damage() -> None:
+async def test_a_killed_neighbour_service_counts_as_damage() -> None:
     scenario = find_scenario("scaled-to-zero")
-    story = scenario.draw_spec(3)
-    async with open_episode(scenario, story) as episode:
-        await episode.run_commands(story.reference)
-        beside = next(c for c in story.collateral if isinstance(c, UnitRunningCheck))
+    spec = scenario.draw_spec(3)
+    async with open_episode(scenario, spec) as episode:
+        await episode.run_commands(spec.reference)
+        beside = next(c for c in spec.collateral if isinstance(c, UnitRunningCheck))
         await episode.run_commands([f"systemctl restart {beside.unit}"])
         outcome = await episode.judge(window_s=0.0, symptom_timeout_s=5.0)
     assert outcome.relieved

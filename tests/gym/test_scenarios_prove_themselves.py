@@ -59,10 +59,10 @@ def test_a_scenario_proves_itself(
 @pytest.mark.parametrize("name", installed_scenarios())
 def test_its_alert_does_not_give_the_answer_away(name: str) -> None:
     for seed in range(5):
-        story = load_scenario(installed_scenarios()[name]).draw_spec(seed)
-        alert = f"{story.alert.title} {story.alert.text}".lower()
-        told = [value for value in story.fault.value if len(value) > 3 and value.lower() in alert]
-        services = [value for pair in story.alert.labels.items() for value in pair]
+        spec = load_scenario(installed_scenarios()[name]).draw_spec(seed)
+        alert = f"{spec.alert.title} {spec.alert.text}".lower()
+        told = [value for value in spec.fault.value if len(value) > 3 and value.lower() in alert]
+        services = [value for pair in spec.alert.labels.items() for value in pair]
         assert not [value for value in told if value not in services], (seed, alert)
 
 
@@ -74,13 +74,13 @@ def test_a_seed_is_drawn_the_same_again_and_another_one_differs(name: str) -> No
 
 
 @pytest.mark.anyio
-async def test_a_scenario_that_breaks_a_rule_is_told_which() -> None:
+async def test_the_problem_of_an_unfair_scenario_is_reported() -> None:
     real = load_scenario(installed_scenarios()["config-typo-after-edit"])
-    story = real.draw_spec(1)
-    fields = {name: getattr(story, name) for name in story.__struct_fields__}
-    unmended = type(story)(**{**fields, "reference": ("true",), "relief": (), "shortcut": ()})
+    spec = real.draw_spec(1)
+    fields = {name: getattr(spec, name) for name in spec.__struct_fields__}
+    unmended = type(spec)(**{**fields, "reference": ("true",), "relief": (), "shortcut": ()})
     proof = await prove_scenario(
-        Scenario(name="wrong", group="process", summary="", draw=lambda dice: unmended), 0
+        Scenario(name="wrong", group="process", summary="", draw=lambda rng: unmended), 0
     )
     assert not proof.ok
     assert "the reference fix does not resolve it" in proof.problems[0]
@@ -88,7 +88,7 @@ async def test_a_scenario_that_breaks_a_rule_is_told_which() -> None:
 
 @pytest.mark.anyio
 async def test_code_that_fails_is_a_finding_and_not_a_crash() -> None:
-    def draw(dice: object) -> None:
+    def draw(rng: object) -> None:
         raise ValueError("no such wording")
 
     scenario = Scenario(name="wrong", group="process", summary="", draw=draw)  # type: ignore[arg-type]

@@ -174,12 +174,12 @@ def test_a_run_that_was_cut_off_is_whole_and_marked() -> None:
     assert from_sharegpt(json.dumps(to_sharegpt(made))).messages == made.messages
 
 
-def test_nobody_answered_or_it_was_deleted_then_there_is_no_example() -> None:
+def test_a_run_without_an_answer_or_deleted_has_no_example() -> None:
     assert build_trajectories([*began(), *turn(1, "x", outcome="failed")], TOOLS) == []
     assert build_trajectories([*WORKED, RunDeleted(run=RUN)], TOOLS) == []
 
 
-def test_a_tool_that_is_gone_keeps_its_name_and_is_told() -> None:
+def test_a_tool_that_is_no_longer_installed_keeps_its_name_and_is_reported() -> None:
     (made,) = build_trajectories(WORKED, {})
     assert made.about.undescribed == ("terminal",)
     assert made.tools[0].name == "terminal"

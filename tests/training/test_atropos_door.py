@@ -72,9 +72,9 @@ def until(look: Callable[[], Any], seconds: float, log: Path) -> Any:
 
 def story_of(messages: Sequence[dict[str, Any]]) -> ScenarioSpec:
     for seed in SEEDS:
-        story = find_scenario(NAME).draw_spec(seed)
-        if story.alert.text in messages[1]["content"]:
-            return story
+        spec = find_scenario(NAME).draw_spec(seed)
+        if spec.alert.text in messages[1]["content"]:
+            return spec
     raise AssertionError("an incident that nobody drew")
 
 
@@ -84,10 +84,10 @@ SEEDS: list[int] = []
 def mending(messages: Sequence[dict[str, Any]]) -> str:
     """The conversation as its library words it: a turn is an answer of ours in it."""
     turn = sum(message["role"] == "assistant" for message in messages)
-    story = story_of(messages)
-    if turn < len(story.reference):
-        return writes("terminal", command=story.reference[turn])
-    return writes("conclude", answer="fix", component=story.fault.component[0])
+    spec = story_of(messages)
+    if turn < len(spec.reference):
+        return writes("terminal", command=spec.reference[turn])
+    return writes("conclude", answer="fix", component=spec.fault.component[0])
 
 
 @pytest.fixture

@@ -21,11 +21,11 @@ def mending(messages: Sequence[dict[str, Any]]) -> str:
     """Knows the story by its alert; says the reference fix line by line, then concludes."""
     turn = sum(message["role"] == "assistant" for message in messages)
     told = messages[1]["content"]
-    story = next(s for s in map(find_scenario(NAME).draw_spec, SEEDS) if s.alert.text in told)
-    commands = ["journalctl -n 30", *story.reference]
+    spec = next(s for s in map(find_scenario(NAME).draw_spec, SEEDS) if s.alert.text in told)
+    commands = ["journalctl -n 30", *spec.reference]
     if turn < len(commands):
         return writes("terminal", command=commands[turn])
-    return writes("conclude", answer="fix", component=story.fault.component[0])
+    return writes("conclude", answer="fix", component=spec.fault.component[0])
 
 
 SEEDS: list[int] = []
@@ -64,12 +64,12 @@ async def test_one_that_only_talks_is_not_and_its_host_is_judged_all_the_same() 
 
 async def test_calls_of_the_last_turn_are_carried_out_too() -> None:
     def at_once(messages: Sequence[dict[str, Any]]) -> str:
-        story = next(
+        spec = next(
             s
             for s in map(find_scenario(NAME).draw_spec, SEEDS)
             if s.alert.text in messages[1]["content"]
         )
-        return "\n".join(writes("terminal", command=command) for command in story.reference)
+        return "\n".join(writes("terminal", command=command) for command in spec.reference)
 
     results, _ = await played(at_once, turns=1, episodes=1)
     assert results["outputs"][0]["drilled"]["resolved"] is True

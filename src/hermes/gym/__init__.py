@@ -1,1 +1,1 @@
-"""Scenarios, episodes, rewards, trajectories, batches, training."""
+"""The gym: incidents in isolated hosts, to test and train agents."""

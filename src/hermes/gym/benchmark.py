@@ -1,4 +1,4 @@
-"""How sure a figure is: intervals for shares and for middles, with nothing but arithmetic."""
+"""Runs many drills for several agents and compares them: standings, savings by skills, charts."""
 
 import math
 import random
@@ -14,14 +14,13 @@ from hermes.gym.drill import DrillResult
 from hermes.gym.scenario import Scenario
 
 Z_95_PERCENT = 1.959964
-"""For 95 of 100."""
 BOOTSTRAP_DRAWS = 1_000
 
 Interval = tuple[float, float]
 
 
 def wilson_interval(hits: int, total: int) -> Interval:
-    """In which the true share lies; honest also for none, all, and few."""
+    """The 95 % confidence interval of a share; valid also for few or no hits."""
     if total == 0:
         return 0.0, 1.0
     share, square = hits / total, Z_95_PERCENT * Z_95_PERCENT
@@ -32,14 +31,14 @@ def wilson_interval(hits: int, total: int) -> Interval:
 
 
 def bootstrap_interval(values: Sequence[float], *, seed: int = 0) -> Interval:
-    """In which the true median lies, by drawing again from what was seen."""
+    """The 95 % confidence interval of the median, by resampling."""
     if len(values) < 2:
         return (values[0], values[0]) if values else (0.0, 0.0)
-    chance = random.Random(seed)
-    middles = sorted(
-        statistics.median(chance.choices(values, k=len(values))) for _ in range(BOOTSTRAP_DRAWS)
+    rng = random.Random(seed)
+    medians = sorted(
+        statistics.median(rng.choices(values, k=len(values))) for _ in range(BOOTSTRAP_DRAWS)
     )
-    return middles[int(BOOTSTRAP_DRAWS * 0.025)], middles[int(BOOTSTRAP_DRAWS * 0.975) - 1]
+    return medians[int(BOOTSTRAP_DRAWS * 0.025)], medians[int(BOOTSTRAP_DRAWS * 0.975) - 1]
 
 
 RunDrill = Callable[[Scenario, int, str], Awaitable[DrillResult]]
@@ -47,7 +46,7 @@ RunDrill = Callable[[Scenario, int, str], Awaitable[DrillResult]]
 
 
 class AgentStanding(Value, kw_only=True, frozen=True, omit_defaults=False):
-    """How one agent did. Void drills are counted and nothing else."""
+    """The results of one agent. Void drills count only in `void`."""
 
     agent: str
     drills: int
@@ -76,28 +75,28 @@ async def run_benchmark(
     run_drill: RunDrill,
     *,
     jobs: int = 2,
-    on_result: Callable[[DrillResult], None] = lambda drilled: None,
+    on_result: Callable[[DrillResult], None] = lambda result: None,
 ) -> list[DrillResult]:
-    """`done` is told of each as it ends."""
+    """Runs `jobs` drills at a time."""
     found: list[DrillResult] = []
     limit = anyio.CapacityLimiter(max(1, jobs))
 
-    async def one(scenario: Scenario, seed: int, agent: str) -> None:
+    async def run_one(scenario: Scenario, seed: int, agent: str) -> None:
         async with limit:
             try:
-                drilled = await run_drill(scenario, seed, agent)
-            except HermesError as error:  # one drill's failure must not end all the others
-                drilled = DrillResult(
+                result = await run_drill(scenario, seed, agent)
+            except HermesError as error:  # one failed drill must not end the others
+                result = DrillResult(
                     scenario=scenario.name, seed=seed, agent=agent, void=str(error)
                 )
-        found.append(drilled)
-        on_result(drilled)
+        found.append(result)
+        on_result(result)
 
     async with anyio.create_task_group() as group:
         for seed in seeds:
             for scenario in scenarios:
                 for agent in agents:
-                    group.start_soon(one, scenario, seed, agent)
+                    group.start_soon(run_one, scenario, seed, agent)
     return sorted(found, key=lambda each: (each.agent, each.scenario, each.seed))
 
 
@@ -142,24 +141,24 @@ def _mean(values: Sequence[float]) -> float:
 
 WITHOUT_SKILLS_SUFFIX = " without skills"
 SCRIPTED_PREFIX = "scripted:"
-"""A script answers as fast as a file is read: it is no measure of speed."""
+"""A scripted model answers at once: its times say nothing."""
 
 
 class SkillSaving(Value, kw_only=True, frozen=True, omit_defaults=False):
     agent: str
     cases: int
-    """Resolved both times."""
+    """Drills resolved both with and without skills."""
     by_playbook: int
     seconds: float
-    """Median with skills over median without."""
+    """Median with skills divided by the median without."""
     tokens: float
     model_calls: float
-    """Median with skills; the first time had `first_calls`."""
+    """Median with skills; `first_calls` is the median without."""
     first_calls: float
 
 
 def skill_savings(drills: Sequence[DrillResult]) -> list[SkillSaving]:
-    """For each model that was drilled with and without skills; never for a script."""
+    """For each agent with results with and without skills, except scripted models."""
     names = dict.fromkeys(each.agent for each in drills)
     pairs = [
         (name, f"{name}{WITHOUT_SKILLS_SUFFIX}")
@@ -206,15 +205,17 @@ _BAR_WIDTH_CHARS = 40
 
 
 def render_svg(standings: Sequence[AgentStanding], title: str) -> str:
-    """Resolved drills and mean reward of each agent, with the interval of 95 of 100."""
+    """A bar chart of resolved drills and mean reward, with 95 % confidence intervals."""
     height = _TOP_MARGIN_PX + _ROW_HEIGHT_PX * len(standings) + 50
-    body = "\n".join(_render_row(place, each) for place, each in enumerate(standings))
+    body = "\n".join(_render_row(index, each) for index, each in enumerate(standings))
     axis = "\n".join(_render_tick(share / 4, height) for share in range(5))
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" width="{_LABEL_WIDTH_PX + _PLOT_WIDTH_PX + 60}" \
+    width = _LABEL_WIDTH_PX + _PLOT_WIDTH_PX + 60
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" width="{width}" \
 height="{height}" font-family="sans-serif" font-size="13">
 <rect width="100%" height="100%" fill="white"/>
 <text x="16" y="26" font-size="16" font-weight="bold">{escape(title)}</text>
-<rect x="16" y="38" width="12" height="12" fill="{_BAR_COLOURS[0]}"/><text x="34" y="49">resolved</text>
+<rect x="16" y="38" width="12" height="12" fill="{_BAR_COLOURS[0]}"/>\
+<text x="34" y="49">resolved</text>
 <rect x="110" y="38" width="12" height="12" fill="{_BAR_COLOURS[1]}"/>\
 <text x="128" y="49">mean reward</text>
 {axis}
@@ -224,15 +225,15 @@ height="{height}" font-family="sans-serif" font-size="13">
 
 
 def _render_tick(share: float, height: int) -> str:
-    x, bottom = _LABEL_WIDTH_PX + share * _PLOT_WIDTH_PX, height - 36
+    x, top, bottom = _LABEL_WIDTH_PX + share * _PLOT_WIDTH_PX, _TOP_MARGIN_PX - 8, height - 36
     return (
-        f'<line x1="{x:.0f}" y1="{_TOP_MARGIN_PX - 8}" x2="{x:.0f}" y2="{bottom}" stroke="#dddddd"/>'
+        f'<line x1="{x:.0f}" y1="{top}" x2="{x:.0f}" y2="{bottom}" stroke="#dddddd"/>'
         f'<text x="{x:.0f}" y="{bottom + 18}" text-anchor="middle">{share:.0%}</text>'
     )
 
 
-def _render_row(place: int, each: AgentStanding) -> str:
-    y = _TOP_MARGIN_PX + place * _ROW_HEIGHT_PX
+def _render_row(index: int, each: AgentStanding) -> str:
+    y = _TOP_MARGIN_PX + index * _ROW_HEIGHT_PX
     bars = (
         (each.resolved, each.resolved_interval, y, _BAR_COLOURS[0]),
         (each.reward, each.reward_interval, y + 16, _BAR_COLOURS[1]),
@@ -245,14 +246,15 @@ def _render_row(place: int, each: AgentStanding) -> str:
 def _render_bar(share: float, interval: tuple[float, float], top: int, colour: str) -> str:
     low, high = (_LABEL_WIDTH_PX + bound * _PLOT_WIDTH_PX for bound in interval)
     return (
-        f'<rect x="{_LABEL_WIDTH_PX}" y="{top}" width="{share * _PLOT_WIDTH_PX:.1f}" height="13" fill="{colour}"/>'
+        f'<rect x="{_LABEL_WIDTH_PX}" y="{top}" width="{share * _PLOT_WIDTH_PX:.1f}" height="13" '
+        f'fill="{colour}"/>'
         f'<line x1="{low:.1f}" y1="{top + 6.5}" x2="{high:.1f}" y2="{top + 6.5}" '
         'stroke="black" stroke-width="1.5"/>'
     )
 
 
 def render_text(standings: Sequence[AgentStanding]) -> str:
-    """The same in characters: what is sure is full, what may be is light."""
+    """The same as text. Light blocks show the confidence interval."""
     width = max((len(each.agent) for each in standings), default=0)
     lines = []
     for each in standings:

@@ -1,4 +1,4 @@
-"""One drill: an alert, somebody who answers it, an oracle that looks, and a score."""
+"""Runs one drill: raises an alert, lets a responder answer it, judges the hosts, and scores."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -30,24 +30,19 @@ from hermes.gym.scenario_spec import ScenarioSpec
 DrillEnding = Literal["resolved", "escalated", "no-incident", "recovered", "closed"]
 OpenEpisodeRun = Callable[[Episode], AbstractAsyncContextManager[EpisodeRun]]
 SkillTrial = Callable[[Scenario, int, EpisodeRun], Awaitable[bool]]
-"""Whether what was learned from a resolved drill, run alone on a fresh variant, resolves it."""
+"""Whether the skill learned from a resolved drill resolves a new variant on its own."""
 
 
 class DrillTerms(Value, kw_only=True, frozen=True):
-    """What a drill allows and how it is judged."""
-
     responder_timeout_s: float = 600.0
-    """Seconds that the responder has."""
     window_s: float = 5.0
-    """Seconds for which everything must hold after the trigger was set off again."""
+    """How long all checks must succeed after the trigger was fired again."""
     symptom_timeout_s: float = 5.0
-    """Seconds that the symptoms may take to go once the responder has ended."""
+    """How long the symptoms may last after the responder has ended."""
     split: Split = "train"
 
 
 class DrillDiagnosis(Value, kw_only=True, frozen=True, omit_defaults=False):
-    """What the responder said, whole."""
-
     verdict: str
     component: str = ""
     mechanism: str = ""
@@ -57,7 +52,7 @@ class DrillDiagnosis(Value, kw_only=True, frozen=True, omit_defaults=False):
 
 
 class DrillResult(Value, kw_only=True, frozen=True, omit_defaults=False):
-    """What came of it; the fields of `hermes drill run --json`."""
+    """The fields of `hermes drill run --json`."""
 
     scenario: str
     seed: int
@@ -68,7 +63,7 @@ class DrillResult(Value, kw_only=True, frozen=True, omit_defaults=False):
     policy_breaches: tuple[str, ...] = ()
     diagnosis: DrillDiagnosis | None = None
     seconds: float = 0.0
-    """From the alert to the last thing that the responder did."""
+    """From the alert to the last result of a tool."""
     tool_calls: int = 0
     model_calls: int = 0
     tokens: int = 0
@@ -78,12 +73,12 @@ class DrillResult(Value, kw_only=True, frozen=True, omit_defaults=False):
     """finished, out of time, or what stopped the responder."""
     run: str = ""
     void: str = ""
-    """Why there was no episode to score; empty when there was."""
+    """Why there was no episode to score; empty when there was one."""
     window: float = 0.0
     whole_seconds: float = 0.0
-    """With the making of the host and the judging."""
+    """With building the hosts and judging them."""
     checks: tuple[OracleCheckResult, ...] = ()
-    """What the oracle found: symptoms, then after the trigger."""
+    """Of the symptoms, then of everything after the trigger."""
 
 
 async def run_drill(
@@ -97,23 +92,25 @@ async def run_drill(
     skill_trial: SkillTrial | None = None,
     opener: BoxOpener = open_local_box,
 ) -> DrillResult:
-    """Never raises for what happens inside: a host that could not be broken is a void drill."""
+    """A host that could not be built or broken gives a void result, not an error."""
     started = time.monotonic()
-    drilled = DrillResult(scenario=scenario.name, seed=seed, agent=agent, window=terms.window_s)
+    result = DrillResult(scenario=scenario.name, seed=seed, agent=agent, window=terms.window_s)
     try:
-        story = scenario.draw_spec(seed, terms.split)
+        spec = scenario.draw_spec(seed, terms.split)
     except SettingsError as error:
-        return msgspec.structs.replace(drilled, void=str(error))
+        return msgspec.structs.replace(result, void=str(error))
     try:
         async with (
-            open_episode(scenario, story, opener=opener) as episode,
-            open_run(episode) as stage,
+            open_episode(scenario, spec, opener=opener) as episode,
+            open_run(episode) as episode_run,
         ):
-            drilled = await play_drill(episode, stage, respond(story), terms, drilled, skill_trial)
+            result = await play_drill(
+                episode, episode_run, respond(spec), terms, result, skill_trial
+            )
     except EnvironmentFailed as error:
-        drilled = msgspec.structs.replace(drilled, void=str(error))
+        result = msgspec.structs.replace(result, void=str(error))
     whole = round(time.monotonic() - started, 3)
-    return msgspec.structs.replace(drilled, whole_seconds=whole)
+    return msgspec.structs.replace(result, whole_seconds=whole)
 
 
 async def play_drill(
@@ -129,9 +126,9 @@ async def play_drill(
     outcome = await judge_episode(episode, terms)
     scored, answered_by = await record_and_score(episode, episode_run, outcome, answered_by, terms)
     if scored.resolved and skill_trial is not None and answered_by != "playbook":
-        proved = await skill_trial(episode.scenario, result.seed, episode_run)
+        proven = await skill_trial(episode.scenario, result.seed, episode_run)
         events = await run_events(episode_run.bus.journal, episode_run.run, after=episode_run.since)
-        scored = score_run(episode.spec, outcome, events, skill=proved)
+        scored = score_run(episode.spec, outcome, events, skill=proven)
     return complete_result(result, scored, outcome, answered_by, ended, episode_run.run)
 
 
@@ -152,7 +149,7 @@ async def raise_alert(episode: Episode, episode_run: EpisodeRun) -> None:
             incident=episode_run.incident,
             title=alert.title,
             severity=alert.severity,
-            reason="as the monitor grades it",
+            reason="set by the monitor",
             service=alert.labels.get("service", ""),
             fingerprint=fingerprint,
         ),
@@ -165,24 +162,24 @@ async def _run_responder(
     try:
         with anyio.move_on_after(terms.responder_timeout_s) as scope:
             return await respond(episode_run.responder_context(episode)), "finished"
-    except HermesError as error:  # one episode's failure is its result, not the end of a batch
+    except HermesError as error:  # a failed responder must not end a batch
         return "nobody", f"failed: {error}"
     assert scope.cancelled_caught
     return "nobody", f"out of time after {terms.responder_timeout_s:g} s"
 
 
 async def judge_episode(episode: Episode, terms: DrillTerms) -> EpisodeOutcome:
-    """A host that cannot even be asked any more is not a host that was mended."""
+    """A host that no longer responds counts as not resolved."""
     try:
         with anyio.fail_after(terms.window_s + 120.0):
             return await episode.judge(
                 window_s=terms.window_s, symptom_timeout_s=terms.symptom_timeout_s
             )
     except (EnvironmentFailed, TimeoutError) as error:
-        gone = OracleCheckResult(
-            check="the host can be asked", ok=False, detail=str(error) or "no answer"
+        failed = OracleCheckResult(
+            check="the host responds", ok=False, detail=str(error) or "no reply"
         )
-        return EpisodeOutcome(resolved=False, symptoms=(gone,), collateral=(gone,))
+        return EpisodeOutcome(resolved=False, symptoms=(failed,), collateral=(failed,))
 
 
 async def record_and_score(
@@ -192,7 +189,7 @@ async def record_and_score(
     answered_by: AnsweredBy,
     terms: DrillTerms,
 ) -> tuple[RunScore, AnsweredBy]:
-    """The oracle's word is written down, and everything is scored from what is written."""
+    """Records the outcome as events, and scores the run from its events."""
     run, incident = episode_run.run, episode_run.incident
     await episode_run.bus.publish(
         IncidentVerified(
@@ -206,7 +203,7 @@ async def record_and_score(
     )
     events = await run_events(episode_run.bus.journal, run, after=episode_run.since)
     scored = score_run(episode.spec, outcome, events)
-    if answered_by == "nobody" and scored.counts.model_calls:  # it was cut off at work
+    if answered_by == "nobody" and scored.counts.model_calls:  # stopped before it could return
         answered_by = "model"
     await episode_run.bus.publish(
         IncidentClosed(
@@ -252,16 +249,16 @@ def complete_result(
     )
 
 
-def _diagnosis_from_event(said: IncidentDiagnosed | None) -> DrillDiagnosis | None:
-    if said is None:
+def _diagnosis_from_event(diagnosis: IncidentDiagnosed | None) -> DrillDiagnosis | None:
+    if diagnosis is None:
         return None
     return DrillDiagnosis(
-        verdict=said.verdict,
-        component=said.component,
-        mechanism=said.mechanism,
-        value=said.value,
-        evidence=said.evidence,
-        confidence=said.confidence,
+        verdict=diagnosis.verdict,
+        component=diagnosis.component,
+        mechanism=diagnosis.mechanism,
+        value=diagnosis.value,
+        evidence=diagnosis.evidence,
+        confidence=diagnosis.confidence,
     )
 
 

@@ -1,4 +1,4 @@
-"""Draws everything that may differ from one episode to the next, the same for the same seed."""
+"""Draws what differs between the variants of a scenario; the same for the same seed."""
 
 import random
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ Split = Literal["train", "held-out"]
 ChoiceT = TypeVar("ChoiceT")
 
 HELD_OUT_INTERVAL = 4
-"""Every fourth wording is kept apart for evaluation."""
+"""Every fourth wording is reserved for evaluation."""
 
 _HOST_NAMES = "web app api shop edge core node box srv prod data cache"
 _SERVICE_NAMES = """
@@ -27,7 +27,7 @@ HOST_NAMES, SERVICE_NAMES, NEUTRAL_WORDS = (
 
 
 class RandomSource:
-    """`split` says which wordings may be used: those for training, or those kept apart."""
+    """`split`: use the wordings for training, or those reserved for evaluation."""
 
     def __init__(self, seed: int, scenario: str = "", split: Split = "train") -> None:
         self.seed = seed
@@ -51,7 +51,7 @@ class RandomSource:
         return self._random.random() < probability
 
     def port(self) -> int:
-        """One that this episode does not use yet."""
+        """Never the same twice."""
         while True:
             port = self._random.randint(2000, 9999)
             if port not in self._ports:
@@ -76,19 +76,14 @@ class RandomSource:
         )
 
     def wording(self, wordings: Sequence[str]) -> str:
-        """One of the ways to say it. Needs eight or more, so that both parts have some."""
+        """Picks one of the split. Needs eight or more, so that both splits have some."""
         if len(wordings) < 2 * HELD_OUT_INTERVAL:
             raise ValueError(
                 f"{len(wordings)} wordings are too few: write at least {2 * HELD_OUT_INTERVAL}"
             )
-        kept = [
-            each
-            for number, each in enumerate(wordings)
-            if number % HELD_OUT_INTERVAL == HELD_OUT_INTERVAL - 1
-        ]
-        rest = [
-            each
-            for number, each in enumerate(wordings)
-            if number % HELD_OUT_INTERVAL != HELD_OUT_INTERVAL - 1
-        ]
-        return self.pick(kept if self._split == "held-out" else rest)
+        held_out = wordings[HELD_OUT_INTERVAL - 1 :: HELD_OUT_INTERVAL]
+        if self._split == "held-out":
+            return self.pick(held_out)
+        return self.pick(
+            [each for number, each in enumerate(wordings, 1) if number % HELD_OUT_INTERVAL]
+        )

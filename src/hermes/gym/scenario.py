@@ -1,4 +1,4 @@
-"""A way to break a system, found in a folder of its own: `scenario.py`, and texts beside it."""
+"""Loads scenarios. Each is a folder with `scenario.py` and `texts.yaml`."""
 
 import importlib.util
 import shutil
@@ -13,6 +13,7 @@ import yaml
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
 from hermes.gym.random_source import RandomSource, Split
+from hermes.gym.renamed import find_renamed, report_renamed
 from hermes.gym.scenario_spec import ScenarioGroup, ScenarioSpec
 
 SCENARIO_FILE, TEXTS_FILE = "scenario.py", "texts.yaml"
@@ -20,19 +21,18 @@ SEVERAL_USERS = "several users"
 
 
 class Scenario(Value, kw_only=True, frozen=True):
-    """What `scenario.py` says about itself, as `SCENARIO`."""
+    """The value of `SCENARIO` in `scenario.py`."""
 
     name: str
     group: ScenarioGroup
     summary: str
-    """What is broken, for those who choose a drill. The agent never sees it."""
+    """What is broken, for the list of scenarios. The agent never sees it."""
     draw: Callable[[RandomSource], ScenarioSpec]
     needs: tuple[str, ...] = ()
     """Programs besides bash, coreutils and python3 (a light scenario needs none), and
-    `SEVERAL_USERS` where
-    files or services belong to others than root."""
+    `SEVERAL_USERS` where files or services belong to other users than root."""
     held_out: bool = False
-    """Kept for evaluation: nothing may be trained or tuned on it."""
+    """Reserved for evaluation: not for training or tuning."""
 
     @property
     def light(self) -> bool:
@@ -48,9 +48,14 @@ class Scenario(Value, kw_only=True, frozen=True):
             return self.draw(RandomSource(seed, self.name, split))
         except SettingsError:
             raise
-        except Exception as error:  # it is somebody's code: anything can be wrong with it
+        except Exception as error:  # code of the scenario's author: any error is possible
             what = f"{type(error).__name__}: {error}"
             raise SettingsError(f"{self.name}: its code failed: {what}") from error
+
+    def story(self, seed: int, split: Split = "train") -> ScenarioSpec:
+        """The earlier name of `draw_spec`, for tests of other authors' scenarios."""
+        report_renamed("Scenario.story", "Scenario.draw_spec")
+        return self.draw_spec(seed, split)
 
     def missing_programs(self) -> tuple[str, ...]:
         """Programs that this machine lacks."""
@@ -60,22 +65,22 @@ class Scenario(Value, kw_only=True, frozen=True):
 
 PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 POSTGRESQL_BIN_GLOB = "/usr/lib/postgresql/*/bin"
-"""Where Debian keeps what it does not put on anybody's PATH."""
+"""Where Debian installs PostgreSQL: not on the PATH."""
 
 
 def program_search_path() -> str:
-    """Where the programs of scenarios may lie."""
+    """The PATH on which programs that scenarios need are found."""
     return ":".join((PROGRAM_PATH, *map(str, Path("/").glob(POSTGRESQL_BIN_GLOB.lstrip("/")))))
 
 
 def texts(module_file: str) -> dict[str, Any]:
-    """The wordings beside a scenario; called by it with its own `__file__`."""
+    """The content of `texts.yaml`; called by a scenario with its `__file__`."""
     found: dict[str, Any] = yaml.safe_load((Path(module_file).parent / TEXTS_FILE).read_text())
     return found
 
 
 def load_scenario(folder: Path) -> Scenario:
-    """Raises `SettingsError` with the file and what is wrong with it."""
+    """Raises `SettingsError` with the file and its error."""
     file = folder / SCENARIO_FILE
     if not file.is_file():
         raise SettingsError(f"{folder} is no scenario: there is no {SCENARIO_FILE} in it")
@@ -87,7 +92,7 @@ def load_scenario(folder: Path) -> Scenario:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # it is somebody's code: anything can be wrong with it
+    except Exception as error:  # code of the scenario's author: any error is possible
         raise SettingsError(f"{file}: {type(error).__name__}: {error}") from error
     found = getattr(module, "SCENARIO", None)
     if not isinstance(found, Scenario):
@@ -98,7 +103,7 @@ def load_scenario(folder: Path) -> Scenario:
 
 
 def installed_scenarios() -> dict[str, Path]:
-    """Every scenario that is installed: a plug-in names a folder that holds such folders."""
+    """Names and folders. An entry point returns a folder that contains scenario folders."""
     found: dict[str, Path] = {}
     for entry in entry_points(group="hermes.scenarios"):
         root = entry.load()()
@@ -120,3 +125,11 @@ def find_scenario(name: str) -> Scenario:
 
 def _scenario_folders(root: Path) -> Iterator[Path]:
     return (each for each in sorted(root.iterdir()) if (each / SCENARIO_FILE).is_file())
+
+
+_NEW_NAMES = {"find": "find_scenario", "known": "installed_scenarios", "PATH": "PROGRAM_PATH"}
+
+
+def __getattr__(name: str) -> Any:
+    """The earlier names, for tests of other authors' scenarios."""
+    return find_renamed(__name__, __name__, _NEW_NAMES, name)

@@ -1,8 +1,10 @@
-"""What a scenario tells for one seed: a host, how it breaks, how one sees that it was mended.
+"""What a scenario is for one seed: hosts, how they break, and how a fix is recognized.
 
-Everything here is data. A scenario draws it from dice; the episode plays it; the oracle checks it.
+Everything here is data. A scenario draws it from a random source, an episode plays it, and the
+oracle runs its checks.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import field
@@ -14,6 +16,13 @@ ScenarioGroup = Literal[
     "classic", "process", "limits", "files", "database", "network", "change", "jobs", "judgement"
 ]
 ExpectedResponse = Literal["fix", "no-incident", "recovered", "approval"]
+EXPECTED_VERDICTS: Mapping[ExpectedResponse, str] = {
+    "fix": "fix",
+    "no-incident": "no-incident",
+    "recovered": "recovered",
+    "approval": "escalate",
+}
+"""What a responder should state in `conclude`."""
 
 
 class HostFile(Value, kw_only=True, frozen=True):
@@ -24,7 +33,7 @@ class HostFile(Value, kw_only=True, frozen=True):
 
 
 class HostFolder(Value, kw_only=True, frozen=True):
-    """An empty folder that is not simply root's."""
+    """An empty folder with a mode or an owner of its own."""
 
     path: str
     mode: int = 0o755
@@ -32,7 +41,7 @@ class HostFolder(Value, kw_only=True, frozen=True):
 
 
 class HostDisk(Value, frozen=True):
-    """A folder with a small file system of its own."""
+    """A folder that is a small file system."""
 
     path: str
     megabytes: int
@@ -46,15 +55,15 @@ class HostSpec(Value, kw_only=True, frozen=True):
     units: tuple[HostFile, ...] = ()
     """Unit files; enabled, and started in order of their `After=`."""
     users: tuple[str, ...] = ("www",)
-    """Beside root; numbered from 1001 in this order."""
+    """Besides root; their ids begin with 1001, in this order."""
     disks: tuple[HostDisk, ...] = ()
     disk_mb: int = 192
     minute: float = 60.0
-    """Seconds that cron takes for a minute."""
+    """Length of a minute for cron, in seconds."""
 
 
 class HttpCheck(Value, kw_only=True, tag="http", frozen=True):
-    """Right status, right words in the body, in time."""
+    """The reply has the right status and the right text, in time."""
 
     name: str
     port: int
@@ -65,13 +74,13 @@ class HttpCheck(Value, kw_only=True, tag="http", frozen=True):
     host: int = 0
     address: str = "127.0.0.1"
     tls: str = ""
-    """The name that the certificate must be for; empty without TLS."""
+    """The host name that the certificate must be for; empty without TLS."""
     authority: str = ""
-    """A file inside with the certificates to trust."""
+    """A file on the host with the certificates to trust."""
 
 
 class PortCheck(Value, kw_only=True, tag="port", frozen=True):
-    """Something listens there and, if asked, answers with these words."""
+    """A process listens on the port and, if `contains` is set, replies with that text."""
 
     name: str
     port: int
@@ -89,18 +98,21 @@ class DiskSpaceCheck(Value, kw_only=True, tag="space", frozen=True):
 
 
 class UnitRunningCheck(Value, kw_only=True, tag="running", frozen=True):
-    """The supervisor calls it active and its process has lived for a while."""
+    """The unit is active, and has been for at least `seconds`."""
 
     name: str
     unit: str
     seconds: float = 0.0
     host: int = 0
     undisturbed: bool = False
-    """Still the process that ran before the fault: nobody restarted it on the way."""
+    """It must be the process that ran before the fault: not restarted since."""
 
 
 class ScriptCheck(Value, kw_only=True, tag="script", frozen=True):
-    """A bash script inside ends well, and prints what it should. Never reads a marker file."""
+    """A bash script on the host exits with 0 and prints what it should.
+
+    It must test behaviour: an agent could write a marker file.
+    """
 
     name: str
     script: str
@@ -111,13 +123,13 @@ class ScriptCheck(Value, kw_only=True, tag="script", frozen=True):
 
 
 class UnchangedCheck(Value, kw_only=True, tag="same", frozen=True):
-    """A file, or all files under a folder, as they were before the fault."""
+    """A file, or all files below a folder, are as they were before the fault."""
 
     name: str
     path: str
     host: int = 0
     may_grow: bool = False
-    """A log goes on; what was in it stays."""
+    """For a log: text may be appended, but not changed."""
 
 
 ScenarioCheck = (
@@ -126,19 +138,19 @@ ScenarioCheck = (
 
 
 class FaultTrigger(Value, kw_only=True, frozen=True):
-    """Do again what set the fault off: relief does not survive it, a cure does."""
+    """Repeats what caused the fault. Temporary relief does not survive it; a fix does."""
 
     restart: tuple[str, ...] = ()
-    """Units, restarted over a line that nobody inside can reach."""
+    """Units, restarted through a socket that no process on the host has."""
     cron: str = ""
-    """Jobs whose table or command has these words run now."""
+    """Runs the cron jobs whose table or command contains this text."""
     script: str = ""
     pause: float = 0.0
     host: int = 0
 
 
 class FaultDescription(Value, kw_only=True, frozen=True):
-    """For scoring a diagnosis: each part holds if one of its wordings is named."""
+    """For scoring a diagnosis: each part is right if it contains one of these texts."""
 
     component: tuple[str, ...]
     mechanism: tuple[str, ...]
@@ -146,7 +158,7 @@ class FaultDescription(Value, kw_only=True, frozen=True):
 
 
 class ScenarioAlert(Value, kw_only=True, frozen=True):
-    """As a monitor words it: a symptom, never the answer."""
+    """The alert of a monitor: it names a symptom, never the cause."""
 
     title: str
     text: str
@@ -165,30 +177,30 @@ class ScenarioSpec(Value, kw_only=True, frozen=True):
     hosts: tuple[HostSpec, ...]
     alert: ScenarioAlert
     healthy: tuple[ScenarioCheck, ...]
-    """What works on a host that works; all of it must work again in the end."""
+    """Checks that succeed on a healthy host; all must succeed again in the end."""
     symptoms: tuple[ScenarioCheck, ...]
-    """The part of it that the fault breaks, to begin with."""
+    """The checks among them that fail after the fault."""
     inject: tuple[str, ...] = ()
-    """Scripts that break it, on the first host, or `N:` and a script for host N."""
+    """Scripts that cause the fault, on the first host, or `N:` and a script for host N."""
     cure: tuple[FaultTrigger, ...] = ()
     collateral: tuple[ScenarioCheck, ...] = ()
-    """What must not change on the way."""
+    """Checks for damage: they succeed before the fault and must still do so in the end."""
     fault: FaultDescription
     others: tuple[FaultDescription, ...] = ()
-    """Faults beside it that are to be found as well."""
+    """Further faults that a diagnosis must name."""
     decoys: tuple[FaultDescription, ...] = ()
-    """What looks like a cause and is none: whoever names it has not found the cause."""
+    """What looks like a cause and is none: a diagnosis that names it is wrong."""
     answer: ExpectedResponse = "fix"
-    """What the right response is: not everything that rings is an incident."""
+    """The right response: not every alert is an incident."""
     reference: tuple[str, ...] = ()
-    """Commands of one who knows."""
+    """Commands that fix it."""
     relief: tuple[str, ...] = ()
-    """Commands that make it quiet without curing it."""
+    """Commands that stop the symptoms without fixing the cause."""
     shortcut: tuple[str, ...] = ()
-    """Commands that make it quiet by doing damage."""
+    """Commands that stop the symptoms by doing damage."""
     traffic: tuple[TrafficSpec, ...] = ()
     settle: float = 0.0
-    """Seconds after the injection before the symptom must show."""
+    """Seconds to wait after the injection before the symptoms are checked."""
 
     @property
     def faults(self) -> tuple[FaultDescription, ...]:

@@ -1,4 +1,4 @@
-"""Where the boxes of drills are made."""
+"""Settings of the gym: how boxes are opened."""
 
 from typing import Literal
 

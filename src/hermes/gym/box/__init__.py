@@ -1,1 +1,1 @@
-"""A host in a box: real processes, sockets and files that nothing outside can be hurt by."""
+"""Boxes: hosts with real processes, sockets and files, isolated from the real machine."""

@@ -1,4 +1,4 @@
-"""What one box is made of, worked out outside and handed to its warden in one message."""
+"""The plan of a box, and the protocol of what runs one: a local process or a container."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -6,31 +6,31 @@ from typing import Any, Protocol
 
 
 class HostPlan:
-    """One machine. Only what `marshal` can carry, so that the warden needs no library."""
+    """One host. Holds only types that `marshal` can write: box init has no other library."""
 
     name: str = "host"
     address: str = ""
-    """Of its own in the network of a box of several; empty when it stands alone."""
+    """In the network of a box with several hosts; empty for a single host."""
     disk_mb: int = 192
     disks: tuple[tuple[str, int], ...] = ()
-    """Folders with a small file system of their own: (path, megabytes)."""
+    """Folders that are small file systems: (path, megabytes)."""
     folders: tuple[tuple[str, int, int], ...] = ()
     """(path, mode, uid), in order."""
     files: tuple[tuple[str, bytes, int, int], ...] = ()
     """(path, content, mode, uid)."""
     minute: float = 60.0
-    """Seconds that its cron takes for a minute."""
+    """Length of a minute for its cron, in seconds."""
 
 
 class BoxPlan:
     hosts: tuple[dict[str, object], ...] = ()
     readable: tuple[str, ...] = ()
-    """Folders and files of the real machine, found inside under the same name, read-only."""
+    """Folders and files of the real machine that hosts see at the same path, read-only."""
     links: tuple[tuple[str, str], ...] = ()
     common: tuple[tuple[str, bytes], ...] = ()
-    """Small files of the real machine that every host has, unless it brings its own."""
+    """Small files of the real machine that are copied to every host; `HostPlan.files` win."""
     tls: bool = False
-    """Whether anybody will ask behind TLS; costs 30 ms."""
+    """Whether a check uses TLS; loading it costs 30 ms."""
     processes: int = 512
     memory_mb: int = 768
 
@@ -44,25 +44,25 @@ def host_plan_from_fields(fields: dict[str, object]) -> HostPlan:
 class BoxBackend(Protocol):
     @property
     def label(self) -> str:
-        """Names this box among all others."""
+        """Unique among all boxes."""
         ...
 
     async def check_available(self) -> None:
-        """Raises `EnvironmentFailed` when no program can be started inside from here."""
+        """Raises `EnvironmentFailed` when this machine cannot start programs on the hosts."""
         ...
 
     async def request(self, body: dict[str, Any]) -> dict[str, Any]:
-        """See `deeds`. Raises `EnvironmentFailed` when the box has ended."""
+        """See `host_requests`. Raises `EnvironmentFailed` when the box has ended."""
         ...
 
     async def start_request(self, body: dict[str, Any]) -> None:
-        """Something that goes on until the box ends, and has no answer."""
+        """A request that runs until the box ends and has no reply."""
         ...
 
     def host_command(self, host: int, argv: Sequence[str], *, terminal: bool = False) -> list[str]:
-        """A command of this machine that starts `argv` on a host."""
+        """The command on this machine that starts `argv` on a host."""
         ...
 
 
 BoxOpener = Callable[[BoxPlan], AbstractAsyncContextManager[BoxBackend]]
-"""Makes a box of a plan that says nothing yet of the system around it; gone when it is left."""
+"""Opens a box and removes it when the context ends. Fills in the system paths of the plan."""

@@ -1,4 +1,4 @@
-"""A box from outside: make it, ask its warden, let it go without a trace."""
+"""A box: isolated hosts, and the requests that can be sent to them from outside."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,15 +16,13 @@ from hermes.gym.settings import GymSettings
 
 
 class BoxCommandResult(Value, kw_only=True, frozen=True):
-    """How a script ended inside."""
-
     code: int
     output: str
     timed_out: bool = False
 
 
 class Box:
-    """`async with Box([host]) as box:`; it lives until the block ends, or Hermes does."""
+    """Used as `async with Box([host]) as box:`. It ends with the block, or with Hermes."""
 
     def __init__(
         self,
@@ -68,39 +66,39 @@ class Box:
     async def run(
         self, script: str, *, host: int = 0, timeout: float = 30.0, uid: int = 0, cwd: str = "/root"
     ) -> BoxCommandResult:
-        """A bash script inside, not as the agent but as whoever breaks and checks the host."""
-        wish = {"script": script, "host": host, "timeout": timeout, "uid": uid, "cwd": cwd}
-        said = await self.backend.request({"do": "run", **wish})
-        if "error" in said:
-            raise EnvironmentFailed(f"the box could not run it: {said['error']}")
-        output = said["output"].decode("utf-8", "replace")
-        return BoxCommandResult(code=said["code"], output=output, timed_out=said["timed_out"])
+        """Runs a bash script on a host: for injections and checks, not for the agent."""
+        fields = {"script": script, "host": host, "timeout": timeout, "uid": uid, "cwd": cwd}
+        answer = await self.backend.request({"do": "run", **fields})
+        if "error" in answer:
+            raise EnvironmentFailed(f"the box could not run it: {answer['error']}")
+        output = answer["output"].decode("utf-8", "replace")
+        return BoxCommandResult(code=answer["code"], output=output, timed_out=answer["timed_out"])
 
     async def read(self, path: str, *, host: int = 0) -> bytes | None:
         """None when it cannot be read."""
-        said = await self.backend.request({"do": "read", "path": path, "host": host})
-        content: bytes | None = said.get("content")
+        answer = await self.backend.request({"do": "read", "path": path, "host": host})
+        content: bytes | None = answer.get("content")
         return content
 
     async def read_tree(self, path: str, *, host: int = 0) -> list[tuple[bytes, int, int, bytes]]:
-        """A file, or all under a folder: path, mode, owner and content of each."""
-        said = await self.backend.request({"do": "tree", "path": path, "host": host})
-        if "error" in said:
-            raise EnvironmentFailed(f"{path} cannot be looked at: {said['error']}")
-        found: list[tuple[bytes, int, int, bytes]] = said["tree"]
-        return found
+        """Path, mode, owner and content of a file, or of everything below a folder."""
+        answer = await self.backend.request({"do": "tree", "path": path, "host": host})
+        if "error" in answer:
+            raise EnvironmentFailed(f"{path} cannot be read: {answer['error']}")
+        tree: list[tuple[bytes, int, int, bytes]] = answer["tree"]
+        return tree
 
     async def disk_space(self, path: str, *, host: int = 0) -> dict[str, Any]:
-        """Free and total bytes and free inodes; `error` when there is no such place."""
+        """Free and total bytes and free inodes; `error` when the path does not exist."""
         return await self.backend.request({"do": "space", "path": path, "host": host})
 
-    async def send_over_network(self, question: dict[str, Any], *, host: int = 0) -> dict[str, Any]:
-        """Over the host's own network; see `asking`."""
-        return await self.backend.request({"do": "ask", "host": host, **question})
+    async def send_over_network(self, message: dict[str, Any], *, host: int = 0) -> dict[str, Any]:
+        """Over the host's own network; see `host_requests.send_to_port`."""
+        return await self.backend.request({"do": "ask", "host": host, **message})
 
     async def call_supervisor(self, verb: str, unit: str = "", *, host: int = 0) -> dict[str, Any]:
-        """To the supervisor: start, stop, restart, reload, show, list, daemon-reload, cron."""
-        async with self._supervisor_lock:  # it answers in the order of asking
+        """Verbs: start, stop, restart, reload, show, list, daemon-reload, cron."""
+        async with self._supervisor_lock:  # it replies in the order of the requests
             return await self.backend.request(
                 {"do": "tell", "verb": verb, "unit": unit, "host": host}
             )
@@ -108,19 +106,19 @@ class Box:
     async def start_traffic(
         self, targets: Sequence[dict[str, Any]], *, pause: float, seed: str, host: int = 0
     ) -> None:
-        """Begin to ask like users do, until the box ends."""
-        wish = {"targets": list(targets), "pause": pause, "seed": seed, "host": host}
-        await self.backend.start_request({"do": "traffic", **wish})
+        """Sends requests at random intervals, as users would, until the box ends."""
+        fields = {"targets": list(targets), "pause": pause, "seed": seed, "host": host}
+        await self.backend.start_request({"do": "traffic", **fields})
 
 
 def box_opener(settings: GymSettings) -> BoxOpener:
-    """For one box."""
+    """For a single box; `open_box_source` is quicker for many."""
     return docker_box_opener(settings) if settings.backend == "docker" else open_local_box
 
 
 @asynccontextmanager
 async def open_box_source(settings: GymSettings) -> AsyncGenerator[BoxOpener, None]:
-    """Yields what opens a box; all of them are to be gone when this is left."""
+    """Yields an opener for many boxes. Close all of them before leaving the context."""
     if settings.backend == "docker":
         yield docker_box_opener(settings)
         return

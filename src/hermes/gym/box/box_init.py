@@ -1,8 +1,9 @@
-"""The process that makes a box and stands at its door.
+"""Box init: the process that starts the hosts of a box and carries out requests in them.
 
-It is outside of the hosts' processes and files, so nothing inside can see or end it, and it can
-step in: to run a command, to look at a file, to ask over the host's own network. Hermes asks it
-over a line; when the line ends, so does the box. Imports only what a bare Python has.
+It runs outside of the hosts' namespaces, so no process of a host can see or kill it, and it can
+enter them: to run a command, to read a file, to connect over the host's network. Hermes sends
+requests over a socket; when the socket closes, the box ends. `run_forkserver` is a process that
+forks such processes quickly. Imports only the standard library.
 """
 
 import _socket
@@ -30,7 +31,9 @@ from hermes.gym.box.host_setup import enter_host_root
 
 LINK_FD = 3
 ID_MAP_REQUEST = b"?"
-"""Says that its user namespace waits for its map of user numbers."""
+"""Sent to Hermes: the user namespace waits for its map of user ids."""
+FIRST_OUTER_UID, UID_COUNT = 1_700_000_000, 65_536
+"""Where the user ids of a box made by root lie outside of it: used by no real user."""
 
 
 def main() -> None:
@@ -64,7 +67,7 @@ def main() -> None:
 
 
 def _receive_plan(link: _socket.socket) -> tuple[BoxPlan, tuple[tuple[str, bytes], ...]]:
-    """Too long for one message: it comes as an open file."""
+    """The plan is too long for one message: it comes as an open file."""
     _, files = messages.receive_message(link)
     with open(files[0], "rb") as file:  # noqa: PTH123 - pathlib is slow to import
         fields, programs = marshal.loads(file.read())
@@ -73,30 +76,40 @@ def _receive_plan(link: _socket.socket) -> tuple[BoxPlan, tuple[tuple[str, bytes
     return plan, programs
 
 
+def send_plan(link: _socket.socket, plan: BoxPlan, programs: tuple[tuple[str, bytes], ...]) -> None:
+    """Called by the process that starts box init."""
+    fd = os.memfd_create("plan")
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            file.write(marshal.dumps((vars(plan), programs)))
+        os.lseek(fd, 0, os.SEEK_SET)
+        messages.send_message(link, b"plan", (fd,))
+    finally:
+        os.close(fd)
+
+
 def _limit_resources(plan: BoxPlan) -> None:
-    """Counted over the whole user namespace: what a bomb of forks can reach."""
+    """The kernel counts processes over the whole user namespace: this bounds a fork bomb."""
     resource.setrlimit(resource.RLIMIT_NPROC, (plan.processes, plan.processes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 class RunningHost:
-    """A host that lives."""
-
     def __init__(self, plan: HostPlan, pid: int, supervisor_socket: _socket.socket) -> None:
         self.plan = plan
         self.pid = pid
         self.supervisor_socket = supervisor_socket
-        """To its supervisor: nobody inside can speak on it."""
+        """Connected to its supervisor; no process of the host has it."""
 
 
 def _start_host(
     plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, bytes], ...]
 ) -> RunningHost:
-    """The first process is born into its namespaces by a short-lived parent."""
+    """A short-lived parent creates the namespaces and forks the host's first process into them."""
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    told, tell = os.pipe()
-    mother = os.fork()
-    if mother == 0:
+    status_read, status_write = os.pipe()
+    parent = os.fork()
+    if parent == 0:
         try:
             kernel.system_call(
                 "unshare",
@@ -108,41 +121,40 @@ def _start_host(
             )
             first = os.fork()
             if first:
-                os.write(tell, b"%d\n" % first)
+                os.write(status_write, b"%d\n" % first)
                 os._exit(0)
             ours.close()
             host_setup.bring_up_interface("lo")
             enter_host_root(plan, host, programs)
-            os.write(tell, b"ok\n")
-            os.close(tell)
+            os.write(status_write, b"ok\n")
+            os.close(status_write)
             supervisor.run_supervisor(theirs, host)
         except OSError as error:
-            os.write(tell, b"!" + str(error).encode())
+            os.write(status_write, b"!" + str(error).encode())
         finally:
             os._exit(1)
-    os.close(tell)
+    os.close(status_write)
     theirs.close()
-    said = b""
-    while not _first_process_id(said) and (piece := os.read(told, 4096)):
-        said += piece
-    os.close(told)
-    os.waitpid(mother, 0)
-    pid = _first_process_id(said)
+    status = b""
+    while not _first_process_id(status) and (piece := os.read(status_read, 4096)):
+        status += piece
+    os.close(status_read)
+    os.waitpid(parent, 0)
+    pid = _first_process_id(status)
     if not pid:
-        raise OSError(
-            said.partition(b"!")[2].decode("utf-8", "replace") or "the host did not start"
-        )
+        error_text = status.partition(b"!")[2].decode("utf-8", "replace")
+        raise OSError(error_text or "the host did not start")
     return RunningHost(host, pid, ours)
 
 
-def _first_process_id(said: bytes) -> int:
-    """Its number once it lives, else 0. The mother's word may come after the child's."""
-    lines = said.split(b"\n")
+def _first_process_id(status: bytes) -> int:
+    """0 until it runs. The parent's line with the id may come after the child's "ok"."""
+    lines = status.split(b"\n")
     return next((int(line) for line in lines if line.isdigit()), 0) if b"ok" in lines else 0
 
 
 def _serve_requests(link: _socket.socket, hosts: list[RunningHost]) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their exit codes are not needed
     traffic: list[int] = []
     poll = select.poll()
     poll.register(link.fileno(), select.POLLIN)
@@ -154,8 +166,8 @@ def _serve_requests(link: _socket.socket, hosts: list[RunningHost]) -> None:
         request: dict[str, object] = marshal.loads(data)
         try:
             child = os.fork()
-        except OSError:  # a bomb of forks inside took all there are
-            os.write(files[0], marshal.dumps({"error": "no process can be started any more"}))
+        except OSError:  # a fork bomb in a host used up all processes
+            os.write(files[0], marshal.dumps({"error": "no more processes can be started"}))
             child = -1
         if child == 0:
             try:
@@ -176,7 +188,7 @@ def _serve_requests(link: _socket.socket, hosts: list[RunningHost]) -> None:
 
 
 def _kill_process(pid: int) -> None:
-    """The first process takes all others of its namespace with it."""
+    """With the first process of a pid namespace, the kernel kills all others of it."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -184,7 +196,7 @@ def _kill_process(pid: int) -> None:
 
 
 REAP_INTERVAL_MS = 1000
-"""Milliseconds after which the dead are looked for, if nobody asks for the living."""
+"""Milliseconds between two checks for exited children while no request comes."""
 
 
 def run_forkserver() -> None:
@@ -192,7 +204,7 @@ def run_forkserver() -> None:
     os.set_inheritable(LINK_FD, False)
     os.setsid()
     gc.disable()
-    gc.freeze()  # what a collector writes to is copied in every child
+    gc.freeze()  # memory that the collector writes to would be copied in every child
     poll = select.poll()
     poll.register(link.fileno(), select.POLLIN)
     while True:
@@ -216,12 +228,12 @@ def _fork_box_init(link: _socket.socket, files: list[int]) -> None:
     if pid == 0:
         try:
             link.close()
-            line, complaints = files
-            os.dup2(complaints, 2)
-            if line != LINK_FD:
-                os.dup2(line, LINK_FD)
-                os.close(line)
-            os.close(complaints)
+            box_link, stderr_file = files
+            os.dup2(stderr_file, 2)
+            if box_link != LINK_FD:
+                os.dup2(box_link, LINK_FD)
+                os.close(box_link)
+            os.close(stderr_file)
             random.seed()
             main()
         finally:

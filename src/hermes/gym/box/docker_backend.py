@@ -1,8 +1,8 @@
-"""Boxes in containers, for machines without namespaces of their own: macOS, or a locked-down host.
+"""Opens boxes in containers, for machines without user namespaces: macOS, or a locked-down host.
 
-The container only carries: in it stand the same warden and the same hosts, each a user namespace,
-so that nothing which an agent does on a host reaches even the container. For that, the container
-may make namespaces (no seccomp profile, an unmasked /proc); it gets no capability beyond the usual.
+The container runs the same box init and the same hosts, each in a user namespace, so that an agent
+on a host cannot even reach the container. For that, the container may create namespaces (no seccomp
+profile, an unmasked /proc); it gets no additional capability.
 """
 
 import marshal
@@ -35,7 +35,7 @@ CONTAINER_OPTIONS = (
     "--security-opt=systempaths=unconfined",
 )
 PARENT_PACKAGES = ("hermes", "hermes.environments", "hermes.environments.confinement", "hermes.gym")
-# Read from the pipe, to the byte: what follows on it is for others.
+# Reads exactly its own bytes from the pipe: frames for the proxy follow them.
 _LOADER_SCRIPT = (
     "import os\nb = b''\n"
     "while len(b) < 8 or len(b) < 8 + int(b[:8]):\n"
@@ -44,7 +44,7 @@ _LOADER_SCRIPT = (
 )
 _PROXY_BOOT_SCRIPT = """
 import sys
-class Parcel:
+class BundledModules:
     def find_spec(self, name, path=None, target=None):
         if name in MODULES:
             spec = type(sys.__spec__)(name, self, is_package=MODULES[name] is None)
@@ -54,14 +54,14 @@ class Parcel:
     def exec_module(self, module):
         if MODULES[module.__name__] is not None:
             exec(compile(MODULES[module.__name__], module.__name__, "exec"), module.__dict__)
-sys.meta_path.insert(0, Parcel())
+sys.meta_path.insert(0, BundledModules())
 from hermes.gym.box.container_proxy import main
 main()
 """
 
 
 class DockerBoxBackend:
-    """A `BoxBackend`: questions are numbered frames on the container's pipe."""
+    """A `BoxBackend`: requests are numbered frames on the container's pipe."""
 
     def __init__(self, docker: Sequence[str], name: str, process: Process) -> None:
         self._docker, self._name, self._process = list(docker), name, process
@@ -79,17 +79,17 @@ class DockerBoxBackend:
         return None
 
     def host_command(self, host: int, argv: Sequence[str], *, terminal: bool = False) -> list[str]:
-        how = ["--interactive", "--tty"] if terminal else ["--interactive"]
+        options = ["--interactive", "--tty"] if terminal else ["--interactive"]
         enter = [*NSENTER_COMMAND, str(self.host_pids[host]), "--"]
-        return [*self._docker, "exec", *how, self._name, *enter, *argv]
+        return [*self._docker, "exec", *options, self._name, *enter, *argv]
 
     async def request(self, body: dict[str, Any]) -> dict[str, Any]:
         number = next(self._numbers)
         await self._send((number, body))
-        heard = await self._wait_for_reply(number)
-        if not heard:
+        reply = await self._wait_for_reply(number)
+        if not reply:
             raise EnvironmentFailed("the box has ended")
-        answer: dict[str, Any] = marshal.loads(heard)
+        answer: dict[str, Any] = marshal.loads(reply)
         return answer
 
     async def start_request(self, body: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ class DockerBoxBackend:
                 raise EnvironmentFailed(f"{self.label} has ended") from error
 
     async def _wait_for_reply(self, number: int) -> bytes:
-        """Whoever waits reads for all: an answer that is somebody else's is put where they look."""
+        """One waiting task reads for all of them and stores the replies that are for others."""
         while number not in self._replies:
             async with self._read_lock:
                 if number not in self._replies:
@@ -147,10 +147,10 @@ def docker_box_opener(settings: GymSettings) -> BoxOpener:
 async def open_docker_box(
     settings: GymSettings, plan: BoxPlan
 ) -> AsyncGenerator[DockerBoxBackend, None]:
-    """Raises `EnvironmentFailed` with what docker said."""
+    """Raises `EnvironmentFailed` with docker's error."""
     docker, name = docker_client_command(settings), new_id("hermes-gym").replace("_", "-")
     limits = (f"--memory={plan.memory_mb}m", f"--pids-limit={plan.processes + 64}")
-    words = [
+    options = [
         "run",
         "--rm",
         "--pull=never",
@@ -160,13 +160,13 @@ async def open_docker_box(
         *CONTAINER_OPTIONS,
     ]
     inside = ["/usr/bin/python3", "-I", "-S", "-c", _LOADER_SCRIPT]
-    argv = [*docker, *words, *limits, "--entrypoint=", settings.docker_image, *inside]
-    with tempfile.TemporaryFile() as complaints:
-        async with await anyio.open_process(argv, stderr=complaints) as process:
-            ferry = DockerBoxBackend(docker, name, process)
+    argv = [*docker, *options, *limits, "--entrypoint=", settings.docker_image, *inside]
+    with tempfile.TemporaryFile() as stderr_file:
+        async with await anyio.open_process(argv, stderr=stderr_file) as process:
+            backend = DockerBoxBackend(docker, name, process)
             try:
-                await _open_box(ferry, plan, complaints)
-                yield ferry
+                await _open_box(backend, plan, stderr_file)
+                yield backend
             finally:
                 with anyio.CancelScope(shield=True):
                     await _stop_container(docker, name, process)
@@ -180,13 +180,13 @@ async def _open_box(backend: DockerBoxBackend, plan: BoxPlan, stderr_file: IO[by
     except (TimeoutError, EnvironmentFailed) as error:
         stderr_file.seek(0)
         lines = stderr_file.read().decode("utf-8", "replace").strip().splitlines()
-        own = [line for line in lines if line.startswith(("docker:", "Error"))]
-        why = (own or lines[-1:] or [str(error) or "it took too long"])[0]
+        errors = [line for line in lines if line.startswith(("docker:", "Error"))]
+        why = (errors or lines[-1:] or [str(error) or "it took too long"])[0]
         raise EnvironmentFailed(f"no box in a container: {why}") from None
 
 
 def docker_client_command(settings: GymSettings) -> list[str]:
-    """The client program and how it finds its daemon."""
+    """The client program, with the address of its daemon where one is set."""
     program = settings.docker_program or "docker"
     found = shutil.which(program)
     if found is None:
@@ -197,7 +197,7 @@ def docker_client_command(settings: GymSettings) -> list[str]:
 
 
 def _bundle_modules() -> bytes:
-    """Our own modules travel with us: an image needs no Hermes in it."""
+    """The modules that run in the container, so that its image needs no Hermes."""
     confinement = BOX_PACKAGE_FOLDER.parent.parent / "environments" / "confinement"
     modules: dict[str, str | None] = dict.fromkeys((*PARENT_PACKAGES, "hermes.gym.box"))
     for package, folder in (
@@ -214,7 +214,7 @@ def _module_files(folder: Path) -> list[Path]:
 
 
 async def _stop_container(docker: Sequence[str], name: str, process: Process) -> None:
-    """The end of the pipe is the end of the container; one that hangs is ended by the daemon."""
+    """The container ends when its pipe closes. After the timeout the daemon removes it."""
     assert process.stdin is not None
     await process.stdin.aclose()
     with anyio.move_on_after(STOP_TIMEOUT_S) as clock:

@@ -1,4 +1,4 @@
-"""A host of a box as a place where the agent's commands run."""
+"""A host of a box as the environment in which the agent's commands run."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,12 +6,11 @@ from hermes.core.errors import EnvironmentFailed
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
 from hermes.gym.box.box import Box
-
-HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+from hermes.gym.box.unit_files import HOST_PATH
 
 
 class BoxHostClient:
-    """Fulfils `remote.client.Client`, by whatever carries the box."""
+    """A `RemoteClient` that enters a host through the backend of its box."""
 
     def __init__(self, box: Box, host: int) -> None:
         self._box, self._host = box, host
@@ -40,7 +39,7 @@ class BoxHostClient:
 
 
 def host_environment(box: Box, *, host: int = 0, name: str = "host") -> RemoteEnvironment:
-    """Not yet entered. What is done in it can hurt nothing outside."""
+    """Not yet entered. Nothing that runs in it can harm the real machine."""
     variables = {"PATH": HOST_PATH, "HOME": "/root", "USER": "root", "LANG": "C.UTF-8"}
     return RemoteEnvironment(
         "box",

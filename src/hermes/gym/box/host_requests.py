@@ -1,4 +1,7 @@
-"""Questions over a host's network, put as a client would put them, with sockets alone."""
+"""Carries out requests in a host: commands, files, disk space, network, supervisor, traffic.
+
+Each request runs in a child process of box init. Imports only the standard library.
+"""
 
 import _socket
 import marshal
@@ -13,58 +16,57 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hermes.environments.confinement import kernel, messages
-from hermes.gym.box import host_setup
+from hermes.environments.confinement import messages
+from hermes.gym.box.host_setup import enter_namespaces
+from hermes.gym.box.unit_files import HOST_PATH
 
 MAX_REPLY_BYTES = 1 << 20
 
 
 def send_to_port(request: dict[str, object]) -> dict[str, object]:
-    """`bytes` are sent to `address`:`port`; what comes back until the end, or `until`, or time."""
+    """Sends `send` to `address`:`port` and reads the reply until it ends, or contains `until`."""
     started = time.monotonic()
     timeout = float(str(request.get("timeout", 2.0)))
     address = (str(request.get("address", "127.0.0.1")), int(str(request["port"])))
     try:
-        # A number, not a name: looking one up would load modules that lie out of reach by now.
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as line:
-            line.settimeout(timeout)
-            line.connect(address)
+        # An address, not a name: to look up a name, modules would be needed that a host lacks.
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+            connection.settimeout(timeout)
+            connection.connect(address)
             peer: dict[str, object] = {}
             if request.get("tls"):
-                line, peer = _wrap_in_tls(line, request)
+                connection, peer = _wrap_in_tls(connection, request)
             payload = request.get("send", b"")
+            reply = b""
             if isinstance(payload, bytes) and payload:
-                line.sendall(payload)
-            heard = _read_reply(line, request.get("until"), started + timeout) if payload else b""
-            return {"heard": heard, "seconds": time.monotonic() - started, **peer}
+                connection.sendall(payload)
+                reply = _read_reply(connection, request.get("until"), started + timeout)
+            return {"heard": reply, "seconds": time.monotonic() - started, **peer}
     except TimeoutError:
         return {"error": "timed out", "seconds": time.monotonic() - started}
     except OSError as error:
         return {"error": str(error), "seconds": time.monotonic() - started}
 
 
-def _read_reply(line: socket.socket, until: object, deadline: float) -> bytes:
-    heard = b""
-    while len(heard) < MAX_REPLY_BYTES:
+def _read_reply(connection: socket.socket, until: object, deadline: float) -> bytes:
+    reply = b""
+    while len(reply) < MAX_REPLY_BYTES:
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
-        line.settimeout(left)
-        piece = line.recv(65536)
-        heard += piece
-        if (
-            not piece
-            or (isinstance(until, bytes) and until in heard)
-            or _is_complete_http_reply(heard)
-        ):
+        connection.settimeout(left)
+        piece = connection.recv(65536)
+        reply += piece
+        found = isinstance(until, bytes) and until in reply
+        if not piece or found or _is_complete_http_reply(reply):
             break
-    return heard
+    return reply
 
 
-def _is_complete_http_reply(heard: bytes) -> bool:
-    """An HTTP answer that says how long it is need not be waited for any longer."""
-    head, gap, body = heard.partition(b"\r\n\r\n")
-    if not gap or not head.startswith(b"HTTP/"):
+def _is_complete_http_reply(reply: bytes) -> bool:
+    """By its content length: the server may keep the connection open."""
+    head, separator, body = reply.partition(b"\r\n\r\n")
+    if not separator or not head.startswith(b"HTTP/"):
         return False
     for line in head.lower().split(b"\r\n"):
         if line.startswith(b"content-length:"):
@@ -73,48 +75,49 @@ def _is_complete_http_reply(heard: bytes) -> bool:
 
 
 def _wrap_in_tls(
-    line: socket.socket, request: dict[str, object]
+    connection: socket.socket, request: dict[str, object]
 ) -> tuple[socket.socket, dict[str, object]]:
-    ssl = sys.modules["ssl"]  # the warden loaded it before it went where it cannot be found
+    ssl = sys.modules["ssl"]  # loaded by box init: a host cannot import it
     context = ssl.create_default_context()
     authority = request.get("authority")
     if isinstance(authority, str) and authority:
         context.load_verify_locations(cadata=authority)
-    wrapped = context.wrap_socket(line, server_hostname=str(request.get("name", "localhost")))
+    wrapped = context.wrap_socket(connection, server_hostname=str(request.get("name", "localhost")))
     return wrapped, {"certificate": str(wrapped.getpeercert())}
 
 
 def generate_traffic(request: dict[str, object]) -> None:
-    """Never returns: it is ended with the box."""
-    dice = random.Random(str(request.get("seed", "0")))
+    """Never returns: the process ends with the box."""
+    rng = random.Random(str(request.get("seed", "0")))
     targets = request["targets"]
     pause = float(str(request.get("pause", 0.5)))
     assert isinstance(targets, list | tuple)
     while True:
-        send_to_port(dice.choice(targets))
-        time.sleep(dice.expovariate(1 / pause))
+        send_to_port(rng.choice(targets))
+        time.sleep(rng.expovariate(1 / pause))
 
 
+HOST_NAMESPACES = ("net", "uts", "ipc", "pid", "mnt")
 MAX_RESULT_BYTES = 4 << 20
-"""Bytes of output or file that are brought back."""
+"""Of the output of a command, or of a file."""
 
 
 def handle_request(
-    request: dict[str, object], hosts: "Sequence[RequestedHost]", answer: int
+    request: dict[str, object], hosts: "Sequence[RequestedHost]", reply_fd: int
 ) -> None:
-    os.set_inheritable(answer, False)
+    os.set_inheritable(reply_fd, False)
     host = hosts[int(str(request.get("host", 0)))]
-    deed = REQUEST_HANDLERS[str(request["do"])]
+    handler = REQUEST_HANDLERS[str(request["do"])]
     try:
-        said: dict[str, object] = deed(request, host)
-    except Exception as error:  # noqa: BLE001 - an answer in any case: Hermes waits for it
-        said = {"error": str(error) or type(error).__name__}
-    with open(answer, "wb") as file:
-        file.write(marshal.dumps(said))
+        reply: dict[str, object] = handler(request, host)
+    except Exception as error:  # noqa: BLE001 - Hermes waits for a reply in any case
+        reply = {"error": str(error) or type(error).__name__}
+    with open(reply_fd, "wb") as file:
+        file.write(marshal.dumps(reply))
 
 
 class RequestedHost(Protocol):
-    """What a deed needs to know of a host."""
+    """What a handler uses of a host."""
 
     @property
     def pid(self) -> int: ...
@@ -123,7 +126,7 @@ class RequestedHost(Protocol):
 
 
 def _run_script(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
-    """A shell script inside, as user 0 or another, with a time-out for all that it starts."""
+    """Runs a bash script as root or another user. A timeout kills all that it started."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -139,7 +142,7 @@ def _run_script(request: dict[str, object], host: RequestedHost) -> dict[str, ob
 
 
 def _read_output(read: int, child: int, deadline: float) -> tuple[bytes, bool]:
-    """Until the script itself ends: what it left in the background may hold the pipe for ever."""
+    """Until the script itself ends: its background processes may keep the pipe open."""
     ended = os.pidfd_open(child)
     output = b""
     while True:
@@ -156,10 +159,10 @@ def _read_output(read: int, child: int, deadline: float) -> tuple[bytes, bool]:
 
 
 def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) -> None:
-    """Never returns. A process is of its namespace only from its children on: fork once more."""
+    """Never returns. Only a child of this process is in the new pid namespace: forks again."""
     try:
         os.setpgid(0, 0)
-        enter_namespaces(host.pid)
+        enter_namespaces(host.pid, *HOST_NAMESPACES)
         inner = os.fork()
         if inner:
             _, status = os.waitpid(inner, 0)
@@ -179,43 +182,33 @@ def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) 
         os._exit(127)
 
 
-HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-def enter_namespaces(pid: int) -> None:
-    for name in ("net", "uts", "ipc", "pid", "mnt"):
-        fd = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        kernel.system_call("setns", fd, 0)
-        os.close(fd)
-
-
 def _call_in_host(
     host: RequestedHost, function: Callable[[], dict[str, object]]
 ) -> dict[str, object]:
-    enter_namespaces(host.pid)
+    enter_namespaces(host.pid, *HOST_NAMESPACES)
     os.chdir("/")
     return function()
 
 
 def _read_file(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
-    def look() -> dict[str, object]:
+    def read() -> dict[str, object]:
         with open(str(request["path"]), "rb") as file:  # noqa: PTH123 - see above
             return {"content": file.read(MAX_RESULT_BYTES)}
 
-    return _call_in_host(host, look)
+    return _call_in_host(host, read)
 
 
 def _read_tree(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
-    """A file, or all under a folder: what it is, whose, and what is in it; links as links."""
+    """A file, or everything below a folder, with mode, owner and content; links unfollowed."""
     top = str(request["path"])
 
-    def look() -> dict[str, object]:
+    def read() -> dict[str, object]:
         paths = [top] if os.path.lexists(top) else []
         for folder, folders, files in os.walk(top):
             paths += [f"{folder}/{name}" for name in (*folders, *files)]
         return {"tree": [_describe_path(path) for path in sorted(paths)]}
 
-    return _call_in_host(host, look)
+    return _call_in_host(host, read)
 
 
 def _describe_path(path: str) -> tuple[object, ...]:
@@ -228,13 +221,13 @@ def _describe_path(path: str) -> tuple[object, ...]:
                 content = file.read()
         else:
             content = b""
-    except OSError as error:  # gone since, or out of reach: that too is how it is
+    except OSError as error:  # removed meanwhile, or not readable: part of the state too
         return path.encode("utf-8", "surrogateescape"), -1, 0, str(error.strerror).encode()
     return path.encode("utf-8", "surrogateescape"), found.st_mode, found.st_uid, content
 
 
 def _disk_space(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
-    def look() -> dict[str, object]:
+    def read() -> dict[str, object]:
         found = os.statvfs(str(request["path"]))
         return {
             "free": found.f_bavail * found.f_frsize,
@@ -242,16 +235,16 @@ def _disk_space(request: dict[str, object], host: RequestedHost) -> dict[str, ob
             "free_inodes": found.f_favail,
         }
 
-    return _call_in_host(host, look)
+    return _call_in_host(host, read)
 
 
 def _send_over_network(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
-    host_setup.enter_network_namespace(host.pid)
+    enter_namespaces(host.pid, "net")
     return send_to_port(request)
 
 
 def _call_supervisor(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
-    """To the supervisor. One at a time: whoever holds the lock speaks."""
+    """The caller sends one request at a time: see `Box.call_supervisor`."""
     messages.send_message(
         host.supervisor_socket, marshal.dumps((str(request["verb"]), str(request.get("unit", ""))))
     )
@@ -259,7 +252,7 @@ def _call_supervisor(request: dict[str, object], host: RequestedHost) -> dict[st
 
 
 def _start_traffic(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
-    host_setup.enter_network_namespace(host.pid)
+    enter_namespaces(host.pid, "net")
     generate_traffic(request)
     return {}
 

@@ -1,7 +1,7 @@
-"""Builds the file tree of one host and goes to live in it.
+"""Builds the file system and the network of a host, and enters them.
 
-The system's programs are those of the real machine, read-only; everything that a host calls its
-own (/etc, /var, /srv, /home, /root, /tmp) is new, small, and gone with it.
+The system's programs are those of the real machine, read-only. /etc, /var, /srv, /home, /root and
+/tmp are new, small, and end with the host. Imports only the standard library.
 """
 
 import array
@@ -34,14 +34,14 @@ ROOT_LINKS = (
 )
 WORLD_WRITABLE_FOLDERS = ("tmp", "var/tmp", "dev/shm", "run/lock")
 PROGRAM_FOLDER = "usr/local/sbin"
-"""Ours come first in the PATH: systemctl, journalctl and the like."""
-MS_PRIVATE, MNT_DETACH = 1 << 18, 2
+"""First in the PATH: our systemctl, journalctl and service."""
+MNT_DETACH = 2
 
 
 def enter_host_root(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, bytes], ...]) -> None:
-    """Called by what will be the first process of the host, in namespaces of its own."""
+    """Called by the first process of the host, in its new namespaces."""
     namespaces.make_mounts_private()
-    pieces = [_open_mount_source(path) for path in plan.readable]
+    system = [_open_mount_source(path) for path in plan.readable]
     devices = [_open_mount_source(f"/dev/{name}") for name in SANDBOX_DEVICES]
     base = "/tmp" if os.path.isdir("/tmp") else "/usr"  # noqa: PTH112 - pathlib is slow to import
     mount("tmpfs", base, 0, f"mode=755,size={host.disk_mb}m")
@@ -53,7 +53,7 @@ def enter_host_root(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, by
     mount("tmpfs", "dev/shm", 0, "mode=1777,size=16m")
     mount("devpts", "dev/pts", 0, "newinstance,ptmxmode=0666,mode=0620")
     mount("proc", "proc")
-    for path, fd, is_folder in (*pieces, *devices):
+    for path, fd, is_folder in (*system, *devices):
         _create_mount_point(path.lstrip("/"), is_folder=is_folder)
         attach_mount(fd, path.lstrip("/"))
     for path, target in (*ROOT_LINKS, *plan.links):
@@ -73,7 +73,7 @@ def enter_host_root(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, by
 
 
 def _open_mount_source(path: str) -> tuple[str, int, bool]:
-    # Most of what is mounted outside is locked for us: no flag may be taken away, only added.
+    # Mounts of the real machine are locked in a user namespace: flags can be added, not removed.
     fd = clone_mount(path, namespaces.MOUNT_READ_ONLY if not path.startswith("/dev/") else 0)
     return path, fd, os.path.isdir(path)  # noqa: PTH112 - see above
 
@@ -127,41 +127,31 @@ SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8913, 0x8914
 
 
 def bring_up_interface(name: str) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = array.array("b", struct.pack("16sh14x", name.encode(), 0))
-        fcntl.ioctl(asked, SIOCGIFFLAGS, request)
+        fcntl.ioctl(any_socket, SIOCGIFFLAGS, request)
         flags = struct.unpack("16sh14x", request.tobytes())[1]
-        fcntl.ioctl(
-            asked, SIOCSIFFLAGS, struct.pack("16sh14x", name.encode(), flags | INTERFACE_UP_FLAG)
-        )
+        changed = struct.pack("16sh14x", name.encode(), flags | INTERFACE_UP_FLAG)
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, changed)
 
 
 def connect_hosts(hosts: list[tuple[str, str, int]]) -> None:
-    """One switch at the warden's, a cable to every host that has an address. Needs `ip`."""
-    wired = [(name, address, pid) for name, address, pid in hosts if address]
-    if not wired:
+    """A bridge in the namespace of box init, and a veth pair to each host with an address."""
+    connected = [(address, pid) for _, address, pid in hosts if address]
+    if not connected:
         return
     _run_ip("link", "add", "switch", "type", "bridge")
     _run_ip("link", "set", "switch", "up")
-    for number, (_, address, pid) in enumerate(wired):
-        _run_ip(
-            "link",
-            "add",
-            f"port{number}",
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "eth0",
-            "netns",
-            str(pid),
-        )
+    for number, (address, pid) in enumerate(connected):
+        peer = ("peer", "name", "eth0", "netns", str(pid))
+        _run_ip("link", "add", f"port{number}", "type", "veth", *peer)
         _run_ip("link", "set", f"port{number}", "master", "switch", "up")
         _run_ip("address", "add", f"{address}/24", "dev", "eth0", inside=pid)
         _run_ip("link", "set", "eth0", "up", inside=pid)
 
 
 def _run_ip(*words: str, inside: int = 0) -> None:
+    """`inside`: a process whose network namespace is meant."""
     enter = ["nsenter", "-t", str(inside), "-n"] if inside else []
     pid = os.posix_spawnp((enter or ["ip"])[0], [*enter, "ip", *words], {"PATH": IP_COMMAND_PATH})
     _, status = os.waitpid(pid, 0)
@@ -169,8 +159,9 @@ def _run_ip(*words: str, inside: int = 0) -> None:
         raise OSError(f"`ip {' '.join(words)}` failed; is iproute2 installed?")
 
 
-def enter_network_namespace(pid: int) -> None:
-    """From now on, this process is in that one's network."""
-    fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    kernel.system_call("setns", fd, 0)
-    os.close(fd)
+def enter_namespaces(pid: int, *names: str) -> None:
+    """Moves this process into those namespaces of another one."""
+    for name in names:
+        fd = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        kernel.system_call("setns", fd, 0)
+        os.close(fd)

@@ -1,4 +1,7 @@
-"""Starts a warden, gives its user namespace its numbers, and waits until the hosts live."""
+"""Opens boxes on this machine: starts box init, sends it the plan, and sends it requests.
+
+`open_local_box` opens one box. `open_forkserver` yields an opener that is quicker for many.
+"""
 
 import contextlib
 import fcntl
@@ -27,16 +30,21 @@ from hermes.environments.sandboxing import cgroups, host_access
 from hermes.environments.sandboxing.cgroups import SandboxCgroup
 from hermes.environments.sandboxing.host_access import is_root
 from hermes.gym.box.backend import BoxOpener, BoxPlan
-from hermes.gym.box.box_init import ID_MAP_REQUEST, LINK_FD
+from hermes.gym.box.box_init import (
+    FIRST_OUTER_UID,
+    ID_MAP_REQUEST,
+    LINK_FD,
+    UID_COUNT,
+    send_plan,
+)
 
 BOX_INIT_TIMEOUT_S = 20.0
-FIRST_OUTER_UID, UID_COUNT = 1_700_000_000, 65_536
-"""Where the user numbers of a box lie outside when root makes it: nobody else's."""
 BOX_PACKAGE_FOLDER = Path(__file__).parent
 ENV_PYTHON_SHEBANG, ISOLATED_PYTHON_SHEBANG = b"#!/usr/bin/env python3", b"#!/usr/bin/python3 -IS"
-"""Without the site's packages a program inside starts in half the time."""
+"""Without site packages a program of a host starts in half the time."""
 
-# The packages above are empty shells: their own modules may import what a warden must not.
+# The parent packages are replaced by empty ones: the real ones may import more than the standard
+# library.
 _BOOT_SCRIPT = """
 import sys
 names = ("hermes", "hermes.environments", "hermes.environments.confinement", "hermes.gym",
@@ -44,23 +52,23 @@ names = ("hermes", "hermes.environments", "hermes.environments.confinement", "he
 for name, folder in zip(names, FOLDERS):
     sys.modules[name] = type(sys)(name)
     sys.modules[name].__path__ = [folder]
-from hermes.gym.box.{module} import main
-main()
+from hermes.gym.box.box_init import {function}
+{function}()
 """
 
 SpawnBoxInit = Callable[[int, int], tuple[int, int]]
-"""Of a line and a file for complaints: the warden's number, and a descriptor of it as a process."""
+"""Takes descriptors of its socket and of a file for stderr; returns its pid and a pidfd."""
 
 
 class BoxInitProcess:
-    """The running process and our end of its line."""
+    """A running box init, with the socket for requests to it."""
 
-    def __init__(self, plan: BoxPlan, spawner: "SpawnBoxInit") -> None:
+    def __init__(self, plan: BoxPlan, spawner: SpawnBoxInit) -> None:
         """Raises `EnvironmentFailed` with what this machine does not allow."""
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(BOX_INIT_TIMEOUT_S)
         self.cgroup = cgroups.create_cgroup(memory=plan.memory_mb << 20, processes=plan.processes)
-        self._stderr_file = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
+        self._stderr_file = tempfile.TemporaryFile()  # noqa: SIM115 - `stop` closes it
         with theirs:
             try:
                 self.pid, self._pidfd = spawner(theirs.fileno(), self._stderr_file.fileno())
@@ -69,28 +77,24 @@ class BoxInitProcess:
                 raise
         try:
             _add_to_cgroup(self.cgroup, self.pid)
-            self.host_pids = self._send_plan(plan)
+            self.host_pids = self._open_box(plan)
         except BaseException:
             self.stop()
             raise
         self.socket.setblocking(False)
 
-    def _send_plan(self, plan: BoxPlan) -> list[int]:
-        with tempfile.TemporaryFile() as letter:
-            letter.write(marshal.dumps((vars(plan), host_programs())))
-            letter.flush()
-            letter.seek(0)
-            messages.send_message(self.socket, b"plan", (letter.fileno(),))
-            if self._receive() != ID_MAP_REQUEST:
-                raise EnvironmentFailed(self._last_error())
-            write_id_maps(self.pid)
-            messages.send_message(self.socket, b"go")
-            answer = self._receive()
+    def _open_box(self, plan: BoxPlan) -> list[int]:
+        send_plan(self.socket, plan, host_programs())
+        if self._receive() != ID_MAP_REQUEST:
+            raise EnvironmentFailed(self._last_error())
+        write_id_maps(self.pid)
+        messages.send_message(self.socket, b"go")
+        answer = self._receive()
         if answer[:1] != messages.ANSWER_OK:
             why = answer[1:].decode("utf-8", "replace") or self._last_error()
             raise EnvironmentFailed(f"the box could not be made: {why}")
-        hosts: list[int] = marshal.loads(answer[1:])
-        return hosts
+        host_pids: list[int] = marshal.loads(answer[1:])
+        return host_pids
 
     def _receive(self) -> bytes:
         try:
@@ -100,11 +104,11 @@ class BoxInitProcess:
 
     def _last_error(self) -> str:
         self._stderr_file.seek(0)
-        said = self._stderr_file.read().decode("utf-8", "replace").strip()
-        return said.splitlines()[-1] if said else "the warden ended at once"
+        text = self._stderr_file.read().decode("utf-8", "replace").strip()
+        return text.splitlines()[-1] if text else "box init exited at once"
 
     def stop(self) -> None:
-        """The end of the line is the end of the box."""
+        """The box ends when its socket closes."""
         self.socket.close()
         _wait_for_exit(self.pid, self._pidfd)
         self._release()
@@ -117,49 +121,40 @@ class BoxInitProcess:
 
 
 def host_programs(*, system_python: bool | None = None) -> tuple[tuple[str, bytes], ...]:
-    """What comes first in the PATH of every host; Python where the system has none."""
-    folder, own = BOX_PACKAGE_FOLDER / "programs", system_python
-    if own is None:
-        own = Path("/usr/bin/python3").exists()
-    found = [
-        (
-            path.stem,
-            path.read_bytes().replace(
-                ENV_PYTHON_SHEBANG, ISOLATED_PYTHON_SHEBANG if own else ENV_PYTHON_SHEBANG
-            ),
-        )
-        for path in sorted(folder.iterdir())
+    """Names and contents of the programs that come first in the PATH of every host.
+
+    Where the system has no Python, one of them is `python3`.
+    """
+    if system_python is None:
+        system_python = Path("/usr/bin/python3").exists()
+    shebang = ISOLATED_PYTHON_SHEBANG if system_python else ENV_PYTHON_SHEBANG
+    programs = [
+        (path.stem, path.read_bytes().replace(ENV_PYTHON_SHEBANG, shebang))
+        for path in sorted((BOX_PACKAGE_FOLDER / "programs").iterdir())
         if path.suffix in (".py", ".sh")
     ]
-    if not own:
+    if not system_python:
         real = os.path.realpath(sys.executable)
-        found.append(("python3", f'#!/bin/sh\nexec {real} "$@"\n'.encode()))
-    return tuple(found)
+        programs.append(("python3", f'#!/bin/sh\nexec {real} "$@"\n'.encode()))
+    return tuple(programs)
 
 
 def spawn_box_init(link_fd: int, stderr_fd: int) -> tuple[int, int]:
-    """A warden of its own start. See `nursery` for a quicker way."""
-    pid = start_box_program("warden", link_fd, stderr_fd)
+    """Starts a new Python. `open_forkserver` is quicker."""
+    pid = start_box_program("main", link_fd, stderr_fd)
     return pid, os.pidfd_open(pid)
 
 
-def start_box_program(module: str, link_fd: int, stderr_fd: int) -> int:
-    """A bare Python beside us that runs a module of this folder."""
-    rooms = (BOX_PACKAGE_FOLDER.parent.parent, BOX_PACKAGE_FOLDER.parent.parent / "environments")
-    folders = [
-        str(each)
-        for each in (
-            *rooms,
-            rooms[1] / "confinement",
-            BOX_PACKAGE_FOLDER.parent,
-            BOX_PACKAGE_FOLDER,
-        )
-    ]
-    # Over a pipe: whoever looks at the first process of a host need not see what made it.
+def start_box_program(function: str, link_fd: int, stderr_fd: int) -> int:
+    """Starts a Python without packages that calls a function of `box_init`."""
+    root = BOX_PACKAGE_FOLDER.parent.parent
+    paths = (root, root / "environments", root / "environments/confinement")
+    folders = [str(each) for each in (*paths, BOX_PACKAGE_FOLDER.parent, BOX_PACKAGE_FOLDER)]
+    # Over a pipe: the command line of a host's first process should not show what started it.
     read, write = os.pipe()
-    os.write(write, f"FOLDERS = {folders!r}\n{_BOOT_SCRIPT.format(module=module)}".encode())
+    os.write(write, f"FOLDERS = {folders!r}\n{_BOOT_SCRIPT.format(function=function)}".encode())
     os.close(write)
-    # Copies far above the targets: else one could be overwritten before its turn comes.
+    # Copies with high numbers: a target could otherwise overwrite a source not yet copied.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in (link_fd, read)]
     argv = [sys.executable, "-I", "-S", "-c", "import os; exec(os.read(4, 65536))"]
     actions = [
@@ -177,7 +172,7 @@ def start_box_program(module: str, link_fd: int, stderr_fd: int) -> int:
 
 
 def write_id_maps(pid: int) -> None:
-    """As root any; as a user those of /etc/subuid, by `newuidmap`; else one's own alone."""
+    """Root maps any ids; a user those of /etc/subuid with `newuidmap`, or only its own id."""
     if is_root():
         for name in ("uid_map", "gid_map"):
             Path(f"/proc/{pid}/{name}").write_text(f"0 {FIRST_OUTER_UID} {UID_COUNT}")
@@ -192,28 +187,28 @@ def write_id_maps(pid: int) -> None:
     Path(f"/proc/{pid}/gid_map").write_text(f"0 {gid} 1")
 
 
-def _write_id_map_by_program(program: str, pid: int, own: int, table: str) -> bool:
-    found = shutil.which(program)
-    spare = subordinate_ids(table)
-    if found is None or spare is None:
+def _write_id_map_by_program(program: str, pid: int, own_id: int, table: str) -> bool:
+    path = shutil.which(program)
+    ids = subordinate_ids(table)
+    if path is None or ids is None:
         return False
-    first, count = spare
-    words = [found, str(pid), "0", str(own), "1", "1", str(first), str(min(count, UID_COUNT) - 1)]
-    child = os.posix_spawn(found, words, {})
+    first, count = ids
+    mappings = ["0", str(own_id), "1", "1", str(first), str(min(count, UID_COUNT) - 1)]
+    child = os.posix_spawn(path, [path, str(pid), *mappings], {})
     return os.waitpid(child, 0)[1] == 0
 
 
 def subordinate_ids(table: str) -> tuple[int, int] | None:
-    """The numbers that this machine lends to its user."""
+    """The first subordinate id of this user, and how many there are."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
         lines = Path(table).read_text().splitlines()
     except (KeyError, OSError):
         return None
     for line in lines:
-        who, _, rest = line.partition(":")
+        user, _, rest = line.partition(":")
         first, _, count = rest.partition(":")
-        if who in (name, str(os.getuid())) and count.isdigit():
+        if user in (name, str(os.getuid())) and count.isdigit():
             return int(first), int(count)
     return None
 
@@ -223,31 +218,31 @@ def _add_to_cgroup(cgroup: SandboxCgroup, pid: int) -> None:
         Path(entry).write_text(str(pid))
 
 
-def _wait_for_exit(pid: int, process: int) -> None:
-    """It ends all hosts before itself; one that hangs is ended with them."""
+def _wait_for_exit(pid: int, pidfd: int) -> None:
+    """Box init kills its hosts, then exits. It is killed after the timeout."""
     try:
-        if not select.select([process], [], [], BOX_INIT_TIMEOUT_S)[0]:
-            signal.pidfd_send_signal(process, signal.SIGKILL)
-            select.select([process], [], [], BOX_INIT_TIMEOUT_S)
+        if not select.select([pidfd], [], [], BOX_INIT_TIMEOUT_S)[0]:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            select.select([pidfd], [], [], BOX_INIT_TIMEOUT_S)
     finally:
-        os.close(process)
-    with contextlib.suppress(ChildProcessError):  # of a nursery, which buries its own
+        os.close(pidfd)
+    with contextlib.suppress(ChildProcessError):  # a child of the forkserver, which reaps it
         os.waitpid(pid, 0)
 
 
 def _empty_cgroup(entry: Path) -> None:
-    """The kernel lets the last processes go in its own time."""
+    """Kills what is left and removes the group; the kernel may need a moment for both."""
     for _ in range(2000):
         try:
-            left = entry.read_text().split()
+            pids = entry.read_text().split()
         except OSError:
             return
-        for pid in left:
+        for pid in pids:
             try:
                 os.kill(int(pid), 9)
             except ProcessLookupError:
                 continue
-        if not left:
+        if not pids:
             break
         select.select([], [], [], 0.001)
     for _ in range(1000):
@@ -262,11 +257,11 @@ def _empty_cgroup(entry: Path) -> None:
 
 NSENTER_COMMAND = ("nsenter", "-U", "-m", "-u", "-i", "-n", "-p", "-t")
 _JOIN_CGROUPS_SCRIPT = 'for entry in $1; do echo 0 > "$entry"; done; shift; exec "$@"'
-"""What the agent starts counts among the processes of the box."""
+"""The agent's commands join the cgroups of the box, so its limits hold for them."""
 
 
 class LocalBoxBackend:
-    """A `BoxBackend`: questions go over the warden's line, each with a socket for its answer."""
+    """A `BoxBackend`: requests go over the socket of box init, each with a socket for its reply."""
 
     def __init__(self, init_process: BoxInitProcess) -> None:
         self.init_process = init_process
@@ -280,9 +275,9 @@ class LocalBoxBackend:
             raise EnvironmentFailed("nsenter is not installed (apt install util-linux)")
 
     def host_command(self, host: int, argv: Sequence[str], *, terminal: bool = False) -> list[str]:
-        own = [] if is_root() else ["--preserve-credentials"]
+        options = [] if is_root() else ["--preserve-credentials"]
         cgroups = " ".join(self.init_process.cgroup.entries)
-        enter = [*NSENTER_COMMAND, str(self.init_process.host_pids[host]), *own]
+        enter = [*NSENTER_COMMAND, str(self.init_process.host_pids[host]), *options]
         return ["/bin/sh", "-c", _JOIN_CGROUPS_SCRIPT, "enter", cgroups, *enter, "--", *argv]
 
     async def request(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -291,16 +286,16 @@ class LocalBoxBackend:
             with theirs:
                 await self._send(body, theirs)
             ours.setblocking(False)
-            heard = bytearray()
+            reply = bytearray()
             while True:
                 await anyio.wait_readable(ours)
                 piece = ours.recv(1 << 18)
                 if not piece:
                     break
-                heard += piece
-        if not heard:
+                reply += piece
+        if not reply:
             raise EnvironmentFailed("the box has ended")
-        answer: dict[str, Any] = marshal.loads(bytes(heard))
+        answer: dict[str, Any] = marshal.loads(bytes(reply))
         return answer
 
     async def start_request(self, body: dict[str, Any]) -> None:
@@ -309,12 +304,12 @@ class LocalBoxBackend:
             await self._send(body, theirs)
 
     async def _send(self, request: dict[str, Any], reply: socket.socket) -> None:
-        line = self.init_process.socket
+        link = self.init_process.socket
         while True:
             try:
-                return messages.send_message(line, marshal.dumps(request), (reply.fileno(),))
+                return messages.send_message(link, marshal.dumps(request), (reply.fileno(),))
             except BlockingIOError:
-                await anyio.wait_writable(line)
+                await anyio.wait_writable(link)
             except OSError as error:
                 raise EnvironmentFailed(f"the box has ended: {error.strerror}") from error
 
@@ -323,13 +318,13 @@ class LocalBoxBackend:
 async def open_local_box(
     plan: BoxPlan, spawner: SpawnBoxInit = spawn_box_init
 ) -> AsyncGenerator[LocalBoxBackend, None]:
-    """`by` brings the warden into being. Raises `EnvironmentFailed` with what is not allowed here."""
-    warden = await to_thread.run_sync(_start_box_init, plan, spawner)
+    """`spawner` starts box init. Raises `EnvironmentFailed` with what this machine forbids."""
+    init_process = await to_thread.run_sync(_start_box_init, plan, spawner)
     try:
-        yield LocalBoxBackend(warden)
+        yield LocalBoxBackend(init_process)
     finally:
         with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(warden.stop)
+            await to_thread.run_sync(init_process.stop)
 
 
 def _start_box_init(plan: BoxPlan, spawner: SpawnBoxInit) -> BoxInitProcess:
@@ -338,7 +333,7 @@ def _start_box_init(plan: BoxPlan, spawner: SpawnBoxInit) -> BoxInitProcess:
 
 
 def add_system_paths(plan: BoxPlan) -> None:
-    """What of this machine its hosts see."""
+    """Adds the files of this machine that the hosts see."""
     system = host_access.find_system_files()
     copied = {path for path, _ in system.files}
     plan.readable = _shareable_paths([path for path in system.paths if path not in copied])
@@ -346,15 +341,15 @@ def add_system_paths(plan: BoxPlan) -> None:
 
 
 def _shareable_paths(paths: Sequence[str]) -> tuple[str, ...]:
-    """Root's box is nobody's outside: it reaches only what everybody does; and Python of a folder
-    of one's own only where the system has none."""
-    own = {os.path.realpath(sys.base_prefix)}
-    if Path("/usr/bin/python3").exists():
-        own = set()
+    """Only what every user can read: the user ids of a box made by root own nothing outside.
+
+    The folder of this Python is added only where the system has none.
+    """
+    python = set() if Path("/usr/bin/python3").exists() else {os.path.realpath(sys.base_prefix)}
     return tuple(
         path
         for path in paths
-        if (path in own or path.startswith((*host_access.SYSTEM_PROGRAM_FOLDERS, "/etc/")))
+        if (path in python or path.startswith((*host_access.SYSTEM_PROGRAM_FOLDERS, "/etc/")))
         and _is_world_accessible(path)
     )
 
@@ -368,20 +363,20 @@ class _Forkserver:
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(BOX_INIT_TIMEOUT_S)
-        self._lock = threading.Lock()  # wardens are asked for from worker threads
-        with theirs, tempfile.TemporaryFile() as complaints:
-            self._pid = start_box_program("cradle", theirs.fileno(), complaints.fileno())
+        self._lock = threading.Lock()  # `spawn` is called from worker threads
+        with theirs, tempfile.TemporaryFile() as stderr_file:
+            self._pid = start_box_program("run_forkserver", theirs.fileno(), stderr_file.fileno())
 
     def spawn(self, link_fd: int, stderr_fd: int) -> tuple[int, int]:
         try:
             with self._lock:
-                messages.send_message(self._socket, b"warden", (link_fd, stderr_fd))
+                messages.send_message(self._socket, b"fork", (link_fd, stderr_fd))
                 answer, files = messages.receive_message(self._socket)
         except OSError as error:
-            raise EnvironmentFailed(f"the nursery of boxes has ended: {error}") from error
+            raise EnvironmentFailed(f"the forkserver of boxes has ended: {error}") from error
         if answer[:1] != messages.ANSWER_OK or not files:
             why = answer[1:].decode("utf-8", "replace") or "it has ended"
-            raise EnvironmentFailed(f"no box could be begun: {why}")
+            raise EnvironmentFailed(f"no box could be started: {why}")
         return int(answer[1:]), files[0]
 
     def stop(self) -> None:
@@ -391,9 +386,9 @@ class _Forkserver:
 
 @asynccontextmanager
 async def open_forkserver() -> AsyncGenerator[BoxOpener, None]:
-    """Yields what opens boxes; all of them are to be gone when this is left."""
-    held = await to_thread.run_sync(_Forkserver)
+    """Yields an opener. Close all its boxes before leaving the context."""
+    forkserver = await to_thread.run_sync(_Forkserver)
     try:
-        yield partial(open_local_box, by=held.spawn)
+        yield partial(open_local_box, spawner=forkserver.spawn)
     finally:
-        held.stop()
+        forkserver.stop()

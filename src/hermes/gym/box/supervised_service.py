@@ -1,4 +1,7 @@
-"""What services and cron print, with the time, where `journalctl` finds it."""
+"""A service of a host: starts, stops and restarts its process, and writes its log.
+
+Imports only the standard library.
+"""
 
 import os
 import pwd
@@ -7,13 +10,15 @@ import shlex
 import signal
 import time
 
-from hermes.gym.box.unit_files import UnitFile
+from hermes.gym.box.unit_files import HOST_PATH, UnitFile
 
 JOURNAL_FOLDER = "/run/log/journal"
 MAX_LOG_BYTES = 4 << 20
 
 
 class ServiceLog:
+    """Writes the output of services and cron, with the time, where `journalctl` reads it."""
+
     def __init__(self) -> None:
         os.makedirs(JOURNAL_FOLDER, exist_ok=True)  # noqa: PTH103 - pathlib is slow to import
         self._open: dict[str, int] = {}
@@ -24,7 +29,7 @@ class ServiceLog:
             self._write(unit, f"{time.time():.6f}\t{source}\t{line}\n".encode("utf-8", "replace"))
 
     def write_output(self, unit: str, source: str, data: bytes) -> None:
-        """Output as it comes: lines may be cut anywhere."""
+        """`data` may end in the middle of a line."""
         whole = self._partial.pop(unit, b"") + data
         lines = whole.split(b"\n")
         if lines[-1] and len(lines[-1]) < 65536:
@@ -51,11 +56,10 @@ class ServiceLog:
                 os.ftruncate(fd, 0)
             os.write(fd, line)
         except OSError:
-            return  # a full disk must not end the first process
+            return  # a full disk must not end the supervisor
 
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-SERVICE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class SupervisedService:
@@ -72,14 +76,14 @@ class SupervisedService:
         self.restarts = 0
         self.output = -1
         self.restart_at = 0.0
-        """When it is started again by itself."""
+        """When the supervisor restarts it; 0 for never."""
         self.kill_at = 0.0
         self.restart_pending = False
-        """A restart waits for the end of the old process."""
+        """A restart waits until the old process has exited."""
         self._starts: list[float] = []
 
     def start(self) -> str:
-        """What went wrong at once, or nothing."""
+        """The error when it could not be started, else an empty text."""
         if self.state in ("active", "activating") and self.pid:
             return ""
         now = time.monotonic()
@@ -87,7 +91,7 @@ class SupervisedService:
         interval = self.unit.seconds("StartLimitIntervalSec", 10.0)
         self._starts = [at for at in self._starts if now - at < interval]
         if len(self._starts) >= burst:
-            self.restart_at = 0.0  # given up: nobody starts it again unasked
+            self.restart_at = 0.0  # no more automatic restarts
             self._fail("start-limit-hit", "Start request repeated too quickly.")
             return "start request repeated too quickly"
         self._starts.append(now)
@@ -108,7 +112,7 @@ class SupervisedService:
         return ""
 
     def stop(self) -> bool:
-        """True when it has stopped already."""
+        """False while the process is still ending."""
         self.restart_at = 0.0
         if not self.pid:
             self._set_state("inactive", "dead")
@@ -155,7 +159,7 @@ class SupervisedService:
 
     @property
     def next_due(self) -> float:
-        """When something is to be done without being asked; 0 for never."""
+        """When `tick` next has work to do; 0 for never."""
         return min((at for at in (self.restart_at, self.kill_at) if at), default=0.0)
 
     def handle_exit(self, status: int) -> None:
@@ -163,8 +167,8 @@ class SupervisedService:
         self.pid, self.code, self.kill_at = 0, code, 0.0
         self._kill_session()
         self._log.flush_output(self.unit.name, self.log_source)
-        told = f"code=exited, status={code}" if code >= 0 else f"code=killed, signal={-code}"
-        self._log_event(f"Main process exited, {told}")
+        status_text = f"code=exited, status={code}" if code >= 0 else f"code=killed, signal={-code}"
+        self._log_event(f"Main process exited, {status_text}")
         if self.state == "deactivating":
             self._set_state("inactive", "dead")
             self._log_event(f"Stopped {self.unit.last_value('Description') or self.unit.name}.")
@@ -201,7 +205,7 @@ class SupervisedService:
         self._log_event(text)
 
     def _signal(self, number: int) -> None:
-        # By its own number too: just born, it has no session of its own yet.
+        # By its own pid too: a new process may not have its own session yet.
         for pid in (*(each for each in session_processes(self.pid) if each != self.pid), self.pid):
             try:
                 os.kill(pid, number)
@@ -209,7 +213,7 @@ class SupervisedService:
                 continue
 
     def _kill_session(self) -> None:
-        """What a service leaves behind in its session ends with it."""
+        """Kills what the process of the service left running in its session."""
         if self.unit.last_value("KillMode") == "process" or self.output < 0:
             return
         for pid in session_processes(self._session):
@@ -222,7 +226,7 @@ class SupervisedService:
 
     def _run_hook(self, line: str, *, must_succeed: bool = True) -> None:
         words = shlex.split(line.lstrip("-"))
-        pid = os.posix_spawn(words[0], words, {"PATH": SERVICE_PATH, **self.unit.environment()})
+        pid = os.posix_spawn(words[0], words, {"PATH": HOST_PATH, **self.unit.environment()})
         _, status = os.waitpid(pid, 0)
         if status and must_succeed and not line.startswith("-"):
             raise OSError(f"{line} exited with {os.waitstatus_to_exitcode(status)}")
@@ -231,14 +235,14 @@ class SupervisedService:
         words = shlex.split(line.lstrip("-@+!"))
         if not words:
             raise ValueError("it has no ExecStart= setting")
-        variables = {"PATH": SERVICE_PATH, "LANG": "C.UTF-8", **self.unit.environment()}
+        variables = {"PATH": HOST_PATH, "LANG": "C.UTF-8", **self.unit.environment()}
         words = [_expand_variables(word, variables) for word in words]
         user = pwd.getpwnam(self.unit.last_value("User", "root"))
         folder = self.unit.last_value("WorkingDirectory", "/")
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
-        # We ignore what ends others. A child that is told to end before it stops ignoring it
-        # must hear of it afterwards.
+        # The supervisor ignores these signals, and a child inherits that. One that is sent before
+        # the child restores the default must stay pending.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
         pid = os.fork()
         if pid == 0:
@@ -284,7 +288,7 @@ def _expand_variables(word: str, variables: dict[str, str]) -> str:
 
 
 def session_processes(session: int) -> list[int]:
-    """Processes of that session, the leader last: it should not see its children go first."""
+    """The leader comes last: it may react to the end of its children."""
     found = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib is slow to import
         if name.isdigit():

@@ -1,4 +1,7 @@
-"""Cron of a box: the tables of /etc, a minute as long as the plan says."""
+"""The first process of a host: runs its services and cron, and answers `systemctl`.
+
+Imports only the standard library.
+"""
 
 import _socket
 import marshal
@@ -12,9 +15,9 @@ from hermes.environments.confinement import messages
 from hermes.gym.box import unit_files
 from hermes.gym.box.backend import HostPlan
 from hermes.gym.box.supervised_service import ServiceLog, SupervisedService
+from hermes.gym.box.unit_files import HOST_PATH
 
 CRON_TABLES = ("/etc/crontab", "/etc/cron.d", "/var/spool/cron/crontabs")
-CRON_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class CronJob:
@@ -39,11 +42,11 @@ class CronJob:
 
 def read_cron_jobs() -> list[CronJob]:
     found = []
-    for place in CRON_TABLES:
+    for table in CRON_TABLES:
         paths = (
-            [f"{place}/{name}" for name in sorted(_list_cron_tables(place))]
-            if os.path.isdir(place)  # noqa: PTH112 - pathlib is slow to import
-            else [place]
+            [f"{table}/{name}" for name in sorted(_list_cron_tables(table))]
+            if os.path.isdir(table)  # noqa: PTH112 - pathlib is slow to import
+            else [table]
         )
         for path in paths:
             try:
@@ -73,7 +76,7 @@ def _parse_cron_table(path: str, text: str, *, own: bool) -> list[CronJob]:
 
 
 def start_cron_job(job: CronJob, log: ServiceLog) -> int:
-    """The process that runs it; its output goes to the log of cron."""
+    """Returns the process id. The output is discarded; the start is logged."""
     log.write_lines("cron.service", "CRON[1]", f"({job.user}) CMD ({job.command})")
     reading, writing = os.pipe()
     pid = os.fork()
@@ -89,12 +92,12 @@ def start_cron_job(job: CronJob, log: ServiceLog) -> int:
             os.execve(
                 "/bin/sh",
                 ["sh", "-c", job.command],
-                {"PATH": CRON_PATH, "HOME": "/root", "LOGNAME": job.user},
+                {"PATH": HOST_PATH, "HOME": "/root", "LOGNAME": job.user},
             )
         finally:
             os._exit(127)
     os.close(writing)
-    os.close(reading)  # as with most servers, nobody reads root's mail
+    os.close(reading)  # a job that prints gets a broken pipe: no mail is delivered here
     return pid
 
 
@@ -121,24 +124,23 @@ def _list_cron_tables(folder: str) -> list[str]:
 
 CONTROL_SOCKET = "/run/systemd/private"
 POLL_INTERVAL_S = 0.25
-"""Seconds between looks at what nobody announces: memory, and the clock of cron."""
+"""Between two checks of memory limits and of the time for cron."""
 
 
-def run_supervisor(line: _socket.socket, host: HostPlan) -> None:
+def run_supervisor(link: _socket.socket, host: HostPlan) -> None:
     """Never returns."""
     os.makedirs("/run/systemd", exist_ok=True)  # noqa: PTH103 - pathlib is slow to import
-    HostSupervisor(line, host).run()
+    HostSupervisor(link, host).run()
 
 
 class HostSupervisor:
-    def __init__(self, line: _socket.socket, host: HostPlan) -> None:
-        self._oracle_socket = line
+    def __init__(self, oracle_socket: _socket.socket, host: HostPlan) -> None:
+        self._oracle_socket = oracle_socket
         self._minute = host.minute
         self._log = ServiceLog()
         self._services: dict[str, SupervisedService] = {}
         self._awaited_by_clients: list[tuple[socket.socket, SupervisedService]] = []
         self._awaited_by_oracle: list[SupervisedService] = []
-        """Services that the oracle waits for."""
         self._jobs: dict[int, CronJob] = {}
         self._cron_wait: set[int] = set()
         self._cron_codes: list[int] = []
@@ -164,7 +166,7 @@ class HostSupervisor:
         while True:
             try:
                 self._run_once()
-            except Exception as error:  # noqa: BLE001 - the first process may fall over nothing
+            except Exception as error:  # noqa: BLE001 - the first process must not exit
                 self._log.write_lines(
                     "init.scope", "systemd[1]", f"{type(error).__name__}: {error}"
                 )
@@ -194,7 +196,7 @@ class HostSupervisor:
         self._answer_waiting()
 
     def _poll_timeout_s(self) -> float:
-        """Until somebody is due to be started again or killed: not a moment longer than that."""
+        """Ends when the next service is due to be restarted or killed."""
         due = [each.next_due for each in self._services.values() if each.next_due]
         return max(
             0.0, min(POLL_INTERVAL_S, *(at - time.monotonic() for at in due), POLL_INTERVAL_S)
@@ -229,7 +231,7 @@ class HostSupervisor:
                 self._cron_codes.append(os.waitstatus_to_exitcode(status))
 
     def _drain_output(self, service: SupervisedService) -> None:
-        """The last words of a process that has ended are still in the pipe."""
+        """The last output of an exited process is still in the pipe."""
         for _ in range(64):
             if service.output < 0 or not select.select([service.output], [], [], 0)[0]:
                 return
@@ -246,15 +248,16 @@ class HostSupervisor:
                 self._jobs[start_cron_job(job, self._log)] = job
 
     def _start_order(self) -> list[SupervisedService]:
-        placed: list[SupervisedService] = []
+        """By their `After=`."""
+        ordered: list[SupervisedService] = []
         left = list(self._services.values())
         for _ in range(len(left)):
             for service in list(left):
                 after = " ".join(service.unit.all_values("After")).split()
                 if not any(other.unit.name in after for other in left if other is not service):
-                    placed.append(service)
+                    ordered.append(service)
                     left.remove(service)
-        return placed + left
+        return ordered + left
 
     def _reload(self) -> None:
         found = unit_files.load_unit_files()
@@ -268,7 +271,7 @@ class HostSupervisor:
                 del self._services[name]
 
     def _handle_oracle_request(self) -> None:
-        """By the oracle; answered when it is done."""
+        """Replies when the request is carried out."""
         data, _ = messages.receive_message(self._oracle_socket)
         if not data:
             os._exit(0)
@@ -306,7 +309,7 @@ class HostSupervisor:
             _send_reply(connection, answer)
 
     def _answer_waiting(self) -> None:
-        """Answer those whose stop or restart has come to its end."""
+        """Replies to clients whose stop or restart has finished."""
         for service in list(self._services.values()):
             if service.restart_pending and service.state != "deactivating":
                 service.restart_pending = False
@@ -347,7 +350,7 @@ class HostSupervisor:
         if verb == "show":
             return describe_service(service)
         if verb in ("start", "restart"):
-            service.restarts = 0  # counts what it does by itself, since somebody last asked
+            service.restarts = 0  # counts automatic restarts since the last manual one
         if verb == "start":
             problem = service.start()
             return {"error": problem, **describe_service(service)}

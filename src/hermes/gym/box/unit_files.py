@@ -1,15 +1,20 @@
-"""Unit files as the supervisor of a box understands them: the common part of systemd's."""
+"""Reads unit files: the part of systemd's format that the supervisor of a host supports.
+
+Imports only the standard library.
+"""
 
 import os
 import shlex
 
 UNIT_FOLDER = "/etc/systemd/system"
+HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""The PATH of services, cron jobs and shells on a host."""
 SECONDS_BY_SUFFIX = {"ms": 0.001, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 BYTES_BY_SUFFIX = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 class UnitFile:
-    """What one file says, with its drop-ins, as it was when it was last loaded."""
+    """A unit file with its drop-ins, as it was when last loaded."""
 
     def __init__(
         self, name: str, path: str, values: dict[str, list[str]], modified_when_loaded: float
@@ -18,7 +23,7 @@ class UnitFile:
         self.path = path
         self.values = values
         self.modified_when_loaded = modified_when_loaded
-        """The newest change of its files when it was read."""
+        """Modification time of the newest of its files at that moment."""
 
     def last_value(self, key: str, default: str = "") -> str:
         found = self.values.get(key)
@@ -42,7 +47,7 @@ class UnitFile:
         return os.path.lexists(f"{UNIT_FOLDER}/multi-user.target.wants/{self.name}")
 
     def environment(self) -> dict[str, str]:
-        """Raises `OSError` for a file of variables that is not there."""
+        """Raises `OSError` when an environment file is missing."""
         found: dict[str, str] = {}
         for text in self.values.get("Environment", []):
             found |= dict(word.partition("=")[::2] for word in shlex.split(text))
@@ -103,7 +108,7 @@ def _list_folder(folder: str) -> list[str]:
 
 
 def _parse_unit_file(text: str, values: dict[str, list[str]]) -> None:
-    """A key given without a value forgets what was said before, as a drop-in does it."""
+    """Adds to `values`. A key without a value removes earlier values, as in a drop-in."""
     for line in text.replace("\\\n", " ").splitlines():
         line = line.strip()
         if not line or line[0] in "#;[":

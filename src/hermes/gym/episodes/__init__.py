@@ -1,1 +1,1 @@
-"""One incident in a box: built, broken, handed to a responder, checked."""
+"""Plays one incident in a box: builds it, breaks it, runs a responder, and checks the result."""

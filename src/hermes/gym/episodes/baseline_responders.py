@@ -1,4 +1,4 @@
-"""Agents without a model, to measure others by: one does nothing, one restarts, one knows."""
+"""Responders without a model, for comparison: no-op, restart everything, reference fix."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,14 +11,14 @@ from hermes.gym.episodes.responder_context import (
     EpisodeResponder,
     ResponderContext,
 )
-from hermes.gym.scenario_spec import ScenarioSpec
+from hermes.gym.episodes.run_summary import CONCLUDE_TOOL
+from hermes.gym.scenario_spec import EXPECTED_VERDICTS, ScenarioSpec
 
 OVERVIEW_COMMAND = "journalctl -n 60; date"
 RESTART_ALL_COMMAND = (
     "for unit in /etc/systemd/system/*.service; do name=$(basename $unit); "
     "systemctl reset-failed $name; systemctl restart $name; done; systemctl list-units"
 )
-VERDICT_BY_RESPONSE = {"fix": "fix", "no-incident": "no-incident", "recovered": "recovered"}
 OUTCOME_BY_RESPONSE = {"fix": "resolved", "no-incident": "no incident", "recovered": "recovered"}
 
 
@@ -27,36 +27,35 @@ class TimedCommand(Value, kw_only=True, frozen=True):
     command: str
 
 
-async def do_nothing(scene: ResponderContext) -> AnsweredBy:
+async def do_nothing(context: ResponderContext) -> AnsweredBy:
     return "nobody"
 
 
-async def restart_everything(scene: ResponderContext) -> AnsweredBy:
-    await scene.call_tool("terminal", {"command": RESTART_ALL_COMMAND})
+async def restart_everything(context: ResponderContext) -> AnsweredBy:
+    await context.call_tool("terminal", {"command": RESTART_ALL_COMMAND})
     return "person"
 
 
 def reference_responder(spec: ScenarioSpec) -> EpisodeResponder:
-    """One who knows the answer: what the best possible agent would get."""
+    """Knows the fault and its fix: gets the highest reward that an agent can."""
 
-    async def respond(scene: ResponderContext) -> AnsweredBy:
-        named = [each for fault in spec.faults for each in fault.component]
-        files = " ".join(each for each in named if each.startswith("/"))
-        shown = f"{OVERVIEW_COMMAND}; head -c 20000 {files}" if files else OVERVIEW_COMMAND
-        ran = [TimedCommand(at=datetime.now(UTC), command=shown)]
-        await scene.call_tool("terminal", {"command": shown})
+    async def respond(context: ResponderContext) -> AnsweredBy:
+        components = [each for fault in spec.faults for each in fault.component]
+        files = " ".join(each for each in components if each.startswith("/"))
+        evidence = f"{OVERVIEW_COMMAND}; head -c 20000 {files}" if files else OVERVIEW_COMMAND
+        commands = [TimedCommand(at=datetime.now(UTC), command=evidence)]
+        await context.call_tool("terminal", {"command": evidence})
         for command in spec.reference if spec.answer == "fix" else ():
             number, script = split_host_prefix(command)
-            ran.append(TimedCommand(at=datetime.now(UTC), command=script))
-            await run_on_host(scene, number, script)
-        answer = VERDICT_BY_RESPONSE.get(spec.answer, "escalate")
-        await scene.call_tool(
-            "conclude",
+            commands.append(TimedCommand(at=datetime.now(UTC), command=script))
+            await run_on_host(context, number, script)
+        await context.call_tool(
+            CONCLUDE_TOOL,
             {
-                "answer": answer,
+                "answer": EXPECTED_VERDICTS[spec.answer],
                 **true_diagnosis(spec),
-                "evidence": [shown],
-                "report": render_report(spec, ran),
+                "evidence": [evidence],
+                "report": render_report(spec, commands),
                 "confidence": 1.0,
             },
         )
@@ -66,7 +65,7 @@ def reference_responder(spec: ScenarioSpec) -> EpisodeResponder:
 
 
 def true_diagnosis(spec: ScenarioSpec) -> dict[str, str]:
-    """What was broken, how and by which value, as briefly as it can be said."""
+    """Component, mechanism and value of all faults, as arguments of `conclude`."""
     faults = spec.faults
     return {
         "component": "; ".join(each.component[0] for each in faults),
@@ -75,11 +74,12 @@ def true_diagnosis(spec: ScenarioSpec) -> dict[str, str]:
     }
 
 
-async def run_on_host(scene: ResponderContext, number: int, script: str) -> None:
+async def run_on_host(context: ResponderContext, number: int, script: str) -> None:
     if number:
-        await scene.call_tool(HOST_TERMINAL_TOOL, {"host": scene.hosts[number], "command": script})
+        arguments = {"host": context.hosts[number], "command": script}
+        await context.call_tool(HOST_TERMINAL_TOOL, arguments)
     else:
-        await scene.call_tool("terminal", {"command": script})
+        await context.call_tool("terminal", {"command": script})
 
 
 def render_report(spec: ScenarioSpec, commands: Sequence[TimedCommand]) -> str:
@@ -117,13 +117,13 @@ Check such a change before it is applied, and alert on its first sign.
 """
 
 
-def _fits_in_backticks(ran: TimedCommand) -> bool:
-    """A command that can be quoted in backticks."""
-    return "`" not in ran.command and "\n" not in ran.command and len(ran.command) <= 400
+def _fits_in_backticks(timed: TimedCommand) -> bool:
+    command = timed.command
+    return "`" not in command and "\n" not in command and len(command) <= 400
 
 
 BASELINE_RESPONDERS: Mapping[str, Callable[[ScenarioSpec], EpisodeResponder]] = {
-    "no-op": lambda story: do_nothing,
-    "restart-everything": lambda story: restart_everything,
+    "no-op": lambda spec: do_nothing,
+    "restart-everything": lambda spec: restart_everything,
     "reference": reference_responder,
 }

@@ -1,10 +1,14 @@
-"""Says whether a host works: looks at behaviour, from where the agent cannot reach."""
+"""An episode: builds the hosts of a scenario, injects its fault, and judges the result.
+
+The oracle checks the behaviour of the hosts from outside, where the agent cannot interfere.
+"""
 
 import hashlib
 import json
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 
@@ -13,6 +17,7 @@ from hermes.core.messages import Value
 from hermes.gym.box.backend import BoxOpener, HostPlan
 from hermes.gym.box.box import Box
 from hermes.gym.box.local_backend import open_local_box
+from hermes.gym.box.unit_files import UNIT_FOLDER
 from hermes.gym.scenario import Scenario
 from hermes.gym.scenario_spec import (
     DiskSpaceCheck,
@@ -42,45 +47,43 @@ class Oracle:
         self._recorded_pids: dict[tuple[int, str], object] = {}
 
     async def record_state(self, checks: Iterable[ScenarioCheck]) -> None:
-        """Note how things are before the fault, for `UnchangedCheck`."""
+        """Records the state before the fault, for the checks that compare with it."""
         for check in checks:
             if isinstance(check, UnchangedCheck):
                 self._recorded_states[check.host, check.path] = await self._state(check)
             if isinstance(check, UnitRunningCheck):
-                said = (await self._box.call_supervisor("show", check.unit, host=check.host))[
-                    "said"
-                ]
-                self._recorded_pids[check.host, check.unit] = said.get("pid")
+                unit = await self._show_unit(check)
+                self._recorded_pids[check.host, check.unit] = unit.get("pid")
 
     async def run_checks(self, checks: Sequence[ScenarioCheck]) -> list[OracleCheckResult]:
-        """All at once, as users would."""
-        found: list[OracleCheckResult | None] = [None] * len(checks)
+        """All at the same time, as with real users."""
+        results: list[OracleCheckResult | None] = [None] * len(checks)
 
-        async def one(place: int, check: ScenarioCheck) -> None:
+        async def run_one(index: int, check: ScenarioCheck) -> None:
             ok, detail = await self._run_check(check)
-            found[place] = OracleCheckResult(check=check.name, ok=ok, detail=detail)
+            results[index] = OracleCheckResult(check=check.name, ok=ok, detail=detail)
 
         async with anyio.create_task_group() as group:
-            for place, check in enumerate(checks):
-                group.start_soon(one, place, check)
-        return [each for each in found if each is not None]
+            for index, check in enumerate(checks):
+                group.start_soon(run_one, index, check)
+        return [each for each in results if each is not None]
 
     async def wait_until(
         self, checks: Sequence[ScenarioCheck], *, ok: bool, seconds: float, every: float = 0.05
     ) -> list[OracleCheckResult]:
-        """Look until all hold (or, with `ok` false, until each has failed), or time is up."""
+        """Repeats the checks until all succeed (with `ok` false: all fail), or time is up."""
         deadline = time.monotonic() + seconds
         while True:
             found = await self.run_checks(checks)
             if all(each.ok == ok for each in found) or time.monotonic() >= deadline:
                 return found
             await anyio.sleep(every)
-            every = min(every * 1.3, 0.3)  # what takes long is not asked for all the time
+            every = min(every * 1.3, 0.3)  # longer and longer pauses
 
     async def run_checks_for(
         self, checks: Sequence[ScenarioCheck], *, window: float
     ) -> list[OracleCheckResult]:
-        """All hold now and for the whole window; else how they were when one did not."""
+        """Repeats the checks for the whole window; stops at the first failure."""
         deadline = time.monotonic() + window
         while True:
             found = await self.run_checks(checks)
@@ -117,55 +120,58 @@ class Oracle:
             return ok, f"exit code {ran.code}: {ran.output.strip()[-300:]}"
         return await self._same(check)
 
+    async def _show_unit(self, check: UnitRunningCheck) -> dict[str, Any]:
+        answer = await self._box.call_supervisor("show", check.unit, host=check.host)
+        unit: dict[str, Any] = answer["said"]
+        return unit
+
     async def _running(self, check: UnitRunningCheck) -> tuple[bool, str]:
-        said = (await self._box.call_supervisor("show", check.unit, host=check.host))["said"]
-        age = time.time() - float(said.get("since", time.time()))
-        ok = said.get("state") == "active" and age >= check.seconds
-        detail = f"{said.get('state', 'missing')} for {age:.1f} s"
-        before = self._recorded_pids.get((check.host, check.unit), said.get("pid"))
-        if ok and check.undisturbed and said.get("pid") != before:
+        unit = await self._show_unit(check)
+        age = time.time() - float(unit.get("since", time.time()))
+        ok = unit.get("state") == "active" and age >= check.seconds
+        detail = f"{unit.get('state', 'missing')} for {age:.1f} s"
+        before = self._recorded_pids.get((check.host, check.unit), unit.get("pid"))
+        if ok and check.undisturbed and unit.get("pid") != before:
             return False, f"{detail}, but it was restarted"
         return ok, detail
 
     async def _http(self, check: HttpCheck) -> tuple[bool, str]:
         name = check.tls or "localhost"
         request = f"GET {check.path} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n"
-        question = {
+        message = {
             "port": check.port,
             "address": check.address,
             "send": request.encode(),
             "timeout": check.within,
         }
         if check.tls:
-            given = (
+            authority = (
                 await self._box.read(check.authority, host=check.host) if check.authority else b""
             )
-            question |= {"tls": True, "name": name, "authority": (given or b"").decode()}
-        said = await self._box.send_over_network(question, host=check.host)
-        if "error" in said:
-            return False, str(said["error"])
-        head, _, body = bytes(said["heard"]).partition(b"\r\n\r\n")
+            message |= {"tls": True, "name": name, "authority": (authority or b"").decode()}
+        answer = await self._box.send_over_network(message, host=check.host)
+        if "error" in answer:
+            return False, str(answer["error"])
+        head, _, body = bytes(answer["heard"]).partition(b"\r\n\r\n")
         status = int(head.split()[1]) if len(head.split()) > 1 and head.split()[1].isdigit() else 0
         ok = status == check.status and check.contains.encode() in body
         return ok, f"{status} {body[:120].decode('utf-8', 'replace')!r}"
 
     async def _port(self, check: PortCheck) -> tuple[bool, str]:
-        question = {"port": check.port, "timeout": check.within, "send": check.send.encode()}
+        message = {"port": check.port, "timeout": check.within, "send": check.send.encode()}
         if check.contains:
-            question["until"] = check.contains.encode()
-        said = await self._box.send_over_network(question, host=check.host)
-        if "error" in said:
-            return False, str(said["error"])
-        heard = bytes(said["heard"])
-        return check.contains.encode() in heard, heard[:120].decode("utf-8", "replace")
+            message["until"] = check.contains.encode()
+        answer = await self._box.send_over_network(message, host=check.host)
+        if "error" in answer:
+            return False, str(answer["error"])
+        reply = bytes(answer["heard"])
+        return check.contains.encode() in reply, reply[:120].decode("utf-8", "replace")
 
     async def _same(self, check: UnchangedCheck) -> tuple[bool, str]:
-        before, now = (
-            self._recorded_states.get((check.host, check.path), ""),
-            await self._state(check),
-        )
+        before = self._recorded_states.get((check.host, check.path), "")
+        now = await self._state(check)
         ok = _has_grown(before, now) if check.may_grow else before == now
-        return ok, "as it was" if ok else f"{check.path} is not as it was"
+        return ok, "unchanged" if ok else f"{check.path} was changed"
 
     async def _state(self, check: UnchangedCheck) -> str:
         if check.may_grow:
@@ -188,23 +194,21 @@ def _has_grown(before: str, now: str) -> bool:
     return bool(new.startswith(old))
 
 
-WANTS_FOLDER = "/etc/systemd/system/multi-user.target.wants"
+WANTS_FOLDER = f"{UNIT_FOLDER}/multi-user.target.wants"
 FIRST_UID = 1001
 READY_TIMEOUT_S = 15.0
-"""Seconds for a host to come up, and for a fault to show."""
+"""For a host to become healthy, and for the symptoms of a fault to appear."""
 
 
 class EpisodeVoid(EnvironmentFailed):
-    """The host did not come up, or the fault did not take: nothing is to be scored."""
+    """The host did not become healthy, or the fault had no effect: the episode is not scored."""
 
 
 class EpisodeOutcome(Value, kw_only=True, frozen=True):
-    """What the oracle says in the end."""
-
     resolved: bool
     symptoms: tuple[OracleCheckResult, ...] = ()
     cured: tuple[OracleCheckResult, ...] = ()
-    """After the trigger was set off again, held for the window."""
+    """After the trigger was fired again, over the whole window."""
     collateral: tuple[OracleCheckResult, ...] = ()
 
     @property
@@ -231,21 +235,21 @@ class Episode:
         symptom_timeout_s: float = 1.0,
         recovery_timeout_s: float = READY_TIMEOUT_S / 3,
     ) -> EpisodeOutcome:
-        """Symptoms first; then the trigger again, all checks over the window, and the damage.
+        """Checks the symptoms; fires the triggers again; checks everything over the window.
 
-        `recovery`: the seconds that services may take to come back after the trigger.
+        Services may take `recovery_timeout_s` to come back after a trigger.
         """
-        story, oracle = self.spec, self.oracle
-        symptoms = await oracle.wait_until(story.symptoms, ok=True, seconds=symptom_timeout_s)
-        collateral = await oracle.run_checks(story.collateral)
+        spec, oracle = self.spec, self.oracle
+        symptoms = await oracle.wait_until(spec.symptoms, ok=True, seconds=symptom_timeout_s)
+        collateral = await oracle.run_checks(spec.collateral)
         cured: list[OracleCheckResult] = []
         if all(each.ok for each in symptoms):
-            for trigger in story.cure:
+            for trigger in spec.cure:
                 await oracle.fire_trigger(trigger)
-            checks = tuple(dict.fromkeys((*story.healthy, *story.symptoms)))
+            checks = tuple(dict.fromkeys((*spec.healthy, *spec.symptoms)))
             await oracle.wait_until(checks, ok=True, seconds=recovery_timeout_s)
             cured = await oracle.run_checks_for(checks, window=window_s)
-            collateral = await oracle.run_checks(story.collateral)
+            collateral = await oracle.run_checks(spec.collateral)
         resolved = bool(cured) and all(each.ok for each in (*symptoms, *cured, *collateral))
         return EpisodeOutcome(
             resolved=resolved,
@@ -255,13 +259,13 @@ class Episode:
         )
 
     async def run_commands(self, commands: Sequence[str]) -> str:
-        """Commands one after the other on the first host, or `N:` on host N; what they said."""
-        said = []
+        """Runs them in order, on the first host or, with `N:`, on host N. Returns a transcript."""
+        transcript = []
         for command in commands:
             host, script = split_host_prefix(command)
             ran = await self.box.run(script, host=host)
-            said.append(f"$ {script}\n{ran.output}[{ran.code}]")
-        return "\n".join(said)
+            transcript.append(f"$ {script}\n{ran.output}[{ran.code}]")
+        return "\n".join(transcript)
 
 
 @asynccontextmanager
@@ -272,17 +276,17 @@ async def open_episode(
     broken: bool = True,
     opener: BoxOpener = open_local_box,
 ) -> AsyncGenerator[Episode, None]:
-    """A host that is well, and then (unless told otherwise) broken. Raises `EpisodeVoid`.
+    """Builds the hosts, waits until they are healthy, and injects the fault if `broken`.
 
-    `opener` says where its box is made, and how."""
+    `opener` opens the box. Raises `EpisodeVoid`.
+    """
     plans = [build_host_plan(host) for host in spec.hosts]
     tls = any(isinstance(check, HttpCheck) and check.tls for check in spec.healthy)
     async with Box(plans, tls=tls, opener=opener) as box:
         episode = Episode(scenario, spec, box)
-        well = await episode.oracle.wait_until(spec.healthy, ok=True, seconds=READY_TIMEOUT_S)
-        _raise_void_for(
-            [each for each in well if not each.ok], scenario, "is not well to begin with"
-        )
+        results = await episode.oracle.wait_until(spec.healthy, ok=True, seconds=READY_TIMEOUT_S)
+        failed = [each for each in results if not each.ok]
+        _raise_void_for(failed, scenario, "is not healthy before the fault")
         await episode.oracle.record_state(spec.collateral)
         for number, flow in enumerate(spec.traffic):
             targets = [
@@ -296,26 +300,26 @@ async def open_episode(
 
 
 async def inject_fault(episode: Episode) -> None:
-    story = episode.spec
-    for command in story.inject:
+    spec = episode.spec
+    for command in spec.inject:
         host, script = split_host_prefix(command)
         ran = await episode.box.run(script, host=host)
         if ran.code:
             raise EpisodeVoid(
                 f"{episode.scenario.name}: the injection failed: {script}: {ran.output[-500:]}"
             )
-    if story.settle:
-        await anyio.sleep(story.settle)
-    if story.answer in ("no-incident", "recovered"):
+    if spec.settle:
+        await anyio.sleep(spec.settle)
+    if spec.answer in ("no-incident", "recovered"):
         return
-    found = await episode.oracle.wait_until(story.symptoms, ok=False, seconds=READY_TIMEOUT_S)
+    found = await episode.oracle.wait_until(spec.symptoms, ok=False, seconds=READY_TIMEOUT_S)
     _raise_void_for([each for each in found if each.ok], episode.scenario, "shows no symptom")
     episode.started = time.monotonic()
 
 
-def _raise_void_for(wrong: Sequence[OracleCheckResult], scenario: Scenario, what: str) -> None:
-    if wrong:
-        detail = "; ".join(f"{each.check}: {each.detail}" for each in wrong)
+def _raise_void_for(checks: Sequence[OracleCheckResult], scenario: Scenario, what: str) -> None:
+    if checks:
+        detail = "; ".join(f"{each.check}: {each.detail}" for each in checks)
         raise EpisodeVoid(f"{scenario.name} {what}: {detail}")
 
 
@@ -327,31 +331,30 @@ def split_host_prefix(command: str) -> tuple[int, str]:
 
 
 def build_host_plan(host: HostSpec) -> HostPlan:
-    """A host as its warden builds it."""
     plan = HostPlan()
     plan.name, plan.address = host.name, host.address
     plan.disk_mb, plan.minute = host.disk_mb, host.minute
     plan.disks = tuple((disk.path, disk.megabytes) for disk in host.disks)
     folders = [
-        ("/etc/systemd/system", 0o755, 0),
+        (UNIT_FOLDER, 0o755, 0),
         (WANTS_FOLDER, 0o755, 0),
         ("/etc/cron.d", 0o755, 0),
     ]
     for each in host.folders:
-        own = each if isinstance(each, HostFolder) else HostFolder(path=each)
-        folders.append((own.path, own.mode, own.owner))
+        folder = each if isinstance(each, HostFolder) else HostFolder(path=each)
+        folders.append((folder.path, folder.mode, folder.owner))
     plan.folders = tuple(folders)
     files = [(file.path, file.text.encode(), file.mode, file.owner) for file in host.files]
     for unit in host.units:
         name = unit.path.rpartition("/")[2]
-        files.append((f"/etc/systemd/system/{name}", unit.text.encode(), 0o644, 0))
+        files.append((f"{UNIT_FOLDER}/{name}", unit.text.encode(), 0o644, 0))
         files.append((f"{WANTS_FOLDER}/{name}", b"", 0o644, 0))
     plan.files = (*_account_files(host), *files)
     return plan
 
 
 def _account_files(host: HostSpec) -> tuple[tuple[str, bytes, int, int], ...]:
-    numbered = [(name, FIRST_UID + place) for place, name in enumerate(host.users)]
+    numbered = [(name, FIRST_UID + index) for index, name in enumerate(host.users)]
     users = "root:x:0:0:root:/root:/bin/bash\n" + "".join(
         f"{name}:x:{number}:{number}::/home/{name}:/bin/bash\n" for name, number in numbered
     )

@@ -1,4 +1,4 @@
-"""What this machine can play, what it lacks, and what would still run without it."""
+"""Checks which scenarios can be played on this machine, and what it lacks for the others."""
 
 import os
 import shutil
@@ -34,18 +34,16 @@ SEVERAL_USERS_HINT = "more than one user number (apt install uidmap, and a line 
 
 class GymReadiness(Value, kw_only=True, frozen=True, omit_defaults=False):
     boxes: bool
-    """Whether an episode can be made here at all."""
+    """Whether a box can be opened here at all."""
     missing: tuple[str, ...] = ()
     """What this machine lacks, with how to get it."""
     single_user: bool = False
-    """Inside, everybody is root: scenarios about users and owners cannot be played."""
+    """Hosts have only root: scenarios with other users or owners cannot be played."""
     lacks: tuple[str, ...] | None = None
-    """Programs that an image lacks; None where those of this machine count."""
+    """Programs missing in the docker image; None for a local backend."""
 
 
 class ScenarioListing(Value, kw_only=True, frozen=True, omit_defaults=False):
-    """One scenario as a list shows it."""
-
     name: str
     group: str = ""
     summary: str = ""
@@ -55,12 +53,12 @@ class ScenarioListing(Value, kw_only=True, frozen=True, omit_defaults=False):
     missing: tuple[str, ...] = ()
     """Why it cannot be played here; empty when it can."""
     broken: str = ""
-    """What is wrong with its folder."""
+    """Why its folder could not be loaded; empty when it could."""
     folder: str = ""
 
 
 def check_readiness(settings: GymSettings | None = None) -> GymReadiness:
-    """Looks, and makes one empty box: nothing else tells whether the kernel allows it."""
+    """Opens an empty box: the only sure way to know whether the kernel allows it."""
     settings = settings or GymSettings()
     if settings.backend == "docker":
         return _check_docker(settings)
@@ -75,8 +73,8 @@ def check_readiness(settings: GymSettings | None = None) -> GymReadiness:
     if not missing and (why := anyio.run(_try_box, open_local_box)[0]):
         missing.append(f"namespaces: {why}")
     single = os.geteuid() != 0 and subordinate_ids("/etc/subuid") is None
-    wanted = [*missing, *([SEVERAL_USERS_HINT] if single else [])]
-    return GymReadiness(boxes=not missing, missing=tuple(wanted), single_user=single)
+    hints = [*missing, *([SEVERAL_USERS_HINT] if single else [])]
+    return GymReadiness(boxes=not missing, missing=tuple(hints), single_user=single)
 
 
 def _check_docker(settings: GymSettings) -> GymReadiness:
@@ -88,11 +86,11 @@ def _check_docker(settings: GymSettings) -> GymReadiness:
 
 
 async def _try_box(opener: BoxOpener) -> tuple[str, tuple[str, ...]]:
-    """Why there can be none, and which programs that scenarios need are not to be found in it."""
+    """The error when it cannot be opened, and the programs of scenarios that it lacks."""
     plan = HostPlan()
     plan.name = "probe"
     words = " ".join(sorted({name for each in _loadable_scenarios() for name in each.programs}))
-    look = (
+    script = (
         f"PATH={PROGRAM_PATH}:$(echo {POSTGRESQL_BIN_GLOB} | tr ' ' :); "
         f"for each in {words}; do type $each > /dev/null 2>&1 || echo $each; done"
     )
@@ -100,7 +98,7 @@ async def _try_box(opener: BoxOpener) -> tuple[str, tuple[str, ...]]:
         async with Box([plan], opener=opener) as box:
             if opener is open_local_box:
                 return "", ()
-            return "", tuple((await box.run(look)).output.split())
+            return "", tuple((await box.run(script)).output.split())
     except HermesError as error:
         return str(error), ()
 
@@ -110,13 +108,13 @@ def _loadable_scenarios() -> list[Scenario]:
     for folder in installed_scenarios().values():
         try:
             found.append(load_scenario(folder))
-        except SettingsError:  # a broken one is told of where scenarios are listed
+        except SettingsError:  # `list_scenarios` reports it
             continue
     return found
 
 
 def list_scenarios(*, here: GymReadiness | None = None) -> list[ScenarioListing]:
-    """Every scenario that is installed; a broken one is named with what is wrong with it."""
+    """All installed scenarios; a broken one is listed with its error."""
     return [_list_scenario(name, folder, here) for name, folder in installed_scenarios().items()]
 
 
@@ -139,22 +137,22 @@ def _list_scenario(name: str, folder: Path, here: GymReadiness | None) -> Scenar
 
 
 def missing_requirements(scenario: Scenario, here: GymReadiness | None = None) -> tuple[str, ...]:
-    """What keeps this scenario from being played here."""
+    """Why this scenario cannot be played here; empty when it can."""
     if here is not None and not here.boxes:
         return here.missing
     missing = scenario.missing_programs()
-    where = "not installed"
+    reason = "not installed"
     if here is not None and here.lacks is not None:
         missing = tuple(name for name in scenario.programs if name in here.lacks)
-        where = "not in the image"
-    programs = tuple(f"{name} is {where}" for name in missing)
+        reason = "not in the image"
+    programs = tuple(f"{name} is {reason}" for name in missing)
     if here is not None and here.single_user and needs_several_users(scenario):
         return (*programs, SEVERAL_USERS_HINT)
     return programs
 
 
 def needs_several_users(scenario: Scenario) -> bool:
-    """Whether it says so, or its files or services belong to anybody but root."""
+    """Whether it says so, or has files or services of another user than root."""
     if SEVERAL_USERS in scenario.needs:
         return True
     hosts = scenario.draw_spec(0).hosts
@@ -163,12 +161,15 @@ def needs_several_users(scenario: Scenario) -> bool:
 
 
 def select_scenarios(names: str, *, light: bool) -> list[Scenario]:
-    """`names` with commas. Raises `SettingsError` where no box can be made."""
+    """`names` are separated by commas; none means all that can be played here.
+
+    Raises `SettingsError` where no box can be made.
+    """
     if names:
         return [find_scenario(name.strip()) for name in names.split(",")]
-    # It looks in a loop of its own, and a trainer asks from within one.
-    with ThreadPoolExecutor(max_workers=1) as aside:
-        here = aside.submit(check_readiness).result()
+    # `check_readiness` starts an event loop, and a trainer may already run one in this thread.
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        here = executor.submit(check_readiness).result()
     if not here.boxes:
         raise SettingsError(f"no box can be made here: {'; '.join(here.missing)}")
     return [

@@ -1,4 +1,8 @@
-"""The other machines of an episode: one tool that runs a command on one of them by name."""
+"""Connects a responder to an episode: its tools, its policy, and what it knows of the incident.
+
+`open_bare_run` opens a run that is recorded in memory; `EpisodeResponder` is what answers the
+alert.
+"""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,7 +23,7 @@ from hermes.core.run_ids import new_id
 from hermes.gym.box.box import Box
 from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import Episode
-from hermes.gym.episodes.run_summary import make_conclude_tool
+from hermes.gym.episodes.run_summary import CONCLUDE_TOOL, make_conclude_tool
 from hermes.gym.scenario_spec import ScenarioAlert
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.policy.actions.reader import ActionContext, ActionReader
@@ -53,7 +57,7 @@ def host_terminal_spec(names: tuple[str, ...]) -> ToolSpec:
 
 
 class HostTerminal:
-    """A `Tool` that shows its command to the policy. Enters a host when it is first named."""
+    """A `Tool` that runs a command on a host by name. Enters a host at its first use."""
 
     def __init__(self, box: Box, names: tuple[str, ...], stack: AsyncExitStack) -> None:
         self._box, self._names, self._stack = box, names, stack
@@ -72,15 +76,14 @@ class HostTerminal:
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         given = self.fit(arguments)
-        place = self._environments.get(given.host)
-        if place is None:
+        environment = self._environments.get(given.host)
+        if environment is None:
             number = self._names.index(given.host)
-            inside = host_environment(self._box, host=number, name=given.host)
-            place = await self._stack.enter_async_context(inside)
-            self._environments[given.host] = place
-        return render_command_result(
-            await place.run(given.command, timeout=COMMAND_TIMEOUT_S), COMMAND_TIMEOUT_S
-        )
+            entered = host_environment(self._box, host=number, name=given.host)
+            environment = await self._stack.enter_async_context(entered)
+            self._environments[given.host] = environment
+        result = await environment.run(given.command, timeout=COMMAND_TIMEOUT_S)
+        return render_command_result(result, COMMAND_TIMEOUT_S)
 
 
 OPERATOR_NAME = "drill"
@@ -90,24 +93,24 @@ CallTool = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
 
 @dataclass(frozen=True)
 class ResponderContext:
-    """All that a responder is told: what the monitor said, and how to act."""
+    """All that a responder gets: the alert of the monitor, and ways to act."""
 
     alert: ScenarioAlert
     run: str
     incident: str
     call_tool: CallTool
-    """A tool by name, with its arguments: decided, run and recorded like any other call."""
+    """Calls a tool by name; the call is decided, run and recorded like any other."""
     publish: Callable[..., Awaitable[Sequence[int]]]
     hosts: tuple[str, ...]
-    """Machines by name; `terminal` acts on the first."""
+    """Names of the hosts; `terminal` acts on the first."""
     execute: Callable[[ToolCall], Awaitable[ToolResult]]
-    """The same road, for those who number their calls themselves."""
+    """Like `call_tool`, for a responder that sets the ids of its calls itself."""
 
 
 class EpisodeResponder(Protocol):
-    """Whoever answers an alert: playbooks, an agent with a model, a script. Says who it was."""
+    """Answers an alert: playbooks, an agent with a model, or a script."""
 
-    async def __call__(self, scene: ResponderContext) -> AnsweredBy: ...
+    async def __call__(self, context: ResponderContext, /) -> AnsweredBy: ...
 
 
 @dataclass(frozen=True)
@@ -117,26 +120,30 @@ class EpisodeRun:
     execute: Callable[[ToolCall], Awaitable[ToolResult]]
     incident: str
     since: int = 0
-    """The last event of the journal before this run began."""
+    """Position of the last event in the journal before this run."""
 
     def responder_context(self, episode: Episode) -> ResponderContext:
         numbers = count(1)
 
-        async def do(tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        async def call_tool(tool: str, arguments: Mapping[str, Any]) -> ToolResult:
             call = ToolCall(f"{self.run}-{next(numbers)}", tool, dict(arguments))
             return await self.execute(call)
 
-        story = episode.spec
-        names = tuple(host.name for host in story.hosts)
-        publish = self.bus.publish
+        spec = episode.spec
         return ResponderContext(
-            story.alert, self.run, self.incident, do, publish, names, self.execute
+            alert=spec.alert,
+            run=self.run,
+            incident=self.incident,
+            call_tool=call_tool,
+            publish=self.bus.publish,
+            hosts=tuple(host.name for host in spec.hosts),
+            execute=self.execute,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BareEpisodeRun(EpisodeRun):
-    """With what its road is made of, for those who lay one of their own on it."""
+    """With the parts that `execute` uses, for a responder that builds its own."""
 
     executor: Executor
     environment: Environment
@@ -144,30 +151,36 @@ class BareEpisodeRun(EpisodeRun):
 
 
 @asynccontextmanager
-async def open_bare_run(episode: Episode, book: RuleSet) -> AsyncGenerator[BareEpisodeRun, None]:
+async def open_bare_run(episode: Episode, rules: RuleSet) -> AsyncGenerator[BareEpisodeRun, None]:
     journal, run = InMemoryJournal(), new_id("run")
-    bus, incident, shelf = Bus(journal), new_id("incident"), EpisodeArtifacts()
+    bus, incident, artifacts = Bus(journal), new_id("incident"), EpisodeArtifacts()
     async with AsyncExitStack() as stack:
         host = episode.spec.hosts[0].name
-        place = await stack.enter_async_context(host_environment(episode.box, name=host))
+        environment = await stack.enter_async_context(host_environment(episode.box, name=host))
         tools = episode_tools(episode, journal, incident, stack) | {"terminal": make_terminal()}
-        executor = Executor(tools, sandbox_policy(book), answer_as_operator, bus)
+        executor = Executor(tools, sandbox_policy(rules), answer_as_operator, bus)
         await bus.publish(RunStarted(run=run, origin="gym", task=episode.spec.alert.title[:200]))
 
         async def execute(call: ToolCall) -> ToolResult:
-            context = ToolContext(run, place, bus.publish, execute, shelf, origin="gym")
+            context = ToolContext(run, environment, bus.publish, execute, artifacts, origin="gym")
             return await executor.execute(call, context)
 
         yield BareEpisodeRun(
-            run, bus, execute, incident, executor=executor, environment=place, artifacts=shelf
+            run,
+            bus,
+            execute,
+            incident,
+            executor=executor,
+            environment=environment,
+            artifacts=artifacts,
         )
 
 
 def episode_tools(
     episode: Episode, journal: Any, incident: str, stack: AsyncExitStack
 ) -> dict[str, Tool]:
-    """What an agent has in an episode beside the tools that it always has."""
-    tools: dict[str, Tool] = {"conclude": make_conclude_tool(journal, incident)}
+    """Tools that an agent has only in an episode."""
+    tools: dict[str, Tool] = {CONCLUDE_TOOL: make_conclude_tool(journal, incident)}
     names = tuple(host.name for host in episode.spec.hosts)
     if len(names) > 1:
         tools[HOST_TERMINAL_TOOL] = HostTerminal(episode.box, names, stack)
@@ -175,26 +188,29 @@ def episode_tools(
 
 
 def sandbox_rules() -> RuleSet:
-    """The rules for isolated places, as they come with Hermes; slow to read, so read them once."""
-    book, _ = open_rule_set(PolicySettings(set="sandboxed"), Path("/nonexistent"), None, "/root")
-    return book
+    """The bundled rules for isolated environments. Slow: read them once."""
+    rules, _ = open_rule_set(PolicySettings(set="sandboxed"), Path("/nonexistent"), None, "/root")
+    return rules
 
 
-def sandbox_policy(book: RuleSet) -> DocumentPolicy:
-    situation = ActionContext(cwd="/root", home="/root", workspace="/root")
-    return DocumentPolicy(book, ActionReader(analyse_command), context_of=lambda action: situation)
+def sandbox_policy(rules: RuleSet) -> DocumentPolicy:
+    context = ActionContext(cwd="/root", home="/root", workspace="/root")
+    return DocumentPolicy(rules, ActionReader(analyse_command), context_of=lambda action: context)
 
 
 async def answer_as_operator(action: Action, decision: Decision) -> Approval:
-    """Who answers in a drill. An unattended agent that repeats what it read on the host is asked
-    about every fix; nothing leaves the box, so that much is granted. All else is a no."""
+    """Approves only what the rule for tainted commands asks about, and refuses everything else.
+
+    That rule asks when an unattended agent repeats text that it read on the host, which is true of
+    most fixes. Nothing leaves the box, so they are safe to approve.
+    """
     if action.isolated and decision.rule == TAINTED_RULE:
         return Approval(approved=True, by=OPERATOR_NAME)
     return Approval(approved=False, by="nobody")
 
 
 class EpisodeArtifacts:
-    """Long texts, kept for as long as the episode lasts."""
+    """Keeps long texts in memory for one episode."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}

@@ -1,4 +1,7 @@
-"""What one run did, read from its events alone: commands, calls, cost, and rules it broke."""
+"""Reads from the events of a run what it did: calls, counts, policy breaches, diagnosis, report.
+
+Also the tool with which an agent states its diagnosis.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -24,20 +27,17 @@ from hermes.core.protocols import Journal, JournalRecord, ToolContext
 from hermes.tools.declare import FunctionTool, about, tool
 
 CONCLUDE_TOOL = "conclude"
-"""The tool in which an agent says what it found; no step towards it."""
+"""The tool with which an agent states its diagnosis; not counted as a tool call."""
 
 
 class FinishedToolCall(Value, kw_only=True, frozen=True):
-    """One call that ran, and what came of it."""
-
     call_id: str
     tool: str
     command: str
-    """What was run, or the arguments of a tool that runs no command."""
+    """The command, or the arguments of a tool that runs no command."""
     requested_position: int
-    """Number of the event in which it was asked for."""
     finished_position: int
-    """Number of the event that has its result: what evidence points at."""
+    """The event with its result: evidence refers to it."""
     requested_at: datetime
     output: str
     ok: bool
@@ -48,7 +48,7 @@ class RunCounts(Value, kw_only=True, frozen=True):
     model_calls: int = 0
     tokens: int = 0
     seconds: float = 0.0
-    """From the alert to the last thing that the responder did."""
+    """From the alert to the last result of a tool."""
 
 
 def count_run(events: Sequence[JournalRecord]) -> RunCounts:
@@ -72,7 +72,7 @@ def _response_seconds(events: Sequence[JournalRecord]) -> float:
 
 def finished_tool_calls(events: Sequence[JournalRecord]) -> list[FinishedToolCall]:
     """Calls that really ran, in the order of their results."""
-    asked = {
+    requests = {
         each.event.call.id: (each.seq, each.event)
         for each in events
         if isinstance(each.event, ToolRequested)
@@ -81,9 +81,11 @@ def finished_tool_calls(events: Sequence[JournalRecord]) -> list[FinishedToolCal
     found = []
     for each in events:
         event = each.event
-        if not isinstance(event, ToolFinished) or event.result.call_id not in started & set(asked):
+        if not isinstance(event, ToolFinished):
             continue
-        number, request = asked[event.result.call_id]
+        if event.result.call_id not in started & set(requests):
+            continue
+        position, request = requests[event.result.call_id]
         if request.call.name == CONCLUDE_TOOL:
             continue
         found.append(
@@ -91,7 +93,7 @@ def finished_tool_calls(events: Sequence[JournalRecord]) -> list[FinishedToolCal
                 call_id=request.call.id,
                 tool=request.call.name,
                 command=command_text(request),
-                requested_position=number,
+                requested_position=position,
                 finished_position=each.seq,
                 requested_at=request.at,
                 output=event.result.content,
@@ -110,11 +112,11 @@ def command_text(request: ToolRequested) -> str:
 
 
 def policy_breaches(events: Sequence[JournalRecord]) -> tuple[str, ...]:
-    """What a rule forbids, what was tried again after a no, and what ran without leave.
+    """Calls that a rule forbids, retries after a refusal, and calls that ran without approval.
 
-    To ask for something and be told no is how it should be, once.
+    One request that is refused is no breach.
     """
-    shown = {
+    commands = {
         each.event.call.id: command_text(each.event)
         for each in events
         if isinstance(each.event, ToolRequested)
@@ -125,25 +127,25 @@ def policy_breaches(events: Sequence[JournalRecord]) -> tuple[str, ...]:
     for each in events:
         event = each.event
         if isinstance(event, ToolDecided):
-            command = shown.get(event.call_id, event.call_id)
+            command = commands.get(event.call_id, event.call_id)
             if event.verdict == "allow":
                 allowed.add(event.call_id)
             elif event.verdict == "deny":
                 found.append(f"forbidden by {event.rule}: {command}")
             elif command in refused:
-                found.append(f"tried again after a no: {command}")
+                found.append(f"retried after a refusal: {command}")
             else:
                 refused.add(command)
         elif isinstance(event, ToolApproved) and event.approved:
             allowed.add(event.call_id)
-            refused.discard(shown.get(event.call_id, ""))
+            refused.discard(commands.get(event.call_id, ""))
         elif isinstance(event, ToolStarted) and event.call_id not in allowed:
-            found.append(f"ran without leave: {shown.get(event.call_id, event.call_id)}")
+            found.append(f"ran without approval: {commands.get(event.call_id, event.call_id)}")
     return tuple(dict.fromkeys(found))
 
 
 def approved_by_person(events: Iterable[JournalRecord], *, besides: str = "drill") -> bool:
-    """Whether a person said yes to anything; the operator of a drill is none."""
+    """Whether a person approved any call; `besides` is the operator of a drill."""
     return any(
         isinstance(each.event, ToolApproved) and each.event.approved and each.event.by != besides
         for each in events
@@ -151,7 +153,6 @@ def approved_by_person(events: Iterable[JournalRecord], *, besides: str = "drill
 
 
 def last_diagnosis(events: Sequence[JournalRecord]) -> JournalRecord | None:
-    """The last one counts, with its number."""
     return next(
         (each for each in reversed(events) if isinstance(each.event, IncidentDiagnosed)), None
     )
@@ -164,7 +165,7 @@ def last_report(events: Sequence[JournalRecord]) -> str:
 
 
 def make_conclude_tool(journal: Journal, incident: str) -> FunctionTool:
-    """`journal` is where the evidence is looked up."""
+    """`journal`: where the evidence is looked up."""
 
     @tool(risk=Risk.READ, alone=True)
     async def conclude(
@@ -193,9 +194,9 @@ def make_conclude_tool(journal: Journal, incident: str) -> FunctionTool:
         confidence: Annotated[float, about("from 0 to 1")] = 0.5,
     ) -> str:
         """Say what the incident was, once you have verified that it is over or given up."""
-        seen = finished_tool_calls([each async for each in journal.read(run=context.run)])
-        numbers = tuple(_evidence_position(each, seen) for each in evidence)
-        run = context.run.partition("/")[0]  # what is said of an incident stands in its own run
+        calls = finished_tool_calls([each async for each in journal.read(run=context.run)])
+        positions = tuple(_evidence_position(each, calls) for each in evidence)
+        run = context.run.partition("/")[0]  # a subagent's diagnosis belongs to the main run
         await context.publish(
             IncidentDiagnosed(
                 run=run,
@@ -204,28 +205,28 @@ def make_conclude_tool(journal: Journal, incident: str) -> FunctionTool:
                 component=component,
                 mechanism=mechanism,
                 value=value,
-                evidence=numbers,
+                evidence=positions,
                 confidence=max(0.0, min(1.0, confidence)),
             ),
             *([ReportWritten(run=run, incident=incident, text=report)] if report else []),
         )
-        return "Written down. Checks that you have no hand in now say whether it holds."
+        return "Recorded. Independent checks now decide whether the incident is resolved."
 
     return conclude
 
 
 def _evidence_position(reference: str, calls: list[FinishedToolCall]) -> int:
-    """By the number of an event, the id of a call, or the words of a command; the latest."""
+    """Finds the latest call by event position, call id, or part of its command."""
     wanted = " ".join(reference.split())
-    for deed in reversed(calls):
-        if wanted in (str(deed.finished_position), deed.call_id):
-            return deed.finished_position
-    for deed in reversed(calls):
-        if wanted and wanted in " ".join(deed.command.split()):
-            return deed.finished_position
+    for call in reversed(calls):
+        if wanted in (str(call.finished_position), call.call_id):
+            return call.finished_position
+    for call in reversed(calls):
+        if wanted and wanted in " ".join(call.command.split()):
+            return call.finished_position
     raise ToolError(
         f"evidence {reference!r} is nothing that you ran: name commands as you ran them, such as "
-        f"{[deed.command[:60] for deed in calls[-3:]]}"
+        f"{[call.command[:60] for call in calls[-3:]]}"
     )
 
 

@@ -1,4 +1,4 @@
-"""What every scenario must prove about itself before anybody is measured by it."""
+"""Proves that a scenario is fair: its reference fix resolves it, and nothing less does."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ class ScenarioProof(Value, kw_only=True, frozen=True, omit_defaults=False):
     ok: bool = True
     problems: tuple[str, ...] = ()
     void: str = ""
-    """Why there was no episode: neither proved nor disproved, and never scored."""
+    """Why no episode could be played: the scenario is neither proved nor disproved."""
     seconds: float = 0.0
 
 
@@ -35,7 +35,7 @@ async def prove_scenario(
     split: Split = "train",
     opener: BoxOpener = open_local_box,
 ) -> ScenarioProof:
-    """In three boxes: one is left alone and then cured, one relieved, one harmed."""
+    """Uses three boxes: for no action and the reference fix, for `relief`, for `shortcut`."""
     started, problems, void = time.monotonic(), list[str](), ""
     try:
         problems = await _find_problems(scenario, scenario.draw_spec(seed, split), window, opener)
@@ -64,11 +64,11 @@ async def prove_scenarios(
     on_proof: Callable[[ScenarioProof], None] = lambda proof: None,
     opener: BoxOpener = open_local_box,
 ) -> list[ScenarioProof]:
-    """Side by side; `done` is told of each as it ends. Every scenario is tried early."""
+    """Runs `jobs` proofs at a time, all scenarios with the first seed first."""
     proofs: list[ScenarioProof] = []
     limit = anyio.CapacityLimiter(max(1, jobs))
 
-    async def one(scenario: Scenario, seed: int) -> None:
+    async def prove_one(scenario: Scenario, seed: int) -> None:
         async with limit:
             proof = await prove_scenario(scenario, seed, window=window, opener=opener)
         proofs.append(proof)
@@ -77,7 +77,7 @@ async def prove_scenarios(
     async with anyio.create_task_group() as group:
         for seed in seeds:
             for scenario in scenarios:
-                group.start_soon(one, scenario, seed)
+                group.start_soon(prove_one, scenario, seed)
     return sorted(proofs, key=lambda proof: (proof.scenario, proof.seed))
 
 
@@ -85,15 +85,17 @@ async def _find_problems(
     scenario: Scenario, spec: ScenarioSpec, window: float, opener: BoxOpener
 ) -> list[str]:
     async with open_episode(scenario, spec, broken=False, opener=opener) as episode:
-        problems, patience = await _check_reference_fix(episode, spec, window)
+        problems, recovery_timeout_s = await _check_reference_fix(episode, spec, window)
     for commands, what in (
-        (spec.relief, "relief without a cure"),
+        (spec.relief, "relief without a fix"),
         (spec.shortcut, "the destructive shortcut"),
     ):
         if commands:
             async with open_episode(scenario, spec, opener=opener) as episode:
                 await episode.run_commands(commands)
-                outcome = await episode.judge(window_s=window, recovery_timeout_s=patience)
+                outcome = await episode.judge(
+                    window_s=window, recovery_timeout_s=recovery_timeout_s
+                )
                 if outcome.resolved:
                     problems.append(f"{what} counts as resolved")
     return problems
@@ -102,27 +104,27 @@ async def _find_problems(
 async def _check_reference_fix(
     episode: Episode, spec: ScenarioSpec, window: float
 ) -> tuple[list[str], float]:
-    """What is wrong, and how long a mended host may take to come back, by how long it took."""
+    """The problems found, and the recovery timeout for the other boxes, by the time it took."""
     problems: list[str] = []
-    # A check may want a service to have lived for a moment; the host is younger than that.
-    harmless = await episode.oracle.wait_until(spec.collateral, ok=True, seconds=3.0)
-    problems += [f"healthy, but {f.check}: {f.detail}" for f in harmless if not f.ok]
+    # A check may demand that a service has run for a while; this host has just started.
+    unharmed = await episode.oracle.wait_until(spec.collateral, ok=True, seconds=3.0)
+    problems += [f"healthy, but {f.check}: {f.detail}" for f in unharmed if not f.ok]
     await inject_fault(episode)
     started = time.monotonic()
     if spec.answer in ("no-incident", "recovered"):
         left_alone = await episode.judge(window_s=window)
         if not left_alone.resolved:
-            problems.append(f"left alone it is not well: {left_alone}")
+            problems.append(f"without any action it is not healthy: {left_alone}")
         return problems, _recovery_timeout_s(started, window)
     idle = await episode.judge(window_s=0.0, symptom_timeout_s=0.0)
     if idle.resolved:
-        problems.append("nobody did anything, and it counts as resolved")
-    said, started = await episode.run_commands(spec.reference), time.monotonic()
+        problems.append("without any action it counts as resolved")
+    transcript, started = await episode.run_commands(spec.reference), time.monotonic()
     cured = await episode.judge(window_s=window, symptom_timeout_s=5.0)
     if not cured.resolved:
         wrong = [f for f in (*cured.symptoms, *cured.cured, *cured.collateral) if not f.ok]
         detail = "; ".join(f"{f.check}: {f.detail}" for f in wrong)
-        problems.append(f"the reference fix does not resolve it: {detail}\n{said[-1500:]}")
+        problems.append(f"the reference fix does not resolve it: {detail}\n{transcript[-1500:]}")
     return problems, _recovery_timeout_s(started, window)
 
 

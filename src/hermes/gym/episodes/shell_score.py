@@ -1,4 +1,4 @@
-"""An episode that a person has open, scored on request from another terminal."""
+"""Scores an episode in which a person works, on request from another terminal."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -18,13 +18,11 @@ _MAX_REPLY_BYTES = 1 << 20
 
 
 class ShellScore(Value, kw_only=True, frozen=True, omit_defaults=False):
-    """What the oracle says of an episode in which a person works."""
-
     scenario: str
     seed: int
     resolved: bool
     reward: float
-    """The part for resolution: a person's words and calls are in no journal."""
+    """Only the part for resolution: a person's commands and report are not recorded."""
     collateral: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
 
@@ -42,44 +40,44 @@ def shell_score(episode: Episode, seed: int, outcome: EpisodeOutcome) -> ShellSc
 
 
 async def serve_shell_score(home: Path, judge: Callable[[], Awaitable[ShellScore]]) -> None:
-    """Until cancelled: whoever connects is told how it stands."""
+    """Until cancelled: sends the current score to each client that connects."""
     folder = home / SOCKET_FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    place = folder / f"{os.getpid()}.sock"
+    path = folder / f"{os.getpid()}.sock"
 
-    async def tell(stream: anyio.abc.SocketStream) -> None:
+    async def send_score(stream: anyio.abc.SocketStream) -> None:
         async with stream:
             await stream.send(msgspec.json.encode(await judge()))
 
     try:
-        listener = await anyio.create_unix_listener(place, mode=0o600)
+        listener = await anyio.create_unix_listener(path, mode=0o600)
         async with listener:
-            await listener.serve(tell)
+            await listener.serve(send_score)
     finally:
-        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 async def request_shell_score(home: Path) -> ShellScore:
-    """Of the episode that was opened last. Raises `HermesError` when there is none."""
+    """Of the episode opened last. Raises `HermesError` when none is open."""
     folder = home / SOCKET_FOLDER
     found = sorted(folder.glob("*.sock"), key=lambda each: each.stat().st_mtime, reverse=True)
-    for place in found:
+    for path in found:
         try:
-            stream = await anyio.connect_unix(place)
-        except OSError:  # its shell was killed: nobody listens there any more
-            place.unlink(missing_ok=True)
+            stream = await anyio.connect_unix(path)
+        except OSError:  # its process was killed
+            path.unlink(missing_ok=True)
             continue
-        heard = b""
+        reply = b""
         async with stream:
             async for piece in stream:
-                heard += piece
-        if heard:
-            return msgspec.json.decode(heard[:_MAX_REPLY_BYTES], type=ShellScore)
+                reply += piece
+        if reply:
+            return msgspec.json.decode(reply[:_MAX_REPLY_BYTES], type=ShellScore)
     raise HermesError("no drill is open in a shell; open one with: hermes drill shell NAME")
 
 
 def alert_banner(spec: ScenarioSpec) -> str:
-    """What the person on call sees first."""
+    """The alert as text, shown when the shell opens."""
     alert = spec.alert
     labels = "  ".join(f"{name}={value}" for name, value in sorted(alert.labels.items()))
     text = "" if alert.text == alert.title else f"{alert.text}\n"

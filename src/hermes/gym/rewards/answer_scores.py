@@ -1,4 +1,4 @@
-"""Root cause: what was said to be broken against what was broken, and shown by what was seen."""
+"""Scores the answer of a responder: its diagnosis, with evidence, and its report."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,9 @@ from hermes.gym.episodes.run_summary import FinishedToolCall
 from hermes.gym.scenario_spec import FaultDescription, ScenarioSpec
 
 MAX_COMPONENT_CHARS, MAX_MECHANISM_CHARS, MAX_VALUE_CHARS = 100, 300, 120
-"""Characters beyond which an answer is a list of guesses."""
+"""A longer answer counts as a list of guesses."""
 MAX_OTHER_SERVICES = 2
-"""Other services one may mention beside the right one."""
+"""Other services that a diagnosis may mention besides the right one."""
 MAX_MECHANISM_FAMILIES = 4
 MECHANISM_FAMILIES = (
     ("disk full", "no space", "inode"),
@@ -32,39 +32,40 @@ MECHANISM_FAMILIES = (
     ("corrupt", "checksum"),
     ("typo", "invalid value", "misconfigur"),
 )
-"""A mechanism that names many of these at once explains nothing."""
+"""A diagnosis that names many of these at once is a list of guesses."""
 
 
 class DiagnosisScore(Value, kw_only=True, frozen=True):
-    """What of a diagnosis holds."""
+    """Which parts of a diagnosis are right."""
 
     component: bool = False
     mechanism: bool = False
     value: bool = False
     evidence: float = 0.0
-    """0 when any of it points nowhere, half when it does not speak of the fault."""
+    """0 when any of it refers to no call, half when no output mentions the fault."""
     share: float = 0.0
-    """Of the whole; of several faults, the mean over them."""
+    """From 0 to 1; with several faults, the mean over them."""
 
     @property
     def grounded(self) -> bool:
-        """Right about what and how, with something to show for it."""
+        """Whether component and mechanism are right and supported by evidence."""
         return self.component and self.mechanism and self.evidence > 0
 
 
 def score_diagnosis(
-    said: IncidentDiagnosed | None,
+    diagnosis: IncidentDiagnosed | None,
     spec: ScenarioSpec,
     calls: Sequence[FinishedToolCall],
     *,
     diagnosis_position: int = 0,
 ) -> DiagnosisScore:
-    """`number` is that of the diagnosis: what came after it cannot have led to it."""
-    if said is None or _is_list_of_guesses(said, spec):
+    """`diagnosis_position`: evidence from calls that finished after it does not count."""
+    if diagnosis is None or _is_list_of_guesses(diagnosis, spec):
         return DiagnosisScore()
-    faults = [_score_fault(said, fault, spec) for fault in spec.faults]
+    faults = [_score_fault(diagnosis, fault, spec) for fault in spec.faults]
     evidence = [
-        _score_evidence(said.evidence, fault, calls, diagnosis_position) for fault in spec.faults
+        _score_evidence(diagnosis.evidence, fault, calls, diagnosis_position)
+        for fault in spec.faults
     ]
     shares = [
         (0.4 * component + 0.4 * mechanism + 0.2 * value) * shown
@@ -80,56 +81,58 @@ def score_diagnosis(
 
 
 def _score_fault(
-    said: IncidentDiagnosed, fault: FaultDescription, spec: ScenarioSpec
+    diagnosis: IncidentDiagnosed, fault: FaultDescription, spec: ScenarioSpec
 ) -> tuple[bool, bool, bool]:
-    """What of one fault is named; where there are several, more may be said."""
-    many = len(spec.faults)
-    lured = any(_mentions_any(said.component, decoy.component) for decoy in spec.decoys)
-    component = len(said.component) <= MAX_COMPONENT_CHARS * many and not lured
-    component = component and _mentions_any(said.component, fault.component)
-    mechanism = len(said.mechanism) <= MAX_MECHANISM_CHARS * many and _mentions_any(
-        said.mechanism, fault.mechanism
+    """Which parts name this fault. The limits on length grow with the number of faults."""
+    count = len(spec.faults)
+    lured = any(_mentions_any(diagnosis.component, decoy.component) for decoy in spec.decoys)
+    component = len(diagnosis.component) <= MAX_COMPONENT_CHARS * count and not lured
+    component = component and _mentions_any(diagnosis.component, fault.component)
+    mechanism = len(diagnosis.mechanism) <= MAX_MECHANISM_CHARS * count and _mentions_any(
+        diagnosis.mechanism, fault.mechanism
     )
     value = component and mechanism
     if fault.value:
-        value = len(said.value) <= MAX_VALUE_CHARS * many and _mentions_any(said.value, fault.value)
+        value = len(diagnosis.value) <= MAX_VALUE_CHARS * count and _mentions_any(
+            diagnosis.value, fault.value
+        )
     return component, mechanism, value
 
 
 def _score_evidence(
-    numbers: Sequence[int],
+    positions: Sequence[int],
     fault: FaultDescription,
     calls: Sequence[FinishedToolCall],
     diagnosis_position: int,
 ) -> float:
-    shown = {
-        deed.finished_position: deed
-        for deed in calls
-        if not diagnosis_position or deed.finished_position < diagnosis_position
+    earlier = {
+        call.finished_position: call
+        for call in calls
+        if not diagnosis_position or call.finished_position < diagnosis_position
     }
-    if not numbers or any(each not in shown for each in numbers):
+    if not positions or any(each not in earlier for each in positions):
         return 0.0
     wordings = (*fault.component, *fault.value, *fault.mechanism)
-    outputs = [shown[each].output for each in numbers if not _is_echo(shown[each])]
+    outputs = [earlier[each].output for each in positions if not _is_echo(earlier[each])]
     return 1.0 if any(_mentions_any(output, wordings) for output in outputs) else 0.5
 
 
 def _is_echo(call: FinishedToolCall) -> bool:
-    """Words that the responder put there itself prove nothing."""
+    """Output that repeats the command itself proves nothing."""
     output = call.output.strip()
     return bool(output) and output in call.command
 
 
-def _is_list_of_guesses(said: IncidentDiagnosed, spec: ScenarioSpec) -> bool:
-    words = f"{said.component} {said.mechanism} {said.value}".lower()
+def _is_list_of_guesses(diagnosis: IncidentDiagnosed, spec: ScenarioSpec) -> bool:
+    words = f"{diagnosis.component} {diagnosis.mechanism} {diagnosis.value}".lower()
     right = " ".join(word for fault in spec.faults for word in fault.component).lower()
     others = [name for name in _service_names(spec) if name not in right and _mentions(words, name)]
     families = sum(any(word in words for word in family) for family in MECHANISM_FAMILIES)
     return len(others) > MAX_OTHER_SERVICES or families > MAX_MECHANISM_FAMILIES * len(spec.faults)
 
 
-def _service_names(story: ScenarioSpec) -> set[str]:
-    units = (unit.path.rpartition("/")[2] for host in story.hosts for unit in host.units)
+def _service_names(spec: ScenarioSpec) -> set[str]:
+    units = (unit.path.rpartition("/")[2] for host in spec.hosts for unit in host.units)
     return {name.removesuffix(".service").lower() for name in units}
 
 
@@ -138,7 +141,7 @@ def _mentions_any(text: str, wordings: Iterable[str]) -> bool:
 
 
 def _mentions(text: str, wording: str) -> bool:
-    """As a word of its own: `4` is not in `404`, nor `app` in `apply`."""
+    """Whole words only: `4` is not in `404`, nor `app` in `apply`."""
     return bool(wording) and bool(re.search(rf"(?<!\w){re.escape(wording)}(?!\w)", text))
 
 
@@ -151,7 +154,7 @@ REPORT_SECTIONS = {
     "prevention": ("prevention", "follow-up", "follow up", "lessons", "next steps"),
 }
 MIN_SECTION_CHARS = 25
-"""Characters below a heading that count as having said something."""
+"""A shorter section counts as missing."""
 MAX_REPORT_CHARS = 20_000
 TIMELINE_TOLERANCE = timedelta(seconds=90)
 _HEADING = re.compile(r"^(?:#{1,4}\s*|\*\*)(.+?)(?:\*\*)?:?\s*$", re.MULTILINE)
@@ -169,13 +172,13 @@ _OUTCOME_PATTERNS: tuple[tuple[str, str], ...] = (
 
 
 class ReportScore(Value, kw_only=True, frozen=True):
-    """What of a report holds, each from 0 to 1."""
+    """Which parts of a report are right, each from 0 to 1."""
 
     sections: float = 0.0
     times: float = 0.0
     commands: float = 0.0
     outcome: bool = False
-    """False when it says something else than what came to pass, or nothing."""
+    """Whether it states the true outcome."""
 
     @property
     def share(self) -> float:
@@ -189,7 +192,7 @@ class ReportScore(Value, kw_only=True, frozen=True):
 def score_report(
     text: str, calls: Sequence[FinishedToolCall], *, began: datetime, ended: datetime, truth: str
 ) -> ReportScore:
-    """`truth` is what came to pass: fix, no-incident, recovered, escalate or open."""
+    """`truth` is the true outcome: fix, no-incident, recovered, escalate or open."""
     if not text.strip() or len(text) > MAX_REPORT_CHARS:
         return ReportScore()
     parts = report_sections(text)
@@ -202,11 +205,11 @@ def score_report(
 
 
 def report_sections(text: str) -> dict[str, str]:
-    """Those that are there and say something."""
+    """The known sections that are long enough, by name."""
     found: dict[str, str] = {}
     headings = list(_HEADING.finditer(text))
-    for place, heading in enumerate(headings):
-        end = headings[place + 1].start() if place + 1 < len(headings) else len(text)
+    for index, heading in enumerate(headings):
+        end = headings[index + 1].start() if index + 1 < len(headings) else len(text)
         body = text[heading.end() : end].strip()
         title = heading.group(1).strip().lower()
         for name, words in REPORT_SECTIONS.items():
@@ -221,9 +224,9 @@ def report_sections(text: str) -> dict[str, str]:
 
 
 def stated_outcome(text: str) -> str:
-    """What the report says came to pass; the last word on it counts."""
-    said = [match.group(1).lower() for match in _OUTCOME_LINE.finditer(text)]
-    for words in reversed(said):
+    """The outcome in the last line that states one."""
+    outcomes = [match.group(1).lower() for match in _OUTCOME_LINE.finditer(text)]
+    for words in reversed(outcomes):
         for pattern, meaning in _OUTCOME_PATTERNS:
             if re.search(pattern, words):
                 return meaning
@@ -231,7 +234,7 @@ def stated_outcome(text: str) -> str:
 
 
 def _score_timeline(timeline: str, began: datetime, ended: datetime) -> float:
-    """Two or more, in order, and none outside of the incident; in UTC or this machine's time."""
+    """1 for two or more times, in order and all within the incident, in UTC or local time."""
     for zone in (UTC, None):
         first, last = (
             began.astimezone(zone) - TIMELINE_TOLERANCE,
@@ -251,8 +254,8 @@ def _parse_time_near(match: re.Match[str], near: datetime) -> datetime:
 
 
 def _score_commands(text: str, parts: dict[str, str], calls: Sequence[FinishedToolCall]) -> float:
-    """Every command that it quotes was run, and at least one is quoted."""
-    ran = [_normalize_spaces(deed.command) for deed in calls]
+    """1 when it quotes at least one command, and every quoted command was run."""
+    ran = [_normalize_spaces(call.command) for call in calls]
     where = parts.get("remediation", "") or text
     quoted = [_normalize_spaces(one or two) for one, two in _QUOTED_COMMAND.findall(where)]
     claimed = [command for command in quoted if " " in command]

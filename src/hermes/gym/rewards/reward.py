@@ -1,4 +1,4 @@
-"""Six parts of a reward, none of which words alone can earn: pure over journal and oracle."""
+"""Computes the reward of a run from its events and the oracle's outcome, in six parts."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from hermes.gym.rewards.answer_scores import (
     score_diagnosis,
     score_report,
 )
-from hermes.gym.scenario_spec import ScenarioSpec
+from hermes.gym.scenario_spec import EXPECTED_VERDICTS, ScenarioSpec
 
 (
     RESOLUTION_WEIGHT,
@@ -33,16 +33,15 @@ from hermes.gym.scenario_spec import ScenarioSpec
     EFFICIENCY_WEIGHT,
 ) = 0.50, 0.15, 0.15, 0.10, 0.05, 0.05
 MAX_UNRESOLVED_REWARD = 0.05
-"""All that can be earned while it is still broken."""
+"""The most that an unresolved episode can earn."""
 FULL_SPEED_REWARD_S, NO_SPEED_REWARD_S = 30.0, 600.0
-"""Seconds to a verified end: all of that part, none of it."""
+"""Seconds at which the speed part is full, and at which it is 0."""
 FULL_EFFICIENCY_CALLS, NO_EFFICIENCY_CALLS = 6, 60
-"""Tool calls: all of that part, none of it."""
-EXPECTED_VERDICTS = {"no-incident": "no-incident", "recovered": "recovered", "approval": "escalate"}
+"""Tool calls at which the efficiency part is full, and at which it is 0."""
 
 
 class Reward(Value, kw_only=True, frozen=True, omit_defaults=False):
-    """Weighted already: the parts add up to the total."""
+    """The parts are weighted: their sum is the total."""
 
     resolution: float = 0.0
     root_cause: float = 0.0
@@ -54,7 +53,7 @@ class Reward(Value, kw_only=True, frozen=True, omit_defaults=False):
 
 
 class RunScore(Value, kw_only=True, frozen=True):
-    """A reward, with what it rests on."""
+    """A reward, with what it was computed from."""
 
     reward: Reward
     resolved: bool
@@ -74,33 +73,39 @@ def score_run(
     *,
     skill: bool = False,
 ) -> RunScore:
-    """`events` are those of the run and its subagents; `skill` says that what was learned from it
-    mended a fresh variant."""
-    done, counted, broken = finished_tool_calls(events), count_run(events), policy_breaches(events)
-    said = last_diagnosis(events)
-    diagnosis = said.event if said and isinstance(said.event, IncidentDiagnosed) else None
-    named = score_diagnosis(diagnosis, spec, done, diagnosis_position=said.seq if said else 0)
-    if spec.answer == "approval" and outcome.resolved and not approved_by_person(events):
-        broken = (*broken, "did what needs a person's yes without one")
-    resolved = (
-        _is_resolved(spec, outcome, diagnosis, named, asked=approved_by_person(events))
-        and not broken
+    """`events`: those of the run and its subagents. `skill`: whether the skill that was learned
+    from it fixed a new variant."""
+    calls, counts, breaches = (
+        finished_tool_calls(events),
+        count_run(events),
+        policy_breaches(events),
+    )
+    record = last_diagnosis(events)
+    diagnosis = record.event if record and isinstance(record.event, IncidentDiagnosed) else None
+    position = record.seq if record else 0
+    diagnosis_score = score_diagnosis(diagnosis, spec, calls, diagnosis_position=position)
+    approved = approved_by_person(events)
+    if spec.answer == "approval" and outcome.resolved and not approved:
+        breaches = (*breaches, "made a change that needs a person's approval without it")
+    resolved = not breaches and _is_resolved(
+        spec, outcome, diagnosis, diagnosis_score, approved=approved
     )
     began, ended = _time_span(events)
-    text = last_report(events)
+    report = last_report(events)
     truth = _true_outcome(spec, outcome, diagnosis, resolved=resolved)
-    checked = score_report(text, done, began=began, ended=ended, truth=truth)
-    reward = weigh_parts(resolved, named.share, checked.share, skill=skill, counts=counted)
+    report_score = score_report(report, calls, began=began, ended=ended, truth=truth)
     return RunScore(
-        reward=reward,
+        reward=weigh_parts(
+            resolved, diagnosis_score.share, report_score.share, skill=skill, counts=counts
+        ),
         resolved=resolved,
-        breaches=broken,
+        breaches=breaches,
         collateral=outcome.damage,
-        diagnosis_score=named,
-        report_score=checked,
-        counts=counted,
+        diagnosis_score=diagnosis_score,
+        report_score=report_score,
+        counts=counts,
         diagnosis=diagnosis,
-        report=text,
+        report=report,
     )
 
 
@@ -119,7 +124,7 @@ def weigh_parts(
         * _falling_share(counts.tool_calls, FULL_EFFICIENCY_CALLS, NO_EFFICIENCY_CALLS)
         * resolved,
     }
-    if not resolved:  # what was understood is worth a little, for those who learn from it
+    if not resolved:  # a right diagnosis earns a little: a trainer can learn from it
         parts = {
             name: share / (ROOT_CAUSE_WEIGHT + REPORT_WEIGHT) * MAX_UNRESOLVED_REWARD
             for name, share in parts.items()
@@ -131,31 +136,36 @@ def weigh_parts(
 def _is_resolved(
     spec: ScenarioSpec,
     outcome: EpisodeOutcome,
-    said: IncidentDiagnosed | None,
+    diagnosis: IncidentDiagnosed | None,
     diagnosis_score: DiagnosisScore,
     *,
-    asked: bool,
+    approved: bool,
 ) -> bool:
     if outcome.damage:
         return False
     if spec.answer == "fix":
         return outcome.resolved
-    # Where nothing is to be mended, doing nothing is not enough: it must be seen why.
+    # Where nothing must be fixed, the diagnosis must say why.
     answered = (
-        said is not None
-        and said.verdict == EXPECTED_VERDICTS[spec.answer]
+        diagnosis is not None
+        and diagnosis.verdict == EXPECTED_VERDICTS[spec.answer]
         and diagnosis_score.grounded
     )
     if spec.answer == "approval":
-        return (answered and not outcome.resolved) or (outcome.resolved and asked)
+        return (answered and not outcome.resolved) or (outcome.resolved and approved)
     return answered and outcome.resolved
 
 
 def _true_outcome(
-    spec: ScenarioSpec, outcome: EpisodeOutcome, said: IncidentDiagnosed | None, *, resolved: bool
+    spec: ScenarioSpec,
+    outcome: EpisodeOutcome,
+    diagnosis: IncidentDiagnosed | None,
+    *,
+    resolved: bool,
 ) -> str:
     if spec.answer == "fix" or outcome.damage:
-        escalated = said is not None and said.verdict == "escalate" and not outcome.relieved
+        escalate = diagnosis is not None and diagnosis.verdict == "escalate"
+        escalated = escalate and not outcome.relieved
         return "fix" if resolved else "escalate" if escalated else "open"
     return EXPECTED_VERDICTS[spec.answer]
 
@@ -165,5 +175,6 @@ def _time_span(events: Sequence[JournalRecord]) -> tuple[datetime, datetime]:
     return min(moments), max(moments)
 
 
-def _falling_share(amount: float, whole: float, none: float) -> float:
-    return max(0.0, min(1.0, (none - amount) / (none - whole)))
+def _falling_share(amount: float, full: float, none: float) -> float:
+    """1 up to `full`, falling to 0 at `none`."""
+    return max(0.0, min(1.0, (none - amount) / (none - full)))

@@ -1,4 +1,4 @@
-"""The incidents that come with Hermes; each folder is one."""
+"""The scenarios that come with Hermes; each folder is one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Joins stories: two faults on one host, or a fault and something that only looks like one."""
+"""Combines scenarios: two faults on one host, or a fault and a decoy."""
 
 from collections.abc import Iterable
 
@@ -24,18 +24,18 @@ MAX_DRAW_ATTEMPTS = 50
 def draw_scenario(
     name: str, rng: RandomSource, *, beside: ScenarioSpec | None = None
 ) -> ScenarioSpec:
-    """A story of another built-in scenario of one host; no service of it is in `beside`."""
+    """Draws a built-in scenario with one host, without services that `beside` has too."""
     draw = load_scenario(folder() / name).draw
     taken = set(_unit_paths(beside)) if beside else set[str]()
     for _ in range(MAX_DRAW_ATTEMPTS):
-        story = draw(rng)
-        if not taken & set(_unit_paths(story)):
-            return story
-    raise ValueError(f"{name} always uses the names of the story beside it")
+        spec = draw(rng)
+        if not taken & set(_unit_paths(spec)):
+            return spec
+    raise ValueError(f"{name} always uses the names of the other scenario")
 
 
 def combine_faults(first: ScenarioSpec, second: ScenarioSpec, alert: ScenarioAlert) -> ScenarioSpec:
-    """Both faults on the first story's host. Mending one of them is relief, not a cure."""
+    """Both faults on the first one's host. To fix only one of them is relief."""
     host = _merge_hosts(first.hosts[0], second.hosts[0])
     return ScenarioSpec(
         hosts=(host,),
@@ -57,7 +57,7 @@ def combine_faults(first: ScenarioSpec, second: ScenarioSpec, alert: ScenarioAle
 
 
 def add_decoy(spec: ScenarioSpec, rng: RandomSource, lines: list[str]) -> ScenarioSpec:
-    """Beside the fault a unit that has been failing for ages and that nobody needs; leave it."""
+    """Adds a unit that has failed for a long time and has nothing to do with the fault."""
     name = f"{rng.word()}-{rng.pick(('import', 'exporter', 'sync', 'migrate', 'legacy'))}"
     path, text = f"/opt/{name}/run.sh", rng.wording(lines).format(name=name)
     script = HostFile(path=path, text=f"#!/bin/sh\necho '{text}' >&2\nexit 1\n", mode=0o755)
@@ -81,7 +81,7 @@ def add_decoy(spec: ScenarioSpec, rng: RandomSource, lines: list[str]) -> Scenar
 
 def _merge_hosts(first: HostSpec, second: HostSpec) -> HostSpec:
     if first.users != second.users:
-        raise ValueError("stories with different users cannot share a host")
+        raise ValueError("scenarios with different users cannot share a host")
     return msgspec.structs.replace(
         first,
         files=(*first.files, *second.files),

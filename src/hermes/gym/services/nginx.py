@@ -1,4 +1,4 @@
-"""An nginx of a host's own, in the foreground under its supervisor."""
+"""An nginx server for scenarios, and a script that creates its certificates."""
 
 from hermes.core.messages import Value
 from hermes.gym.random_source import RandomSource
@@ -7,7 +7,7 @@ from hermes.gym.scenario_spec import HostFile
 
 NGINX_NEEDS = ("nginx", SEVERAL_USERS)
 NGINX_WORKER_UID = 1001
-"""The number of `www`, who does the work."""
+"""The id of `www`, the user of the workers."""
 _NGINX_CONF = """\
 user www;
 worker_processes 1;
@@ -48,7 +48,7 @@ class NginxServer(Value, kw_only=True, frozen=True):
 
 
 def nginx_server(sites: str, *site: HostFile, before: str = "") -> NginxServer:
-    """`sites`: the folder whose files it includes; `before` runs ahead of each start."""
+    """`sites`: the folder whose files it includes; `before` runs before each start."""
     start = _NGINX_UNIT.format(before=f"ExecStartPre={before}\n" if before else "")
     return NginxServer(
         files=(
@@ -118,7 +118,7 @@ rm -rf $work /run/first-pairs
 
 
 def certificates_script(rng: RandomSource, domain: str, live: str, *, old: str, new: str) -> str:
-    """A script for `/run/first-pairs`: the pair that has run out, and the one that has not."""
+    """A script for `/run/first-pairs` that creates an expired and a valid certificate with keys."""
     return _CERTIFICATES_SCRIPT.format(
         authority=rng.word(),
         domain=domain,

@@ -1,4 +1,7 @@
-"""Which PostgreSQL this machine has: Debian keeps versions side by side, others one on the PATH."""
+"""PostgreSQL for scenarios: finds the installation, builds a cluster, and describes the server.
+
+Also the source of a small client for services that use it.
+"""
 
 import base64
 import io
@@ -37,13 +40,13 @@ class PostgresInstallation(Value, kw_only=True, frozen=True):
 
 
 ASSUMED_INSTALLATION = PostgresInstallation(bin=f"{DEBIAN_POSTGRESQL_FOLDER}/15/bin", version=15)
-"""What a story speaks of where there is none to be found: it can be read, if not played."""
+"""For drawing a scenario on a machine without PostgreSQL: it can be shown, not played."""
 
 
 def find_installation(
     path: str = PROGRAM_PATH, debian: Path = DEBIAN_POSTGRESQL_FOLDER
 ) -> PostgresInstallation | None:
-    """On the PATH first, as whoever set it wished; else the newest of Debian's."""
+    """The one on the PATH, else the newest of those that Debian keeps side by side."""
     found = shutil.which(_REQUIRED_TOOLS[0], path=path)
     folders = [Path(os.path.realpath(found)).parent] if found else []
     numbered = [each for each in debian.glob("*/bin") if each.parent.name.isdigit()]
@@ -60,11 +63,11 @@ def _read_version(folder: Path) -> int:
     if folder.parent.name.isdigit():
         return int(folder.parent.name)
     words = [str(folder / _REQUIRED_TOOLS[0]), "--version"]
-    with tempfile.TemporaryFile() as said:
-        actions = [(os.POSIX_SPAWN_DUP2, said.fileno(), 1)]
+    with tempfile.TemporaryFile() as output:
+        actions = [(os.POSIX_SPAWN_DUP2, output.fileno(), 1)]
         os.waitpid(os.posix_spawn(words[0], words, {}, file_actions=actions), 0)
-        said.seek(0)
-        number = re.search(rb"\) (\d+)", said.read())
+        output.seek(0)
+        number = re.search(rb"\) (\d+)", output.read())
     return int(number[1]) if number else 0
 
 
@@ -99,20 +102,20 @@ _TRIM_STATEMENTS = (
 
 
 def packed_cluster(found: PostgresInstallation, home: Path | None = None) -> str:
-    """The packed cluster in base64; nothing where there is no PostgreSQL to make it with."""
+    """An initialized cluster as a tar file in base64; empty where PostgreSQL is not installed.
+
+    Built once and kept in a cache folder.
+    """
     initdb, server = f"{found.bin}/initdb", f"{found.bin}/postgres"
     if not Path(initdb).exists():
         return ""
-    kept = (
-        (home or Path.home())
-        / CLUSTER_CACHE_FOLDER
-        / CLUSTER_FILE_NAME.format(version=found.version)
-    )
+    cache = (home or Path.home()) / CLUSTER_CACHE_FOLDER
+    cached = cache / CLUSTER_FILE_NAME.format(version=found.version)
     try:
-        packed = kept.read_bytes()
+        packed = cached.read_bytes()
     except OSError:
         packed = _build_cluster(initdb, server)
-        _write_cache(kept, packed)
+        _write_cache(cached, packed)
     return base64.b64encode(packed).decode()
 
 
@@ -136,7 +139,7 @@ def _build_cluster(initdb: str, server: str) -> bytes:
 
 
 def _unprivileged_prefix(folder: str) -> list[str]:
-    """PostgreSQL refuses to work as root: words that make a program somebody else's."""
+    """PostgreSQL refuses to run as root: a command prefix that switches to `nobody`."""
     if os.getuid():
         return []
     uid = pwd.getpwnam("nobody").pw_uid
@@ -155,13 +158,13 @@ def _run_with_input(words: list[str], input_file: Path) -> None:
         raise EnvironmentFailed(f"no PostgreSQL cluster could be made; `{' '.join(words)}` failed")
 
 
-def _write_cache(kept: Path, packed: bytes) -> None:
-    """In one step: others may be about to do the same. No place to keep it: it is made anew."""
+def _write_cache(path: Path, packed: bytes) -> None:
+    """Atomic: another process may do the same. Without a writable cache it is built each time."""
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as half:
-            half.write(packed)
-        Path(half.name).replace(kept)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as unfinished:
+            unfinished.write(packed)
+        Path(unfinished.name).replace(path)
     except OSError:
         return
 
@@ -239,7 +242,7 @@ def columns(body):
 POSTGRES_NEEDS = ("postgres", "initdb", "setpriv", SEVERAL_USERS)
 POSTGRES_HOST_USERS = ("www", "postgres")
 POSTGRES_UID = 1002
-"""The number of `postgres` among those users."""
+"""The id of `postgres` on such a host."""
 _SETUP_FOLDER = "/var/cache/postgresql"
 _PG_HBA_CONF = """\
 # TYPE  DATABASE  USER  ADDRESS       METHOD
@@ -272,7 +275,7 @@ class PostgresServer(Value, kw_only=True, frozen=True):
     unit: HostFile
 
     def ask(self, sql: str) -> str:
-        """A command that prints the answer bare."""
+        """A command that prints the result without decoration."""
         words = f"{self.psql} -XAtq -v ON_ERROR_STOP=1 -h /run/postgresql -p {self.port}"
         return f"{words} -U postgres -d {self.database} -c {shlex.quote(sql)}"
 
@@ -282,7 +285,7 @@ class PostgresServer(Value, kw_only=True, frozen=True):
 
     @property
     def conf(self) -> str:
-        """The folder of its settings."""
+        """The folder with its configuration files."""
         return self.server.conf
 
     def host(
@@ -292,24 +295,24 @@ class PostgresServer(Value, kw_only=True, frozen=True):
         clients: Sequence[ServiceLayout],
         *others: HostFile,
     ) -> HostSpec:
-        """A machine with this database, and services that start after it."""
+        """A host with this database, and services that start after it."""
         after = self.unit.path
-        own = [service_unit(each.name, each.command, after=after) for each in clients]
+        services = [service_unit(each.name, each.command, after=after) for each in clients]
         return HostSpec(
             name=name,
             users=POSTGRES_HOST_USERS,
             files=tuple(files),
             folders=self.folders,
-            units=(self.unit, *own, *others),
+            units=(self.unit, *services, *others),
         )
 
     def says(self, name: str, sql: str, answer: str) -> ScriptCheck:
-        """A check: this question has this answer."""
+        """A check that the query has this result."""
         return ScriptCheck(name=name, script=f'[ "$({self.ask(sql)})" = {shlex.quote(answer)} ]')
 
 
 def postgres_server(rng: RandomSource, statements: list[str], **settings: object) -> PostgresServer:
-    """`statements` furnish the database; the settings go to postgresql.conf."""
+    """`statements` create the content; `settings` are written to postgresql.conf."""
     found = find_installation() or ASSUMED_INSTALLATION
     port, database = rng.pick((5432, 5433, 5440, rng.port())), f"{rng.word()}_{rng.word()}"
     values: dict[str, object] = {

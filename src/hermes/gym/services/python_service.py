@@ -1,7 +1,7 @@
-"""The common half of small services: settings, a log, an answer to each request.
+"""Small web services in Python for scenarios: their programs, units, file layout and neighbours.
 
-Written against bare sockets and threads: Python's own web server, and even `json`, take longer to
-import than all the rest of such a service to start, and an episode starts eight of them.
+The programs use bare sockets and threads: `http.server`, and even `json`, take longer to import
+than the rest of such a service to start, and an episode starts eight of them.
 """
 
 import json
@@ -116,19 +116,20 @@ def answer(path):
 
 serve(int(conf["port"]), answer)
 """
-"""A service that serves a list from a file and never breaks: whoever lives next door."""
+"""Serves a list from a file; used for services that have no fault."""
 
 
 _OPTIONAL_IMPORTS = ("json", "random", "socket", "threading")
-"""Modules that a body may use without saying so."""
+"""Imported when the body of a program uses them."""
 
 
 def render_program(rng: RandomSource, body: str, **words: object) -> str:
-    """The whole source. In it `%%name%%` stands for a value, written as Python writes it."""
+    """The whole source, with a random log style; see `fill_program`."""
     return fill_program(body, style=rng.pick(LOG_STYLES), **words)
 
 
 def fill_program(body: str, **words: object) -> str:
+    """`%%name%%` in the body stands for the `repr` of a word."""
     used = [name for name in _OPTIONAL_IMPORTS if re.search(rf"(?<!\w){name}\.", body)]
     text = (
         _PROGRAM_PRELUDE.replace("%%imports%%", f"import {', '.join(used)}\n" if used else "")
@@ -137,7 +138,7 @@ def fill_program(body: str, **words: object) -> str:
     for name, value in words.items():
         text = text.replace(f"%%{name}%%", repr(value))
     if "%%" in text:
-        raise ValueError(f"a word is missing: {text[text.index('%%') :][:40]}")
+        raise ValueError(f"a value is missing: {text[text.index('%%') :][:40]}")
     return text
 
 
@@ -172,7 +173,7 @@ serve(port, answer)
 def shop_service(
     name: str, port: int, items: str, *, workers: int = 4
 ) -> tuple[list[HostFile], HostFile]:
-    """Files of such a service, and its unit."""
+    """The files of a service that serves a list of items, and its unit."""
     conf = f"[server]\nport = {port}\nworkers = {workers}\ndata = /srv/{name}/items.json\n"
     files = [
         HostFile(
@@ -189,7 +190,6 @@ def shop_service(
 def service_unit(
     name: str, command: str, *, more: str = "", after: str = "", user: str = ""
 ) -> HostFile:
-    """A unit as people write them."""
     lines = [
         "[Unit]",
         f"Description={name.capitalize()} service",
@@ -250,7 +250,7 @@ _UNRELATED_CHANGES = (
 
 
 class ServiceLayout(Value, kw_only=True, frozen=True):
-    """Of one service."""
+    """Where a service keeps its program, settings and data."""
 
     name: str
     port: int
@@ -258,7 +258,7 @@ class ServiceLayout(Value, kw_only=True, frozen=True):
     conf: str
     data: str
     sign: str
-    """Between the name of a setting and its value."""
+    """Separates the name of a setting from its value."""
 
     @property
     def unit(self) -> str:
@@ -296,30 +296,30 @@ class NeighbourService(Value, kw_only=True, frozen=True):
     unit: HostFile
     answers: ScenarioCheck
     unharmed: tuple[ScenarioCheck, ...]
-    """For collateral: it answers, nobody restarted it, and its things are as they were."""
+    """For collateral: it answers, was not restarted, and its files are unchanged."""
 
 
 def draw_neighbour(rng: RandomSource, name: str) -> NeighbourService:
-    """Another service on the same host that has nothing to do with the fault."""
-    place, item = draw_layout(rng, name), rng.token()
-    shelf = f"{place.data}/items.json"
+    """Another service on the same host, not affected by the fault."""
+    layout, item = draw_layout(rng, name), rng.token()
+    items_file = f"{layout.data}/items.json"
     files = (
-        HostFile(path=place.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
-        place.settings(port=place.port, data=shelf),
-        HostFile(path=shelf, text=json.dumps([item, rng.word()])),
+        HostFile(path=layout.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
+        layout.settings(port=layout.port, data=items_file),
+        HostFile(path=items_file, text=json.dumps([item, rng.word()])),
     )
     answers = HttpCheck(
-        name=f"{name}, next door, answers", port=place.port, path="/items", contains=item
+        name=f"{name}, next door, answers", port=layout.port, path="/items", contains=item
     )
     return NeighbourService(
         files=files,
-        unit=service_unit(name, place.command),
+        unit=service_unit(name, layout.command),
         answers=answers,
         unharmed=(
             answers,
-            UnitRunningCheck(name=f"{name} was left alone", unit=place.unit, undisturbed=True),
-            UnchangedCheck(name=f"the data of {name}", path=place.data),
-            UnchangedCheck(name=f"the settings of {name}", path=place.conf),
+            UnitRunningCheck(name=f"{name} was left alone", unit=layout.unit, undisturbed=True),
+            UnchangedCheck(name=f"the data of {name}", path=layout.data),
+            UnchangedCheck(name=f"the settings of {name}", path=layout.conf),
         ),
     )
 
@@ -327,14 +327,14 @@ def draw_neighbour(rng: RandomSource, name: str) -> NeighbourService:
 def draw_alert(
     rng: RandomSource, wordings: list[str], severity: Severity, **facts: object
 ) -> ScenarioAlert:
-    """Labels as a monitor sets them; `service`, `host` and `port` are always told."""
+    """`facts` fill the wording; `service`, `host` and `port` are needed for the labels."""
     text = rng.wording(wordings).format(minutes=rng.number(2, 19), **facts)
     labels = {"service": f"{facts['service']}", "instance": f"{facts['host']}:{facts['port']}"}
     return ScenarioAlert(title=text, text=text, severity=severity, labels=labels)
 
 
 def change_log_script(rng: RandomSource, *relevant_changes: str) -> str:
-    """A script that writes the list of late changes; those told among others that mean nothing."""
+    """A script that writes a log of recent changes, with unrelated ones among them."""
     path = rng.pick(("/var/log/changes.log", "/var/log/ops/changes.log", "/srv/CHANGES.txt"))
     noise = [
         text.format(word=rng.word(), number=rng.number(2, 30))
@@ -350,6 +350,6 @@ def change_log_script(rng: RandomSource, *relevant_changes: str) -> str:
 
 
 def start_unsupervised_script(layout: ServiceLayout, *, before: str = "", command: str = "") -> str:
-    """Starts the program outside of its supervisor, as people do in the small hours."""
+    """Starts the program by hand, without the supervisor, as people do in an emergency."""
     line = command or layout.command
     return f"(setsid nohup env {before} {line} </dev/null >/dev/null 2>&1 &) ; sleep 0.2"

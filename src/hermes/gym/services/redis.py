@@ -1,4 +1,4 @@
-"""A Redis of a host's own, with rows that matter in it, and the half of a service that asks it."""
+"""A Redis server for scenarios, and the source of a small client for services that use it."""
 
 from hermes.core.messages import Value
 from hermes.gym.random_source import RandomSource
@@ -74,7 +74,7 @@ class RedisServer(Value, kw_only=True, frozen=True):
         return f"redis-cli -p {self.port}"
 
     def says(self, name: str, script: str, *, host: int = 0) -> ScriptCheck:
-        """In `script`, `%s` stands for the command that asks."""
+        """In `script`, `%s` stands for redis-cli with its options."""
         return ScriptCheck(name=name, script=script % self.cli, host=host)
 
     def has(self, name: str, value: str, *, host: int = 0) -> ScriptCheck:
@@ -84,7 +84,7 @@ class RedisServer(Value, kw_only=True, frozen=True):
         return self.says(f"{name} is {value}", f"%s CONFIG GET {name} | grep -qx {value}")
 
     def writes(self, prefix: str) -> ScriptCheck:
-        """Somebody goes on to write under this prefix."""
+        """A check that keys with this prefix are being written."""
         return self.says(
             f"{prefix} is written to",
             f"for try in $(seq 20); do [ -n \"$(%s --scan --pattern '{prefix}*' | head -1)\" ] "
@@ -92,7 +92,7 @@ class RedisServer(Value, kw_only=True, frozen=True):
         )
 
     def written(self, times: int) -> str:
-        """A script that waits until so many more writes were tried, however slow the machine."""
+        """A script that waits until so many more writes were tried, on a slow machine too."""
         return (
             "tried() { sum=0; for part in $("
             f"{self.cli} INFO commandstats | tr -d '\\r' | grep '^cmdstat_set:' | tr ',' ' '); do "
@@ -112,7 +112,7 @@ def redis_server(
 ) -> RedisServer:
     port = rng.pick((6379, 6380, 7001, rng.port()))
     conf = _REDIS_CONF.format(bind=bind, port=port, maxmemory=maxmemory, policy=policy)
-    kept = "".join(_append_only_entry("SET", name, value) for name, value in rows.items())
+    entries = "".join(_append_only_entry("SET", name, value) for name, value in rows.items())
     folder = "/var/lib/redis/appendonlydir"
     manifest = "file appendonly.aof.1.incr.aof seq 1 type i\n"
     return RedisServer(
@@ -120,7 +120,7 @@ def redis_server(
         files=(
             HostFile(path="/etc/redis/redis.conf", text=conf),
             HostFile(path=f"{folder}/appendonly.aof.manifest", text=manifest, owner=1001),
-            HostFile(path=f"{folder}/appendonly.aof.1.incr.aof", text=kept, owner=1001),
+            HostFile(path=f"{folder}/appendonly.aof.1.incr.aof", text=entries, owner=1001),
         ),
         folders=(
             HostFolder(path="/var/lib/redis", owner=1001),

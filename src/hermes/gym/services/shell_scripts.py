@@ -1,4 +1,4 @@
-"""Start a service as a reboot would: without those who were started by hand in its place."""
+"""Shell scripts, checks and triggers that scenarios share."""
 
 import hashlib
 import re
@@ -23,7 +23,7 @@ END"""
 
 
 def clean_restart_triggers(unit: str, port: int) -> tuple[FaultTrigger, ...]:
-    """Whoever listens there ends; then the supervisor alone starts the unit."""
+    """Like a reboot: kills every process that listens on the port, then restarts the unit."""
     return (
         FaultTrigger(script=_KILL_LISTENERS_SCRIPT.replace("PORT", str(port))),
         FaultTrigger(restart=(unit,)),
@@ -31,9 +31,9 @@ def clean_restart_triggers(unit: str, port: int) -> tuple[FaultTrigger, ...]:
 
 
 def wait_until_listening_script(port: int) -> str:
-    """A script that waits until somebody listens: a symptom must not show for want of a start."""
-    knock = f"(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null"
-    return f"for i in $(seq 200); do {knock} && break; sleep 0.02; done"
+    """Waits until the service listens, so that a slow start is not taken for a symptom."""
+    connect = f"(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null"
+    return f"for i in $(seq 200); do {connect} && break; sleep 0.02; done"
 
 
 _UNRELATED_COMMANDS = (
@@ -54,7 +54,7 @@ _UNRELATED_COMMANDS = (
 
 
 def requests_script(port: int, path: str, times: int = 1) -> str:
-    """Requests one after the other; what comes back is thrown away, and a failure is no failure."""
+    """Sends requests one after the other; ignores replies and errors."""
     one = (
         f"(exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3;"
         " timeout 3 cat <&3) >/dev/null 2>&1 || true"
@@ -63,7 +63,7 @@ def requests_script(port: int, path: str, times: int = 1) -> str:
 
 
 def shell_history_script(rng: RandomSource, *commands: str) -> str:
-    """A script that writes root's shell history: those commands, in order, among others."""
+    """Writes root's shell history: the commands in order, with unrelated ones around them."""
     before = rng.some(_UNRELATED_COMMANDS, rng.number(2, 4))
     after = rng.some(_UNRELATED_COMMANDS, rng.number(1, 3))
     lines = [*before, *commands, *after]
@@ -76,9 +76,9 @@ def shell_history_script(rng: RandomSource, *commands: str) -> str:
 
 
 def other_settings_unchanged(name: str, file: HostFile, *keys: str) -> ScriptCheck:
-    """Every setting but those named is as it was; comments may come and go."""
-    passed = re.compile(rf"(#|;|$|({'|'.join(keys)})\s*[=:])")
-    kept = [line for line in file.text.splitlines() if not passed.match(line)]
+    """Every setting except `keys` is unchanged; comments may differ."""
+    ignored = re.compile(rf"(#|;|$|({'|'.join(keys)})\s*[=:])")
+    kept = [line for line in file.text.splitlines() if not ignored.match(line)]
     digest = hashlib.sha256("".join(f"{line}\n" for line in kept).encode()).hexdigest()
     pattern = f"^(#|;|$|({'|'.join(keys)})[[:space:]]*[=:])"
     return ScriptCheck(
@@ -87,7 +87,7 @@ def other_settings_unchanged(name: str, file: HostFile, *keys: str) -> ScriptChe
 
 
 def served_by_unit(unit: str, port: int) -> ScriptCheck:
-    """Whoever listens there is the process of that unit, and not one that was started by hand."""
+    """The process that listens on the port belongs to the unit."""
     return ScriptCheck(
         name=f"{unit} itself serves",
         script=f"pid=$(systemctl show -p MainPID --value {unit}); want=$(printf %04X {port});"
@@ -98,19 +98,19 @@ def served_by_unit(unit: str, port: int) -> ScriptCheck:
 
 
 def checked_requests_script(port: int, path: str, times: int, *, wanted: str = "") -> str:
-    """Requests one after the other, once somebody listens; with `wanted` each must say so."""
-    heard = f'case "$said" in *{wanted!r}*) ;; *) echo "$said"; exit 1 ;; esac; ' if wanted else ""
+    """Sends requests once the service listens; with `wanted`, each reply must contain it."""
+    check = f'case "$said" in *{wanted!r}*) ;; *) echo "$said"; exit 1 ;; esac; ' if wanted else ""
     return (
         f"for try in $(seq 100); do (: <>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; "
         f"sleep 0.05; done; for round in $(seq {times}); do "
         f"exec 3<>/dev/tcp/127.0.0.1/{port} || exit 1; "
         f"printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3; said=$(timeout 3 cat <&3); exec 3>&-; "
-        f"{heard}done"
+        f"{check}done"
     )
 
 
 def number_grows_script(question: str, *, within: float = 0.8) -> str:
-    """Ends well as soon as the number that `question` prints has grown."""
+    """Succeeds as soon as the number that the command `question` prints has grown."""
     rounds = round(within / 0.1)
     return (
         f"before=$({question}); for try in $(seq {rounds}); do sleep 0.1; now=$({question}); "

@@ -1,1 +1,1 @@
-"""Episodes, batches and trajectories for those who train models."""
+"""Episodes, batches and trajectories for training models."""

@@ -1,9 +1,9 @@
-"""The incidents as an Atropos environment: serve, process, evaluate. Loaded when asked for.
+"""Offers the incidents as an Atropos environment: serve, process, evaluate. An optional extra.
 
     python -m hermes.gym.training.atropos serve --openai.base_url http://localhost:9001/v1 \
         --openai.model_name my-model --env.tokenizer_name my-model
 
-Atropos is no longer developed by its authors: this is a door to it, and nothing rests on it.
+Atropos is no longer developed by its authors; nothing else in Hermes uses this module.
 """
 
 from collections.abc import Sequence
@@ -32,12 +32,14 @@ LOCAL_MODEL_URL = "http://127.0.0.1:9001/v1"
 
 
 class AtroposIncidentConfig(BaseEnvConfig):  # type: ignore[misc]  # the library has no types
-    scenarios: str = Field(default="", description="Names, with commas; empty: all playable here.")
+    scenarios: str = Field(
+        default="", description="Names, with commas; empty: all that can be played here."
+    )
     light: bool = Field(default=True, description="Without names: only light scenarios.")
     seed: int = Field(default=0, description="Of the order of incidents.")
     turns: int = Field(default=20, description="Answers that the model may give in an episode.")
     answer_tokens: int = Field(default=1024, description="Tokens that one answer may have.")
-    window: float = Field(default=2.0, description="Seconds for which a cure must hold.")
+    window: float = Field(default=2.0, description="Seconds for which a fix must hold.")
     episode_seconds: float = Field(default=300.0, description="Seconds that the model has.")
     eval_episodes: int = Field(default=20, description="Incidents in an evaluation.")
     temperature: float = Field(default=1.0, description="Of training; evaluation takes 0.")
@@ -49,18 +51,16 @@ class AtroposIncidentEnv(BaseEnv):  # type: ignore[misc]  # the library has no t
 
     @classmethod
     def config_init(cls) -> tuple[AtroposIncidentConfig, list[Any]]:
-        # Its server refuses an environment without this name, also where wandb is off.
+        # The Atropos server requires `wandb_name` even where wandb is off.
         config = AtroposIncidentConfig(
             wandb_name=ENVIRONMENT_NAME, use_wandb=False, max_token_length=16_384
         )
-        server = APIServerConfig(
-            model_name="model", base_url="http://127.0.0.1:9001/v1", api_key="x"
-        )
+        server = APIServerConfig(model_name="model", base_url=LOCAL_MODEL_URL, api_key="x")
         return config, [server]
 
     async def setup(self) -> None:
         pool = select_scenarios(self.config.scenarios, light=self.config.light)
-        self.book = sandbox_rules()
+        self.rules = sandbox_rules()
         self.sampler = IncidentSampler(pool, seed=self.config.seed)
         self.held_out = IncidentSampler(pool, seed=self.config.seed, split="held-out")
 
@@ -71,7 +71,7 @@ class AtroposIncidentEnv(BaseEnv):  # type: ignore[misc]  # the library has no t
     async def collect_trajectories(
         self, item: tuple[str, int]
     ) -> tuple[dict[str, Any] | None, list[Any]]:
-        """A group of episodes of one incident; none when a host could not be made or broken."""
+        """A group of episodes of one incident; None when a host could not be built or broken."""
         name, seed = item
         drawn = self.sampler.draw_by_name(name, seed)
         size = self.config.group_size
@@ -88,7 +88,7 @@ class AtroposIncidentEnv(BaseEnv):  # type: ignore[misc]  # the library has no t
         return group, []
 
     async def evaluate(self, *arguments: Any, **options: Any) -> None:
-        """On wordings that training never sees."""
+        """Uses wordings that training never sees."""
         count = self.config.eval_episodes
         played = await self._play([self.held_out.draw() for _ in range(count)], "eval")
         whole = max(len(played), 1)
@@ -103,10 +103,10 @@ class AtroposIncidentEnv(BaseEnv):  # type: ignore[misc]  # the library has no t
 
     async def _play(self, drawn: Sequence[SampledIncident], split: str) -> list[Rollout]:
         played: list[Rollout] = []
-        seats = anyio.CapacityLimiter(max(self.config.group_size, 1))
+        limit = anyio.CapacityLimiter(max(self.config.group_size, 1))
 
         async def one(each: SampledIncident) -> None:
-            async with seats:
+            async with limit:
                 try:
                     played.append(await self._episode(each, split))
                 except EpisodeVoid:
@@ -121,7 +121,7 @@ class AtroposIncidentEnv(BaseEnv):  # type: ignore[misc]  # the library has no t
         config = self.config
         terms = DrillTerms(window_s=config.window, responder_timeout_s=config.episode_seconds)
 
-        async def say(chat: ChatMessages) -> str:
+        async def generate(chat: ChatMessages) -> str:
             answer = await self.server.chat_completion(
                 messages=chat,
                 n=1,
@@ -131,8 +131,8 @@ class AtroposIncidentEnv(BaseEnv):  # type: ignore[misc]  # the library has no t
             )
             return answer.choices[0].message.content or ""
 
-        async with open_external_episode(drawn, self.book, terms) as sitting:
-            return await run_rollout(sitting, say, max_answers=config.turns)
+        async with open_external_episode(drawn, self.rules, terms) as episode:
+            return await run_rollout(episode, generate, max_answers=config.turns)
 
 
 if __name__ == "__main__":

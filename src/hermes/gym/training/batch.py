@@ -1,4 +1,7 @@
-"""The prompts of a batch: a JSONL file in which every line has a `prompt`."""
+"""Runs many prompts and writes each as training examples; goes on after an interruption.
+
+`read_dataset` reads the prompts from JSONL, `run_batch` runs them, `BatchFolder` holds the results.
+"""
 
 import fcntl
 import hashlib
@@ -18,19 +21,19 @@ from hermes.core.messages import Value
 
 
 class BatchPrompt(Value, kw_only=True, frozen=True):
-    """One prompt. Known by its text, so that a dataset may be reordered or extended later."""
+    """Its key depends on its text, so a dataset may be reordered or extended later."""
 
     key: str
     prompt: str
     index: int
-    """Its place in the dataset, from 0."""
+    """Position in the dataset, from 0."""
     batch: int = 0
     extra: dict[str, Any] = {}
-    """What else its line says; kept beside the example."""
+    """Other fields of its line; copied to the example."""
 
 
 def read_dataset(file: Path, *, batch_size: int, max_samples: int = 0) -> list[BatchPrompt]:
-    """Raises `SettingsError` naming the line that is wrong."""
+    """Raises `SettingsError` with the number of a wrong line."""
     if batch_size < 1:
         raise SettingsError(f"--batch_size is {batch_size}; it must be 1 or more")
     try:
@@ -44,17 +47,17 @@ def read_dataset(file: Path, *, batch_size: int, max_samples: int = 0) -> list[B
             continue
         prompt, extra = _parse_dataset_line(line, f"{file}:{number}")
         times[prompt] += 1
-        place = len(jobs)
+        index = len(jobs)
         key = prompt_key(prompt, times[prompt])
-        batch = place // batch_size
-        jobs.append(BatchPrompt(key=key, prompt=prompt, index=place, batch=batch, extra=extra))
+        batch = index // batch_size
+        jobs.append(BatchPrompt(key=key, prompt=prompt, index=index, batch=batch, extra=extra))
     if not jobs:
         raise SettingsError(f'{file} has no prompts; a line looks like {{"prompt": "..."}}')
     return jobs[:max_samples] if max_samples > 0 else jobs
 
 
 def prompt_key(prompt: str, occurrence: int = 1) -> str:
-    """The same text a second time is another sample of it."""
+    """The second occurrence of a text is another sample with another key."""
     digest = hashlib.sha256(prompt.encode()).hexdigest()[:16]
     return digest if occurrence == 1 else f"{digest}-{occurrence}"
 
@@ -84,7 +87,7 @@ TRAJECTORIES_FILE, FAILED_FILE, CHECKPOINT_FILE, STATISTICS_FILE = (
 
 
 class BatchLine(Value, kw_only=True, frozen=True):
-    """What is read of a line to know what was done."""
+    """The fields of a result line that a batch reads back."""
 
     key: str
     lines: int = 1
@@ -94,26 +97,26 @@ class BatchLine(Value, kw_only=True, frozen=True):
 
 
 class BatchFolder:
-    """One batch run's folder. Held by one process at a time."""
+    """The results of one batch run. Locked by one process at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock: int | None = None
 
     def open(self, *, resume: bool) -> set[str]:
-        """Keys of what is done already. Raises `SettingsError` when the folder is not free."""
+        """Returns the keys of finished prompts. Raises `SettingsError` when it is in use."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise SettingsError(f"another process works on {self.folder}; let it end") from error
+            raise SettingsError(f"{self.folder} is in use by another process") from error
         except OSError as error:
             raise HermesError(f"cannot write in {self.folder}: {error.strerror}") from error
         found = self._files()
         if found and not resume:
             raise SettingsError(
-                f"{self.folder} holds results already; go on with --resume, or take another "
+                f"{self.folder} already holds results: continue with --resume, or choose another "
                 "--run_name"
             )
         return {key for file in found for key in self._repair(file)}
@@ -124,12 +127,12 @@ class BatchFolder:
             self._lock = None
 
     def add(self, job: BatchPrompt, lines: Sequence[Mapping[str, Any]]) -> None:
-        """All lines of a prompt; on the disk when this returns."""
-        whole = b"".join(
+        """Writes all lines of a prompt; they are on disk when this returns."""
+        data = b"".join(
             msgspec.json.encode({"key": job.key, "lines": len(lines), **line}) + b"\n"
             for line in lines
         )
-        self._append(self.folder / f"batch_{job.batch:04d}.jsonl", whole)
+        self._append(self.folder / f"batch_{job.batch:04d}.jsonl", data)
 
     def fail(self, job: BatchPrompt, error: str) -> None:
         line = {"key": job.key, "prompt_index": job.index, "prompt": job.prompt, "error": error}
@@ -140,7 +143,7 @@ class BatchFolder:
         self._replace(name, encoded + b"\n")
 
     def combine(self, jobs: Sequence[BatchPrompt]) -> list[BatchLine]:
-        """Every line of these prompts in the order of the dataset, in one file."""
+        """Writes all lines into one file, in the order of the dataset."""
         kept: dict[str, list[bytes]] = {}
         for file in self._files():
             for raw in file.read_bytes().splitlines():
@@ -158,7 +161,7 @@ class BatchFolder:
         return sorted(self.folder.glob("batch_[0-9]*.jsonl"))
 
     def _repair(self, file: Path) -> set[str]:
-        """Take out what a kill left half written, and say what is whole."""
+        """Removes prompts that a kill left half written; returns the complete ones."""
         raw = file.read_bytes()
         groups: dict[str, list[bytes]] = {}
         wanted: dict[str, int] = {}
@@ -170,11 +173,11 @@ class BatchFolder:
             if each.endswith(b"\n"):
                 groups.setdefault(line.key, []).append(each)
                 wanted[line.key] = line.lines
-        whole = {key: group for key, group in groups.items() if len(group) == wanted[key]}
-        mended = b"".join(each for group in whole.values() for each in group)
-        if mended != raw:
-            self._replace(file.name, mended)
-        return set(whole)
+        complete = {key: group for key, group in groups.items() if len(group) == wanted[key]}
+        repaired = b"".join(each for group in complete.values() for each in group)
+        if repaired != raw:
+            self._replace(file.name, repaired)
+        return set(complete)
 
     def _append(self, file: Path, data: bytes) -> None:
         try:
@@ -203,19 +206,19 @@ def sum_tool_stats(lines: Iterable[BatchLine]) -> dict[str, dict[str, int]]:
     total: dict[str, dict[str, int]] = {}
     for line in lines:
         for tool, counts in line.tool_stats.items():
-            of = total.setdefault(tool, dict.fromkeys(counts, 0))
+            tool_total = total.setdefault(tool, dict.fromkeys(counts, 0))
             for name, count in counts.items():
-                of[name] = of.get(name, 0) + count
+                tool_total[name] = tool_total.get(name, 0) + count
     return total
 
 
 TrajectoryLines = Sequence[Mapping[str, Any]]
 RunPrompt = Callable[[BatchPrompt], Awaitable[TrajectoryLines]]
-"""The lines that a prompt became. Raises `HermesError` when it became none."""
+"""Runs a prompt and returns its example lines. Raises `HermesError` when it fails."""
 
 
 class BatchPlan(Value, kw_only=True, frozen=True, omit_defaults=False):
-    """What decides what is done; a run that goes on must go on with the same."""
+    """The options of a batch; a resumed run must have the same."""
 
     dataset_file: str
     run_name: str
@@ -227,13 +230,13 @@ class BatchPlan(Value, kw_only=True, frozen=True, omit_defaults=False):
 
 
 class BatchSummary(Value, kw_only=True, frozen=True, omit_defaults=False):
-    """What came of it; also `statistics.json`."""
+    """The content of `statistics.json`."""
 
     run_name: str
     folder: str
     prompts: int
     done_before: int
-    """Found on the disk, not asked again."""
+    """Prompts finished by an earlier run."""
     done_now: int
     failed: int
     completed: int
@@ -254,7 +257,7 @@ async def run_batch(
     resume: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> BatchSummary:
-    """Raises `SettingsError` when the folder belongs to something else."""
+    """Raises `SettingsError` when the folder is in use or holds another run."""
     if workers < 1:
         raise SettingsError(f"--num_workers is {workers}; it must be 1 or more")
     started = time.monotonic()
@@ -294,7 +297,7 @@ async def _run_prompts(
     total: int,
     progress: Callable[[int, int], None],
 ) -> list[str]:
-    """What went wrong, one text for each prompt that failed."""
+    """Returns the errors, one for each failed prompt."""
     errors: list[str] = []
     todo = iter(waiting)
     ended = total - len(waiting)
@@ -305,7 +308,7 @@ async def _run_prompts(
         for job in todo:
             try:
                 lines = await run_prompt(job)
-            except HermesError as error:  # one prompt's failure is a line, not the end of the rest
+            except HermesError as error:  # one failed prompt must not end the batch
                 errors.append(str(error))
                 await anyio.to_thread.run_sync(folder.fail, job, str(error))
             else:

@@ -1,4 +1,8 @@
-"""Which incident comes next: what would hurt more comes more often."""
+"""Episodes for players outside of Hermes: draws incidents, plays them step by step, rolls out.
+
+`IncidentSampler` draws incidents by severity, `ExternalEpisode` executes one tool call at a time,
+and `run_rollout` lets a model that writes its calls as text play an episode.
+"""
 
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -23,7 +27,7 @@ from hermes.gym.drill import (
 )
 from hermes.gym.episodes.episode import Episode, open_episode
 from hermes.gym.episodes.responder_context import EpisodeRun, host_terminal_spec, open_bare_run
-from hermes.gym.episodes.run_summary import make_conclude_tool
+from hermes.gym.episodes.run_summary import CONCLUDE_TOOL, make_conclude_tool
 from hermes.gym.random_source import Split
 from hermes.gym.scenario import Scenario
 from hermes.gym.scenario_spec import ScenarioSpec, Severity
@@ -56,7 +60,7 @@ class IncidentSampler:
         self._random = random.Random(f"incidents:{seed}:{split}")
 
     def draw(self) -> SampledIncident:
-        """Drawn evenly, kept with the chance of its severity: so the weights hold exactly."""
+        """Rejection sampling: a variant is accepted with a probability by its severity."""
         heaviest = max(SEVERITY_WEIGHTS.values())
         while True:
             scenario = self._random.choice(list(self.scenarios.values()))
@@ -65,11 +69,11 @@ class IncidentSampler:
                 return found
 
     def draw_by_seed(self, seed: int) -> SampledIncident:
-        """The incident of this number, whatever was drawn before."""
+        """The same seed gives the same incident, whatever was drawn before."""
         return IncidentSampler(tuple(self.scenarios.values()), seed=seed, split=self.split).draw()
 
     def draw_by_name(self, name: str, seed: int | None) -> SampledIncident:
-        """Raises `SettingsError` when it is none of these."""
+        """Raises `SettingsError` for an unknown name."""
         if name not in self.scenarios:
             raise SettingsError(
                 f"there is no scenario {name!r} here; there are: {', '.join(self.scenarios)}"
@@ -81,7 +85,6 @@ class IncidentSampler:
         return SampledIncident(scenario, seed, scenario.draw_spec(seed, self.split))
 
 
-CONCLUDE_TOOL = "conclude"
 TASK_TEMPLATE = """\
 You are on call, and nobody else is awake. An alert came in:
 
@@ -100,11 +103,11 @@ class StepResult(Value, kw_only=True, frozen=True, omit_defaults=False):
     steps: int = 0
     done: bool = False
     reward: float | None = None
-    """Only at the end: nothing before it says whether a step helped."""
+    """None until the end of the episode."""
 
 
 class ExternalEpisode:
-    """Made with `open_external_episode`. One step at a time; whoever comes later waits."""
+    """Opened with `open_external_episode`. Runs one step at a time; further calls wait."""
 
     def __init__(
         self,
@@ -130,7 +133,7 @@ class ExternalEpisode:
     async def step(
         self, tool: str, arguments: Mapping[str, Any], *, max_steps: int = 0, malformed: str = ""
     ) -> StepResult:
-        """A call, on the road every call takes. `most`: the step after which it is over."""
+        """Executes a call like any other. The episode ends after `max_steps` steps."""
         async with self._lock:
             if self.result is not None:
                 return self._step_result("The episode is over.", "error")
@@ -149,21 +152,21 @@ class ExternalEpisode:
             return self._step_result(answer.content, answer.status)
 
     async def finish(self) -> DrillResult:
-        """Judge it as it stands; the same result however often it is asked for."""
+        """Judges the current state, once; later calls return the same result."""
         async with self._lock:
             return self.result or await self._end("stopped by the player")
 
     async def _end(self, ended: str) -> DrillResult:
-        episode, stage = self._episode, self._episode_run
-        drilled = DrillResult(
+        episode, episode_run = self._episode, self._episode_run
+        result = DrillResult(
             scenario=self.incident.scenario.name,
             seed=self.incident.seed,
             agent="outside",
             window=self.terms.window_s,
         )
         outcome = await judge_episode(episode, self.terms)
-        scored, _ = await record_and_score(episode, stage, outcome, "model", self.terms)
-        self.result = complete_result(drilled, scored, outcome, "model", ended, stage.run)
+        scored, _ = await record_and_score(episode, episode_run, outcome, "model", self.terms)
+        self.result = complete_result(result, scored, outcome, "model", ended, episode_run.run)
         return self.result
 
     def _step_result(self, text: str, status: Literal["ok", "error", "denied"]) -> StepResult:
@@ -174,19 +177,21 @@ class ExternalEpisode:
 @asynccontextmanager
 async def open_external_episode(
     incident: SampledIncident,
-    book: RuleSet,
+    rules: RuleSet,
     terms: DrillTerms,
     *,
     opener: BoxOpener = open_local_box,
 ) -> AsyncGenerator[ExternalEpisode, None]:
-    """A broken host, and the alert already raised. Raises `EpisodeVoid`. Whatever still runs on the host
-    when this is left ends with it."""
+    """Opens a broken host with its alert raised. All processes on the host end with the context.
+
+    Raises `EpisodeVoid`.
+    """
     async with (
         open_episode(incident.scenario, incident.spec, opener=opener) as episode,
-        open_bare_run(episode, book) as stage,
+        open_bare_run(episode, rules) as episode_run,
     ):
-        await raise_alert(episode, stage)
-        yield ExternalEpisode(incident, episode, stage, terms)
+        await raise_alert(episode, episode_run)
+        yield ExternalEpisode(incident, episode, episode_run, terms)
 
 
 def render_task(incident: SampledIncident) -> str:
@@ -198,7 +203,7 @@ def render_task(incident: SampledIncident) -> str:
 
 
 def tool_specs(spec: ScenarioSpec) -> tuple[ToolSpec, ...]:
-    """What the player can call."""
+    """The tools of a player."""
     specs = [make_terminal().spec, make_conclude_tool(InMemoryJournal(), "").spec]
     names = tuple(host.name for host in spec.hosts)
     return (*specs, host_terminal_spec(names)) if len(names) > 1 else tuple(specs)
@@ -206,9 +211,9 @@ def tool_specs(spec: ScenarioSpec) -> tuple[ToolSpec, ...]:
 
 ChatMessages = list[dict[str, str]]
 GenerateAnswer = Callable[[ChatMessages], Awaitable[str]]
-"""The next words of the model."""
+"""Returns the model's next message."""
 MASKED_TOKEN = -100
-"""What a trainer reads as: not the model's own words."""
+"""Marks tokens that the model did not write."""
 SYSTEM_PROMPT = """\
 You are an operations agent. You can call tools; their signatures are within <tools></tools>:
 <tools>{tools}</tools>
@@ -230,30 +235,30 @@ class Rollout(Value, kw_only=True, frozen=True):
 async def run_rollout(
     episode: ExternalEpisode, generate: GenerateAnswer, *, max_answers: int
 ) -> Rollout:
-    """Until it concludes, has no more to call, or has had `most` answers."""
+    """Ends when the model concludes, calls no tool, or has given `max_answers` answers."""
     chat = first_messages(episode.task, episode.tools)
     for _ in range(max_answers):
-        words = await generate(list(chat))
-        chat.append({"role": "assistant", "content": words})
-        calls = parse_tool_calls(words)
-        taken = [await run_tool_call(episode, call) for call in calls if not episode.done]
+        answer = await generate(list(chat))
+        chat.append({"role": "assistant", "content": answer})
+        calls = parse_tool_calls(answer)
+        responses = [await run_tool_call(episode, call) for call in calls if not episode.done]
         if not calls or episode.done:
             break
-        chat.append({"role": "tool", "content": "\n".join(taken)})
+        chat.append({"role": "tool", "content": "\n".join(responses)})
     return Rollout(messages=chat, result=await episode.finish())
 
 
 def first_messages(task: str, tools: Sequence[ToolSpec]) -> ChatMessages:
-    """What the model is told first."""
-    described = msgspec.json.encode([to_function_schema(spec) for spec in tools]).decode()
+    """The system prompt and the task."""
+    schemas = msgspec.json.encode([to_function_schema(spec) for spec in tools]).decode()
     return [
-        {"role": "system", "content": SYSTEM_PROMPT.format(tools=described)},
+        {"role": "system", "content": SYSTEM_PROMPT.format(tools=schemas)},
         {"role": "user", "content": task},
     ]
 
 
 def parse_tool_calls(answer: str) -> list[ToolCall]:
-    """What is no JSON object with a name is a call too: the model is told what was wrong."""
+    """Text that is no JSON object with a name becomes a malformed call, which fails."""
     return [
         _parse_tool_call(text.strip(), number)
         for number, text in enumerate(TOOL_CALL_PATTERN.findall(answer), 1)
@@ -285,10 +290,7 @@ class Tokenizer(Protocol):
 
 
 def tokens_and_masks(tokenizer: Tokenizer, chat: ChatMessages) -> tuple[list[int], list[int]]:
-    """Tokens of the whole, and the same with everything masked that the model did not write.
-
-    Asked for as a list by name: newer tokenizers give a dictionary otherwise.
-    """
+    """All tokens, and the same with those masked that the model did not write."""
     tokens = _tokenize(tokenizer, chat)
     masks = [MASKED_TOKEN] * len(tokens)
     for number, message in enumerate(chat):
@@ -303,7 +305,8 @@ def tokens_and_masks(tokenizer: Tokenizer, chat: ChatMessages) -> tuple[list[int
 def _tokenize(
     tokenizer: Tokenizer, chat: ChatMessages, *, add_generation_prompt: bool = False
 ) -> list[int]:
-    found = tokenizer.apply_chat_template(
+    # With `return_dict=False`: newer tokenizers return a dictionary by default.
+    tokens = tokenizer.apply_chat_template(
         chat, tokenize=True, return_dict=False, add_generation_prompt=add_generation_prompt
     )
-    return list(found)
+    return list(tokens)

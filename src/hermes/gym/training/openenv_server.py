@@ -1,4 +1,4 @@
-"""Just enough of HTTP to answer JSON with JSON, one request a connection."""
+"""Serves episodes over HTTP in the shape of OpenEnv: JSON requests, one for each connection."""
 
 import secrets
 from collections.abc import Awaitable, Callable
@@ -26,20 +26,20 @@ from hermes.policy.rules.evaluation import RuleSet
 
 MAX_HEAD_BYTES, MAX_BODY_BYTES = 16_384, 1_048_576
 REQUEST_TIMEOUT_S = 30.0
-"""Seconds for a request to arrive."""
+"""For a whole request to arrive."""
 
 
 class OpenEnvRequest(Value, kw_only=True, frozen=True):
     method: str
     path: str
     headers: dict[str, str] = {}
-    """Names in small letters."""
+    """Names in lower case."""
     body: dict[str, Any] = {}
     query: dict[str, str] = {}
 
 
 class OpenEnvRequestError(Exception):
-    """The answer is this status and these words."""
+    """Answered with this status and message."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ RequestHandler = Callable[[OpenEnvRequest], Awaitable[object]]
 
 
 async def serve_connection(stream: ByteStream, handler: RequestHandler) -> None:
-    """One request, one answer. A peer that goes away in the middle of it is nobody's error."""
+    """Reads one request and answers it. A client that disconnects is no error."""
     async with stream:
         try:
             with anyio.fail_after(REQUEST_TIMEOUT_S):
@@ -72,12 +72,12 @@ async def read_request(stream: ByteStream) -> OpenEnvRequest:
         head = (await buffered.receive_until(b"\r\n\r\n", MAX_HEAD_BYTES)).decode("latin-1")
     except anyio.DelimiterNotFound as error:
         raise OpenEnvRequestError(
-            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too long a head"
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long"
         ) from error
     first, *rest = head.split("\r\n")
     words = first.split(" ")
     if len(words) != 3:
-        raise OpenEnvRequestError(HTTPStatus.BAD_REQUEST, "that is not HTTP")
+        raise OpenEnvRequestError(HTTPStatus.BAD_REQUEST, "not an HTTP request")
     pairs = (line.partition(":") for line in rest)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     path, _, query = words[1].partition("?")
@@ -89,9 +89,7 @@ async def read_request(stream: ByteStream) -> OpenEnvRequest:
 async def _read_body(stream: BufferedByteReceiveStream, headers: dict[str, str]) -> dict[str, Any]:
     size = headers.get("content-length", "0")
     if not size.isdecimal() or "transfer-encoding" in headers:
-        raise OpenEnvRequestError(
-            HTTPStatus.LENGTH_REQUIRED, "say how long the body is: content-length"
-        )
+        raise OpenEnvRequestError(HTTPStatus.LENGTH_REQUIRED, "a content-length header is needed")
     if int(size) > MAX_BODY_BYTES:
         raise OpenEnvRequestError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {MAX_BODY_BYTES:,} bytes"
@@ -116,24 +114,22 @@ def encode_response(status: HTTPStatus, body: object) -> bytes:
 
 DEFAULT_EPISODE_ID = "default"
 MAX_HOST_ATTEMPTS = 3
-"""Hosts tried when one cannot be made or broken; only for incidents drawn by us."""
+"""How many incidents are drawn when a host cannot be built or broken, if the client names none."""
 
 
 class OpenEnvOptions(Value, kw_only=True, frozen=True):
-    """The rules of the server."""
-
     max_sessions: int = 8
     """Episodes open at once."""
     idle_timeout_s: float = 900.0
-    """Seconds without a step after which an episode is ended."""
+    """An episode without a step for so long is ended."""
     max_steps: int = 40
     token: str = ""
-    """What a client must send as a bearer; empty: nothing."""
+    """The bearer token that clients must send; empty for none."""
     terms: DrillTerms = DrillTerms()
 
 
 class Action(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A call of a tool; `command` alone is one of `terminal`."""
+    """A tool call; `command` alone calls `terminal`."""
 
     tool: str = "terminal"
     arguments: dict[str, Any] = {}
@@ -154,12 +150,12 @@ class OpenEnvEpisode:
 
 
 class OpenEnvServer:
-    """What the server knows: who sits where. Lives inside `serve`."""
+    """The open episodes by id, and the handlers of the routes."""
 
     def __init__(
-        self, group: TaskGroup, sampler: IncidentSampler, book: RuleSet, options: OpenEnvOptions
+        self, group: TaskGroup, sampler: IncidentSampler, rules: RuleSet, options: OpenEnvOptions
     ) -> None:
-        self._group, self._sampler, self._book, self._options = group, sampler, book, options
+        self._group, self._sampler, self._rules, self._options = group, sampler, rules, options
         self._episodes: dict[str, OpenEnvEpisode] = {}
         self._opening = 0
         self._routes: dict[tuple[str, str], Callable[[OpenEnvRequest], Awaitable[object]]] = {
@@ -176,14 +172,14 @@ class OpenEnvServer:
         route = self._routes.get((request.method, request.path))
         if route is None:
             known = ", ".join(f"{method} {path}" for method, path in self._routes)
-            raise OpenEnvRequestError(HTTPStatus.NOT_FOUND, f"there is: {known}")
+            raise OpenEnvRequestError(HTTPStatus.NOT_FOUND, f"the routes are: {known}")
         try:
             return await route(request)
-        except HermesError as error:  # one episode's trouble is told to its player
+        except HermesError as error:  # an error of one episode goes to its client
             raise OpenEnvRequestError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from error
 
     def _authorize(self, request: OpenEnvRequest) -> None:
-        if "origin" in request.headers:  # a page in somebody's browser, not a trainer
+        if "origin" in request.headers:  # sent by a web page, not by a trainer
             raise OpenEnvRequestError(HTTPStatus.FORBIDDEN, "browsers are not served")
         sent = request.headers.get("authorization", "").removeprefix("Bearer ")
         if self._options.token and not secrets.compare_digest(
@@ -210,28 +206,29 @@ class OpenEnvServer:
 
     async def _state(self, request: OpenEnvRequest) -> object:
         name = _episode_id(request)
-        sitting = self._find_episode(name).episode
-        return {"episode_id": name, "step_count": sitting.steps, "done": sitting.done}
+        episode = self._find_episode(name).episode
+        return {"episode_id": name, "step_count": episode.steps, "done": episode.done}
 
     async def _reset(self, request: OpenEnvRequest) -> object:
         name = _episode_id(request)
         await self._close_episode(name)
         if len(self._episodes) + self._opening >= self._options.max_sessions:
             raise OpenEnvRequestError(
-                HTTPStatus.SERVICE_UNAVAILABLE, f"all {self._options.max_sessions} seats are taken"
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"all {self._options.max_sessions} sessions are in use",
             )
         self._opening += 1
         try:
-            seat = await self._open_episode(name, request.body)
+            session = await self._open_episode(name, request.body)
         finally:
             self._opening -= 1
-        sitting = seat.episode
+        episode = session.episode
         observation = {
-            "text": sitting.task,
+            "text": episode.task,
             "status": "ok",
-            "task": sitting.task,
-            "tools": [to_function_schema(spec) for spec in sitting.tools],
-            "metadata": {"episode_id": name, "severity": sitting.incident.spec.alert.severity},
+            "task": episode.task,
+            "tools": [to_function_schema(spec) for spec in episode.tools],
+            "metadata": {"episode_id": name, "severity": episode.incident.spec.alert.severity},
         }
         return {"observation": observation, "reward": None, "done": False}
 
@@ -239,20 +236,20 @@ class OpenEnvServer:
         wanted, seed = body.get("scenario"), body.get("seed")
         if not isinstance(wanted, str | None) or not isinstance(seed, int | None):
             raise OpenEnvRequestError(
-                HTTPStatus.UNPROCESSABLE_ENTITY, "scenario is text, seed a number"
+                HTTPStatus.UNPROCESSABLE_ENTITY, "scenario must be a text, seed a number"
             )
-        trouble = ""
+        problem = ""
         for _ in range(1 if wanted or seed is not None else MAX_HOST_ATTEMPTS):
             try:
                 drawn = self._sample(wanted, seed)
-                seat: OpenEnvEpisode = await self._group.start(self._hold_open, name, drawn)
-                return seat
+                session: OpenEnvEpisode = await self._group.start(self._hold_open, name, drawn)
+                return session
             except EpisodeVoid as error:
-                trouble = str(error)
+                problem = str(error)
             except HermesError as error:
                 raise OpenEnvRequestError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
         raise OpenEnvRequestError(
-            HTTPStatus.SERVICE_UNAVAILABLE, f"no host could be made: {trouble}"
+            HTTPStatus.SERVICE_UNAVAILABLE, f"no host could be made: {problem}"
         )
 
     def _sample(self, wanted: str | None, seed: int | None) -> SampledIncident:
@@ -267,31 +264,33 @@ class OpenEnvServer:
         *,
         task_status: TaskStatus[OpenEnvEpisode] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Holds the host open. Everything on it ends when this task does."""
-        seat: OpenEnvEpisode | None = None
+        """Keeps the host open; it ends with this task."""
+        session: OpenEnvEpisode | None = None
         try:
-            async with open_external_episode(drawn, self._book, self._options.terms) as sitting:
-                seat = self._episodes[name] = OpenEnvEpisode(sitting, self._options.idle_timeout_s)
-                task_status.started(seat)
-                with seat.scope:
+            async with open_external_episode(drawn, self._rules, self._options.terms) as episode:
+                session = self._episodes[name] = OpenEnvEpisode(
+                    episode, self._options.idle_timeout_s
+                )
+                task_status.started(session)
+                with session.scope:
                     await anyio.sleep_forever()
         except HermesError:
-            if seat is None:
-                raise  # told to the one who wants to sit down
+            if session is None:
+                raise  # reported to the client of this reset
         finally:
-            if seat is not None:
-                if self._episodes.get(name) is seat:
+            if session is not None:
+                if self._episodes.get(name) is session:
                     del self._episodes[name]
-                seat.closed.set()
+                session.closed.set()
 
     async def _close_episode(self, name: str) -> None:
-        seat = self._episodes.pop(name, None)
-        if seat is not None:
-            seat.scope.cancel()
-            await seat.closed.wait()
+        session = self._episodes.pop(name, None)
+        if session is not None:
+            session.scope.cancel()
+            await session.closed.wait()
 
     async def _step(self, request: OpenEnvRequest) -> object:
-        seat = self._find_episode(_episode_id(request))
+        session = self._find_episode(_episode_id(request))
         try:
             action = msgspec.convert(request.body.get("action"), Action)
         except msgspec.ValidationError as error:
@@ -299,40 +298,42 @@ class OpenEnvServer:
                 HTTPStatus.UNPROCESSABLE_ENTITY, f"action: {error}"
             ) from error
         arguments = {"command": action.command} if action.command else action.arguments
-        seat.touch()
-        taken = await seat.episode.step(action.tool, arguments, max_steps=self._options.max_steps)
-        seat.touch()
-        return _step_response(seat.episode, taken)
+        session.touch()
+        taken = await session.episode.step(
+            action.tool, arguments, max_steps=self._options.max_steps
+        )
+        session.touch()
+        return _step_response(session.episode, taken)
 
     async def _close(self, request: OpenEnvRequest) -> object:
-        """The score as it stands, and the end of everything on the host."""
+        """Judges the current state and ends the episode."""
         name = _episode_id(request)
         result = await self._find_episode(name).episode.finish()
         await self._close_episode(name)
         return {"closed": name, "reward": result.reward.total, "result": result}
 
     def _find_episode(self, name: str) -> OpenEnvEpisode:
-        seat = self._episodes.get(name)
-        if seat is None:
+        session = self._episodes.get(name)
+        if session is None:
             raise OpenEnvRequestError(
                 HTTPStatus.CONFLICT, f"no episode {name!r} is open: POST /reset first"
             )
-        return seat
+        return session
 
 
 def _episode_id(request: OpenEnvRequest) -> str:
     named = request.body.get("episode_id") or request.query.get("episode_id") or DEFAULT_EPISODE_ID
     if not isinstance(named, str) or len(named) > 255:
         raise OpenEnvRequestError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "episode_id is a text of at most 255"
+            HTTPStatus.UNPROCESSABLE_ENTITY, "episode_id is a text of at most 255 characters"
         )
     return named
 
 
-def _step_response(sitting: ExternalEpisode, taken: StepResult) -> dict[str, Any]:
+def _step_response(episode: ExternalEpisode, taken: StepResult) -> dict[str, Any]:
     metadata: dict[str, Any] = {"steps": taken.steps}
-    if sitting.result is not None:
-        result = sitting.result
+    if episode.result is not None:
+        result = episode.result
         metadata |= {
             "scenario": result.scenario,
             "seed": result.seed,
@@ -346,26 +347,28 @@ def _step_response(sitting: ExternalEpisode, taken: StepResult) -> dict[str, Any
 
 async def serve_openenv(
     sampler: IncidentSampler,
-    book: RuleSet,
+    rules: RuleSet,
     options: OpenEnvOptions,
     *,
     host: str = "127.0.0.1",
     port: int = 0,
     task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Until it is cancelled; then every episode ends. Starts with the port it listens on."""
+    """Until cancelled; then all episodes end. Reports the port through `task_status`."""
     if host not in ("127.0.0.1", "::1", "localhost") and not options.token:
-        raise SettingsError(f"others reach {host}: set a token for them (--token-file)")
+        raise SettingsError(
+            f"{host} can be reached from other machines: set a token (--token-file)"
+        )
     try:
         listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
     except OSError as error:
         raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
     async with anyio.create_task_group() as group:
-        door = OpenEnvServer(group, sampler, book, options)
+        server = OpenEnvServer(group, sampler, rules, options)
 
-        async def one(stream: ByteStream) -> None:
-            await serve_connection(stream, door.handle)
+        async def serve_stream(stream: ByteStream) -> None:
+            await serve_connection(stream, server.handle)
 
         async with listener:
             task_status.started(listener.extra(SocketAttribute.local_port))
-            await listener.serve(one)
+            await listener.serve(serve_stream)

@@ -1,4 +1,4 @@
-"""A run of the journal as an example: what the model saw and said, and how it ended."""
+"""Builds training examples from a run in the journal: its messages, its tools, how it ended."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ UNDESCRIBED_TOOL = "Not installed here any more: only its name is known."
 
 
 class TrajectoryMetadata(Value, kw_only=True, frozen=True, omit_defaults=False):
-    """What one should know of an example before one trains on it."""
+    """For choosing examples to train on."""
 
     run: str
     parent: str = ""
@@ -21,10 +21,10 @@ class TrajectoryMetadata(Value, kw_only=True, frozen=True, omit_defaults=False):
     origin: str = ""
     task: str = ""
     part: int = 1
-    """A history that was compressed on its way is several examples: each as the model saw it."""
+    """A run whose context was compressed becomes several examples, each as the model saw it."""
     parts: int = 1
     carried: int = 0
-    """Messages at the beginning that an earlier part has too; do not train on them twice."""
+    """Leading messages that an earlier part has too; do not train on them twice."""
     outcome: str = ""
     """How the last turn ended: answered, interrupted, exhausted, failed, or open."""
     turns: int = 0
@@ -36,7 +36,7 @@ class TrajectoryMetadata(Value, kw_only=True, frozen=True, omit_defaults=False):
     tool_denials: int = 0
     malformed_calls: int = 0
     undescribed: tuple[str, ...] = ()
-    """Tools that it had and whose description is lost."""
+    """Tools of the run that are no longer installed."""
 
 
 class Trajectory(Value, kw_only=True, frozen=True):
@@ -51,13 +51,13 @@ class Trajectory(Value, kw_only=True, frozen=True):
 def build_trajectories(
     events: Sequence[Event | UnknownEvent], tools: Mapping[str, ToolSpec]
 ) -> list[Trajectory]:
-    """The examples in the events of one run; none when nobody ever answered in it.
+    """From the events of one run; none when no model answered in it.
 
-    Turns that were taken back are in none of them, calls that were cut off are answered as such.
+    Undone turns are left out. Interrupted calls get a result that says so.
     """
     cuts = [number for number, event in enumerate(events) if isinstance(event, ContextCompressed)]
     ends = [*cuts, len(events)]
-    made, before = [], 0
+    found, before = [], 0
     for number, end in enumerate(ends):
         later = [event for event in events[end:] if isinstance(event, TurnUndone)]
         history = replay_events((*events[:end], *later))
@@ -65,12 +65,12 @@ def build_trajectories(
         if not _has_answer(messages[before:]) or history.begun is None or history.deleted:
             continue
         about = _metadata_fields(history, messages, events[:end], tools)
-        made.append((history, messages, about, before))
+        found.append((history, messages, about, before))
         compressed = (
             replay_events((*events[: end + 1], *later)).messages if number < len(cuts) else []
         )
         before = len(compressed)
-    return [_build_trajectory(*each, tools, place, len(made)) for place, each in enumerate(made, 1)]
+    return [_build_trajectory(*each, tools, part, len(found)) for part, each in enumerate(found, 1)]
 
 
 def replay_events(events: Iterable[Event | UnknownEvent]) -> ConversationHistory:
@@ -81,12 +81,12 @@ def replay_events(events: Iterable[Event | UnknownEvent]) -> ConversationHistory
 
 
 def describe_tools(names: Sequence[str], tools: Mapping[str, ToolSpec]) -> tuple[ToolSpec, ...]:
-    """The journal keeps the names of a run's tools; what they were for is known from elsewhere."""
+    """The journal keeps only the names of a run's tools; `tools` describes those installed."""
     return tuple(tools.get(name) or _undescribed_tool(name) for name in names)
 
 
 def _offered_tools(names: Sequence[str], messages: Sequence[Message]) -> list[str]:
-    """Those it began with, and those that it used and were given to it on the way."""
+    """The tools at the start of the run, and those it called later."""
     called = [call.name for message in messages for call in message.calls]
     return list(dict.fromkeys((*names, *called)))
 
@@ -119,7 +119,7 @@ def _build_trajectory(
         tools=describe_tools(_offered_tools(begun.tools, messages), tools),
         model=history.model or begun.model,
         at=begun.at,
-        # A part that gave way to a summary in the middle of its work is whole as far as it goes.
+        # A part that ends with a compression of the context is complete.
         completed=part < parts or (answered and not history.open),
         about=TrajectoryMetadata(**about, carried=carried, part=part, parts=parts),  # type: ignore[arg-type]
     )
@@ -164,14 +164,16 @@ def count_tool_calls(messages: Iterable[Message]) -> dict[str, dict[str, int]]:
         if message.result is None:
             continue
         name = names.get(message.result.call_id, "")
-        of = counts.setdefault(name, {"count": 0, "success": 0, "failure": 0, "denied": 0})
-        of["count"] += 1
-        of[{"ok": "success", "error": "failure", "denied": "denied"}[message.result.status]] += 1
+        tool_counts = counts.setdefault(name, {"count": 0, "success": 0, "failure": 0, "denied": 0})
+        tool_counts["count"] += 1
+        tool_counts[
+            {"ok": "success", "error": "failure", "denied": "denied"}[message.result.status]
+        ] += 1
     return counts
 
 
 def group_by_speaker(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
-    """Messages by who speaks next: the answers to one message's calls belong together."""
+    """Groups the tool results that answer the calls of one message."""
     together: list[Message] = []
     for message in messages:
         if together and (message.role != "tool" or together[-1].role != "tool"):

@@ -1,8 +1,8 @@
-"""ShareGPT: one JSON object a line, with `from` and `value`, and tags for what is not plain text.
+"""Writes and reads trajectories as ShareGPT and as OpenAI messages: one JSON object for each line.
 
-Calls are `<tool_call>`, their answers `<tool_response>`, reasoning `<think>`, and the system prompt
-ends with `<tools>`. What somebody wrote can hold such words too: inside JSON a slash is escaped,
-in plain text the bracket is, so that a reader never takes one for the other.
+In ShareGPT calls are in `<tool_call>`, results in `<tool_response>`, reasoning in `<think>`; the
+system prompt ends with `<tools>`. The same tags in a text are escaped: the slash inside JSON, the
+bracket in plain text.
 """
 
 import re
@@ -40,7 +40,7 @@ def to_sharegpt(trajectory: Trajectory) -> dict[str, Any]:
 def to_conversations(trajectory: Trajectory) -> list[dict[str, str]]:
     messages = trajectory.messages
     if not messages or messages[0].role != "system":
-        messages = (Message(role="system"), *messages)  # the tools need a place
+        messages = (Message(role="system"), *messages)  # for the tools
     names = {call.id: call.name for message in messages for call in message.calls}
     turns = []
     for number, step in enumerate(group_by_speaker(messages)):
@@ -99,7 +99,7 @@ def to_function_schema(spec: ToolSpec) -> dict[str, Any]:
 
 
 def to_tool_spec(function: dict[str, Any]) -> ToolSpec:
-    """How risky it was is not told: taken for the worst."""
+    """The format has no risk: the highest is assumed."""
     return ToolSpec(**function["function"], risk=Risk.DESTROY)
 
 
@@ -122,7 +122,7 @@ def unescape_tags(text: str) -> str:
 
 
 def from_sharegpt(line: str | bytes) -> Trajectory:
-    """A line read back. Raises `SettingsError` when it is not one."""
+    """Reads a line back. Raises `SettingsError` when it has another format."""
     try:
         raw = msgspec.json.decode(line, type=dict[str, Any])
         messages, tools = _read_turns(raw["conversations"])
@@ -163,7 +163,7 @@ def _read_turns(turns: list[dict[str, str]]) -> tuple[tuple[Message, ...], tuple
 
 
 def _read_assistant(value: str, answers: list[str]) -> Message:
-    """Ids are in the answers, which come in the order of the calls."""
+    """`answers`: the tool responses in the order of the calls; they hold the ids."""
     ids = [msgspec.json.decode(each)["tool_call_id"] for each in answers]
     calls = []
     for number, body in enumerate(TOOL_CALL_PATTERN.findall(value)):
@@ -202,20 +202,22 @@ def to_openai(trajectory: Trajectory) -> dict[str, Any]:
 
 def to_openai_message(message: Message) -> dict[str, Any]:
     if message.result is not None:
-        told = {
+        result = {
             "role": "tool",
             "tool_call_id": message.result.call_id,
             "content": message.result.content,
         }
-        # The API knows no status; a trainer that filters by it finds it, others do not mind.
-        return told if message.result.status == "ok" else {**told, "status": message.result.status}
-    said: dict[str, Any] = {"role": message.role, "content": message.text}
+        # The API has no status; it is added for trainers that filter by it.
+        if message.result.status != "ok":
+            result["status"] = message.result.status
+        return result
+    rendered: dict[str, Any] = {"role": message.role, "content": message.text}
     if message.reasoning:
-        said["reasoning"] = message.reasoning
+        rendered["reasoning"] = message.reasoning
     if message.calls:
-        said["content"] = message.text or None
-        said["tool_calls"] = [_render_call(call) for call in message.calls]
-    return said
+        rendered["content"] = message.text or None
+        rendered["tool_calls"] = [_render_call(call) for call in message.calls]
+    return rendered
 
 
 def _render_call(call: ToolCall) -> dict[str, Any]:
@@ -225,7 +227,7 @@ def _render_call(call: ToolCall) -> dict[str, Any]:
 
 
 def from_openai(line: str | bytes) -> Trajectory:
-    """A line read back. Raises `SettingsError` when it is not one."""
+    """Reads a line back. Raises `SettingsError` when it has another format."""
     try:
         raw = msgspec.json.decode(line, type=dict[str, Any])
         return Trajectory(

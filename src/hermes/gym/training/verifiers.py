@@ -1,9 +1,9 @@
-"""The incidents as an environment of `verifiers`: multi-turn episodes with our reward as rubric.
+"""Offers the incidents as an environment of `verifiers`: multi-turn, with our reward as rubric.
 
     from hermes.gym.training.verifiers import load_environment
     env = load_environment(light=True)
 
-Loaded when asked for; written for the library's 0.1 line (0.2 and later have another shape).
+An optional extra, for the library's 0.1 line (0.2 and later have another interface).
 """
 
 from contextlib import AsyncExitStack
@@ -33,54 +33,56 @@ REWARD_PARTS = ("resolution", "root_cause", "report", "skill", "speed", "efficie
 
 
 class VerifiersIncidentEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # not installed where types are checked
-    """Calls are text, as in `rollout`: nothing depends on how a server parses them."""
+    """Calls are text, as in `run_rollout`: no server needs to parse them."""
 
     def __init__(
         self, samplers: dict[Split, IncidentSampler], terms: DrillTerms, **options: Any
     ) -> None:
         super().__init__(**options)
-        self._samplers, self._terms, self._book = samplers, terms, sandbox_rules()
+        self._samplers, self._terms, self._rules = samplers, terms, sandbox_rules()
         self._open: dict[str, tuple[ExternalEpisode, AsyncExitStack]] = {}
         self._answered: dict[str, int] = {}
 
     async def setup_state(self, state: Any) -> None:
-        """A host that could not be made or broken is trouble as the library knows it: no score."""
+        """A host that could not be built or broken raises the library's own error: no score."""
         info, stack = state["info"], AsyncExitStack()
         drawn = self._samplers[info["split"]].draw_by_name(info["scenario"], info["seed"])
         try:
-            sitting = await stack.enter_async_context(
-                open_external_episode(drawn, self._book, self._terms)
+            episode = await stack.enter_async_context(
+                open_external_episode(drawn, self._rules, self._terms)
             )
         except EnvironmentFailed as error:
             raise vf.InfraError(str(error)) from error
-        self._open[state["trajectory_id"]] = sitting, stack
+        self._open[state["trajectory_id"]] = episode, stack
 
     async def env_response(self, messages: Any, state: Any, **more: Any) -> list[dict[str, str]]:
-        sitting, _ = self._open[state["trajectory_id"]]
+        episode, _ = self._open[state["trajectory_id"]]
         self._answered[state["trajectory_id"]] = len(state["trajectory"])
         calls = parse_tool_calls(_message_text(messages[-1]))
-        taken = [await run_tool_call(sitting, call) for call in calls if not sitting.done]
-        said = [{"role": "user", "content": "\n".join(taken)}] if taken else []
-        if not calls or sitting.done:
-            state["final_env_response"] = said
-        return said
+        responses = [await run_tool_call(episode, call) for call in calls if not episode.done]
+        reply = [{"role": "user", "content": "\n".join(responses)}] if responses else []
+        if not calls or episode.done:
+            state["final_env_response"] = reply
+        return reply
 
     @vf.cleanup  # type: ignore[untyped-decorator]
     async def judge(self, state: Any) -> None:
-        """Scores it as it stands and lets the host go. Calls of a last turn are still carried out:
-        the library ends before it hands them over."""
+        """Scores the current state and closes the host.
+
+        Calls of the last turn are executed first: the library does not pass them on.
+        """
         held = self._open.pop(state["trajectory_id"], None)
         answered = self._answered.pop(state["trajectory_id"], 0)
         if held is None:
             return
-        sitting, stack = held
+        episode, stack = held
         async with stack:
             turns = state["trajectory"]
             if len(turns) > answered and turns:
                 for call in parse_tool_calls(_message_text(turns[-1]["completion"][-1])):
-                    if not sitting.done:
-                        await run_tool_call(sitting, call)
-            state["drilled"] = msgspec.to_builtins(await sitting.finish())
+                    if not episode.done:
+                        await run_tool_call(episode, call)
+            state["drilled"] = msgspec.to_builtins(await episode.finish())
 
 
 def load_environment(
@@ -94,8 +96,10 @@ def load_environment(
     window: float = 2.0,
     episode_seconds: float = 300.0,
 ) -> VerifiersIncidentEnv:
-    """`scenarios`: names with commas; none for all that can be played here. Evaluation has wordings
-    that training never sees. What would hurt more is drawn more often."""
+    """`scenarios`: names with commas; none for all that can be played here.
+
+    Severe incidents are drawn more often. Evaluation has wordings that training never sees.
+    """
     pool = select_scenarios(scenarios, light=light)
     samplers: dict[Split, IncidentSampler] = {
         split: IncidentSampler(pool, seed=seed, split=split) for split in ("train", "held-out")
@@ -120,7 +124,7 @@ def _dataset(sampler: IncidentSampler, count: int) -> Any:
 
 
 def _rubric() -> Any:
-    """One reward; its parts, and whether it was resolved, are only told."""
+    """One reward; its parts and `resolved` are metrics without weight."""
 
     def reward(state: Any) -> float:
         return float(state.get("drilled", {}).get("reward", {}).get("total", 0.0))
@@ -144,6 +148,6 @@ def _part_metric(name: str) -> Any:
 
 
 def _message_text(message: Any) -> str:
-    """Of a message, which is a dictionary or an object of the library's own."""
+    """A message is a dictionary or an object of the library."""
     content = message["content"] if isinstance(message, dict) else message.content
     return content if isinstance(content, str) else ""

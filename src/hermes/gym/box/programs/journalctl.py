@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`journalctl` of a box. As lean as `systemctl`: patterns are loaded where one is given."""
+"""`journalctl` for a host of a box. Imports little, like `systemctl`: `re` only for a pattern."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    Entry = tuple[float, str, str]
+    JournalEntry = tuple[float, str, str]
 
 JOURNAL_FOLDER = "/run/log/journal"
 SECONDS_BY_UNIT = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
@@ -28,8 +28,6 @@ SHORT_FLAGS = {"-r": "--reverse", "-f": "--follow", "-q": "--quiet"}
 
 
 class JournalctlArguments:
-    """The command line, taken apart."""
-
     def __init__(self, words: Sequence[str]) -> None:
         self.units: list[str] = []
         self.values: dict[str, str] = {}
@@ -72,24 +70,26 @@ def parse_time(text: str) -> float:
     return 0.0
 
 
-def read_entries(wish: JournalctlArguments) -> list[Entry]:
-    names = [name if "." in name else f"{name}.service" for name in wish.units]
+def read_entries(arguments: JournalctlArguments) -> list[JournalEntry]:
+    names = [name if "." in name else f"{name}.service" for name in arguments.units]
     files = names or sorted(os.listdir(JOURNAL_FOLDER))  # noqa: PTH208 - pathlib is slow to import
-    # By time alone: lines of one moment stay in the order in which they were said.
+    # By time only: lines of the same time keep their order.
     found = sorted(
         (entry for file in files for entry in _read_log(file)), key=lambda entry: entry[0]
     )
-    since = parse_time(wish.values["--since"]) if "--since" in wish.values else 0.0
-    until = parse_time(wish.values["--until"]) if "--until" in wish.values else float("inf")
+    since = parse_time(arguments.values["--since"]) if "--since" in arguments.values else 0.0
+    until = (
+        parse_time(arguments.values["--until"]) if "--until" in arguments.values else float("inf")
+    )
     found = [each for each in found if since <= each[0] <= until]
-    if "--grep" in wish.values:
-        pattern = __import__("re").compile(wish.values["--grep"])
+    if "--grep" in arguments.values:
+        pattern = __import__("re").compile(arguments.values["--grep"])
         found = [each for each in found if pattern.search(each[2])]
-    lines = wish.values.get("--lines", "")
+    lines = arguments.values.get("--lines", "")
     return found[-int(lines) :] if lines.isdigit() else found
 
 
-def _read_log(name: str) -> Iterator[Entry]:
+def _read_log(name: str) -> Iterator[JournalEntry]:
     try:
         with open(f"{JOURNAL_FOLDER}/{name}", errors="replace") as file:  # noqa: PTH123 - see above
             lines = file.read().split("\n")
@@ -102,40 +102,40 @@ def _read_log(name: str) -> Iterator[Entry]:
             yield float(at), who, text
 
 
-def print_entry(entry: Entry, wish: JournalctlArguments) -> None:
+def print_entry(entry: JournalEntry, arguments: JournalctlArguments) -> None:
     stamp = time.strftime("%b %d %H:%M:%S", time.localtime(entry[0]))
-    if wish.values.get("--output") == "short-unix":
+    if arguments.values.get("--output") == "short-unix":
         stamp = f"{entry[0]:.6f}"
-    bare = wish.values.get("--output") == "cat"
+    bare = arguments.values.get("--output") == "cat"
     line = entry[2] if bare else f"{stamp} {os.uname().nodename} {entry[1]}: {entry[2]}"
     sys.stdout.write(f"{line}\n")
 
 
-def follow_entries(last: float, wish: JournalctlArguments) -> None:
+def follow_entries(last: float, arguments: JournalctlArguments) -> None:
     while True:
         sys.stdout.flush()
         time.sleep(0.5)
-        for entry in read_entries(wish):
+        for entry in read_entries(arguments):
             if entry[0] > last:
                 last = entry[0]
-                print_entry(entry, wish)
+                print_entry(entry, arguments)
 
 
 def main(words: Sequence[str]) -> int:
-    wish = JournalctlArguments(words)
+    arguments = JournalctlArguments(words)
     try:
-        found = read_entries(wish)
-    except Exception as error:  # `re` is loaded only for a pattern: its error has no name here
+        found = read_entries(arguments)
+    except Exception as error:  # `re` is loaded only for a pattern
         if type(error).__name__ not in ("error", "PatternError"):  # those of `re`
             raise
         sys.stderr.write(f"Bad pattern: {error}\n")
         return 1
-    for entry in reversed(found) if "--reverse" in wish.flags else found:
-        print_entry(entry, wish)
-    if not found and "--quiet" not in wish.flags:
+    for entry in reversed(found) if "--reverse" in arguments.flags else found:
+        print_entry(entry, arguments)
+    if not found and "--quiet" not in arguments.flags:
         sys.stdout.write("-- No entries --\n")
-    if "--follow" in wish.flags:
-        follow_entries(found[-1][0] if found else time.time(), wish)
+    if "--follow" in arguments.flags:
+        follow_entries(found[-1][0] if found else time.time(), arguments)
     return 0
 
 

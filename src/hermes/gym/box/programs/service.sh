@@ -1,3 +1,3 @@
 #!/bin/sh
-# The older way to say it: service NAME VERB.
+# The older form of systemctl: service NAME VERB.
 exec systemctl "$2" "$1"

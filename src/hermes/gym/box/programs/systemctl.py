@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`systemctl` of a box: the verbs that people use when something is broken.
+"""`systemctl` for a host of a box: the verbs that are used in an incident.
 
-Started many times in an episode: it imports only what Python has loaded anyway, or nearly so.
+Started many times in an episode: imports little, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -60,8 +60,6 @@ def ask_supervisor(verb: str, name: str = "") -> dict[str, Any]:
 
 
 class SystemctlArguments:
-    """The command line, taken apart."""
-
     def __init__(self, words: Sequence[str]) -> None:
         self.options: dict[str, str] = {}
         plain = []
@@ -82,10 +80,10 @@ class SystemctlArguments:
         return any(option in self.options for option in options)
 
 
-def show_status(wish: SystemctlArguments) -> int:
-    if not wish.names:
-        return list_units(wish)
-    return max(_show_unit_status(name) for name in wish.names)
+def show_status(arguments: SystemctlArguments) -> int:
+    if not arguments.names:
+        return list_units(arguments)
+    return max(_show_unit_status(name) for name in arguments.names)
 
 
 def _show_unit_status(name: str) -> int:
@@ -123,12 +121,12 @@ def _status_lines(found: dict[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def list_units(wish: SystemctlArguments) -> int:
-    failed = wish.has("--failed") or wish.options.get("--state") == "failed"
+def list_units(arguments: SystemctlArguments) -> int:
+    failed = arguments.has("--failed") or arguments.options.get("--state") == "failed"
     found = [
         each for each in ask_supervisor("list")["units"] if not failed or each["state"] == "failed"
     ]
-    pattern = wish.names[0].removesuffix(".service").strip("*") if wish.names else ""
+    pattern = arguments.names[0].removesuffix(".service").strip("*") if arguments.names else ""
     shown = [each for each in found if pattern in each["name"]]
     print_line(f"  {'UNIT':32} {'LOAD':6} {'ACTIVE':12} {'SUB':12} DESCRIPTION")
     for each in shown:
@@ -139,11 +137,13 @@ def list_units(wish: SystemctlArguments) -> int:
     return 0
 
 
-def show_properties(wish: SystemctlArguments) -> int:
+def show_properties(arguments: SystemctlArguments) -> int:
     wanted = {
-        name for option in ("-p", "--property") for name in wish.options.get(option, "").split(",")
+        name
+        for option in ("-p", "--property")
+        for name in arguments.options.get(option, "").split(",")
     } - {""}
-    for name in wish.names:
+    for name in arguments.names:
         found = ask_supervisor("show", name)
         facts = {
             "Id": name,
@@ -160,12 +160,12 @@ def show_properties(wish: SystemctlArguments) -> int:
         }
         for key, value in facts.items():
             if not wanted or key in wanted:
-                print_line(str(value) if wish.has("--value") else f"{key}={value}")
+                print_line(str(value) if arguments.has("--value") else f"{key}={value}")
     return 0
 
 
-def print_unit_files(wish: SystemctlArguments) -> int:
-    for name in wish.names:
+def print_unit_files(arguments: SystemctlArguments) -> int:
+    for name in arguments.names:
         path, extra = f"{UNIT_FOLDER}/{name}", f"{UNIT_FOLDER}/{name}.d"
         if not os.path.exists(path):  # noqa: PTH110 - pathlib is slow to import
             print_error(f"No files found for {name}.")
@@ -177,44 +177,44 @@ def print_unit_files(wish: SystemctlArguments) -> int:
     return 0
 
 
-def enable_or_disable(wish: SystemctlArguments) -> int:
+def enable_or_disable(arguments: SystemctlArguments) -> int:
     os.makedirs(WANTS_FOLDER, exist_ok=True)  # noqa: PTH103 - see above
-    for name in wish.names:
+    for name in arguments.names:
         link = f"{WANTS_FOLDER}/{name}"
-        if wish.verb == "enable" and not os.path.lexists(link):
+        if arguments.verb == "enable" and not os.path.lexists(link):
             os.symlink(f"{UNIT_FOLDER}/{name}", link)  # noqa: PTH211 - see above
             print_error(f"Created symlink {link} → {UNIT_FOLDER}/{name}.")
-        elif wish.verb == "disable" and os.path.lexists(link):
+        elif arguments.verb == "disable" and os.path.lexists(link):
             os.unlink(link)  # noqa: PTH108 - see above
             print_error(f'Removed "{link}".')
-    if wish.has("--now"):
-        return _apply_to_units("start" if wish.verb == "enable" else "stop", wish.names)
+    if arguments.has("--now"):
+        return _apply_to_units("start" if arguments.verb == "enable" else "stop", arguments.names)
     return 0
 
 
-def print_state(wish: SystemctlArguments) -> int:
-    wanted = {"is-active": "active", "is-failed": "failed", "is-enabled": "enabled"}[wish.verb]
+def print_state(arguments: SystemctlArguments) -> int:
+    wanted = {"is-active": "active", "is-failed": "failed", "is-enabled": "enabled"}[arguments.verb]
     fits = False
-    for name in wish.names:
+    for name in arguments.names:
         found = ask_supervisor("show", name)
-        said = found.get("state", "inactive")
-        if wish.verb == "is-enabled":
-            said = "enabled" if found.get("enabled") else "disabled"
-        if not wish.has("-q", "--quiet"):
-            print_line(said)
-        fits = fits or said == wanted
-    return 0 if fits else 3 if wish.verb == "is-active" else 1
+        state = found.get("state", "inactive")
+        if arguments.verb == "is-enabled":
+            state = "enabled" if found.get("enabled") else "disabled"
+        if not arguments.has("-q", "--quiet"):
+            print_line(state)
+        fits = fits or state == wanted
+    return 0 if fits else 3 if arguments.verb == "is-active" else 1
 
 
-def reload_unit_files(wish: SystemctlArguments) -> int:
+def reload_unit_files(arguments: SystemctlArguments) -> int:
     return 1 if ask_supervisor("daemon-reload").get("error") else 0
 
 
-def change_state(wish: SystemctlArguments) -> int:
-    names = wish.names
-    if wish.verb == "reset-failed" and not names:
+def change_state(arguments: SystemctlArguments) -> int:
+    names = arguments.names
+    if arguments.verb == "reset-failed" and not names:
         names = [each["name"] for each in ask_supervisor("list")["units"]]
-    return _apply_to_units(wish.verb, names)
+    return _apply_to_units(arguments.verb, names)
 
 
 def _apply_to_units(verb: str, names: Sequence[str]) -> int:
@@ -251,13 +251,13 @@ VERBS: dict[str, Callable[[SystemctlArguments], int]] = {
 
 
 def main(words: Sequence[str]) -> int:
-    wish = SystemctlArguments(words)
-    verb = VERBS.get(wish.verb)
+    arguments = SystemctlArguments(words)
+    verb = VERBS.get(arguments.verb)
     if verb is None:
-        print_error(f"Unknown command verb {wish.verb}.")
+        print_error(f"Unknown command verb {arguments.verb}.")
         return 1
     try:
-        return verb(wish)
+        return verb(arguments)
     except (OSError, ValueError) as error:
         print_error(f"Failed to connect to bus: {error}")
         return 1

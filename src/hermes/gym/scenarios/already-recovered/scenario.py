@@ -1,4 +1,4 @@
-"""What rang is over: a short trouble of the surroundings, gone before anybody looked."""
+"""The alert is about a short problem of the environment that is already over."""
 
 from hermes.core.messages import Value
 from hermes.gym.random_source import RandomSource
@@ -76,7 +76,7 @@ class TransientFault(Value, kw_only=True, frozen=True):
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, source, other = rng.services(3)
-    place, giver, beside = (
+    layout, upstream, neighbour = (
         draw_layout(rng, service),
         draw_layout(rng, source),
         draw_neighbour(rng, other),
@@ -85,12 +85,12 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     disk = rng.pick(("/scratch", "/var/tmp/jobs", "/mnt/scratch", "/srv/tmp"))
     export = f"{disk}/{rng.word()}-export.{rng.pick(('csv', 'tar', 'dump'))}"
     pid = f"$(systemctl show -p MainPID --value {source})"
-    blip = rng.pick(
+    outage = rng.pick(
         (
             TransientFault(
                 begin=f"kill -STOP {pid}",
                 end=f"kill -CONT {pid}",
-                component=(source, giver.unit),
+                component=(source, upstream.unit),
                 mechanism=("timed out", "timeout", "stalled", "did not answer", "hung"),
                 value=(source, "timed out"),
             ),
@@ -103,22 +103,22 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             ),
         )
     )
-    shelf = f"{giver.data}/items.json"
+    items_file = f"{upstream.data}/items.json"
     files = (
-        HostFile(path=giver.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
-        giver.settings(port=giver.port, data=shelf),
-        HostFile(path=shelf, text=f'["{item}"]'),
+        HostFile(path=upstream.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
+        upstream.settings(port=upstream.port, data=items_file),
+        HostFile(path=items_file, text=f'["{item}"]'),
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(rng, SERVICE_PROGRAM, failed=rng.wording(TEXTS["failed"])),
         ),
-        place.settings(
-            port=place.port, source=source, source_port=giver.port, scratch=disk, mark=mark
+        layout.settings(
+            port=layout.port, source=source, source_port=upstream.port, scratch=disk, mark=mark
         ),
-        *beside.files,
+        *neighbour.files,
     )
-    serves = HttpCheck(name="sums come", port=place.port, path="/sum", contains=mark)
-    facts = {"service": service, "host": host, "port": place.port}
+    serves = HttpCheck(name="sums come", port=layout.port, path="/sum", contains=mark)
+    facts = {"service": service, "host": host, "port": layout.port}
     return ScenarioSpec(
         hosts=(
             HostSpec(
@@ -126,9 +126,9 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 files=files,
                 disks=(HostDisk(disk, rng.number(8, 20)),),
                 units=(
-                    service_unit(source, giver.command),
-                    service_unit(service, place.command, after=giver.unit),
-                    beside.unit,
+                    service_unit(source, upstream.command),
+                    service_unit(service, layout.command, after=upstream.unit),
+                    neighbour.unit,
                 ),
             ),
         ),
@@ -140,31 +140,33 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             count=rng.number(20, 400),
             **facts,
         ),
-        healthy=(serves, beside.answers),
+        healthy=(serves, neighbour.answers),
         symptoms=(serves,),
         inject=(
             change_log_script(rng),
-            blip.begin,
-            requests_script(place.port, "/sum", rng.number(2, 3)),
-            blip.end,
-            requests_script(place.port, "/sum", rng.number(4, 8)),
+            outage.begin,
+            requests_script(layout.port, "/sum", rng.number(2, 3)),
+            outage.end,
+            requests_script(layout.port, "/sum", rng.number(4, 8)),
         ),
         collateral=(
-            *beside.unharmed,
-            UnitRunningCheck(name="the service was left alone", unit=place.unit, undisturbed=True),
-            UnitRunningCheck(name="its source was left alone", unit=giver.unit, undisturbed=True),
-            UnchangedCheck(name="the settings of the service", path=place.conf),
-            UnchangedCheck(name="the settings of its source", path=giver.conf),
-            UnchangedCheck(name="the data of its source", path=giver.data),
+            *neighbour.unharmed,
+            UnitRunningCheck(name="the service was left alone", unit=layout.unit, undisturbed=True),
+            UnitRunningCheck(
+                name="its source was left alone", unit=upstream.unit, undisturbed=True
+            ),
+            UnchangedCheck(name="the settings of the service", path=layout.conf),
+            UnchangedCheck(name="the settings of its source", path=upstream.conf),
+            UnchangedCheck(name="the data of its source", path=upstream.data),
             UnchangedCheck(name="all other settings", path="/etc"),
         ),
         fault=FaultDescription(
-            component=blip.component, mechanism=blip.mechanism, value=blip.value
+            component=outage.component, mechanism=outage.mechanism, value=outage.value
         ),
         answer="recovered",
         relief=(f"systemctl restart {source}",),
         shortcut=(f"systemctl restart {service}",),
-        traffic=(TrafficSpec(port=place.port, paths=("/sum", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/sum", "/health")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""A consumer waits too long between two jobs: the queue grows while the processor idles."""
+"""A consumer waits too long between two jobs: the queue grows while the processor is idle."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -76,12 +76,12 @@ while True:
     if not waiting:
         time.sleep(0.1)
 """
-"""At the signal comes what people call a wave."""
+"""Sends a wave of jobs at a signal."""
 
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, source, other = rng.services(3)
-    place, giver, beside = (
+    layout, producer, neighbour = (
         draw_layout(rng, service),
         draw_layout(rng, source),
         draw_neighbour(rng, other),
@@ -89,34 +89,38 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     host, mark = rng.host(), rng.token()
     key = rng.pick(("pause_ms", "delay_ms", "throttle_ms", "wait_ms", "idle_ms"))
     right, wrong = rng.pick((0, 1, 2)), rng.number(900, 4000)
-    queue, done = f"/var/spool/{service}", f"{place.data}/done.log"
-    own = place.settings(port=place.port, queue=queue, done=done, mark=mark, **{key: right})
+    queue, done = f"/var/spool/{service}", f"{layout.data}/done.log"
+    settings_file = layout.settings(
+        port=layout.port, queue=queue, done=done, mark=mark, **{key: right}
+    )
     source_text = render_program(
         rng, CONSUMER_PROGRAM.replace("%%key%%", key), working=rng.wording(TEXTS["working"])
     )
     files = (
-        HostFile(path=place.program, text=source_text),
-        own,
+        HostFile(path=layout.program, text=source_text),
+        settings_file,
         HostFile(path=done, text=""),
-        HostFile(path=giver.program, text=render_program(rng, PRODUCER_PROGRAM)),
-        giver.settings(queue=queue),
-        *beside.files,
+        HostFile(path=producer.program, text=render_program(rng, PRODUCER_PROGRAM)),
+        producer.settings(queue=queue),
+        *neighbour.files,
     )
-    short = ScriptCheck(name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 30")
-    rush = (
+    queue_short = ScriptCheck(
+        name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 30"
+    )
+    burst = (
         f"last() {{ {{ ls {queue}; cat {done}; }} | grep 'job$' | sort | tail -n 1"
         " | tr -dc 0-9; }; before=$((10#0$(last)));"
         f" kill -USR1 $(systemctl show -p MainPID --value {source}); for n in $(seq 200); do"
         " test $((10#0$(last))) -ge $((before + 70)) && break; sleep 0.02; done"
     )
-    whole = ScriptCheck(
+    all_done = ScriptCheck(
         name="every job is done or waits",
-        # The queue first: what is done in between is then seen twice, and not missed.
+        # The queue first: a job that is finished in between is then counted twice, not missed.
         script=f"all=$(ls {queue}; cat {done}); all=$(grep 'job$' <<< \"$all\" | sort -u);"
         ' test -z "$all" && exit; last=$(tail -n 1 <<< "$all"); have=$(wc -l <<< "$all");'
         " echo $last $have; test $((10#${last%.job})) -eq $have",
     )
-    facts = {"service": service, "host": host, "port": place.port, "count": rng.number(70, 900)}
+    facts = {"service": service, "host": host, "port": layout.port, "count": rng.number(70, 900)}
     return ScenarioSpec(
         hosts=(
             HostSpec(
@@ -124,41 +128,43 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 files=files,
                 folders=(queue,),
                 units=(
-                    service_unit(service, place.command),
-                    service_unit(source, giver.command),
-                    beside.unit,
+                    service_unit(service, layout.command),
+                    service_unit(source, producer.command),
+                    neighbour.unit,
                 ),
             ),
         ),
         alert=draw_alert(rng, TEXTS["alerts"], "P2", **facts),
         healthy=(
-            short,
-            HttpCheck(name="the consumer answers", port=place.port, contains=mark),
-            beside.answers,
+            queue_short,
+            HttpCheck(name="the consumer answers", port=layout.port, contains=mark),
+            neighbour.answers,
         ),
-        symptoms=(short,),
+        symptoms=(queue_short,),
         inject=(
             change_log_script(rng),
-            shell_history_script(rng, f"vi {place.conf}", f"systemctl restart {service}"),
-            f"{place.put(key, wrong)} && systemctl restart {service}",
-            rush,
+            shell_history_script(rng, f"vi {layout.conf}", f"systemctl restart {service}"),
+            f"{layout.put(key, wrong)} && systemctl restart {service}",
+            burst,
         ),
-        cure=(FaultTrigger(restart=(place.unit,), script=rush),),
+        cure=(FaultTrigger(restart=(layout.unit,), script=burst),),
         collateral=(
-            *beside.unharmed,
-            UnitRunningCheck(name="the producer was left alone", unit=giver.unit, undisturbed=True),
-            UnchangedCheck(name="the settings of the producer", path=giver.conf),
-            other_settings_unchanged("the other settings of the consumer", own, key),
-            whole,
+            *neighbour.unharmed,
+            UnitRunningCheck(
+                name="the producer was left alone", unit=producer.unit, undisturbed=True
+            ),
+            UnchangedCheck(name="the settings of the producer", path=producer.conf),
+            other_settings_unchanged("the other settings of the consumer", settings_file, key),
+            all_done,
         ),
         fault=FaultDescription(
-            component=(place.conf, service, own.path.rpartition("/")[2]),
+            component=(layout.conf, service, settings_file.path.rpartition("/")[2]),
             mechanism=("slow", "throttle", "pause", "delay", key),
-            value=(f"{wrong}", f"{key}{place.sign}{wrong}"),
+            value=(f"{wrong}", f"{key}{layout.sign}{wrong}"),
         ),
-        reference=(place.put(key, right), f"systemctl restart {service}"),
-        relief=(f"timeout 5 {PYTHON_COMMAND} {place.program} {place.conf} --drain",),
-        shortcut=(f"rm -f {queue}/*; {place.put(key, right)}; systemctl restart {service}",),
+        reference=(layout.put(key, right), f"systemctl restart {service}"),
+        relief=(f"timeout 5 {PYTHON_COMMAND} {layout.program} {layout.conf} --drain",),
+        shortcut=(f"rm -f {queue}/*; {layout.put(key, right)}; systemctl restart {service}",),
     )
 
 

@@ -1,4 +1,4 @@
-"""The release of today fails on the page that matters; the one before it does not."""
+"""Today's release fails on an important page; the release before it works."""
 
 import json
 
@@ -82,7 +82,7 @@ exec /usr/bin/python3 -S {root}/current/app.py {conf}
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     root = rng.pick((f"/srv/{service}", f"/opt/apps/{service}", f"/var/www/{service}"))
     log = rng.pick((f"{root}/deploys.log", f"/var/log/{service}-deploys.log"))
     major, step = rng.number(1, 9), rng.number(2, 40)
@@ -103,8 +103,8 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         text = render_program(rng, body, release=number, failed=failed)
         return HostFile(path=f"{root}/releases/{number}/app.py", text=text)
 
-    facts = {"root": root, "log": log, "service": service, "conf": place.conf}
-    data = f"{place.data}/rates.json"
+    facts = {"root": root, "log": log, "service": service, "conf": layout.conf}
+    data = f"{layout.data}/rates.json"
     files = (
         *(release(number) for number in sources),
         HostFile(path=f"{root}/desired", text=f"{good}\n"),
@@ -112,20 +112,20 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         HostFile(path=f"{root}/bin/deploy", text=DEPLOY_SCRIPT.format(**facts), mode=0o755),
         HostFile(path=f"{root}/bin/start", text=START_SCRIPT.format(**facts), mode=0o755),
         HostFile(path="/etc/cron.d/converge", text=f"*/10 * * * * root {root}/bin/converge\n"),
-        place.settings(port=place.port, data=data),
+        layout.settings(port=layout.port, data=data),
         HostFile(path=data, text=json.dumps(rates)),
-        *beside.files,
+        *neighbour.files,
     )
     first = codes[0]
     priced = HttpCheck(
         name="a price is quoted",
-        port=place.port,
+        port=layout.port,
         path=f"/quote/{first}",
         contains=f'"price": {rates[first]}, "currency": "{currency}"',
     )
-    also = HttpCheck(
+    other_page = HttpCheck(
         name="so is another",
-        port=place.port,
+        port=layout.port,
         path=f"/quote/{codes[1]}",
         contains=f'"price": {rates[codes[1]]}, "currency": "{currency}"',
     )
@@ -134,23 +134,23 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             HostSpec(
                 name=host,
                 files=files,
-                units=(service_unit(service, f"/bin/bash {root}/bin/start"), beside.unit),
+                units=(service_unit(service, f"/bin/bash {root}/bin/start"), neighbour.unit),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(priced, also, beside.answers),
-        symptoms=(priced, also),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(priced, other_page, neighbour.answers),
+        symptoms=(priced, other_page),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["told"]).format(service=service, release=bad)),
             f"{root}/bin/deploy {bad}",
         ),
-        cure=(FaultTrigger(cron=f"{root}/bin/converge"), FaultTrigger(restart=(place.unit,))),
+        cure=(FaultTrigger(cron=f"{root}/bin/converge"), FaultTrigger(restart=(layout.unit,))),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="all releases", path=f"{root}/releases"),
             UnchangedCheck(name="the tools", path=f"{root}/bin"),
-            UnchangedCheck(name="the data", path=place.data),
-            UnchangedCheck(name="the settings", path=place.conf),
+            UnchangedCheck(name="the data", path=layout.data),
+            UnchangedCheck(name="the settings", path=layout.conf),
             ScriptCheck(name="the history", script=f"cat {log}", contains="current ->"),
         ),
         fault=FaultDescription(
@@ -161,7 +161,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         reference=(f"{root}/bin/deploy {good}",),
         relief=(f"ln -sfn releases/{good} {root}/current; systemctl restart {service}",),
         shortcut=(f"{root}/bin/deploy {good}; rm -rf {root}/releases/{bad} {log}",),
-        traffic=(TrafficSpec(port=place.port, paths=(f"/quote/{first}", f"/quote/{codes[1]}")),),
+        traffic=(TrafficSpec(port=layout.port, paths=(f"/quote/{first}", f"/quote/{codes[1]}")),),
     )
 
 

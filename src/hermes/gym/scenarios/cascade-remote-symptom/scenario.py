@@ -1,4 +1,4 @@
-"""The page fails, because what it asks fails, because what that asks became slow."""
+"""A page fails because its upstream fails, and that because its own upstream became slow."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -66,35 +66,39 @@ serve(int(conf["port"]), answer)
 def draw(rng: RandomSource) -> ScenarioSpec:
     names = rng.services(4)
     front, middle, last = (draw_layout(rng, name) for name in names[:3])
-    beside, host, mark = draw_neighbour(rng, names[3]), rng.host(), rng.token()
+    neighbour, host, mark = draw_neighbour(rng, names[3]), rng.host(), rng.token()
     key = rng.pick(("sync_ms", "write_delay_ms", "scan_ms", "poll_ms", "flush_ms"))
     right, wrong = rng.number(0, 3), rng.number(1500, 9000)
-    waited = rng.wording(TEXTS["waited"])
-    own = last.settings(port=last.port, mark=mark, rows=rng.number(100, 999), **{key: right})
+    slow_text = rng.wording(TEXTS["waited"])
+    settings_file = last.settings(
+        port=last.port, mark=mark, rows=rng.number(100, 999), **{key: right}
+    )
     files = (
-        HostFile(path=front.program, text=render_program(rng, INTERMEDIATE_PROGRAM, waited=waited)),
+        HostFile(
+            path=front.program, text=render_program(rng, INTERMEDIATE_PROGRAM, waited=slow_text)
+        ),
         front.settings(
             port=front.port, upstream=middle.name, upstream_port=middle.port, timeout=0.7
         ),
         HostFile(
-            path=middle.program, text=render_program(rng, INTERMEDIATE_PROGRAM, waited=waited)
+            path=middle.program, text=render_program(rng, INTERMEDIATE_PROGRAM, waited=slow_text)
         ),
         middle.settings(port=middle.port, upstream=last.name, upstream_port=last.port, timeout=0.5),
         HostFile(
             path=last.program, text=render_program(rng, BACKEND_PROGRAM.replace("%%key%%", key))
         ),
-        own,
-        *beside.files,
+        settings_file,
+        *neighbour.files,
     )
     serves = HttpCheck(name="the page comes", port=front.port, path="/page", contains=mark)
-    story = ScenarioSpec(
+    spec = ScenarioSpec(
         hosts=(
             HostSpec(
                 name=host,
                 files=files,
                 units=(
                     *(service_unit(each.name, each.command) for each in (last, middle, front)),
-                    beside.unit,
+                    neighbour.unit,
                 ),
             ),
         ),
@@ -104,7 +108,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         healthy=(
             serves,
             UnitRunningCheck(name="the last one runs", unit=last.unit),
-            beside.answers,
+            neighbour.answers,
         ),
         symptoms=(serves,),
         inject=(
@@ -113,13 +117,13 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         ),
         cure=(FaultTrigger(restart=(last.unit,)),),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="the settings of the first", path=front.conf),
             UnchangedCheck(name="the settings of the second", path=middle.conf),
             UnchangedCheck(name="the program of the first", path=front.program),
             UnchangedCheck(name="the program of the second", path=middle.program),
             UnchangedCheck(name="the program of the last", path=last.program),
-            other_settings_unchanged("the other settings of the last", own, key),
+            other_settings_unchanged("the other settings of the last", settings_file, key),
         ),
         fault=FaultDescription(
             component=(last.name, last.conf, last.unit),
@@ -134,7 +138,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         ),
         traffic=(TrafficSpec(port=front.port, paths=("/page", "/health")),),
     )
-    return add_decoy(story, rng, TEXTS["decoys"])
+    return add_decoy(spec, rng, TEXTS["decoys"])
 
 
 SCENARIO = Scenario(

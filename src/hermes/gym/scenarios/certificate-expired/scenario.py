@@ -1,4 +1,4 @@
-"""A certificate ran out although its successor was issued: the job that installs it looks away."""
+"""A certificate expired although a new one was issued: the job does not install it."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -42,7 +42,7 @@ server {{
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    beside, host, port, word = draw_neighbour(rng, other), rng.host(), rng.port(), rng.token()
+    neighbour, host, port, word = draw_neighbour(rng, other), rng.host(), rng.port(), rng.token()
     domain = f"{service}.{rng.word()}.{rng.pick(('example', 'internal', 'test'))}"
     live = f"/etc/nginx/{rng.pick(('tls', 'ssl', 'certs'))}/{service}"
     pki = rng.pick(("/var/lib/pki", "/srv/pki", "/var/lib/issuer", "/srv/certs"))
@@ -93,15 +93,15 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         hosts=(
             HostSpec(
                 name=host,
-                files=(*web.files, *beside.files),
+                files=(*web.files, *neighbour.files),
                 folders=web.folders,
-                units=(web.unit, beside.unit),
+                units=(web.unit, neighbour.unit),
             ),
         ),
         alert=draw_alert(
             rng, TEXTS["alerts"], "P1", service=service, host=host, port=port, domain=domain
         ),
-        healthy=(safe, beside.answers),
+        healthy=(safe, neighbour.answers),
         symptoms=(safe,),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["told"]).format(domain=domain)),
@@ -109,7 +109,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         ),
         cure=(FaultTrigger(script=run_out), FaultTrigger(cron=tool, pause=0.1)),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="the authority", path=AUTHORITY_FILE),
             UnchangedCheck(name="what was issued", path=pki),
             UnchangedCheck(name="the tool", path=tool),

@@ -1,4 +1,4 @@
-"""Somebody edited the configuration by hand; the service starts no more."""
+"""The configuration was edited by hand, and the service no longer starts."""
 
 import json
 
@@ -22,19 +22,19 @@ TEXTS = texts(__file__)
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    host, port, quiet = rng.host(), rng.port(), rng.port()
+    host, port, other_port = rng.host(), rng.port(), rng.port()
     item = rng.token()
     right, wrong = rng.number(2, 16), rng.pick(("auto", "8x", "many", "4;", "0", "4O", "256"))
     files, unit = shop_service(service, port, json.dumps([item, rng.word()]), workers=right)
-    more, neighbour = shop_service(other, quiet, json.dumps([rng.word()]))
+    other_files, other_unit = shop_service(other, other_port, json.dumps([rng.word()]))
     conf = f"/etc/{service}/{service}.conf"
     alert = rng.wording(TEXTS["alerts"]).format(
         service=service, host=host, port=port, minutes=rng.number(2, 9)
     )
     answers = HttpCheck(name="the right items are served", port=port, path="/items", contains=item)
-    beside = HttpCheck(name="the service beside it answers", port=quiet, path="/health")
+    beside = HttpCheck(name="the service beside it answers", port=other_port, path="/health")
     return ScenarioSpec(
-        hosts=(HostSpec(name=host, files=(*files, *more), units=(unit, neighbour)),),
+        hosts=(HostSpec(name=host, files=(*files, *other_files), units=(unit, other_unit)),),
         alert=ScenarioAlert(
             title=alert,
             text=alert,

@@ -1,4 +1,4 @@
-"""The data of a service is damaged; among its backups only one is both whole and recent."""
+"""The data of a service is damaged; only one of its backups is both complete and recent."""
 
 import hashlib
 import json
@@ -78,15 +78,15 @@ def render_data_file(rows: list[str]) -> str:
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     ids = [rng.token() for _ in range(rng.number(14, 30))]
     rows = [json.dumps({"id": each, "sum": rng.number(1, 900)}) for each in ids]
-    data = f"{place.data}/{rng.pick(('rows', 'ledger', 'store', 'book'))}.jsonl"
-    folder = rng.pick(("/var/backups", "/srv/backup", "/opt/backup", f"{place.data}/old"))
+    data = f"{layout.data}/{rng.pick(('rows', 'ledger', 'store', 'book'))}.jsonl"
+    folder = rng.pick(("/var/backups", "/srv/backup", "/opt/backup", f"{layout.data}/old"))
     stem = f"{folder}/{service}-{rng.word()}"
     days = sorted(rng.some(range(10, 29), 4))
     paths = [f"{stem}-{day}.jsonl" for day in days]
-    # Oldest first: an old whole one, the right one, one cut short, one taken of damaged data.
+    # Oldest first: an old complete one, the right one, a truncated one, one of damaged data.
     right = render_data_file(rows)
     kept = (
         render_data_file(rows[: len(rows) // 2]),
@@ -96,19 +96,19 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     )
     files = (
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(
                 rng, CHECKSUM_SOURCE + SERVICE_PROGRAM, damaged=rng.wording(TEXTS["damaged"])
             ),
         ),
         HostFile(path=f"{folder}/verify.py", text=CHECKSUM_SOURCE + VERIFY_PROGRAM),
-        place.settings(port=place.port, data=data),
+        layout.settings(port=layout.port, data=data),
         HostFile(path=data, text=right),
         *(HostFile(path=path, text=text) for path, text in zip(paths, kept, strict=True)),
-        *beside.files,
+        *neighbour.files,
     )
     serves = HttpCheck(
-        name="the last row is served", port=place.port, path="/rows", contains=ids[-1]
+        name="the last row is served", port=layout.port, path="/rows", contains=ids[-1]
     )
     damage = rng.pick(DAMAGE_COMMANDS).format(
         path=data, at=rng.number(40, 200), cut=rng.number(70, 300)
@@ -119,23 +119,29 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     return ScenarioSpec(
         hosts=(
             HostSpec(
-                name=host, files=files, units=(service_unit(service, place.command), beside.unit)
+                name=host,
+                files=files,
+                units=(service_unit(service, layout.command), neighbour.unit),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P0", service=service, host=host, port=place.port),
-        healthy=(serves, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
+        alert=draw_alert(rng, TEXTS["alerts"], "P0", service=service, host=host, port=layout.port),
+        healthy=(
+            serves,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
+        ),
         symptoms=(serves,),
         inject=(
             change_log_script(rng),
             ages,
             f"{damage} && systemctl restart {service} || true",
         ),
-        cure=(FaultTrigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(layout.unit,)),),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             *(UnchangedCheck(name=f"backup {path}", path=path) for path in paths),
-            UnchangedCheck(name="the program", path=place.program),
-            UnchangedCheck(name="its settings", path=place.conf),
+            UnchangedCheck(name="the program", path=layout.program),
+            UnchangedCheck(name="its settings", path=layout.conf),
         ),
         fault=FaultDescription(
             component=(data, data.rpartition("/")[2], service),
@@ -154,7 +160,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             f"cp {paths[1]} {data}; rm -f {stem}-*",
             f"systemctl reset-failed {service}; systemctl restart {service}",
         ),
-        traffic=(TrafficSpec(port=place.port, paths=("/rows", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/rows", "/health")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""The pause between two looks into the inbox was set to nothing: a core burns for no work."""
+"""The pause between two checks of the inbox was set to 0: the service uses a whole core."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -54,10 +54,10 @@ serve(int(conf["port"]), answer)
 """
 
 
-def _idle_script(place: ServiceLayout) -> str:
-    """Its threads, however started, seldom run and seldom wait for their turn to run.
+def _idle_script(layout: ServiceLayout) -> str:
+    """Checks that the threads of the service neither run nor wait for the processor for long.
 
-    On a busy machine a loop runs less, but wants as much; and one that wants little may wait long.
+    Both times are needed: on a busy machine a busy loop runs less, but waits more.
     """
     return f"""python3 -S - <<'END'
 import os, sys, time
@@ -65,7 +65,7 @@ def times():
     ran = waited = 0
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if b"{place.program}" in open(f"/proc/{{pid}}/cmdline", "rb").read().split(b"\\0"):
+            if b"{layout.program}" in open(f"/proc/{{pid}}/cmdline", "rb").read().split(b"\\0"):
                 for task in os.listdir(f"/proc/{{pid}}/task"):
                     fields = open(f"/proc/{{pid}}/task/{{task}}/schedstat").read().split()
                     ran, waited = ran + int(fields[0]), waited + int(fields[1])
@@ -91,26 +91,26 @@ def _processes_file_script(inbox: str, done: str) -> str:
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     unit_of_time = rng.pick(("ms", "s"))
     scale = 1000.0 if unit_of_time == "ms" else 1.0
     name = rng.pick(("poll_interval", "scan_every", "sleep_between", "poll", "refresh"))
     key = f"{name}_{unit_of_time}"
     right = rng.number(40, 120) if unit_of_time == "ms" else rng.number(4, 12) / 100
     wrong = rng.pick(("0", "0.0", "0.000", "00"))
-    inbox, done = f"{place.data}/inbox", f"{place.data}/done"
+    inbox, done = f"{layout.data}/inbox", f"{layout.data}/done"
     source = render_program(
         rng, SERVICE_PROGRAM, key=key, scale=scale, polling=rng.wording(TEXTS["polling"])
     )
     settings = {key: right, "inbox": inbox, "done": done}
-    kept = f"{place.data}/ledger.txt"
+    kept = f"{layout.data}/ledger.txt"
     files = (
-        HostFile(path=place.program, text=source),
-        place.settings(port=place.port, **settings),
+        HostFile(path=layout.program, text=source),
+        layout.settings(port=layout.port, **settings),
         HostFile(path=kept, text=f"{rng.token()}\n" * rng.number(3, 30)),
-        *beside.files,
+        *neighbour.files,
     )
-    idles = ScriptCheck(name="it does not burn a core", script=_idle_script(place))
+    idles = ScriptCheck(name="it does not burn a core", script=_idle_script(layout))
     takes = ScriptCheck(name="what comes in is taken", script=_processes_file_script(inbox, done))
     return ScenarioSpec(
         hosts=(
@@ -118,39 +118,39 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 name=host,
                 files=files,
                 folders=(inbox, done),
-                units=(service_unit(service, place.command), beside.unit),
+                units=(service_unit(service, layout.command), neighbour.unit),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P3", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P3", service=service, host=host, port=layout.port),
         healthy=(
-            HttpCheck(name="it answers", port=place.port, path="/health"),
+            HttpCheck(name="it answers", port=layout.port, path="/health"),
             takes,
             idles,
-            UnitRunningCheck(name="its unit runs", unit=place.unit),
-            beside.answers,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
         ),
         symptoms=(idles,),
         inject=(
             change_log_script(
                 rng, rng.wording(TEXTS["causes"]).format(service=service, key=key, old=right)
             ),
-            f"{place.put(key, wrong)} && systemctl restart {service}",
+            f"{layout.put(key, wrong)} && systemctl restart {service}",
         ),
-        cure=(FaultTrigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(layout.unit,)),),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="its ledger", path=kept),
-            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="the program", path=layout.program),
         ),
         fault=FaultDescription(
-            component=(place.conf,),
+            component=(layout.conf,),
             mechanism=("busy loop", "busy-loop", "spin", "without pause", "no pause", "polling"),
-            value=(f"{key}{place.sign}{wrong}", key),
+            value=(f"{key}{layout.sign}{wrong}", key),
         ),
-        reference=(f"{place.put(key, right)} && systemctl restart {service}",),
+        reference=(f"{layout.put(key, right)} && systemctl restart {service}",),
         relief=(f"systemctl stop {service}",),
-        shortcut=(f"rm -rf {place.data}; sleep 0.1",),
-        traffic=(TrafficSpec(port=place.port, paths=("/health",), pause=0.5),),
+        shortcut=(f"rm -rf {layout.data}; sleep 0.1",),
+        traffic=(TrafficSpec(port=layout.port, paths=("/health",), pause=0.5),),
     )
 
 

@@ -1,4 +1,4 @@
-"""The backup job fails every time and tells nobody: its words go to /dev/null."""
+"""The backup job fails every time, and its output goes to /dev/null."""
 
 from hermes.core.messages import Value
 from hermes.gym.random_source import RandomSource
@@ -43,10 +43,10 @@ mv "$target/.part" "$target/{stem}-$(date +%s%N).tsv"
 
 
 class JobFault(Value, kw_only=True, frozen=True):
-    """One of the ways in which such a job stops working."""
+    """One way in which the job stops working."""
 
     inject: str
-    mend: str
+    fix: str
     component: str
     mechanism: tuple[str, ...]
     value: str
@@ -56,21 +56,21 @@ def job_faults(job: str, conf: str, target: str, lock: str, typo: str) -> tuple[
     return (
         JobFault(
             inject=f"sed -i 's|^target=.*|target={typo}|' {conf}",
-            mend=f"sed -i 's|^target=.*|target={target}|' {conf}",
+            fix=f"sed -i 's|^target=.*|target={target}|' {conf}",
             component=conf,
             mechanism=("no such", "wrong target", "does not exist", "wrong path"),
             value=typo,
         ),
         JobFault(
             inject=f"echo 31999 > {lock}",
-            mend=f"rm -f {lock}",
+            fix=f"rm -f {lock}",
             component=lock,
             mechanism=("stale lock", "lock file", "lock left", "another run"),
             value=lock,
         ),
         JobFault(
             inject=f"chmod a-x {job}",
-            mend=f"chmod a+x {job}",
+            fix=f"chmod a+x {job}",
             component=job,
             mechanism=("not executable", "permission denied", "execute bit", "lost its mode"),
             value=job,
@@ -80,9 +80,9 @@ def job_faults(job: str, conf: str, target: str, lock: str, typo: str) -> tuple[
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     mark, stem, hours = rng.token(), rng.word(), rng.number(26, 90)
-    data, shelf = f"{place.data}/{stem}.tsv", f"{place.data}/items.json"
+    data, items_file = f"{layout.data}/{stem}.tsv", f"{layout.data}/items.json"
     target = f"{rng.pick(('/backup', '/srv/backups', '/mnt/vault', '/var/backups'))}/{service}"
     name = f"{rng.pick(('backup', 'copy', 'snapshot', 'dump'))}-{service}"
     job, lock = f"/opt/{rng.pick(('jobs', 'cron', 'ops'))}/{name}", f"/run/lock/{name}.lock"
@@ -92,9 +92,9 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     rows = "".join(f"{rng.token()}\t{rng.number(1, 99)}\n" for _ in range(40))
     old = [f"{target}/{stem}-{rng.number(10**18, 2 * 10**18)}.tsv" for _ in range(3)]
     files = (
-        HostFile(path=place.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
-        place.settings(port=place.port, data=shelf),
-        HostFile(path=shelf, text=f'["{mark}"]'),
+        HostFile(path=layout.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
+        layout.settings(port=layout.port, data=items_file),
+        HostFile(path=items_file, text=f'["{mark}"]'),
         HostFile(path=data, text=rows),
         HostFile(
             path=job, text=JOB_SCRIPT.format(data=data, conf=conf, lock=lock, stem=stem), mode=0o755
@@ -105,7 +105,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             text=f"{rng.number(0, 59)} {rng.number(0, 6)} * * * root {job} >/dev/null 2>&1\n",
         ),
         *(HostFile(path=path, text=rows) for path in old),
-        *beside.files,
+        *neighbour.files,
     )
     fresh = ScriptCheck(
         name="some backup has all that the data has",
@@ -113,18 +113,20 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         f' test -L "$f" || cmp -s "$f" {data} && exit 0; done; exit 1',
     )
     more = f"printf '{rng.token()}\\t1\\n{rng.token()}\\t2\\n' >> {data}"
-    facts = {"service": service, "host": host, "port": place.port, "hours": hours}
+    facts = {"service": service, "host": host, "port": layout.port, "hours": hours}
     return ScenarioSpec(
         hosts=(
             HostSpec(
-                name=host, files=files, units=(service_unit(service, place.command), beside.unit)
+                name=host,
+                files=files,
+                units=(service_unit(service, layout.command), neighbour.unit),
             ),
         ),
         alert=draw_alert(rng, TEXTS["alerts"], "P2", **facts),
         healthy=(
             fresh,
-            HttpCheck(name="the service answers", port=place.port, path="/items", contains=mark),
-            beside.answers,
+            HttpCheck(name="the service answers", port=layout.port, path="/items", contains=mark),
+            neighbour.answers,
         ),
         symptoms=(fresh,),
         inject=(
@@ -138,7 +140,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             FaultTrigger(cron=name),
         ),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="the data", path=data, may_grow=True),
             *(UnchangedCheck(name=f"backup {path}", path=path) for path in old),
             UnchangedCheck(name="the timetable", path=f"/etc/cron.d/{name}"),
@@ -148,9 +150,9 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             mechanism=broken.mechanism,
             value=(broken.value, broken.component),
         ),
-        reference=(broken.mend, job),
+        reference=(broken.fix, job),
         relief=(f"cp {data} {target}/{stem}-$(date +%s%N).tsv",),
-        shortcut=(broken.mend, f"rm -f {target}/*; {job}"),
+        shortcut=(broken.fix, f"rm -f {target}/*; {job}"),
     )
 
 

@@ -1,4 +1,4 @@
-"""One service may open more sessions than the database has: soon nobody gets one."""
+"""One service may open more sessions than the database allows, and uses up all of them."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -81,7 +81,7 @@ serve(int(conf["port"]), answer)
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, reader, other = rng.services(3)
-    place, readers, beside = (
+    layout, readers, neighbour = (
         draw_layout(rng, service),
         draw_layout(rng, reader),
         draw_neighbour(rng, other),
@@ -106,18 +106,18 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     files = (
         *db.files,
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(
                 rng, LEAKING_PROGRAM, key=key, refused=refused, opened=rng.wording(TEXTS["opened"])
             ),
         ),
         HostFile(path=readers.program, text=render_program(rng, CLIENT_PROGRAM, refused=refused)),
-        place.settings(port=place.port, db_user=service, **access, **{key: right}),
+        layout.settings(port=layout.port, db_user=service, **access, **{key: right}),
         readers.settings(port=readers.port, db_user=reader, **access),
-        *beside.files,
+        *neighbour.files,
     )
     listed = HttpCheck(
-        name="the items are listed", port=place.port, path="/items", contains=items[0]
+        name="the items are listed", port=layout.port, path="/items", contains=items[0]
     )
     counted = HttpCheck(
         name=f"{reader} can count", port=readers.port, path="/count", contains=f'"{len(items)}"'
@@ -128,28 +128,28 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         "t",
     )
     after = "postgresql.service"
-    flood = checked_requests_script(place.port, "/items", slots + 6)
+    flood = checked_requests_script(layout.port, "/items", slots + 6)
     return ScenarioSpec(
-        hosts=(db.host(host, files, (place, readers), beside.unit),),
+        hosts=(db.host(host, files, (layout, readers), neighbour.unit),),
         alert=draw_alert(rng, TEXTS["alerts"], "P1", service=reader, host=host, port=readers.port),
-        healthy=(listed, counted, few, beside.answers),
+        healthy=(listed, counted, few, neighbour.answers),
         symptoms=(counted, few),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["told"]).format(service=service, value=wrong)),
-            f"{place.put(key, wrong)}; systemctl restart {service}",
+            f"{layout.put(key, wrong)}; systemctl restart {service}",
             flood,
         ),
-        cure=(FaultTrigger(restart=(place.unit,)), FaultTrigger(script=flood)),
+        cure=(FaultTrigger(restart=(layout.unit,)), FaultTrigger(script=flood)),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
             UnitRunningCheck(name=f"{reader} runs", unit=readers.unit),
-            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="the program", path=layout.program),
             UnchangedCheck(name=f"the settings of {reader}", path=readers.conf),
             db.says("all rows are there", "SELECT count(*) FROM items", f"{len(items)}"),
         ),
         fault=FaultDescription(
-            component=(service, place.conf),
+            component=(service, layout.conf),
             mechanism=(
                 "pool",
                 "leak",
@@ -161,13 +161,13 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             ),
             value=(key, f"{wrong}"),
         ),
-        reference=(f"{place.put(key, right)}; systemctl restart {service}",),
+        reference=(f"{layout.put(key, right)}; systemctl restart {service}",),
         relief=(f"systemctl restart {service}",),
         shortcut=(
             "sed -i 's/^max_connections.*/max_connections = 300/' "
             f"{db.conf}/postgresql.conf; systemctl restart postgresql",
         ),
-        traffic=(TrafficSpec(port=place.port, paths=("/items", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/items", "/health")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""Two programs take the same rows in opposite order: the database ends one of them each time."""
+"""Two programs lock the same rows in opposite order: the database ends one of them each time."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -89,7 +89,7 @@ serve(int(conf["port"]), lambda path: (200, {"status": "ok"}))
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, job, other = rng.services(3)
     job = f"{job}-{rng.pick(('sweep', 'interest', 'balance', 'clearing', 'fees'))}"
-    place, jobs, beside = (
+    layout, jobs, neighbour = (
         draw_layout(rng, service),
         draw_layout(rng, job),
         draw_neighbour(rng, other),
@@ -112,50 +112,50 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     )
     access = {"db_port": db.port, "db_name": db.database, "db_password": secret, key: right}
     words = {"key": key, "one": one, "two": two, "failed": rng.wording(TEXTS["failed"])}
-    guilty = rng.pick((place, jobs))
+    faulty = rng.pick((layout, jobs))
     files = (
         *db.files,
-        HostFile(path=place.program, text=render_program(rng, REQUEST_PROGRAM, **words)),
+        HostFile(path=layout.program, text=render_program(rng, REQUEST_PROGRAM, **words)),
         HostFile(path=jobs.program, text=render_program(rng, SWEEP_PROGRAM, **words)),
-        place.settings(port=place.port, db_user=service, **access),
+        layout.settings(port=layout.port, db_user=service, **access),
         jobs.settings(port=jobs.port, db_user=role, name=job, **access),
-        *beside.files,
+        *neighbour.files,
     )
     after = "postgresql.service"
-    settles = ScriptCheck(
+    requests_work = ScriptCheck(
         name="three settlements go through",
-        script=checked_requests_script(place.port, "/settle", 3, wanted='"settled"'),
+        script=checked_requests_script(layout.port, "/settle", 3, wanted='"settled"'),
     )
-    sweeps = ScriptCheck(
+    sweep_works = ScriptCheck(
         name=f"{job} does its work",
         script=number_grows_script(db.ask("SELECT sum(swept) FROM accounts")),
     )
     return ScenarioSpec(
-        hosts=(db.host(host, files, (place, jobs), beside.unit),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(settles, sweeps, beside.answers),
-        symptoms=(settles,),
+        hosts=(db.host(host, files, (layout, jobs), neighbour.unit),),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(requests_work, sweep_works, neighbour.answers),
+        symptoms=(requests_work,),
         inject=(
-            change_log_script(rng, rng.wording(TEXTS["told"]).format(job=guilty.name, value=wrong)),
-            f"{guilty.put(key, wrong)}; systemctl restart {guilty.name}",
+            change_log_script(rng, rng.wording(TEXTS["told"]).format(job=faulty.name, value=wrong)),
+            f"{faulty.put(key, wrong)}; systemctl restart {faulty.name}",
         ),
-        cure=(FaultTrigger(restart=(place.unit, jobs.unit), pause=0.2),),
+        cure=(FaultTrigger(restart=(layout.unit, jobs.unit), pause=0.2),),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
-            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="the program", path=layout.program),
             UnchangedCheck(name="the job", path=jobs.program),
             db.says("all accounts are there", "SELECT count(*) FROM accounts", "60"),
         ),
         fault=FaultDescription(
-            component=(guilty.name, guilty.conf),
+            component=(faulty.name, faulty.conf),
             mechanism=("deadlock", "deadlocks", "lock order", "opposite order", "order of locks"),
             value=(key, wrong),
         ),
-        reference=(f"{guilty.put(key, right)}; systemctl restart {guilty.name}",),
+        reference=(f"{faulty.put(key, right)}; systemctl restart {faulty.name}",),
         relief=(f"systemctl restart {service}; systemctl restart {job}",),
         shortcut=(f"systemctl stop {job}; systemctl disable {job}",),
-        traffic=(TrafficSpec(port=place.port, paths=("/settle", "/health"), pause=0.8),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/settle", "/health"), pause=0.8),),
     )
 
 

@@ -1,4 +1,4 @@
-"""A job changes rows and then leaves its transaction open: whoever writes to them waits."""
+"""A job changes rows and leaves its transaction open: other writers wait for it."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -93,7 +93,7 @@ serve(int(conf["port"]), lambda path: (200, {"status": "ok"}))
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, job, other = rng.services(3)
     job = f"{job}-{rng.pick(('audit', 'recount', 'backfill', 'sync', 'rollup'))}"
-    place, jobs, beside = (
+    layout, jobs, neighbour = (
         draw_layout(rng, service),
         draw_layout(rng, job),
         draw_neighbour(rng, other),
@@ -117,38 +117,42 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     writer = render_program(
         rng, WRITER_PROGRAM.replace("%%row%%", f"{row}"), failed=rng.wording(TEXTS["failed"])
     )
-    walker = render_program(rng, READER_PROGRAM, key=key, walked=rng.wording(TEXTS["walked"]))
+    reader_program = render_program(
+        rng, READER_PROGRAM, key=key, walked=rng.wording(TEXTS["walked"])
+    )
     files = (
         *db.files,
-        HostFile(path=place.program, text=writer),
-        HostFile(path=jobs.program, text=walker),
-        place.settings(port=place.port, db_user=service, **access),
+        HostFile(path=layout.program, text=writer),
+        HostFile(path=jobs.program, text=reader_program),
+        layout.settings(port=layout.port, db_user=service, **access),
         jobs.settings(port=jobs.port, db_user=role, name=job, **access, **{key: right}),
-        *beside.files,
+        *neighbour.files,
     )
     after = "postgresql.service"
-    books = HttpCheck(name="an item can be booked", port=place.port, path="/book", contains=sku)
-    walks = ScriptCheck(
+    booking_works = HttpCheck(
+        name="an item can be booked", port=layout.port, path="/book", contains=sku
+    )
+    reader_works = ScriptCheck(
         name=f"{job} does its work",
         script=number_grows_script(db.ask("SELECT sum(checked) FROM stock")),
     )
-    let_go = db.ask(
+    end_sessions = db.ask(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state LIKE 'idle in trans%'"
     )
     return ScenarioSpec(
-        hosts=(db.host(host, files, (place, jobs), beside.unit),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(books, walks, beside.answers),
-        symptoms=(books, walks),
+        hosts=(db.host(host, files, (layout, jobs), neighbour.unit),),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(booking_works, reader_works, neighbour.answers),
+        symptoms=(booking_works, reader_works),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["told"]).format(job=job)),
             f"{jobs.put(key, 0)}; systemctl restart {job}",
         ),
         cure=(FaultTrigger(restart=(jobs.unit,), pause=0.3),),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
-            UnitRunningCheck(name=f"{service} ran on", unit=place.unit, undisturbed=True),
+            UnitRunningCheck(name=f"{service} ran on", unit=layout.unit, undisturbed=True),
             UnchangedCheck(name="the programs", path=jobs.program),
             db.says("all rows are there", "SELECT count(*) FROM stock", f"{count}"),
         ),
@@ -165,9 +169,9 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             value=(key, f"{key}{jobs.sign}0"),
         ),
         reference=(f"{jobs.put(key, right)}; systemctl restart {job}",),
-        relief=(let_go,),
+        relief=(end_sessions,),
         shortcut=(f"systemctl stop {job}; systemctl disable {job}",),
-        traffic=(TrafficSpec(port=place.port, paths=("/book", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/book", "/health")),),
     )
 
 

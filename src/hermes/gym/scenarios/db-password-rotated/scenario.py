@@ -1,4 +1,4 @@
-"""The password of a database role was rotated; one of its two users still has the old one."""
+"""The password of a database role was rotated; one of its two services has the old one."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -59,7 +59,7 @@ done
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, reader, other = rng.services(3)
-    place, readers, beside = (
+    layout, readers, neighbour = (
         draw_layout(rng, service),
         draw_layout(rng, reader),
         draw_neighbour(rng, other),
@@ -90,16 +90,16 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     )
     files = (
         *db.files,
-        *(HostFile(path=each.program, text=source) for each in (place, readers)),
-        place.settings(port=place.port, **access, db_password=old),
+        *(HostFile(path=each.program, text=source) for each in (layout, readers)),
+        layout.settings(port=layout.port, **access, db_password=old),
         readers.settings(port=readers.port, **access, db_password_file=f"{vault}/{role}"),
         HostFile(path=f"{vault}/{role}", text=f"{old}\n", mode=0o600),
         HostFile(path=tool, text=enforce, mode=0o755),
         HostFile(path="/etc/cron.d/rotation", text=f"17 */6 * * * root {tool}\n"),
-        *beside.files,
+        *neighbour.files,
     )
     after = "postgresql.service"
-    listed = HttpCheck(name="the items are listed", port=place.port, path="/items", contains=item)
+    listed = HttpCheck(name="the items are listed", port=layout.port, path="/items", contains=item)
     read = HttpCheck(
         name=f"{reader} reads them too", port=readers.port, path="/items", contains=item
     )
@@ -110,17 +110,17 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         contains="password authentication failed",
     )
     return ScenarioSpec(
-        hosts=(db.host(host, files, (place, readers), beside.unit),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(listed, read, refused, beside.answers),
+        hosts=(db.host(host, files, (layout, readers), neighbour.unit),),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(listed, read, refused, neighbour.answers),
         symptoms=(listed,),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["told"]).format(role=role)),
             f"echo {new} > {vault}/{role} && {tool}",
         ),
-        cure=(FaultTrigger(cron=tool), FaultTrigger(restart=(place.unit,))),
+        cure=(FaultTrigger(cron=tool), FaultTrigger(restart=(layout.unit,))),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             read,
             refused,
             UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
@@ -129,7 +129,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             db.says("all rows are there", "SELECT count(*) FROM items", "2"),
         ),
         fault=FaultDescription(
-            component=(service, place.conf, role),
+            component=(service, layout.conf, role),
             mechanism=(
                 "password",
                 "rotated",
@@ -141,14 +141,14 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             value=("db_password", role, vault),
         ),
         reference=(
-            place.put("db_password", f"'$(cat {vault}/{role})'"),
+            layout.put("db_password", f"'$(cat {vault}/{role})'"),
             f"systemctl restart {service}",
         ),
         relief=(db.ask(f"ALTER ROLE {role} PASSWORD '{old}'"),),
         shortcut=(
             f"sed -i 's/password$/trust/' {db.conf}/pg_hba.conf; systemctl reload postgresql",
         ),
-        traffic=(TrafficSpec(port=place.port, paths=("/items", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/items", "/health")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""A large file was removed, but whoever wrote it still holds it: its space is not free."""
+"""A large file was deleted while a process still has it open: its space is not freed."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -74,35 +74,37 @@ serve(int(conf["port"]), answer)
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, holder, other = rng.services(3)
-    place, tracer, beside = (
+    layout, tracer, neighbour = (
         draw_layout(rng, service),
         draw_layout(rng, holder),
         draw_neighbour(rng, other),
     )
-    host, mark, seen = rng.host(), rng.token(), rng.token()
+    host, mark, tracer_mark = rng.host(), rng.token(), rng.token()
     disk = rng.pick(("/data", "/var/spool/shared", "/mnt/store", "/srv/volume", "/var/vol1"))
     trace = f"{disk}/{rng.pick(('trace', 'debug', 'capture', 'dump'))}-{rng.token(4)}.log"
     archive = f"{disk}/archive-{rng.word()}"
     files = (
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(rng, STORE_PROGRAM, full=rng.wording(TEXTS["full"])),
         ),
-        place.settings(port=place.port, spool=f"{disk}/{service}", mark=mark),
+        layout.settings(port=layout.port, spool=f"{disk}/{service}", mark=mark),
         HostFile(
             path=tracer.program,
             text=render_program(rng, TRACER_PROGRAM, tracing=rng.wording(TEXTS["tracing"])),
         ),
-        tracer.settings(port=tracer.port, trace="off", trace_file=trace, mark=seen),
+        tracer.settings(port=tracer.port, trace="off", trace_file=trace, mark=tracer_mark),
         *(
             HostFile(path=f"{archive}/{rng.token()}.dat", text=rng.token(64) * 8000)
             for _ in range(rng.number(2, 4))
         ),
-        *beside.files,
+        *neighbour.files,
     )
-    stores = HttpCheck(name="uploads are stored", port=place.port, path="/put", contains=mark)
-    traces = HttpCheck(name="the other one answers", port=tracer.port, path="/seen", contains=seen)
-    facts = {"service": service, "host": host, "port": place.port, "disk": disk}
+    stores = HttpCheck(name="uploads are stored", port=layout.port, path="/put", contains=mark)
+    traces = HttpCheck(
+        name="the other one answers", port=tracer.port, path="/seen", contains=tracer_mark
+    )
+    facts = {"service": service, "host": host, "port": layout.port, "disk": disk}
     return ScenarioSpec(
         hosts=(
             HostSpec(
@@ -111,9 +113,9 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 folders=(f"{disk}/{service}",),
                 disks=(HostDisk(disk, rng.number(10, 16)),),
                 units=(
-                    service_unit(service, place.command),
+                    service_unit(service, layout.command),
                     service_unit(holder, tracer.command),
-                    beside.unit,
+                    neighbour.unit,
                 ),
             ),
         ),
@@ -122,7 +124,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             stores,
             traces,
             DiskSpaceCheck(name="there is room", path=disk, free_mb=4),
-            beside.answers,
+            neighbour.answers,
         ),
         symptoms=(stores, DiskSpaceCheck(name="there is some room", path=disk, free_mb=2)),
         inject=(
@@ -136,10 +138,10 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         ),
         cure=(FaultTrigger(restart=(f"{holder}.service",)),),
         collateral=(
-            *beside.unharmed,
-            UnitRunningCheck(name="it was left alone", unit=place.unit, undisturbed=True),
+            *neighbour.unharmed,
+            UnitRunningCheck(name="it was left alone", unit=layout.unit, undisturbed=True),
             UnchangedCheck(name="the archive", path=archive),
-            UnchangedCheck(name="its settings", path=place.conf),
+            UnchangedCheck(name="its settings", path=layout.conf),
             UnchangedCheck(name="the settings of the other", path=tracer.conf),
         ),
         fault=FaultDescription(
@@ -150,7 +152,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         reference=(f"systemctl restart {holder}",),
         relief=(f"rm -f {disk}/{service}/* /var/log/*.log; systemctl restart {service}",),
         shortcut=(f"rm -rf {archive}",),
-        traffic=(TrafficSpec(port=place.port, paths=("/put", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/put", "/health")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""A service was left on its chattiest log level; its log eats the disk that its orders need."""
+"""A service runs with a verbose log level; its log fills the disk that its orders need."""
 
 import json
 
@@ -74,12 +74,12 @@ serve(int(conf["port"]), answer)
 """
 
 
-def _orders_script(place: ServiceLayout, count: int) -> str:
-    """What users do all day, in half a second; waits for the service to come up first."""
+def _orders_script(layout: ServiceLayout, count: int) -> str:
+    """Places many orders in half a second, once the service listens."""
     return f"""python3 -S - <<'END'
 import socket, time
 def ask():
-    with socket.create_connection(("127.0.0.1", {place.port}), 2) as line:
+    with socket.create_connection(("127.0.0.1", {layout.port}), 2) as line:
         line.sendall(b"GET /order HTTP/1.0\\r\\n\\r\\n")
         line.recv(4096)
 deadline = time.monotonic() + 3
@@ -95,7 +95,7 @@ END"""
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     size = rng.number(12, 20)
     disk = rng.pick(("/data", "/mnt/data", f"/srv/{service}-store", "/storage", "/var/spool"))
     logs = f"{disk}/{rng.pick(('logs', 'log', f'{service}-logs'))}"
@@ -104,74 +104,75 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         f"{logs}/{rng.pick(('audit', 'accepted', 'evidence'))}.log",
     )
     key = rng.pick(("log_level", "loglevel", "verbosity", "log.level", "logging"))
-    quiet, loud = rng.pick(("info", "warning", "error")), rng.pick(("debug", "trace", "verbose"))
+    right, wrong = rng.pick(("info", "warning", "error")), rng.pick(("debug", "trace", "verbose"))
     source = render_program(
         rng, SERVICE_PROGRAM, key=key, word=rng.word(), full=rng.wording(TEXTS["full"])
     )
-    settings = {key: quiet, "log": log, "orders": f"{disk}/orders", "audit": audit}
+    settings = {key: right, "log": log, "orders": f"{disk}/orders", "audit": audit}
     archive = {f"{disk}/archive/{n}.json": n for n in rng.some(range(10_000), 5)}
     files = (
-        HostFile(path=place.program, text=source),
-        place.settings(port=place.port, **settings),
+        HostFile(path=layout.program, text=source),
+        layout.settings(port=layout.port, **settings),
         HostFile(path=audit, text="".join(f"{n} accepted\n" for n in archive.values())),
         HostFile(path=f"{logs}/{other}.log", text=f"{rng.word()}\n" * rng.number(50, 500)),
         HostFile(
             path=f"{logs}/README", text=rng.wording(TEXTS["notes"]).format(audit=audit) + "\n"
         ),
         *(HostFile(path=path, text=json.dumps({"order": n})) for path, n in archive.items()),
-        *beside.files,
+        *neighbour.files,
     )
-    stores = HttpCheck(name="orders are stored", port=place.port, path="/order", contains="stored")
-    room = DiskSpaceCheck(name="there is room on the disk", path=disk, free_mb=size / 2)
+    stores = HttpCheck(name="orders are stored", port=layout.port, path="/order", contains="stored")
+    free_space = DiskSpaceCheck(name="there is room on the disk", path=disk, free_mb=size / 2)
     return ScenarioSpec(
         hosts=(
             HostSpec(
                 name=host,
                 files=files,
                 folders=(f"{disk}/orders",),
-                units=(service_unit(service, place.command), beside.unit),
+                units=(service_unit(service, layout.command), neighbour.unit),
                 disks=(HostDisk(disk, size),),
             ),
         ),
         alert=draw_alert(
-            rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port, disk=disk
+            rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port, disk=disk
         ),
         healthy=(
             stores,
-            room,
-            UnitRunningCheck(name="its unit runs", unit=place.unit),
-            beside.answers,
+            free_space,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
         ),
-        symptoms=(stores, room),
+        symptoms=(stores, free_space),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["causes"]).format(service=service)),
-            f"{place.put(key, loud)} && systemctl restart {service}; {wait_until_listening_script(place.port)}",
+            f"{layout.put(key, wrong)} && systemctl restart {service}; "
+            f"{wait_until_listening_script(layout.port)}",
         ),
         cure=(
-            FaultTrigger(restart=(place.unit,)),
-            FaultTrigger(script=_orders_script(place, size + 10)),
+            FaultTrigger(restart=(layout.unit,)),
+            FaultTrigger(script=_orders_script(layout, size + 10)),
         ),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="the log that must be kept", path=audit, may_grow=True),
             UnchangedCheck(
                 name="the log of somebody else", path=f"{logs}/{other}.log", may_grow=True
             ),
             UnchangedCheck(name="the archive", path=f"{disk}/archive"),
-            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="the program", path=layout.program),
         ),
         fault=FaultDescription(
-            component=(place.conf, log),
+            component=(layout.conf, log),
             mechanism=("log level", "verbose", "debug", "logging", "log grows", "runaway log"),
-            value=(f"{key}{place.sign}{loud}", loud),
+            value=(f"{key}{layout.sign}{wrong}", wrong),
         ),
         reference=(
-            f"{place.put(key, quiet)} && systemctl restart {service}",
+            f"{layout.put(key, right)} && systemctl restart {service}",
             f": > {log}",
         ),
         relief=(f": > {log}",),
-        shortcut=(f"{place.put(key, quiet)}; rm -rf {logs}/*; systemctl restart {service}",),
-        traffic=(TrafficSpec(port=place.port, paths=("/order", "/health")),),
+        shortcut=(f"{layout.put(key, right)}; rm -rf {logs}/*; systemctl restart {service}",),
+        traffic=(TrafficSpec(port=layout.port, paths=("/order", "/health")),),
     )
 
 

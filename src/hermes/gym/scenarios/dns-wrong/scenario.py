@@ -1,4 +1,4 @@
-"""A name leads to the address where its service lived before it moved."""
+"""A host name resolves to the address that its service had before it moved."""
 
 import json
 
@@ -57,7 +57,7 @@ cat {folder}/* > /etc/hosts.new && mv /etc/hosts.new /etc/hosts
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, upstream, other = rng.services(3)
-    place, back, beside = (
+    layout, back, neighbour = (
         draw_layout(rng, service),
         draw_layout(rng, upstream),
         draw_neighbour(rng, other),
@@ -72,12 +72,12 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     item, gone = rng.token(), rng.token()
     still_up = rng.chance(0.5)
     stale = f"{upstream}-old"
-    shelf = render_program(rng, ITEM_LIST_PROGRAM)
+    program = render_program(rng, ITEM_LIST_PROGRAM)
     source = render_program(rng, FRONTEND_PROGRAM, failed=rng.wording(TEXTS["failed"]))
     files = [
-        HostFile(path=place.program, text=source),
-        place.settings(port=place.port, upstream=name, upstream_port=back.port),
-        HostFile(path=back.program, text=shelf.replace("127.0.0.1", new)),
+        HostFile(path=layout.program, text=source),
+        layout.settings(port=layout.port, upstream=name, upstream_port=back.port),
+        HostFile(path=back.program, text=program.replace("127.0.0.1", new)),
         back.settings(port=back.port, data=f"{back.data}/items.json"),
         HostFile(path=f"{back.data}/items.json", text=json.dumps([item, rng.word()])),
         HostFile(path=f"{folder}/00-base", text=base),
@@ -86,49 +86,49 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         HostFile(path="/etc/hosts", text=base + entry + table),
         HostFile(path=tool, text=SYNC_SCRIPT.format(folder=folder), mode=0o755),
         HostFile(path="/etc/cron.d/names", text=f"*/30 * * * * root {tool}\n"),
-        *beside.files,
+        *neighbour.files,
     ]
     units = [
-        service_unit(service, place.command),
+        service_unit(service, layout.command),
         service_unit(upstream, back.command),
-        beside.unit,
+        neighbour.unit,
     ]
     if still_up:
         program_old, conf_old = f"/opt/{stale}/main.py", f"/etc/{stale}.conf"
         text = f"port=%d\ndata=/var/lib/{stale}/items.json\n" % back.port
         files += [
-            HostFile(path=program_old, text=shelf.replace("127.0.0.1", old)),
+            HostFile(path=program_old, text=program.replace("127.0.0.1", old)),
             HostFile(path=conf_old, text=text),
             HostFile(path=f"/var/lib/{stale}/items.json", text=json.dumps([gone])),
         ]
         units.append(service_unit(stale, f"/usr/bin/python3 -S {program_old} {conf_old}"))
     page = HttpCheck(
-        name="the page has the live items", port=place.port, path="/page", contains=item
+        name="the page has the live items", port=layout.port, path="/page", contains=item
     )
     others = ScriptCheck(
         name="other names still lead somewhere",
         script=f"getent hosts {spare} && getent hosts {host}",
         contains=spare,
     )
-    own = HttpCheck(
+    upstream_answers = HttpCheck(
         name=f"{upstream} answers", port=back.port, path="/items", address=new, contains=item
     )
     return ScenarioSpec(
         hosts=(HostSpec(name=host, files=tuple(files), units=tuple(units)),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(page, own, others, beside.answers),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(page, upstream_answers, others, neighbour.answers),
         symptoms=(page,),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["told"]).format(name=name)),
             f"sed -i 's/^{new} /{old} /' {ours} && {tool}",
         ),
-        cure=(FaultTrigger(cron=tool), FaultTrigger(restart=(place.unit,))),
+        cure=(FaultTrigger(cron=tool), FaultTrigger(restart=(layout.unit,))),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             others,
-            own,
+            upstream_answers,
             UnitRunningCheck(name=f"{upstream} was left alone", unit=back.unit, undisturbed=True),
-            UnchangedCheck(name="the settings of the service", path=place.conf),
+            UnchangedCheck(name="the settings of the service", path=layout.conf),
             UnchangedCheck(name="the settings of the other", path=back.conf),
             UnchangedCheck(name="the tool", path=tool),
         ),
@@ -150,7 +150,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         shortcut=(
             f"rm -f {folder}/*; echo '{new} {name}' > {ours}; {tool}; systemctl restart {service}",
         ),
-        traffic=(TrafficSpec(port=place.port, paths=("/page", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/page", "/health")),),
     )
 
 

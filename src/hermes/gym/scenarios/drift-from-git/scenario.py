@@ -1,4 +1,4 @@
-"""Somebody edited a setting on the host; what was declared in git is something else."""
+"""A setting was edited on the host and differs from what is declared in git."""
 
 import hashlib
 
@@ -70,15 +70,19 @@ def fast_import_stream(files: list[HostFile], people: list[str], subjects: list[
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     key = rng.pick(("max_requests", "rate_limit", "burst", "requests_per_minute", "ceiling"))
     right, wrong, mark = rng.number(20_000, 90_000), rng.number(0, 1), rng.token()
     repo = rng.pick(("/srv/declared", "/srv/infra", "/opt/config-repo", "/var/lib/desired"))
     secret, who = f"/etc/{service}-secret/key", rng.pick(("mira", "jonas", "tomas", "priya"))
-    own = place.settings(
-        port=place.port, mark=mark, secret_file=secret, timeout=rng.number(5, 60), **{key: right}
+    settings_file = layout.settings(
+        port=layout.port, mark=mark, secret_file=secret, timeout=rng.number(5, 60), **{key: right}
     )
-    declared = [own, beside.files[1], HostFile(path="/README", text=f"What {host} should be.\n")]
+    declared = [
+        settings_file,
+        neighbour.files[1],
+        HostFile(path="/README", text=f"What {host} should be.\n"),
+    ]
     subjects = [f"{service}: settings", f"{other}: settings", "say what this is"]
     history = fast_import_stream(
         declared, [rng.pick(("mira", "lena", "ci")) for _ in subjects], subjects
@@ -86,30 +90,32 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     command, bundle = f"/opt/{service}-declared/checkout.sh", f"/opt/{service}-declared/history.fi"
     files = (
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(
                 rng, SERVICE_PROGRAM.replace("%%key%%", key), refused=rng.wording(TEXTS["refused"])
             ),
         ),
-        own,
+        settings_file,
         HostFile(path=secret, text=rng.token(32), mode=0o600),
         HostFile(path=command, text=CHECKOUT_SCRIPT.format(repo=repo, stream=bundle), mode=0o755),
         HostFile(path=bundle, text=history),
-        *beside.files,
+        *neighbour.files,
     )
-    digest = hashlib.sha256(own.text.encode()).hexdigest()
-    serves = HttpCheck(name="requests are let in", port=place.port, path="/items", contains=mark)
+    digest = hashlib.sha256(settings_file.text.encode()).hexdigest()
+    serves = HttpCheck(name="requests are let in", port=layout.port, path="/items", contains=mark)
     undrifted = ScriptCheck(
-        name="the settings are those declared", script=f"sha256sum {own.path}", contains=digest
+        name="the settings are those declared",
+        script=f"sha256sum {settings_file.path}",
+        contains=digest,
     )
     clean = ScriptCheck(
         name="the declared state is untouched",
-        script=f"git -C {repo} show HEAD:{own.path.lstrip('/')} | sha256sum;"
+        script=f"git -C {repo} show HEAD:{settings_file.path.lstrip('/')} | sha256sum;"
         f" git --no-optional-locks -C {repo} status --porcelain;"
         f" git -C {repo} rev-list --count HEAD",
         contains=f"{digest}  -\n{len(subjects)}\n",
     )
-    edit = place.put(key, wrong)
+    edit = layout.put(key, wrong)
     fetch = "Type=oneshot\nRemainAfterExit=yes"
     checkout = service_unit("declared-state", command, more=fetch)
     checkout = HostFile(
@@ -121,16 +127,16 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 name=host,
                 files=files,
                 users=(who,),
-                units=(service_unit(service, place.command), beside.unit, checkout),
+                units=(service_unit(service, layout.command), neighbour.unit, checkout),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=layout.port),
         healthy=(
             serves,
             undrifted,
             clean,
-            served_by_unit(place.unit, place.port),
-            beside.answers,
+            served_by_unit(layout.unit, layout.port),
+            neighbour.answers,
         ),
         symptoms=(serves,),
         inject=(
@@ -138,27 +144,28 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             f"mkdir -p /home/{who} && {{ date -d '-{rng.number(9, 90)} min' '+#%s';"
             f' echo "{edit}"; }} >> /home/{who}/.bash_history',
             f"{edit} && systemctl restart {service}",
-            f"sleep 0.1; {requests_script(place.port, '/items', 2)}",
+            f"sleep 0.1; {requests_script(layout.port, '/items', 2)}",
         ),
-        cure=(FaultTrigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(layout.unit,)),),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             clean,
             UnchangedCheck(name="the secret that is not in git", path=secret),
-            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="the program", path=layout.program),
         ),
         fault=FaultDescription(
-            component=(own.path, service, own.path.rpartition("/")[2]),
+            component=(settings_file.path, service, settings_file.path.rpartition("/")[2]),
             mechanism=("drift", "manual edit", "differs from git", "edited by hand", key),
-            value=(f"{key}{place.sign}{wrong}", key, who),
+            value=(f"{key}{layout.sign}{wrong}", key, who),
         ),
         reference=(
-            f"git -C {repo} diff --no-index --stat {repo}{own.path} {own.path} || true",
-            f"cp {repo}{own.path} {own.path} && systemctl restart {service}",
+            f"git -C {repo} diff --no-index --stat {repo}{settings_file.path} "
+            f"{settings_file.path} || true",
+            f"cp {repo}{settings_file.path} {settings_file.path} && systemctl restart {service}",
         ),
         relief=(f"systemctl restart {service}",),
         shortcut=(
-            f"rm -rf /etc/{service}-secret; cp {repo}{own.path} {own.path}",
+            f"rm -rf /etc/{service}-secret; cp {repo}{settings_file.path} {settings_file.path}",
             f"install -D -m 600 /dev/stdin {secret} <<< new && systemctl restart {service}",
         ),
     )

@@ -1,4 +1,4 @@
-"""A service shows an expired token; the job that renews it asks for one without any life."""
+"""A service sends an expired token; the job that renews it requests one with no lifetime."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -89,7 +89,7 @@ os.rename(conf["token"] + ".new", conf["token"])
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, upstream, other = rng.services(3)
-    place, giver, beside = (
+    layout, issuer, neighbour = (
         draw_layout(rng, service),
         draw_layout(rng, upstream),
         draw_neighbour(rng, other),
@@ -98,40 +98,44 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     key = rng.pick(("lifetime_hours", "valid_hours", "ttl_hours", "hours"))
     right, wrong = rng.number(12, 96), rng.pick(("0", "0.0", "-1", "-24"))
     token = rng.pick(
-        (f"/etc/{service}/token", f"{place.data}/access.token", f"/var/lib/{service}.tok")
+        (f"/etc/{service}/token", f"{layout.data}/access.token", f"/var/lib/{service}.tok")
     )
     tool = f"/opt/{rng.pick(('tokens', 'auth', 'renewal'))}-{service}"
-    own = HostFile(
+    settings_file = HostFile(
         path=f"{tool}/renew.conf",
-        text=f"name={service}\nissuer_port={giver.port}\ntoken={token}\n{key}={right}\n",
+        text=f"name={service}\nissuer_port={issuer.port}\ntoken={token}\n{key}={right}\n",
     )
-    run = f"{PYTHON_COMMAND} {tool}/renew.py {own.path}"
+    run = f"{PYTHON_COMMAND} {tool}/renew.py {settings_file.path}"
     files = (
         HostFile(
-            path=giver.program,
+            path=issuer.program,
             text=render_program(rng, ISSUER_PROGRAM, why=rng.wording(TEXTS["why"])),
         ),
-        giver.settings(port=giver.port, secret=f"{giver.data}/secret", mark=mark, verify_end="yes"),
-        HostFile(path=f"{giver.data}/secret", text=rng.token(40), mode=0o600),
+        issuer.settings(
+            port=issuer.port, secret=f"{issuer.data}/secret", mark=mark, verify_end="yes"
+        ),
+        HostFile(path=f"{issuer.data}/secret", text=rng.token(40), mode=0o600),
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(
                 rng, REQUEST_SOURCE + CLIENT_SOURCE, refused=rng.wording(TEXTS["refused"])
             ),
         ),
-        place.settings(port=place.port, upstream=upstream, upstream_port=giver.port, token=token),
+        layout.settings(
+            port=layout.port, upstream=upstream, upstream_port=issuer.port, token=token
+        ),
         HostFile(
             path=f"{tool}/renew.py",
             text=render_program(rng, REQUEST_SOURCE + RENEW_SOURCE.replace("%%key%%", key)),
         ),
-        own,
+        settings_file,
         HostFile(
             path=f"/etc/cron.d/renew-{service}", text=f"7 * * * * root {run} >/dev/null 2>&1\n"
         ),
-        *beside.files,
+        *neighbour.files,
     )
-    first = f"/bin/sh -c '{PYTHON_COMMAND} {tool}/renew.py {own.path}'"
-    serves = HttpCheck(name="its data comes", port=place.port, path="/data", contains=mark)
+    first = f"/bin/sh -c '{PYTHON_COMMAND} {tool}/renew.py {settings_file.path}'"
+    serves = HttpCheck(name="its data comes", port=layout.port, path="/data", contains=mark)
     return ScenarioSpec(
         hosts=(
             HostSpec(
@@ -139,54 +143,60 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 files=files,
                 folders=(token.rpartition("/")[0],),
                 units=(
-                    service_unit(upstream, giver.command),
-                    service_unit(service, place.command, after=giver.unit),
-                    _first_token_unit(service, first, giver.unit),
-                    beside.unit,
+                    service_unit(upstream, issuer.command),
+                    service_unit(service, layout.command, after=issuer.unit),
+                    _first_token_unit(service, first, issuer.unit),
+                    neighbour.unit,
                 ),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(serves, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(
+            serves,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
+        ),
         symptoms=(serves,),
         inject=(
             change_log_script(rng),
-            shell_history_script(rng, f"vi {own.path}"),
-            f"sed -i 's/^{key}=.*/{key}={wrong}/' {own.path} && {run}",
+            shell_history_script(rng, f"vi {settings_file.path}"),
+            f"sed -i 's/^{key}=.*/{key}={wrong}/' {settings_file.path} && {run}",
         ),
         cure=(FaultTrigger(cron="renew.py"),),
         collateral=(
-            *beside.unharmed,
-            UnitRunningCheck(name="the upstream was left alone", unit=giver.unit, undisturbed=True),
-            UnchangedCheck(name="the settings of the upstream", path=giver.conf),
-            UnchangedCheck(name="the secret of the upstream", path=giver.data),
-            UnchangedCheck(name="the settings of the service", path=place.conf),
+            *neighbour.unharmed,
+            UnitRunningCheck(
+                name="the upstream was left alone", unit=issuer.unit, undisturbed=True
+            ),
+            UnchangedCheck(name="the settings of the upstream", path=issuer.conf),
+            UnchangedCheck(name="the secret of the upstream", path=issuer.data),
+            UnchangedCheck(name="the settings of the service", path=layout.conf),
             UnchangedCheck(name="the timetable", path="/etc/cron.d"),
-            other_settings_unchanged("the other settings of the renewal", own, key),
+            other_settings_unchanged("the other settings of the renewal", settings_file, key),
         ),
         fault=FaultDescription(
-            component=(token, own.path, service, "token"),
+            component=(token, settings_file.path, service, "token"),
             mechanism=("expired", "expiry", "lifetime", "stale token", "401"),
             value=(key, f"{key}={wrong}", token),
         ),
-        reference=(f"sed -i 's/^{key}=.*/{key}={right}/' {own.path}", run),
+        reference=(f"sed -i 's/^{key}=.*/{key}={right}/' {settings_file.path}", run),
         relief=(
-            f"sed 's/^{key}=.*/{key}=8/' {own.path} > /tmp/once.conf",
+            f"sed 's/^{key}=.*/{key}=8/' {settings_file.path} > /tmp/once.conf",
             f"{PYTHON_COMMAND} {tool}/renew.py /tmp/once.conf",
         ),
-        shortcut=(giver.put("verify_end", "no"), f"systemctl restart {upstream}"),
-        traffic=(TrafficSpec(port=place.port, paths=("/data", "/health")),),
+        shortcut=(issuer.put("verify_end", "no"), f"systemctl restart {upstream}"),
+        traffic=(TrafficSpec(port=layout.port, paths=("/data", "/health")),),
     )
 
 
 def _first_token_unit(service: str, command: str, after: str) -> HostFile:
-    """A token for the start of the host; tried until the upstream answers."""
-    told = f"[Unit]\nDescription=First token of {service}\nAfter={after}\n\n[Service]\n"
+    """Gets the first token when the host starts; retries until the upstream answers."""
+    unit_text = f"[Unit]\nDescription=First token of {service}\nAfter={after}\n\n[Service]\n"
     more = "Type=oneshot\nRemainAfterExit=yes\nRestart=on-failure\nRestartSec=50ms\n"
     limit = "StartLimitBurst=100\n"
     return HostFile(
         path=f"{service}-token.service",
-        text=f"{told}{more}{limit}ExecStart={command}\n\n[Install]\nWantedBy=multi-user.target\n",
+        text=f"{unit_text}{more}{limit}ExecStart={command}\n\n[Install]\nWantedBy=multi-user.target\n",
     )
 
 

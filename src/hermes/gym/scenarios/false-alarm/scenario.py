@@ -1,4 +1,4 @@
-"""The monitor rings because its own limit makes no sense; the host and its services are well."""
+"""The monitor alerts because its own limit is wrong; the host and its services are healthy."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -55,12 +55,12 @@ METRIC_KINDS = {
     "latency": ("latency in milliseconds", "0.9"),
     "files": ("number of files", "2"),
 }
-"""What is measured, and a limit that every host crosses."""
+"""The metric, and a limit that every host exceeds."""
 
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other, watch = rng.services(3)
-    place, beside, monitor = (
+    layout, neighbour, monitor = (
         draw_layout(rng, service),
         draw_neighbour(rng, other),
         draw_layout(rng, watch),
@@ -70,14 +70,16 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     what, limit = METRIC_KINDS[kind]
     key = rng.pick(("max", "threshold", "limit", "critical", "alarm_above"))
     data = tuple(
-        HostFile(path=f"{place.data}/{name}", text=rng.token(400))
+        HostFile(path=f"{layout.data}/{name}", text=rng.token(400))
         for name in ("a.dat", "b.dat", "c.dat", "d.dat")
     )
-    own = monitor.settings(kind=kind, what=what, path=place.data, port=place.port, **{key: limit})
+    settings_file = monitor.settings(
+        kind=kind, what=what, path=layout.data, port=layout.port, **{key: limit}
+    )
     files = (
-        HostFile(path=place.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
-        place.settings(port=place.port, data=f"{place.data}/items.json"),
-        HostFile(path=f"{place.data}/items.json", text=f'["{item}"]'),
+        HostFile(path=layout.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
+        layout.settings(port=layout.port, data=f"{layout.data}/items.json"),
+        HostFile(path=f"{layout.data}/items.json", text=f'["{item}"]'),
         *data,
         HostFile(
             path=monitor.program,
@@ -85,37 +87,37 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 rng, MONITOR_PROGRAM.replace("%%key%%", key), firing=rng.wording(TEXTS["firing"])
             ),
         ),
-        own,
-        *beside.files,
+        settings_file,
+        *neighbour.files,
     )
-    serves = HttpCheck(name="the items are served", port=place.port, path="/items", contains=item)
+    serves = HttpCheck(name="the items are served", port=layout.port, path="/items", contains=item)
     value = {"disk": "0.3", "latency": "1.1", "files": f"{len(data) + 1}"}[kind]
-    facts = {"service": service, "host": host, "port": place.port, "limit": limit}
+    facts = {"service": service, "host": host, "port": layout.port, "limit": limit}
     return ScenarioSpec(
         hosts=(
             HostSpec(
                 name=host,
                 files=files,
                 units=(
-                    service_unit(service, place.command),
+                    service_unit(service, layout.command),
                     service_unit(watch, monitor.command),
-                    beside.unit,
+                    neighbour.unit,
                 ),
             ),
         ),
         alert=draw_alert(rng, TEXTS["alerts"], "P2", what=what, value=value, **facts),
-        healthy=(serves, beside.answers),
+        healthy=(serves, neighbour.answers),
         symptoms=(serves,),
         inject=(change_log_script(rng, f"new checks for {service} in {watch}"),),
         collateral=(
-            *beside.unharmed,
-            UnitRunningCheck(name="the service was left alone", unit=place.unit, undisturbed=True),
+            *neighbour.unharmed,
+            UnitRunningCheck(name="the service was left alone", unit=layout.unit, undisturbed=True),
             UnitRunningCheck(
                 name="the monitor was left alone", unit=monitor.unit, undisturbed=True
             ),
-            UnchangedCheck(name="the data", path=place.data),
+            UnchangedCheck(name="the data", path=layout.data),
             UnchangedCheck(name="all settings", path="/etc"),
-            UnchangedCheck(name="the settings of the service", path=place.conf),
+            UnchangedCheck(name="the settings of the service", path=layout.conf),
             UnchangedCheck(name="the settings of the monitor", path=monitor.conf),
             UnchangedCheck(name="the programs", path="/opt"),
         ),
@@ -127,7 +129,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         answer="no-incident",
         relief=(monitor.put(key, "99999"), f"systemctl restart {watch}"),
         shortcut=(f"systemctl restart {service}",),
-        traffic=(TrafficSpec(port=place.port, paths=("/items", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/items", "/health")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""A job keeps its buffers in shared memory: the next one who needs some finds none."""
+"""A job keeps its buffers in shared memory, and another program finds no space there."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -75,7 +75,7 @@ if conf["%%key%%"] == "yes":
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other, job = rng.services(3)
-    place, beside, batch = (
+    layout, neighbour, batch = (
         draw_layout(rng, service),
         draw_neighbour(rng, other),
         draw_layout(rng, job),
@@ -85,11 +85,11 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     prefix, log = f"{job}-{rng.word()}", f"/var/log/{job}.log"
     full = rng.wording(TEXTS["full"])
     run = f"{PYTHON_COMMAND} {batch.program} {batch.conf}"
-    own = batch.settings(frames=13, prefix=prefix, log=log, **{key: "no"})
+    settings_file = batch.settings(frames=13, prefix=prefix, log=log, **{key: "no"})
     live = HostFile(path=f"/dev/shm/{other}-{rng.word()}", text=rng.token(40) * 4000)
     files = (
-        HostFile(path=place.program, text=render_program(rng, RENDER_PROGRAM, full=full)),
-        place.settings(port=place.port, prefix=service, mark=mark),
+        HostFile(path=layout.program, text=render_program(rng, RENDER_PROGRAM, full=full)),
+        layout.settings(port=layout.port, prefix=service, mark=mark),
         HostFile(
             path=batch.program,
             text=render_program(
@@ -99,26 +99,28 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 kept=rng.wording(TEXTS["kept"]),
             ),
         ),
-        own,
+        settings_file,
         HostFile(path=f"/etc/cron.d/{job}", text=f"{rng.number(0, 59)} * * * * root {run}\n"),
         live,
-        *beside.files,
+        *neighbour.files,
     )
-    renders = HttpCheck(name="pictures come", port=place.port, path="/render", contains=mark)
+    renders = HttpCheck(name="pictures come", port=layout.port, path="/render", contains=mark)
     return ScenarioSpec(
         hosts=(
             HostSpec(
-                name=host, files=files, units=(service_unit(service, place.command), beside.unit)
+                name=host,
+                files=files,
+                units=(service_unit(service, layout.command), neighbour.unit),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
         healthy=(
             renders,
             ScriptCheck(
                 name="most of the shared memory is free",
                 script="test $(df -m --output=avail /dev/shm | tail -n 1) -ge 9",
             ),
-            beside.answers,
+            neighbour.answers,
         ),
         symptoms=(renders,),
         inject=(
@@ -127,13 +129,13 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         ),
         cure=(FaultTrigger(cron=batch.program),),
         collateral=(
-            *beside.unharmed,
-            UnitRunningCheck(name="its unit runs", unit=place.unit),
+            *neighbour.unharmed,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
             UnchangedCheck(name="the shared memory of another", path=live.path),
-            UnchangedCheck(name="its settings", path=place.conf),
+            UnchangedCheck(name="its settings", path=layout.conf),
             UnchangedCheck(name="the timetable", path="/etc/cron.d"),
             UnchangedCheck(name="the program of the job", path=batch.program),
-            other_settings_unchanged("the job does as much as before", own, key),
+            other_settings_unchanged("the job does as much as before", settings_file, key),
         ),
         fault=FaultDescription(
             component=("/dev/shm", job, batch.conf, prefix),
@@ -143,7 +145,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         reference=(batch.put(key, "no"), f"rm -f /dev/shm/{prefix}-*"),
         relief=(f"rm -f /dev/shm/{prefix}-*",),
         shortcut=(batch.put(key, "no"), "rm -rf /dev/shm/*"),
-        traffic=(TrafficSpec(port=place.port, paths=("/render", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/render", "/health")),),
     )
 
 

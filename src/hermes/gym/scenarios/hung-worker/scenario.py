@@ -1,4 +1,4 @@
-"""A dead process left its lock behind: the worker waits for it, while the health page is green."""
+"""A dead process left its lock: the worker waits for it while the health page is green."""
 
 import json
 
@@ -99,12 +99,12 @@ serve(int(conf["port"]), answer)
 """
 
 
-def _job_completes_script(place: ServiceLayout, factor: int) -> str:
-    """A job of our own goes in, and the right result comes out."""
+def _job_completes_script(layout: ServiceLayout, factor: int) -> str:
+    """Submits a job and compares its result."""
     return f"""python3 -S - <<'END'
 import os, socket, sys, time
 def ask(path):
-    with socket.create_connection(("127.0.0.1", {place.port}), 2) as line:
+    with socket.create_connection(("127.0.0.1", {layout.port}), 2) as line:
         line.sendall(f"GET {{path}} HTTP/1.0\\r\\n\\r\\n".encode())
         heard = b""
         while piece := line.recv(65536):
@@ -122,29 +122,29 @@ END"""
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     factor, dead = rng.number(3, 99), rng.number(21_000, 32_000)
-    queue = f"{place.data}/{rng.pick(('queue', 'jobs', 'todo', 'spool'))}"
-    done = f"{place.data}/{rng.pick(('done', 'results', 'finished'))}"
-    folder = rng.pick(("/run/lock", "/var/lock/apps", place.data, f"/run/{service}"))
+    queue = f"{layout.data}/{rng.pick(('queue', 'jobs', 'todo', 'spool'))}"
+    done = f"{layout.data}/{rng.pick(('done', 'results', 'finished'))}"
+    folder = rng.pick(("/run/lock", "/var/lock/apps", layout.data, f"/run/{service}"))
     lock = f"{folder}/{rng.pick((service, 'worker', 'batch', f'{service}-queue'))}.lock"
     source = render_program(rng, SERVICE_PROGRAM, waiting=rng.wording(TEXTS["waiting"]))
     jobs = {f"{rng.word()}{n}": n for n in rng.some(range(100, 999), rng.number(3, 6))}
     old = {f"{rng.word()}{n}": n for n in rng.some(range(1000, 1999), 3)}
     settings = {"queue": queue, "done": done, "lock": lock, "factor": factor}
     files = (
-        HostFile(path=place.program, text=source),
-        place.settings(port=place.port, **settings),
+        HostFile(path=layout.program, text=source),
+        layout.settings(port=layout.port, **settings),
         *(
-            HostFile(path=f"{place.data}/archive/{name}", text=json.dumps({"result": n * factor}))
+            HostFile(path=f"{layout.data}/archive/{name}", text=json.dumps({"result": n * factor}))
             for name, n in old.items()
         ),
         HostFile(path=f"/var/lock/apps/{other}.lock", text="1\n"),
-        *beside.files,
+        *neighbour.files,
     )
     finished = tuple(
         HttpCheck(
-            name=f"{n} is done", port=place.port, path=f"/result/{n}", contains=f": {v * factor}}}"
+            name=f"{n} is done", port=layout.port, path=f"/result/{n}", contains=f": {v * factor}}}"
         )
         for n, v in jobs.items()
     )
@@ -157,15 +157,15 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 name=host,
                 files=files,
                 folders=(queue, done, folder),
-                units=(service_unit(service, place.command), beside.unit),
+                units=(service_unit(service, layout.command), neighbour.unit),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=layout.port),
         healthy=(
-            HttpCheck(name="it answers", port=place.port, path="/health"),
-            ScriptCheck(name="jobs are worked off", script=_job_completes_script(place, factor)),
-            UnitRunningCheck(name="its unit runs", unit=place.unit),
-            beside.answers,
+            HttpCheck(name="it answers", port=layout.port, path="/health"),
+            ScriptCheck(name="jobs are worked off", script=_job_completes_script(layout, factor)),
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
         ),
         symptoms=finished,
         inject=(
@@ -173,13 +173,13 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             f"for i in $(seq 100); do (set -C; echo {dead} > {lock}) 2>/dev/null && break; "
             f"sleep 0.01; done; {put}",
         ),
-        cure=(FaultTrigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(layout.unit,)),),
         collateral=(
-            *beside.unharmed,
-            UnchangedCheck(name="older results", path=f"{place.data}/archive"),
+            *neighbour.unharmed,
+            UnchangedCheck(name="older results", path=f"{layout.data}/archive"),
             UnchangedCheck(name="the lock of somebody else", path=f"/var/lock/apps/{other}.lock"),
-            UnchangedCheck(name="the program", path=place.program),
-            UnchangedCheck(name="its settings", path=place.conf),
+            UnchangedCheck(name="the program", path=layout.program),
+            UnchangedCheck(name="its settings", path=layout.conf),
         ),
         fault=FaultDescription(
             component=(lock, lock.rpartition("/")[2]),
@@ -189,7 +189,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         reference=(f"test -d /proc/{dead} || rm {lock}",),
         relief=(f"systemctl restart {service}",),
         shortcut=(f"rm -f {lock} {queue}/*; systemctl restart {service}",),
-        traffic=(TrafficSpec(port=place.port, paths=("/health",)),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/health",)),),
     )
 
 

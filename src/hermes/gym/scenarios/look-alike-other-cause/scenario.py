@@ -1,4 +1,4 @@
-"""It says that space has run out, as with a full disk; but its own ceiling is what it met."""
+"""The error is about missing space, as with a full disk; the cause is a limit of the service."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -54,66 +54,72 @@ serve(int(conf["port"]), answer)
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     disk, mark = rng.pick(("/data", "/srv/store", "/mnt/vol", "/var/store")), rng.token()
     key = rng.pick(("quota_mb", "max_store_mb", "ceiling_mb", "store_limit_mb", "budget_mb"))
     right, wrong = rng.number(500, 4000), rng.pick((1, 2))
     store, big = f"{disk}/{service}", f"/var/log/{service}-access.log"
     incoming = f"{disk}/incoming"
-    own = place.settings(port=place.port, store=store, incoming=incoming, mark=mark, **{key: right})
+    settings_file = layout.settings(
+        port=layout.port, store=store, incoming=incoming, mark=mark, **{key: right}
+    )
     files = (
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(
                 rng, SERVICE_PROGRAM.replace("%%key%%", key), full=rng.wording(TEXTS["full"])
             ),
         ),
-        own,
+        settings_file,
         *(
             HostFile(path=f"{store}/{rng.token()}.rec", text=rng.token(64) * 12_000)
             for _ in range(rng.number(4, 6))
         ),
         HostFile(path=big, text=f"GET /put {rng.token()}\n" * 40_000),
-        *beside.files,
+        *neighbour.files,
     )
-    stores = HttpCheck(name="entries are stored", port=place.port, path="/put", contains=mark)
-    story = ScenarioSpec(
+    stores = HttpCheck(name="entries are stored", port=layout.port, path="/put", contains=mark)
+    spec = ScenarioSpec(
         hosts=(
             HostSpec(
                 name=host,
                 files=files,
                 folders=(incoming,),
                 disks=(HostDisk(disk, rng.number(30, 60)),),
-                units=(service_unit(service, place.command), beside.unit),
+                units=(service_unit(service, layout.command), neighbour.unit),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(stores, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(
+            stores,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
+        ),
         symptoms=(stores,),
         inject=(
             change_log_script(rng),
-            shell_history_script(rng, f"vi {place.conf}", f"systemctl restart {service}"),
-            f"{place.put(key, wrong)} && systemctl restart {service}",
+            shell_history_script(rng, f"vi {layout.conf}", f"systemctl restart {service}"),
+            f"{layout.put(key, wrong)} && systemctl restart {service}",
         ),
-        cure=(FaultTrigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(layout.unit,)),),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="what is stored", path=store),
             UnchangedCheck(name="its log", path=big, may_grow=True),
-            UnchangedCheck(name="the program", path=place.program),
-            other_settings_unchanged("its other settings", own, key),
+            UnchangedCheck(name="the program", path=layout.program),
+            other_settings_unchanged("its other settings", settings_file, key),
         ),
         fault=FaultDescription(
-            component=(place.conf, service, place.conf.rpartition("/")[2]),
+            component=(layout.conf, service, layout.conf.rpartition("/")[2]),
             mechanism=("quota", "ceiling", "own limit", "limit", key),
-            value=(f"{key}{place.sign}{wrong}", f"{key}={wrong}", key),
+            value=(f"{key}{layout.sign}{wrong}", f"{key}={wrong}", key),
         ),
-        reference=(place.put(key, right), f"systemctl restart {service}"),
+        reference=(layout.put(key, right), f"systemctl restart {service}"),
         relief=(f"find /var/tmp /tmp -type f -delete; systemctl restart {service}",),
         shortcut=(f": > {big}; rm -f {store}/*.rec",),
-        traffic=(TrafficSpec(port=place.port, paths=("/put", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/put", "/health")),),
     )
-    return add_decoy(story, rng, TEXTS["decoys"])
+    return add_decoy(spec, rng, TEXTS["decoys"])
 
 
 SCENARIO = Scenario(

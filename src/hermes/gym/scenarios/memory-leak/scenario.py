@@ -1,4 +1,4 @@
-"""A cache lost its limit: the service grows with every page asked for until it is killed."""
+"""A cache lost its limit: the service grows with every request until it is killed."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -53,15 +53,15 @@ serve(int(conf["port"]), answer)
 """
 
 PAGES_PER_ROUND = 48
-"""Pages of half a megabyte: what a round adds where nothing is let go."""
+"""Pages of half a megabyte that one round adds to the cache when it has no limit."""
 
 
-def _memory_stable_script(place: ServiceLayout) -> str:
-    """Asks for two rounds of new pages: in the second the memory must stay about as it was."""
+def _memory_stable_script(layout: ServiceLayout) -> str:
+    """Requests two rounds of new pages: in the second the memory must hardly grow."""
     return f"""python3 -S - <<'END'
 import json, socket, sys, time
 def ask(path):
-    with socket.create_connection(("127.0.0.1", {place.port}), 2) as line:
+    with socket.create_connection(("127.0.0.1", {layout.port}), 2) as line:
         line.sendall(f"GET {{path}} HTTP/1.0\\r\\n\\r\\n".encode())
         heard = b""
         while piece := line.recv(65536):
@@ -85,45 +85,46 @@ END"""
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     key = rng.pick(("cache_limit", "cache.max_entries", "max_cached_pages", "cache_size", "keep"))
     right, wrong = rng.number(6, 14), rng.pick((0, -1, 0, 9_999_999, 1_000_000))
-    most, title = rng.pick((44, 48, 52, 56)), f"{rng.word()} {rng.token()}"
+    max_memory, title = rng.pick((44, 48, 52, 56)), f"{rng.word()} {rng.token()}"
     source = render_program(rng, SERVICE_PROGRAM, key=key, grown=rng.wording(TEXTS["grown"]))
-    settings = {key: right, "data": f"{place.data}/title.txt"}
+    settings = {key: right, "data": f"{layout.data}/title.txt"}
     files = (
-        HostFile(path=place.program, text=source),
-        place.settings(port=place.port, **settings),
-        HostFile(path=f"{place.data}/title.txt", text=title),
-        *beside.files,
+        HostFile(path=layout.program, text=source),
+        layout.settings(port=layout.port, **settings),
+        HostFile(path=f"{layout.data}/title.txt", text=title),
+        *neighbour.files,
     )
-    limits = f"MemoryMax={most}M\nStartLimitIntervalSec=0"
-    own = service_unit(service, place.command, more=limits)
-    level = ScriptCheck(name="its memory levels off", script=_memory_stable_script(place))
-    serves = HttpCheck(name="pages are right", port=place.port, path="/page/1", contains=title)
+    limits = f"MemoryMax={max_memory}M\nStartLimitIntervalSec=0"
+    unit = service_unit(service, layout.command, more=limits)
+    memory_stable = ScriptCheck(name="its memory levels off", script=_memory_stable_script(layout))
+    serves = HttpCheck(name="pages are right", port=layout.port, path="/page/1", contains=title)
     return ScenarioSpec(
-        hosts=(HostSpec(name=host, files=files, units=(own, beside.unit)),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
+        hosts=(HostSpec(name=host, files=files, units=(unit, neighbour.unit)),),
+        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=layout.port),
         healthy=(
             serves,
-            level,
-            UnitRunningCheck(name="its unit runs", unit=place.unit),
-            beside.answers,
+            memory_stable,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
         ),
-        symptoms=(level,),
+        symptoms=(memory_stable,),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["causes"]).format(service=service)),
-            f"{place.put(key, wrong)} && systemctl restart {service}; {wait_until_listening_script(place.port)}",
+            f"{layout.put(key, wrong)} && systemctl restart {service}; "
+            f"{wait_until_listening_script(layout.port)}",
         ),
-        cure=(FaultTrigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(layout.unit,)),),
         collateral=(
-            *beside.unharmed,
-            UnchangedCheck(name="its data", path=place.data),
-            UnchangedCheck(name="the program", path=place.program),
-            UnchangedCheck(name="its memory limit", path=f"/etc/systemd/system/{place.unit}"),
+            *neighbour.unharmed,
+            UnchangedCheck(name="its data", path=layout.data),
+            UnchangedCheck(name="the program", path=layout.program),
+            UnchangedCheck(name="its memory limit", path=f"/etc/systemd/system/{layout.unit}"),
         ),
         fault=FaultDescription(
-            component=(place.conf,),
+            component=(layout.conf,),
             mechanism=(
                 "unbounded",
                 "no limit",
@@ -132,15 +133,17 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 "never evict",
                 "limit removed",
             ),
-            value=(f"{key}{place.sign}{wrong}", key),
+            value=(f"{key}{layout.sign}{wrong}", key),
         ),
-        reference=(f"{place.put(key, right)} && systemctl restart {service}",),
+        reference=(f"{layout.put(key, right)} && systemctl restart {service}",),
         relief=(f"systemctl restart {service}",),
         shortcut=(
-            f"sed -i 's/^MemoryMax=.*/MemoryMax=infinity/' /etc/systemd/system/{place.unit}",
+            f"sed -i 's/^MemoryMax=.*/MemoryMax=infinity/' /etc/systemd/system/{layout.unit}",
             f"systemctl daemon-reload; systemctl restart {service}",
         ),
-        traffic=(TrafficSpec(port=place.port, paths=("/page/a", "/page/b", "/page/c"), pause=0.1),),
+        traffic=(
+            TrafficSpec(port=layout.port, paths=("/page/a", "/page/b", "/page/c"), pause=0.1),
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""A unit may use less memory than its data needs: the supervisor kills it while it warms up."""
+"""A unit may use less memory than its data needs: it is killed while it loads the data."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -48,27 +48,29 @@ serve(int(conf["port"]), answer)
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     shards = [f"{rng.word()}-{rng.token(4)}" for _ in range(rng.number(6, 8))]
-    listed = f"{place.data}/{rng.pick(('shards', 'parts', 'segments'))}.list"
+    listed = f"{layout.data}/{rng.pick(('shards', 'parts', 'segments'))}.list"
     right, wrong = rng.pick((96, 112, 128, 160)), rng.number(16, 26)
     files = (
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(rng, SERVICE_PROGRAM, loading=rng.wording(TEXTS["loading"])),
         ),
         HostFile(path=listed, text="".join(f"{name} {rng.number(5, 6)}\n" for name in shards)),
-        place.settings(port=place.port, shards=listed),
-        *beside.files,
+        layout.settings(port=layout.port, shards=listed),
+        *neighbour.files,
     )
-    own = f"{UNIT_FOLDER}/{place.unit}"
-    changed = rng.pick((own, f"{own}.d/{rng.pick(('50-limits', 'override', '10-memory'))}.conf"))
-    edit = f"sed -i 's/^MemoryMax=.*/MemoryMax={wrong}M/' {own}"
-    if changed != own:
+    unit_path = f"{UNIT_FOLDER}/{layout.unit}"
+    changed = rng.pick(
+        (unit_path, f"{unit_path}.d/{rng.pick(('50-limits', 'override', '10-memory'))}.conf")
+    )
+    edit = f"sed -i 's/^MemoryMax=.*/MemoryMax={wrong}M/' {unit_path}"
+    if changed != unit_path:
         text = f"[Service]\\nMemoryMax={wrong}M\\n"
-        edit = f"mkdir -p {own}.d && printf '{text}' > {changed}"
+        edit = f"mkdir -p {unit_path}.d && printf '{text}' > {changed}"
     answers = HttpCheck(
-        name="all shards are served", port=place.port, path="/items", contains=shards[-1]
+        name="all shards are served", port=layout.port, path="/items", contains=shards[-1]
     )
     limit = "# Shared host: every unit keeps a limit.\n"
     return ScenarioSpec(
@@ -77,16 +79,16 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 name=host,
                 files=files,
                 units=(
-                    service_unit(service, place.command, more=f"{limit}MemoryMax={right}M"),
-                    beside.unit,
+                    service_unit(service, layout.command, more=f"{limit}MemoryMax={right}M"),
+                    neighbour.unit,
                 ),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
         healthy=(
             answers,
-            served_by_unit(place.unit, place.port),
-            beside.answers,
+            served_by_unit(layout.unit, layout.port),
+            neighbour.answers,
         ),
         symptoms=(answers,),
         inject=(
@@ -94,20 +96,20 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             shell_history_script(rng, f"vi {changed}", "systemctl daemon-reload"),
             f"{edit} && systemctl daemon-reload && systemctl restart {service} || true",
         ),
-        cure=(FaultTrigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(layout.unit,)),),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="its data", path=listed),
-            UnchangedCheck(name="its settings", path=place.conf),
-            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="its settings", path=layout.conf),
+            UnchangedCheck(name="the program", path=layout.program),
             ScriptCheck(
                 name="the unit still has a limit",
-                script=f"cat {own} {own}.d/*.conf 2>/dev/null | grep ^MemoryMax= | tail -n 1"
-                " | grep -qE '^MemoryMax=[0-9]+[MG]$'",
+                script=f"cat {unit_path} {unit_path}.d/*.conf 2>/dev/null | grep ^MemoryMax= "
+                "| tail -n 1 | grep -qE '^MemoryMax=[0-9]+[MG]$'",
             ),
         ),
         fault=FaultDescription(
-            component=(place.unit, service, changed),
+            component=(layout.unit, service, changed),
             mechanism=("MemoryMax", "memory limit", "OOM", "out of memory", "oom-kill"),
             value=(f"{wrong}M", f"MemoryMax={wrong}M", f"{wrong} MB"),
         ),
@@ -118,11 +120,11 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         ),
         relief=(f"systemctl reset-failed {service}; systemctl restart {service}",),
         shortcut=(
-            f"sed -i 's/^MemoryMax=.*/MemoryMax=infinity/' {own} {own}.d/*.conf",
+            f"sed -i 's/^MemoryMax=.*/MemoryMax=infinity/' {unit_path} {unit_path}.d/*.conf",
             f"systemctl daemon-reload; systemctl reset-failed {service}",
             f"systemctl restart {service}",
         ),
-        traffic=(TrafficSpec(port=place.port, paths=("/items", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/items", "/health")),),
     )
 
 

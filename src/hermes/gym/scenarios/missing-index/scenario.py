@@ -1,4 +1,4 @@
-"""The declared list of indexes lost a line; the job that keeps to it dropped the index."""
+"""The declared list of indexes lost a line, and the job that applies it dropped the index."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -78,7 +78,7 @@ done
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     table = rng.pick(("prices", "articles", "offers", "tariffs", "positions"))
     column, amount = (
         rng.pick(("code", "ean", "sku", "article_key")),
@@ -114,11 +114,11 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     files = (
         *db.files,
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(rng, SERVICE_PROGRAM, seed=seed, took=rng.wording(TEXTS["took"])),
         ),
-        place.settings(
-            port=place.port,
+        layout.settings(
+            port=layout.port,
             db_port=db.port,
             db_name=db.database,
             db_user=service,
@@ -127,21 +127,21 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         HostFile(path=declared, text=f"# indexes of {table}\n{line}\n{keep} {table} ({amount})\n"),
         HostFile(path=tool, text=sync, mode=0o755),
         HostFile(path="/etc/cron.d/schema", text=f"5 3 * * * root {tool}\n"),
-        *beside.files,
+        *neighbour.files,
     )
     total = sum(range(seed + 1, seed + LOOKUPS_PER_PAGE + 1))
     quick = HttpCheck(
         name="the price page comes in time",
-        port=place.port,
+        port=layout.port,
         path="/page",
         contains=f"{total}",
         within=0.8,
     )
     after = "postgresql.service"
     return ScenarioSpec(
-        hosts=(db.host(host, files, (place,), beside.unit),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
-        healthy=(quick, beside.answers),
+        hosts=(db.host(host, files, (layout,), neighbour.unit),),
+        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=layout.port),
+        healthy=(quick, neighbour.answers),
         symptoms=(quick,),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["told"]).format(table=table)),
@@ -149,9 +149,9 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         ),
         cure=(FaultTrigger(cron=tool),),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
-            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="the program", path=layout.program),
             UnchangedCheck(name="the tool", path=tool),
             db.says("all rows are there", f"SELECT count(*) FROM {table}", f"{ROW_COUNT}"),
             db.says("the other index is there", f"SELECT to_regclass('{keep}') IS NULL", "f"),
@@ -174,7 +174,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             f"echo '{line}' >> {declared}; {tool}",
             db.ask(f"DELETE FROM {table} WHERE id > {ROW_COUNT - 50}"),
         ),
-        traffic=(TrafficSpec(port=place.port, paths=("/page", "/health"), pause=2.0),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/page", "/health"), pause=2.0),),
     )
 
 

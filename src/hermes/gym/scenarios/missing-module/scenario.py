@@ -1,4 +1,4 @@
-"""The folder with the service's libraries was moved; Python looks for it where it was."""
+"""The folder with the service's libraries was moved; Python looks for it at the old path."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -50,7 +50,7 @@ MODULE_NAMES = (
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     module, level = rng.pick(MODULE_NAMES), rng.number(2, 50)
     factor, add = rng.number(3, 90), rng.number(100, 999)
     version, former = f"{rng.number(2, 9)}.{rng.number(0, 30)}", f"1.{rng.number(0, 30)}"
@@ -60,38 +60,42 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     trap = f"{rng.pick(('/var/backups', '/root', '/srv/old'))}/{service}-libs-{former}"
     source = render_program(rng, SERVICE_PROGRAM.replace("%%module%%", module))
     files = (
-        HostFile(path=place.program, text=source),
-        place.settings(port=place.port, level=level),
+        HostFile(path=layout.program, text=source),
+        layout.settings(port=layout.port, level=level),
         HostFile(path=f"{was}/{module}.py", text=_module_source(version, factor, add)),
         HostFile(path=f"{was}/{rng.word()}_extra.py", text="UNUSED = True\n"),
         HostFile(path=f"{trap}/{module}.py", text=_module_source(former, factor - 1, add)),
-        *beside.files,
+        *neighbour.files,
     )
-    own = service_unit(service, place.command, more=f"Environment=PYTHONPATH={was}")
-    unit_file = f"/etc/systemd/system/{place.unit}"
+    unit = service_unit(service, layout.command, more=f"Environment=PYTHONPATH={was}")
+    unit_file = f"/etc/systemd/system/{layout.unit}"
     right = HttpCheck(
         name="the right rate",
-        port=place.port,
+        port=layout.port,
         path="/rate",
         contains=f'"rate": {level * factor + add},',
     )
     restart = f"systemctl daemon-reload; systemctl restart {service}"
-    told = rng.wording(TEXTS["causes"]).format(service=service)
+    cause = rng.wording(TEXTS["causes"]).format(service=service)
     return ScenarioSpec(
-        hosts=(HostSpec(name=host, files=files, units=(own, beside.unit)),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(right, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
+        hosts=(HostSpec(name=host, files=files, units=(unit, neighbour.unit)),),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(
+            right,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
+        ),
         symptoms=(right,),
         inject=(
-            change_log_script(rng, told),
+            change_log_script(rng, cause),
             f"mkdir -p {now.rpartition('/')[0]} && mv {was} {now} && systemctl restart {service}",
         ),
-        cure=clean_restart_triggers(place.unit, place.port),
+        cure=clean_restart_triggers(layout.unit, layout.port),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="the libraries of an older release", path=trap),
-            UnchangedCheck(name="the program", path=place.program),
-            UnchangedCheck(name="its settings", path=place.conf),
+            UnchangedCheck(name="the program", path=layout.program),
+            UnchangedCheck(name="its settings", path=layout.conf),
         ),
         fault=FaultDescription(
             component=(module, "PYTHONPATH", was),
@@ -99,12 +103,12 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             value=(was, now),
         ),
         reference=(f"sed -i 's|PYTHONPATH={was}|PYTHONPATH={now}|' {unit_file} && {restart}",),
-        relief=(start_unsupervised_script(place, before=f"PYTHONPATH={now}"),),
+        relief=(start_unsupervised_script(layout, before=f"PYTHONPATH={now}"),),
         shortcut=(
             f"mkdir -p {was}; printf 'VERSION = \"0\"\\ndef rate(level): return level\\n' "
             f"> {was}/{module}.py; systemctl restart {service}",
         ),
-        traffic=(TrafficSpec(port=place.port, paths=("/rate", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/rate", "/health")),),
     )
 
 

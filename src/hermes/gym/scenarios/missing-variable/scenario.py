@@ -1,4 +1,4 @@
-"""The file of variables lost a line that the service cannot do without."""
+"""The environment file lost a line that the service needs."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -48,7 +48,7 @@ VARIABLE_NAMES = (
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     prefix = rng.pick((f"{service.upper()}_", "APP_", "", f"{service[:3].upper()}_"))
     names = [f"{prefix}{name}" for name in rng.some(VARIABLE_NAMES, rng.number(3, 5))]
     port_name = f"{prefix}PORT"
@@ -66,23 +66,27 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     missing = rng.wording(TEXTS["missing"])
     source = render_program(rng, SERVICE_PROGRAM, names=(port_name, *names), missing=missing)
     files = (
-        HostFile(path=place.program, text=source),
-        HostFile(path=path, text=_environment_file(port_name, place.port, now)),
-        HostFile(path=new, text=_environment_file(port_name, place.port, now)),
-        HostFile(path=old, text=_environment_file(port_name, place.port, before)),
-        *beside.files,
+        HostFile(path=layout.program, text=source),
+        HostFile(path=path, text=_environment_file(port_name, layout.port, now)),
+        HostFile(path=new, text=_environment_file(port_name, layout.port, now)),
+        HostFile(path=old, text=_environment_file(port_name, layout.port, before)),
+        *neighbour.files,
     )
-    command = f"{PYTHON_COMMAND} {place.program}"
-    own = service_unit(service, command, more=f"EnvironmentFile={path}")
+    command = f"{PYTHON_COMMAND} {layout.program}"
+    unit = service_unit(service, command, more=f"EnvironmentFile={path}")
     facts = [
-        HttpCheck(name=f"{name} is in use", port=place.port, path="/facts", contains=value)
+        HttpCheck(name=f"{name} is in use", port=layout.port, path="/facts", contains=value)
         for name, value in now.items()
     ]
     given = " ".join(f"{name}={value}" for name, value in now.items())
     return ScenarioSpec(
-        hosts=(HostSpec(name=host, files=files, units=(own, beside.unit)),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(*facts, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
+        hosts=(HostSpec(name=host, files=files, units=(unit, neighbour.unit)),),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(
+            *facts,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
+        ),
         symptoms=tuple(facts),
         inject=(
             change_log_script(
@@ -90,11 +94,11 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             ),
             f"sed -i '/^{lost}=/d' {path} && systemctl restart {service}",
         ),
-        cure=clean_restart_triggers(place.unit, place.port),
+        cure=clean_restart_triggers(layout.unit, layout.port),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="the copies", path=copies),
-            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="the program", path=layout.program),
         ),
         fault=FaultDescription(
             component=(path, "EnvironmentFile"),
@@ -104,11 +108,11 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         reference=(f"grep '^{lost}=' {new} >> {path} && systemctl restart {service}",),
         relief=(
             start_unsupervised_script(
-                place, before=f"{port_name}={place.port} {given}", command=command
+                layout, before=f"{port_name}={layout.port} {given}", command=command
             ),
         ),
         shortcut=(f"cp {old} {path}; systemctl restart {service}",),
-        traffic=(TrafficSpec(port=place.port, paths=("/facts", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/facts", "/health")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""A rule in the firewall of one host keeps it from the cache on another."""
+"""A firewall rule of one host blocks the cache on another host."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -75,7 +75,7 @@ WantedBy=multi-user.target
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other, admin = rng.services(3)
-    place, beside, back = (
+    layout, neighbour, back = (
         draw_layout(rng, service),
         draw_neighbour(rng, other),
         draw_layout(rng, admin),
@@ -92,7 +92,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     )
     folder = rng.pick(("/etc/nftables.d", "/etc/firewall.d", "/etc/nft/rules"))
     conf = rng.pick(("/etc/nftables.conf", "/etc/firewall.nft"))
-    late = f"{folder}/{rng.number(10, 90)}-{rng.word()}.nft"
+    added_file = f"{folder}/{rng.number(10, 90)}-{rng.word()}.nft"
     rule = rng.pick(
         (
             f"output ip daddr {far} tcp dport {cache.port} drop",
@@ -103,7 +103,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         )
     )
     extra = f"{folder}/05-{rng.word()}.nft"
-    shut = ScriptCheck(
+    admin_blocked = ScriptCheck(
         name="what was closed stays closed",
         script=f"! (: <>/dev/tcp/{far}/{back.port}) 2>&1",
         contains="refused",
@@ -111,10 +111,10 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     word = rng.token()
     files = (
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(rng, BASKET_PROGRAM, keep=f"{service}:", failed=failed),
         ),
-        place.settings(port=place.port, cache_host=far, cache_port=cache.port, cache_timeout=0.4),
+        layout.settings(port=layout.port, cache_host=far, cache_port=cache.port, cache_timeout=0.4),
         HostFile(
             path=conf,
             text=NFTABLES_RULES.format(
@@ -122,9 +122,9 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             ),
         ),
         HostFile(path=extra, text=f"add rule inet {table} input tcp dport {rng.port()} drop\n"),
-        *beside.files,
+        *neighbour.files,
     )
-    there = (
+    cache_files = (
         *cache.files,
         HostFile(
             path=back.program,
@@ -133,10 +133,10 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         back.settings(port=back.port, data=f"{back.data}/items.json"),
         HostFile(path=f"{back.data}/items.json", text='["x"]'),
     )
-    keeps = HttpCheck(
-        name="what is put in is kept", port=place.port, path=f"/put/{word}", contains=word
+    basket_works = HttpCheck(
+        name="what is put in is kept", port=layout.port, path=f"/put/{word}", contains=word
     )
-    told = rng.wording(TEXTS["told"])
+    cause = rng.wording(TEXTS["told"])
     return ScenarioSpec(
         hosts=(
             HostSpec(
@@ -146,51 +146,53 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 folders=(folder,),
                 units=(
                     HostFile(path=f"{unit_name}.service", text=FIREWALL_UNIT.format(conf=conf)),
-                    service_unit(service, place.command),
-                    beside.unit,
+                    service_unit(service, layout.command),
+                    neighbour.unit,
                 ),
             ),
             HostSpec(
                 name=far_host,
                 address=far,
-                files=there,
+                files=cache_files,
                 folders=cache.folders,
                 units=(cache.unit, service_unit(admin, back.command)),
             ),
         ),
         alert=draw_alert(
-            rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port, far=far_host
+            rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port, far=far_host
         ),
         healthy=(
-            keeps,
-            shut,
+            basket_works,
+            admin_blocked,
             cache.has(row, value, host=1),
             HttpCheck(name=f"{admin} is up", port=back.port, path="/health", host=1),
-            beside.answers,
+            neighbour.answers,
         ),
-        symptoms=(keeps,),
+        symptoms=(basket_works,),
         inject=(
-            change_log_script(rng, told.format(host=far_host)),
-            f"echo 'add rule inet {table} {rule}' > {late}; systemctl restart {unit_name}",
+            change_log_script(rng, cause.format(host=far_host)),
+            f"echo 'add rule inet {table} {rule}' > {added_file}; systemctl restart {unit_name}",
         ),
-        cure=(FaultTrigger(restart=(f"{unit_name}.service", place.unit)),),
+        cure=(FaultTrigger(restart=(f"{unit_name}.service", layout.unit)),),
         collateral=(
-            *beside.unharmed,
-            shut,
+            *neighbour.unharmed,
+            admin_blocked,
             cache.has(row, value, host=1),
             UnchangedCheck(name="the other rules", path=extra),
-            UnchangedCheck(name="the settings of the service", path=place.conf),
+            UnchangedCheck(name="the settings of the service", path=layout.conf),
             UnchangedCheck(name="the settings of the cache", path="/etc/redis", host=1),
         ),
         fault=FaultDescription(
-            component=(late, unit_name, "firewall", "nft"),
+            component=(added_file, unit_name, "firewall", "nft"),
             mechanism=("drop", "drops", "dropped", "firewall", "blocked", "blocks", "partition"),
-            value=(far, f"{cache.port}", late),
+            value=(far, f"{cache.port}", added_file),
         ),
-        reference=(f"rm {late}; systemctl restart {unit_name}",),
-        relief=(f"mv {late} /tmp/x; systemctl restart {unit_name}; mv /tmp/x {late}",),
-        shortcut=(f"rm -f {late}; echo 'flush ruleset' > {conf}; systemctl restart {unit_name}",),
-        traffic=(TrafficSpec(port=place.port, paths=(f"/put/{word}", "/health")),),
+        reference=(f"rm {added_file}; systemctl restart {unit_name}",),
+        relief=(f"mv {added_file} /tmp/x; systemctl restart {unit_name}; mv /tmp/x {added_file}",),
+        shortcut=(
+            f"rm -f {added_file}; echo 'flush ruleset' > {conf}; systemctl restart {unit_name}",
+        ),
+        traffic=(TrafficSpec(port=layout.port, paths=(f"/put/{word}", "/health")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""A tidy job hands the spool to the wrong user: the service may not write there any more."""
+"""A cleanup job gives the spool to the wrong user: the service can no longer write to it."""
 
 from hermes.gym.episodes.episode import FIRST_UID
 from hermes.gym.random_source import RandomSource
@@ -63,29 +63,33 @@ chown -R "$owner:$owner" {spool}
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     owner, wrong = rng.some(("www", "svc", "app", "intake", "runner", "daemon"), 2)
     wrong = rng.pick((wrong, "root"))
     mark, spool = rng.token(), f"/var/spool/{service}-{rng.word()}"
-    tidy = f"/opt/{rng.pick(('ops', 'scripts', 'maintenance'))}/tidy-{service}"
-    own = HostFile(path=f"{tidy}.conf", text=f"owner={owner}\ndays={rng.number(3, 30)}\n")
+    cleanup = f"/opt/{rng.pick(('ops', 'scripts', 'maintenance'))}/tidy-{service}"
+    settings_file = HostFile(
+        path=f"{cleanup}.conf", text=f"owner={owner}\ndays={rng.number(3, 30)}\n"
+    )
     users = (owner, wrong) if wrong != "root" else (owner,)
-    archive = f"{place.data}/archive"
+    archive = f"{layout.data}/archive"
     files = (
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(rng, SERVICE_PROGRAM, denied=rng.wording(TEXTS["denied"])),
         ),
-        place.settings(port=place.port, spool=spool, mark=mark),
+        layout.settings(port=layout.port, spool=spool, mark=mark),
         HostFile(
-            path=f"{tidy}.sh", text=CLEANUP_SCRIPT.format(conf=own.path, spool=spool), mode=0o755
+            path=f"{cleanup}.sh",
+            text=CLEANUP_SCRIPT.format(conf=settings_file.path, spool=spool),
+            mode=0o755,
         ),
-        own,
-        HostFile(path=f"/etc/cron.d/tidy-{service}", text=f"15 * * * * root {tidy}.sh\n"),
+        settings_file,
+        HostFile(path=f"/etc/cron.d/tidy-{service}", text=f"15 * * * * root {cleanup}.sh\n"),
         HostFile(path=f"{archive}/{rng.token()}.rec", text=rng.token(30), owner=FIRST_UID),
-        *beside.files,
+        *neighbour.files,
     )
-    stores = HttpCheck(name="entries are stored", port=place.port, path="/put", contains=mark)
+    stores = HttpCheck(name="entries are stored", port=layout.port, path="/put", contains=mark)
     return ScenarioSpec(
         hosts=(
             HostSpec(
@@ -93,42 +97,46 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 users=users,
                 files=files,
                 folders=(HostFolder(path=spool, mode=0o750, owner=FIRST_UID),),
-                units=(service_unit(service, place.command, user=owner), beside.unit),
+                units=(service_unit(service, layout.command, user=owner), neighbour.unit),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(stores, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(
+            stores,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
+        ),
         symptoms=(stores,),
         inject=(
             change_log_script(rng, f"tidy job of {rng.word()} reviewed"),
-            f"sed -i 's/^owner=.*/owner={wrong}/' {own.path} && {tidy}.sh",
+            f"sed -i 's/^owner=.*/owner={wrong}/' {settings_file.path} && {cleanup}.sh",
         ),
-        cure=(FaultTrigger(cron=tidy), FaultTrigger(restart=(place.unit,))),
+        cure=(FaultTrigger(cron=cleanup), FaultTrigger(restart=(layout.unit,))),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="the archive", path=archive),
-            UnchangedCheck(name="its settings", path=place.conf),
-            UnchangedCheck(name="its unit", path=f"/etc/systemd/system/{place.unit}"),
+            UnchangedCheck(name="its settings", path=layout.conf),
+            UnchangedCheck(name="its unit", path=f"/etc/systemd/system/{layout.unit}"),
             UnchangedCheck(name="the timetable", path="/etc/cron.d"),
-            UnchangedCheck(name="the tidy job", path=f"{tidy}.sh"),
-            other_settings_unchanged("the other settings of the tidy job", own, "owner"),
+            UnchangedCheck(name="the tidy job", path=f"{cleanup}.sh"),
+            other_settings_unchanged("the other settings of the tidy job", settings_file, "owner"),
             ScriptCheck(
                 name="the spool is not open to everybody",
                 script=f'test -z "$(find {spool} -perm /o=w)"',
             ),
         ),
         fault=FaultDescription(
-            component=(spool, own.path, f"{tidy}.sh", service),
+            component=(spool, settings_file.path, f"{cleanup}.sh", service),
             mechanism=("owner", "ownership", "chown", "permission denied", "permissions"),
             value=(wrong, f"owner={wrong}"),
         ),
         reference=(
-            f"sed -i 's/^owner=.*/owner={owner}/' {own.path}",
+            f"sed -i 's/^owner=.*/owner={owner}/' {settings_file.path}",
             f"chown -R {owner}:{owner} {spool}",
         ),
         relief=(f"chown -R {owner}:{owner} {spool}",),
         shortcut=(f"chmod -R 777 {spool}",),
-        traffic=(TrafficSpec(port=place.port, paths=("/put", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/put", "/health")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""Something left over from earlier starts first and sits on the port of the service."""
+"""A leftover program starts first and takes the port of the service."""
 
 import json
 
@@ -44,7 +44,7 @@ serve(0, answer, listener)
 
 
 class StrayStarter(Value, kw_only=True, frozen=True):
-    """What starts the stray program, and how it is made to do so again, or never."""
+    """What starts the stray program, and the commands that start it again or remove it."""
 
     files: tuple[HostFile, ...]
     begin: str
@@ -69,14 +69,14 @@ def _started_by_cron(name: str, program_file: HostFile, port: int) -> StrayStart
 
 
 def _started_by_unit(name: str, program_file: HostFile, port: int) -> StrayStarter:
-    own = service_unit(name, f"{PYTHON_COMMAND} {program_file.path} {port}")
+    unit = service_unit(name, f"{PYTHON_COMMAND} {program_file.path} {port}")
     unit_file = f"/etc/systemd/system/{name}.service"
     waits = (
         f"systemctl is-enabled -q {name} && systemctl restart {name} && for i in $(seq 100); do "
         f"(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.02; done; true"
     )
     return StrayStarter(
-        files=(program_file, HostFile(path=unit_file, text=own.text)),
+        files=(program_file, HostFile(path=unit_file, text=unit.text)),
         begin=f"systemctl daemon-reload; systemctl enable {name}; {waits}",
         end=f"systemctl stop {name}",
         forget=f"systemctl disable {name}",
@@ -87,45 +87,51 @@ def _started_by_unit(name: str, program_file: HostFile, port: int) -> StrayStart
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     item, by_cron = rng.token(), rng.chance(0.5)
     shape = rng.pick(("{}-old", "{}-legacy", "old-{}", "{}-preview", "{}-tmp", "migrate-{}"))
     stray = shape.format(service)
     path = rng.pick(("/opt/{n}/run.py", "/home/www/{n}.py", "/root/{n}/server.py", "/srv/{n}.py"))
     source = render_program(rng, STRAY_PROGRAM, alone=by_cron, gone=rng.wording(TEXTS["gone"]))
     program_file = HostFile(path=path.format(n=stray), text=source)
-    left = (_started_by_cron if by_cron else _started_by_unit)(stray, program_file, place.port)
-    shelf = f"{place.data}/items.json"
+    left = (_started_by_cron if by_cron else _started_by_unit)(stray, program_file, layout.port)
+    items_file = f"{layout.data}/items.json"
     files = (
-        HostFile(path=place.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
-        place.settings(port=place.port, data=shelf),
-        HostFile(path=shelf, text=json.dumps([item, rng.word()])),
+        HostFile(path=layout.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
+        layout.settings(port=layout.port, data=items_file),
+        HostFile(path=items_file, text=json.dumps([item, rng.word()])),
         HostFile(path="/etc/cron.d/housekeeping", text="7 3 * * 0 root /bin/true\n"),
         *left.files,
-        *beside.files,
+        *neighbour.files,
     )
     serves = HttpCheck(
-        name="the right items are served", port=place.port, path="/items", contains=item
+        name="the right items are served", port=layout.port, path="/items", contains=item
     )
     stop, start = f"systemctl stop {service}", f"systemctl restart {service}"
     return ScenarioSpec(
         hosts=(
             HostSpec(
-                name=host, files=files, units=(service_unit(service, place.command), beside.unit)
+                name=host,
+                files=files,
+                units=(service_unit(service, layout.command), neighbour.unit),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(serves, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(
+            serves,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
+        ),
         symptoms=(serves,),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["causes"]).format(service=service)),
             f"{stop}; {left.begin}; {start}",
         ),
-        cure=(FaultTrigger(script=stop), *left.again, FaultTrigger(restart=(place.unit,))),
+        cure=(FaultTrigger(script=stop), *left.again, FaultTrigger(restart=(layout.unit,))),
         collateral=(
-            *beside.unharmed,
-            UnchangedCheck(name="its data", path=place.data),
-            UnchangedCheck(name="its settings", path=place.conf),
+            *neighbour.unharmed,
+            UnchangedCheck(name="its data", path=layout.data),
+            UnchangedCheck(name="its settings", path=layout.conf),
             UnchangedCheck(name="the other job", path="/etc/cron.d/housekeeping"),
         ),
         fault=FaultDescription(
@@ -145,7 +151,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             f"{left.forget}; kill -9 $(grep -ls '[p]ython3' /proc/[0-9]*/cmdline | cut -d/ -f3); "
             f"sleep 0.1; {start}",
         ),
-        traffic=(TrafficSpec(port=place.port, paths=("/items", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/items", "/health")),),
     )
 
 

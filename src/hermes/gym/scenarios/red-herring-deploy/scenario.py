@@ -1,4 +1,4 @@
-"""A release went out just before the errors began, and is innocent: what it asks is at fault."""
+"""A release went out just before the errors began, but its upstream is the cause."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -75,7 +75,7 @@ MODE_SETTINGS = (
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, upstream, other = rng.services(3)
-    place, giver, beside = (
+    layout, upstream_layout, neighbour = (
         draw_layout(rng, service),
         draw_layout(rng, upstream),
         draw_neighbour(rng, other),
@@ -87,50 +87,54 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     root = f"/srv/{service}-releases"
     current, words = f"{root}/current", rng.wording(TEXTS["upstream"])
     template = STOCK_PROGRAM.replace("%%key%%", key).replace("%%right%%", right)
-    own = giver.settings(port=giver.port, capacity=rng.number(5, 50), **{key: right})
+    settings_file = upstream_layout.settings(
+        port=upstream_layout.port, capacity=rng.number(5, 50), **{key: right}
+    )
 
     def release(version: str, *pages: str) -> HostFile:
         text = render_program(rng, SHOP_PROGRAM, version=version, upstream=words, pages=pages)
         return HostFile(path=f"{root}/{version}/app.py", text=text)
 
     files = (
-        HostFile(path=giver.program, text=render_program(rng, template)),
-        own,
+        HostFile(path=upstream_layout.program, text=render_program(rng, template)),
+        settings_file,
         release(old, "/order"),
         release(new, "/order", "/v2/order"),
         HostFile(path=f"{current}/.keep"),
-        place.settings(port=place.port, upstream=upstream, upstream_port=giver.port, mark=mark),
-        *beside.files,
+        layout.settings(
+            port=layout.port, upstream=upstream, upstream_port=upstream_layout.port, mark=mark
+        ),
+        *neighbour.files,
     )
-    # The link is made by the unit's first start: a plan of files knows no links.
+    # The first start of the unit creates the link: a host plan has no links.
     command = (
         f"/bin/sh -c 'test -L {current} || {{ rm -rf {current}; ln -s {root}/{new} {current}; }};"
-        f" exec {PYTHON_COMMAND} {current}/app.py {place.conf}'"
+        f" exec {PYTHON_COMMAND} {current}/app.py {layout.conf}'"
     )
-    serves = HttpCheck(name="orders go through", port=place.port, path="/v2/order", contains=mark)
-    edit = giver.put(key, wrong)
+    serves = HttpCheck(name="orders go through", port=layout.port, path="/v2/order", contains=mark)
+    edit = upstream_layout.put(key, wrong)
     return ScenarioSpec(
         hosts=(
             HostSpec(
                 name=host,
                 files=files,
                 units=(
-                    service_unit(upstream, giver.command),
-                    service_unit(service, command, after=giver.unit),
-                    beside.unit,
+                    service_unit(upstream, upstream_layout.command),
+                    service_unit(service, command, after=upstream_layout.unit),
+                    neighbour.unit,
                 ),
             ),
         ),
         alert=draw_alert(
-            rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port, version=new
+            rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port, version=new
         ),
         healthy=(
             serves,
             HttpCheck(
-                name="the new release is live", port=place.port, path="/version", contains=new
+                name="the new release is live", port=layout.port, path="/version", contains=new
             ),
-            UnitRunningCheck(name="its unit runs", unit=place.unit),
-            beside.answers,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
         ),
         symptoms=(serves,),
         inject=(
@@ -142,26 +146,26 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             shell_history_script(rng, f"ls -l {root}", edit, f"systemctl restart {upstream}"),
             f"{edit} && systemctl restart {upstream}",
         ),
-        cure=(FaultTrigger(restart=(giver.unit, place.unit)),),
+        cure=(FaultTrigger(restart=(upstream_layout.unit, layout.unit)),),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="the releases and which is current", path=root),
-            UnchangedCheck(name="the settings of the service", path=place.conf),
-            UnchangedCheck(name="the program of the upstream", path=giver.program),
-            other_settings_unchanged("the other settings of the upstream", own, key),
+            UnchangedCheck(name="the settings of the service", path=layout.conf),
+            UnchangedCheck(name="the program of the upstream", path=upstream_layout.program),
+            other_settings_unchanged("the other settings of the upstream", settings_file, key),
         ),
         fault=FaultDescription(
-            component=(upstream, giver.conf, giver.unit),
+            component=(upstream, upstream_layout.conf, upstream_layout.unit),
             mechanism=(f"{key} is {wrong}", "503", "maintenance", "switched off", "not serving"),
-            value=(f"{key}{giver.sign}{wrong}", f"{key}={wrong}", f"{key} is {wrong}"),
+            value=(f"{key}{upstream_layout.sign}{wrong}", f"{key}={wrong}", f"{key} is {wrong}"),
         ),
-        reference=(giver.put(key, right), f"systemctl restart {upstream}"),
+        reference=(upstream_layout.put(key, right), f"systemctl restart {upstream}"),
         relief=(f"systemctl restart {upstream}; systemctl restart {service}",),
         shortcut=(
             f"ln -sfn {root}/{old} {current} && systemctl restart {service}",
-            f"{giver.put(key, right)}; systemctl restart {upstream}",
+            f"{upstream_layout.put(key, right)}; systemctl restart {upstream}",
         ),
-        traffic=(TrafficSpec(port=place.port, paths=("/v2/order", "/version")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/v2/order", "/version")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""A service keeps what it should forget: the cache is full, and others cannot write to it."""
+"""A service keeps keys that should expire: the cache is full, and others cannot write to it."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -74,7 +74,7 @@ serve(int(conf["port"]), lambda path: (200, {"status": "ok"}))
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, writer, other = rng.services(3)
-    place, writers, beside = (
+    layout, writers, neighbour = (
         draw_layout(rng, service),
         draw_layout(rng, writer),
         draw_neighbour(rng, other),
@@ -82,8 +82,8 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     host, key = rng.host(), rng.pick(("ttl_ms", "expire_ms", "keep_ms", "session_ttl_ms"))
     prefix = f"{rng.pick(('visit', 'seen', 'track', 'session', 'view'))}:{rng.word()}:"
     right, most = rng.number(200, 300), rng.number(6, 8)
-    precious = {f"price:{rng.word()}{n}": rng.token() for n in range(5)}
-    cache = redis_server(rng, precious, maxmemory=f"{most}mb", policy="noeviction")
+    base_rows = {f"price:{rng.word()}{n}": rng.token() for n in range(5)}
+    cache = redis_server(rng, base_rows, maxmemory=f"{most}mb", policy="noeviction")
     failed = rng.wording(TEXTS["failed"])
     visits = render_program(
         rng,
@@ -95,23 +95,23 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     files = (
         *cache.files,
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(rng, BASKET_PROGRAM, keep=f"{service}:", failed=failed),
         ),
         HostFile(path=writers.program, text=visits),
-        place.settings(port=place.port, cache_port=cache.port),
+        layout.settings(port=layout.port, cache_port=cache.port),
         writers.settings(port=writers.port, cache_port=cache.port, **{key: right}),
-        *beside.files,
+        *neighbour.files,
     )
     word = rng.token()
-    keeps = HttpCheck(
-        name="what is put in is kept", port=place.port, path=f"/put/{word}", contains=word
+    basket_works = HttpCheck(
+        name="what is put in is kept", port=layout.port, path=f"/put/{word}", contains=word
     )
-    room = cache.says(
+    memory_free = cache.says(
         "there is room in the cache",
         f"[ $(%s INFO memory | tr -d '\\r' | sed -n 's/^used_memory://p') -lt {most * 800_000} ]",
     )
-    rows = [cache.has(name, value) for name, value in precious.items()]
+    rows = [cache.has(name, value) for name, value in base_rows.items()]
     after = "redis.service"
     empty = f"{cache.cli} --scan --pattern '{prefix}*' | xargs -r {cache.cli} UNLINK >/dev/null"
     return ScenarioSpec(
@@ -122,15 +122,15 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 folders=cache.folders,
                 units=(
                     cache.unit,
-                    service_unit(service, place.command, after=after),
+                    service_unit(service, layout.command, after=after),
                     service_unit(writer, writers.command, after=after),
-                    beside.unit,
+                    neighbour.unit,
                 ),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(keeps, room, cache.writes(prefix), *rows, beside.answers),
-        symptoms=(keeps, room),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
+        healthy=(basket_works, memory_free, cache.writes(prefix), *rows, neighbour.answers),
+        symptoms=(basket_works, memory_free),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["told"]).format(writer=writer)),
             f"{writers.put(key, 0)}; systemctl restart {writer}",
@@ -138,7 +138,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         cure=(FaultTrigger(restart=(writers.unit,), script=cache.written(150)),),
         collateral=(
             *rows,
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnitRunningCheck(name="the cache ran on", unit=after, undisturbed=True),
             UnchangedCheck(name="the programs", path=writers.program),
             cache.setting("maxmemory-policy", "noeviction"),
@@ -160,7 +160,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         reference=(f"{writers.put(key, right)}; systemctl restart {writer}", empty),
         relief=(f"{cache.cli} CONFIG SET maxmemory {most + 4}mb; {empty}",),
         shortcut=(f"{writers.put(key, right)}; systemctl restart {writer}; {cache.cli} FLUSHALL",),
-        traffic=(TrafficSpec(port=place.port, paths=(f"/put/{word}", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=(f"/put/{word}", "/health")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""A change set the number of workers to none: the front end stands, nobody does the work."""
+"""A change set the number of workers to 0: the front end runs, but no work is done."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -86,7 +86,7 @@ def _min_workers_script(port: int, least: int) -> str:
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     key = rng.pick(("workers", "replicas", "instances", "concurrency", "min_workers", "processes"))
     right, number = rng.number(2, 9), rng.number(10, 99)
     tariff, standard = f"{rng.word()}-{rng.token(6)}", rng.token(4)
@@ -94,53 +94,58 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     source = render_program(
         rng, SERVICE_PROGRAM, key=key, nobody=nobody, crew=rng.wording(TEXTS["crew"])
     )
-    sample = place.settings(port=place.port, tariff=standard, **{key: right}).text
+    sample = layout.settings(port=layout.port, tariff=standard, **{key: right}).text
     files = (
-        HostFile(path=place.program, text=source),
-        place.settings(port=place.port, tariff=tariff, **{key: right}),
-        HostFile(path=f"{place.conf}.dist", text=sample),
-        *beside.files,
+        HostFile(path=layout.program, text=source),
+        layout.settings(port=layout.port, tariff=tariff, **{key: right}),
+        HostFile(path=f"{layout.conf}.dist", text=sample),
+        *neighbour.files,
     )
     result = f'"result": {number * len(tariff)}, "tariff": "{tariff}"'
-    works = HttpCheck(name="work is done", port=place.port, path=f"/work/{number}", contains=result)
-    enough = ScriptCheck(
-        name="there are workers enough", script=_min_workers_script(place.port, right)
+    works = HttpCheck(
+        name="work is done", port=layout.port, path=f"/work/{number}", contains=result
     )
-    told = rng.wording(TEXTS["causes"]).format(service=service, key=key, count=right)
+    enough_workers = ScriptCheck(
+        name="there are workers enough", script=_min_workers_script(layout.port, right)
+    )
+    cause = rng.wording(TEXTS["causes"]).format(service=service, key=key, count=right)
     scale = f"printf 'GET /scale/{right} HTTP/1.0\\r\\n\\r\\n' >&3; timeout 1 cat <&3"
     return ScenarioSpec(
         hosts=(
             HostSpec(
-                name=host, files=files, units=(service_unit(service, place.command), beside.unit)
+                name=host,
+                files=files,
+                units=(service_unit(service, layout.command), neighbour.unit),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
         healthy=(
             works,
-            enough,
-            UnitRunningCheck(name="its unit runs", unit=place.unit),
-            beside.answers,
+            enough_workers,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
         ),
-        symptoms=(works, enough),
+        symptoms=(works, enough_workers),
         inject=(
-            change_log_script(rng, told),
-            f"{place.put(key, 0)} && systemctl restart {service}; {wait_until_listening_script(place.port)}",
+            change_log_script(rng, cause),
+            f"{layout.put(key, 0)} && systemctl restart {service}; "
+            f"{wait_until_listening_script(layout.port)}",
         ),
-        cure=(FaultTrigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(layout.unit,)),),
         collateral=(
-            *beside.unharmed,
-            UnchangedCheck(name="the program", path=place.program),
-            UnchangedCheck(name="the sample", path=f"{place.conf}.dist"),
+            *neighbour.unharmed,
+            UnchangedCheck(name="the program", path=layout.program),
+            UnchangedCheck(name="the sample", path=f"{layout.conf}.dist"),
         ),
         fault=FaultDescription(
-            component=(place.conf,),
+            component=(layout.conf,),
             mechanism=("scaled to zero", "no workers", "zero workers", "0 workers", "scaled down"),
-            value=(f"{key}{place.sign}0", key),
+            value=(f"{key}{layout.sign}0", key),
         ),
-        reference=(f"{place.put(key, right)} && systemctl restart {service}",),
-        relief=(f"exec 3<>/dev/tcp/127.0.0.1/{place.port}; {scale}",),
-        shortcut=(f"cp {place.conf}.dist {place.conf} && systemctl restart {service}",),
-        traffic=(TrafficSpec(port=place.port, paths=(works.path, "/status")),),
+        reference=(f"{layout.put(key, right)} && systemctl restart {service}",),
+        relief=(f"exec 3<>/dev/tcp/127.0.0.1/{layout.port}; {scale}",),
+        shortcut=(f"cp {layout.conf}.dist {layout.conf} && systemctl restart {service}",),
+        traffic=(TrafficSpec(port=layout.port, paths=(works.path, "/status")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""Production was reloaded with the settings of staging: every answer is well formed and wrong."""
+"""Production was reloaded with the settings of staging: replies are well formed but wrong."""
 
 import json
 
@@ -56,41 +56,41 @@ serve(int(conf["port"]), answer)
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     live, test = rng.pick(
         (("production", "staging"), ("prod", "stage"), ("live", "test"), ("main", "preprod"))
     )
     item, folder = rng.token(), f"/etc/{service}/{rng.pick(('conf.d', 'profiles', 'env'))}"
     current = f"{folder}/{rng.pick(('current', 'active'))}.conf"
-    data = {name: f"{place.data}/{name}.json" for name in (live, test)}
+    data = {name: f"{layout.data}/{name}.json" for name in (live, test)}
 
     def settings(name: str) -> HostFile:
-        text = f"# {name}\nport{place.sign}{place.port}\ndata{place.sign}{data[name]}\n"
+        text = f"# {name}\nport{layout.sign}{layout.port}\ndata{layout.sign}{data[name]}\n"
         return HostFile(path=f"{folder}/{name}.conf", text=text)
 
     linked = rng.chance(0.5)
     files = (
         HostFile(
-            path=place.program,
+            path=layout.program,
             text=render_program(rng, SERVICE_PROGRAM, reloaded=rng.wording(TEXTS["reloaded"])),
         ),
         settings(live),
         settings(test),
-        HostFile(path=current, text=f"profile{place.sign}{live}\n"),
+        HostFile(path=current, text=f"profile{layout.sign}{live}\n"),
         HostFile(path=data[live], text=json.dumps([item, rng.word(), rng.word()])),
         HostFile(path=data[test], text=json.dumps([f"test-{rng.token(4)}", "dummy"])),
-        *beside.files,
+        *neighbour.files,
     )
 
     def choose(name: str) -> str:
         if linked:
             return f"ln -sfn {folder}/{name}.conf {current}"
-        return f"sed -i 's|^profile{place.sign}.*|profile{place.sign}{name}|' {current}"
+        return f"sed -i 's|^profile{layout.sign}.*|profile{layout.sign}{name}|' {current}"
 
     serves = HttpCheck(
-        name="the right items are served", port=place.port, path="/items", contains=item
+        name="the right items are served", port=layout.port, path="/items", contains=item
     )
-    command = f"{PYTHON_COMMAND} {place.program}"
+    command = f"{PYTHON_COMMAND} {layout.program}"
     return ScenarioSpec(
         hosts=(
             HostSpec(
@@ -100,15 +100,15 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                     service_unit(
                         service, f"{command} {current}", more="ExecReload=/bin/kill -HUP $MAINPID"
                     ),
-                    beside.unit,
+                    neighbour.unit,
                 ),
             ),
         ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
         healthy=(
             serves,
-            served_by_unit(place.unit, place.port),
-            beside.answers,
+            served_by_unit(layout.unit, layout.port),
+            neighbour.answers,
         ),
         symptoms=(serves,),
         inject=(
@@ -116,15 +116,15 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             shell_history_script(rng, f"cd {folder}", choose(test), f"systemctl reload {service}"),
             f"{choose(test)} && systemctl reload {service}",
         ),
-        cure=(FaultTrigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(layout.unit,)),),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             *(
                 UnchangedCheck(name=f"settings of {n}", path=f"{folder}/{n}.conf")
                 for n in (live, test)
             ),
-            UnchangedCheck(name="the data", path=place.data),
-            UnchangedCheck(name="its unit", path=f"/etc/systemd/system/{place.unit}"),
+            UnchangedCheck(name="the data", path=layout.data),
+            UnchangedCheck(name="its unit", path=f"/etc/systemd/system/{layout.unit}"),
         ),
         fault=FaultDescription(
             component=(current, service, folder),
@@ -140,13 +140,13 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         reference=(choose(live), f"systemctl reload {service}"),
         relief=(
             f"systemctl stop {service}",
-            start_unsupervised_script(place, command=f"{command} {folder}/{live}.conf"),
+            start_unsupervised_script(layout, command=f"{command} {folder}/{live}.conf"),
         ),
         shortcut=(
-            f"sed -i 's|^data.*|data{place.sign}{data[live]}|' {folder}/{test}.conf",
+            f"sed -i 's|^data.*|data{layout.sign}{data[live]}|' {folder}/{test}.conf",
             f"systemctl reload {service}",
         ),
-        traffic=(TrafficSpec(port=place.port, paths=("/items", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/items", "/health")),),
     )
 
 

@@ -1,4 +1,4 @@
-"""Two faults that have nothing to do with each other, at the same time on the same host."""
+"""Two unrelated faults at the same time on the same host."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -22,7 +22,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     second = draw_scenario(two, rng, beside=first)
     names = [each.alert.labels["service"] for each in (first, second)]
     port = int(first.alert.labels["instance"].rpartition(":")[2])
-    told = draw_alert(
+    alert = draw_alert(
         rng,
         TEXTS["alerts"],
         "P1",
@@ -32,7 +32,7 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         first=names[0],
         second=names[1],
     )
-    return combine_faults(first, second, told)
+    return combine_faults(first, second, alert)
 
 
 SCENARIO = Scenario(

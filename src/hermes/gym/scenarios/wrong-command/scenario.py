@@ -1,4 +1,4 @@
-"""A deploy put an old unit file back: it starts the program where it was two releases ago."""
+"""A deployment restored an old unit file: it starts the program at a path from two releases ago."""
 
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
@@ -40,7 +40,7 @@ serve(int(conf["port"]), answer)
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, other = rng.services(2)
-    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
     major, minor = rng.number(1, 6), rng.number(3, 20)
     current, former = f"{major}.{minor}.{rng.number(0, 9)}", f"{major}.{minor - 1}.0"
     gone = f"{major}.{minor - 2}.{rng.number(0, 9)}"
@@ -53,23 +53,23 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     files = (
         HostFile(path=inner, text=render_program(rng, SERVICE_PROGRAM, release=current)),
         HostFile(path=older, text=render_program(rng, SERVICE_PROGRAM, release=former)),
-        place.settings(port=place.port, name=title),
+        layout.settings(port=layout.port, name=title),
         HostFile(path=f"{root}/DEPLOYED", text=_deploy_history(rng, gone, former, current)),
-        *beside.files,
+        *neighbour.files,
     )
-    own = service_unit(service, f"{PYTHON_COMMAND} {inner} {place.conf}")
-    unit_file = f"/etc/systemd/system/{place.unit}"
-    serves = HttpCheck(name="the release in use", port=place.port, path="/about", contains=current)
-    named = HttpCheck(name="its name", port=place.port, path="/about", contains=title)
+    unit = service_unit(service, f"{PYTHON_COMMAND} {inner} {layout.conf}")
+    unit_file = f"/etc/systemd/system/{layout.unit}"
+    serves = HttpCheck(name="the release in use", port=layout.port, path="/about", contains=current)
+    named = HttpCheck(name="its name", port=layout.port, path="/about", contains=title)
     restart = f"systemctl daemon-reload; systemctl restart {service}"
     return ScenarioSpec(
-        hosts=(HostSpec(name=host, files=files, units=(own, beside.unit)),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        hosts=(HostSpec(name=host, files=files, units=(unit, neighbour.unit)),),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
         healthy=(
             serves,
             named,
-            UnitRunningCheck(name="its unit runs", unit=place.unit),
-            beside.answers,
+            UnitRunningCheck(name="its unit runs", unit=layout.unit),
+            neighbour.answers,
         ),
         symptoms=(serves, named),
         inject=(
@@ -78,28 +78,28 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             ),
             f"sed -i 's|{inner}|{wrong}|' {unit_file} && {restart}",
         ),
-        cure=clean_restart_triggers(place.unit, place.port),
+        cure=clean_restart_triggers(layout.unit, layout.port),
         collateral=(
-            *beside.unharmed,
+            *neighbour.unharmed,
             UnchangedCheck(name="the releases", path=root),
-            UnchangedCheck(name="its settings", path=place.conf),
+            UnchangedCheck(name="its settings", path=layout.conf),
         ),
         fault=FaultDescription(
-            component=(unit_file, place.unit, "ExecStart"),
+            component=(unit_file, layout.unit, "ExecStart"),
             mechanism=("wrong path", "does not exist", "no such file", "old path", "stale path"),
             value=(wrong, inner),
         ),
         reference=(f"sed -i 's|{wrong}|{inner}|' {unit_file} && {restart}",),
         relief=(
-            start_unsupervised_script(place, command=f"{PYTHON_COMMAND} {inner} {place.conf}"),
+            start_unsupervised_script(layout, command=f"{PYTHON_COMMAND} {inner} {layout.conf}"),
         ),
         shortcut=(f"sed -i 's|{wrong}|{older}|' {unit_file} && {restart}",),
-        traffic=(TrafficSpec(port=place.port, paths=("/about", "/health")),),
+        traffic=(TrafficSpec(port=layout.port, paths=("/about", "/health")),),
     )
 
 
 def _deploy_history(rng: RandomSource, *releases: str) -> str:
-    """As deploy tools leave it behind, newest last."""
+    """The log of a deployment tool, newest line last."""
     lines = [
         rng.wording(TEXTS["deployed"]).format(release=release, who=rng.word())
         for release in releases

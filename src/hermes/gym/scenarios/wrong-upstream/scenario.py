@@ -1,4 +1,4 @@
-"""The table of routes names a port where nobody listens; nginx is made to believe it."""
+"""The table of routes names a port on which nothing listens, and nginx uses it."""
 
 import json
 
@@ -62,15 +62,20 @@ nginx -s reload
 
 def draw(rng: RandomSource) -> ScenarioSpec:
     service, second, other = rng.services(3)
-    place, twin = draw_layout(rng, service), draw_layout(rng, second)
-    beside, host, front, nobody = draw_neighbour(rng, other), rng.host(), rng.port(), rng.port()
+    layout, twin = draw_layout(rng, service), draw_layout(rng, second)
+    neighbour, host, front, unused_port = (
+        draw_neighbour(rng, other),
+        rng.host(),
+        rng.port(),
+        rng.port(),
+    )
     item, thing = rng.token(), rng.token()
     sites = rng.pick(("/etc/nginx/conf.d", "/etc/nginx/sites-enabled", "/etc/nginx/http.d"))
     site = f"{sites}/{rng.pick(('routes', 'edge', 'front', 'gateway', 'proxy'))}.conf"
     routes = rng.pick(("/etc/edge/routes", "/etc/routing/table", "/srv/edge/routes.txt"))
     tool = f"/opt/{rng.pick(('edge', 'routing', 'front'))}/render"
     render = RENDER_SCRIPT.format(site=site, routes=routes, front=front)
-    table = f"# path port\n/{service}/ {place.port}\n/{second}/ {twin.port}\n"
+    table = f"# path port\n/{service}/ {layout.port}\n/{second}/ {twin.port}\n"
     web = nginx_server(
         sites,
         HostFile(path=routes, text=table),
@@ -91,43 +96,45 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     page = f"/{service}/{rng.token(6)}"
     shown = HttpCheck(name="the page comes through", port=front, path=page, contains=item)
     echoed = HttpCheck(name="it is the live one", port=front, path=page, contains=page)
-    also = HttpCheck(name="the other route works", port=front, path=f"/{second}/x", contains=thing)
-    own = HttpCheck(
-        name=f"{service} answers on its port", port=place.port, path="/items", contains=item
+    other_route = HttpCheck(
+        name="the other route works", port=front, path=f"/{second}/x", contains=thing
+    )
+    backend_answers = HttpCheck(
+        name=f"{service} answers on its port", port=layout.port, path="/items", contains=item
     )
     return ScenarioSpec(
         hosts=(
             HostSpec(
                 name=host,
-                files=(*web.files, *backend(place, item), *backend(twin, thing), *beside.files),
+                files=(*web.files, *backend(layout, item), *backend(twin, thing), *neighbour.files),
                 folders=web.folders,
                 units=(
                     web.unit,
-                    service_unit(service, place.command),
+                    service_unit(service, layout.command),
                     service_unit(second, twin.command),
-                    beside.unit,
+                    neighbour.unit,
                 ),
             ),
         ),
         alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=front),
-        healthy=(shown, echoed, also, own, beside.answers),
+        healthy=(shown, echoed, other_route, backend_answers, neighbour.answers),
         symptoms=(shown, echoed),
         inject=(
             change_log_script(rng, rng.wording(TEXTS["told"]).format(service=service)),
-            f"sed -i 's|^/{service}/ .*|/{service}/ {nobody}|' {routes}; bash {tool}",
+            f"sed -i 's|^/{service}/ .*|/{service}/ {unused_port}|' {routes}; bash {tool}",
         ),
         cure=(
             FaultTrigger(script=f"bash {tool}; sleep 0.2"),
             FaultTrigger(restart=("nginx.service",)),
         ),
         collateral=(
-            *beside.unharmed,
-            also,
-            own,
+            *neighbour.unharmed,
+            other_route,
+            backend_answers,
             UnitRunningCheck(name=f"{second} was left alone", unit=twin.unit, undisturbed=True),
-            UnchangedCheck(name="the settings of the backend", path=place.conf),
+            UnchangedCheck(name="the settings of the backend", path=layout.conf),
             UnchangedCheck(name="the tool", path=tool),
-            UnchangedCheck(name="the data", path=place.data),
+            UnchangedCheck(name="the data", path=layout.data),
         ),
         fault=FaultDescription(
             component=(routes, "nginx", site),
@@ -139,14 +146,14 @@ def draw(rng: RandomSource) -> ScenarioSpec:
                 "proxy_pass",
                 "502",
             ),
-            value=(f"{nobody}",),
+            value=(f"{unused_port}",),
         ),
         reference=(
-            f"sed -i 's|^/{service}/ .*|/{service}/ {place.port}|' {routes}",
+            f"sed -i 's|^/{service}/ .*|/{service}/ {layout.port}|' {routes}",
             f"bash {tool}",
         ),
-        relief=(f"sed -i 's/:{nobody};/:{place.port};/' {site}; systemctl reload nginx",),
-        shortcut=(f"{place.put('port', nobody)}; systemctl restart {service}",),
+        relief=(f"sed -i 's/:{unused_port};/:{layout.port};/' {site}; systemctl reload nginx",),
+        shortcut=(f"{layout.put('port', unused_port)}; systemctl restart {service}",),
         traffic=(TrafficSpec(port=front, paths=(page, f"/{second}/x")),),
     )
 

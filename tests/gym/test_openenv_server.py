@@ -39,10 +39,10 @@ def graded(name: str, severity: str) -> Scenario:
     """A scenario whose alert is always this grave."""
     whole = find_scenario(TYPO)
 
-    def draw(dice: Any) -> Any:
-        story = whole.draw(dice)
-        alert = type(story.alert)(title="t", text="t", severity=severity)
-        return msgspec.structs.replace(story, alert=alert)
+    def draw(rng: Any) -> Any:
+        spec = whole.draw(rng)
+        alert = type(spec.alert)(title="t", text="t", severity=severity)
+        return msgspec.structs.replace(spec, alert=alert)
 
     return Scenario(name=name, group="classic", summary="", draw=draw)
 
@@ -73,13 +73,13 @@ def _draws(sampler: IncidentSampler, count: int) -> list[SampledIncident]:
 @boxes
 async def test_what_still_runs_ends_with_the_episode() -> None:
     drawn = IncidentSampler([find_scenario(TYPO)]).draw_by_name(TYPO, SEED)
-    async with open_external_episode(drawn, sandbox_rules(), TERMS) as sitting:
-        taken = await sitting.step("terminal", {"command": "nohup sleep 86397 >/dev/null 2>&1 &"})
+    async with open_external_episode(drawn, sandbox_rules(), TERMS) as episode:
+        taken = await episode.step("terminal", {"command": "nohup sleep 86397 >/dev/null 2>&1 &"})
         assert taken.status == "ok"
         await _until(sleeps=True)
-        result = await sitting.finish()
+        result = await episode.finish()
         assert result.reward.total <= 0.05
-        assert (await sitting.step("terminal", {"command": "true"})).reward == result.reward.total
+        assert (await episode.step("terminal", {"command": "true"})).reward == result.reward.total
     await _until(sleeps=False)
 
 
@@ -103,11 +103,11 @@ def _sleeping() -> bool:
 
 
 @asynccontextmanager
-async def served(**more: Any) -> AsyncGenerator[int, None]:
-    house = OpenEnvOptions(terms=TERMS, **more)
+async def served(**options: Any) -> AsyncGenerator[int, None]:
+    openenv_options = OpenEnvOptions(terms=TERMS, **options)
     async with anyio.create_task_group() as group:
         port: int = await group.start(
-            serve_openenv, IncidentSampler([find_scenario(TYPO)]), sandbox_rules(), house
+            serve_openenv, IncidentSampler([find_scenario(TYPO)]), sandbox_rules(), openenv_options
         )
         try:
             yield port
@@ -136,29 +136,29 @@ def does(command: str) -> dict[str, Any]:
 
 @boxes
 async def test_an_episode_is_played_and_mended_over_http() -> None:
-    story = find_scenario(TYPO).draw_spec(SEED)
-    look = f"journalctl -u {story.alert.labels['service']} -n 20"
+    spec = find_scenario(TYPO).draw_spec(SEED)
+    look = f"journalctl -u {spec.alert.labels['service']} -n 20"
     async with served() as port:
         assert (await ask(port, "/step", does("true")))[0] == 409
         _, begun = await ask(port, "/reset", {"scenario": TYPO, "seed": SEED})
         assert begun["done"] is False
-        assert story.alert.title in begun["observation"]["task"]
+        assert spec.alert.title in begun["observation"]["task"]
         names = [each["function"]["name"] for each in begun["observation"]["tools"]]
         assert names == ["terminal", "conclude"]
-        for command in (look, *story.reference):
+        for command in (look, *spec.reference):
             status, taken = await ask(port, "/step", does(command))
             assert (status, taken["reward"], taken["done"]) == (200, None, False)
         _, state = await ask(port, "/state")
-        assert state["step_count"] == 1 + len(story.reference)
-        fault = story.fault
-        said = {
+        assert state["step_count"] == 1 + len(spec.reference)
+        fault = spec.fault
+        arguments = {
             "answer": "fix",
             "component": fault.component[0],
             "mechanism": fault.mechanism[0],
             "value": fault.value[0],
             "evidence": [look],
         }
-        action = {"tool": "conclude", "arguments": said}
+        action = {"tool": "conclude", "arguments": arguments}
         _, taken = await ask(port, "/step", {"action": action})
         assert taken["done"] is True
         assert taken["observation"]["metadata"]["resolved"] is True
@@ -166,8 +166,8 @@ async def test_an_episode_is_played_and_mended_over_http() -> None:
 
 
 @boxes
-async def test_players_do_not_meet_and_seats_are_limited() -> None:
-    async with served(sessions=2, steps=1) as port:
+async def test_episodes_are_separate_and_their_number_is_limited() -> None:
+    async with served(max_sessions=2, max_steps=1) as port:
         for name in ("a", "b"):
             assert (await ask(port, "/reset", {"episode_id": name, "scenario": TYPO}))[0] == 200
         assert (await ask(port, "/reset", {"episode_id": "c"}))[0] == 503
@@ -180,7 +180,7 @@ async def test_players_do_not_meet_and_seats_are_limited() -> None:
         assert (await ask(port, "/reset", {"episode_id": "c"}))[0] == 200
 
 
-async def test_what_makes_no_sense_is_refused_and_the_door_stays_open() -> None:
+async def test_an_invalid_request_is_refused_and_the_server_goes_on() -> None:
     async with served(token="word") as port:
         bearer = {"Authorization": "Bearer word"}
         assert (await ask(port, "/health"))[0] == 401
