@@ -423,7 +423,7 @@ async def test_a_time_out_ends_a_confined_tree(here: LocalEnvironment) -> None:
 async def test_a_killed_fork_server_is_replaced_and_nothing_runs_without_it(
     here: LocalEnvironment, tmp_path: Path
 ) -> None:
-    line = here.server._line
+    line = here.server._server
     assert line is not None
     os.kill(line.pid, signal.SIGKILL)
     code, _, _ = await run(here, f"echo changed > {tmp_path}/kept")
@@ -435,11 +435,11 @@ async def test_what_cannot_be_confined_is_not_run(here: LocalEnvironment, tmp_pa
     nested = (
         "import asyncio, os; from pathlib import Path\n"
         "from hermes.environments.local import LocalEnvironment\n"
-        "from hermes.core.actions import Profile\n"
+        "from hermes.core.actions import ConfinementProfile\n"
         "async def main():\n"
         "    async with LocalEnvironment(Path('/tmp'), dict(os.environ)) as place:\n"
         "        print(await place.kernel_support())\n"
-        "        async with place.confined(Profile()) as confined:\n"
+        "        async with place.confined(ConfinementProfile()) as confined:\n"
         "            print((await confined.run('echo ran')).output)\n"
         "asyncio.run(main())"
     )

@@ -33,7 +33,8 @@ from hermes.environments.confinement import kernel, landlock
 abi, folder = int(sys.argv[1]), sys.argv[2]
 kernel.prctl(38, 1)
 scopes = 3 if abi >= landlock.VERSION_WITH_SCOPES else 0
-grants = landlock.Grants(network=False, scopes=scopes, rights=landlock.CHANGE, abi=abi)
+rights = landlock.RIGHTS_CHANGE
+grants = landlock.LandlockRuleset(network=False, scopes=scopes, rights=rights, abi=abi)
 grants.writable(f"{folder}/granted")
 grants.device("/dev/null")
 grants.restrict()
@@ -71,21 +72,22 @@ def test_every_version_of_landlock_holds_what_it_knows(tmp_path: Path, abi: int)
 WITHOUT = """
 import anyio, os, sys
 from pathlib import Path
-from hermes.core.actions import Profile
-from hermes.core.errors import PlaceFailed
+from hermes.core.actions import ConfinementProfile
+from hermes.core.errors import EnvironmentFailed
 from hermes.environments.confinement import kernel, seccomp
 from hermes.environments.local import LocalEnvironment
 names, error, folder = sys.argv[1].split(), int(sys.argv[2]), sys.argv[3]
 kernel.prctl(38, 1)
-seccomp.install(seccomp.program([seccomp.Refusal(name, error=error) for name in names]))
+rules = [seccomp.CallRefusal(name, error=error) for name in names]
+seccomp.install_filter(seccomp.compile_filter(rules))
 async def main():
     async with LocalEnvironment(Path(folder), {"PATH": os.environ["PATH"]}) as place:
         print((await place.kernel_support()).reason)
         print((await place.run("echo still runs")).output, end="")
         try:
-            async with place.confined(Profile()) as held:
+            async with place.confined(ConfinementProfile()) as held:
                 print((await held.run("echo ran; touch made")).output, end="")
-        except PlaceFailed as failure:
+        except EnvironmentFailed as failure:
             print(failure)
 anyio.run(main)
 """
@@ -116,10 +118,10 @@ import anyio, os, sys
 from pathlib import Path
 from hermes.environments.confinement import kernel, seccomp
 from hermes.environments.sandbox import SandboxEnvironment
-seccomp.install_with_listener(seccomp.program([seccomp.Refusal("acct")]))
+seccomp.install_filter_with_listener(seccomp.compile_filter([seccomp.CallRefusal("acct")]))
 async def main():
     variables = {"PATH": "/usr/bin:/bin"}
-    async with SandboxEnvironment(Path(sys.argv[1]), variables, walls=("namespaces",)) as place:
+    async with SandboxEnvironment(Path(sys.argv[1]), variables, isolation=("namespaces",)) as place:
         code = "import socket; socket.socketpair(); print('pair'); socket.socket(socket.AF_UNIX)"
         print((await place.run(f'{sys.argv[2]} -c "{code}"')).output)
 anyio.run(main)
@@ -202,7 +204,7 @@ async def test_shared_memory_is_refused_unless_it_was_judged(here: LocalEnvironm
 NAME_SERVICE = """
 import anyio, os, socket, threading
 from pathlib import Path
-from hermes.core.actions import Profile
+from hermes.core.actions import ConfinementProfile
 from hermes.environments.local import LocalEnvironment
 service = socket.socket(socket.AF_UNIX)
 service.bind("/run/nscd/socket")
@@ -215,7 +217,7 @@ def serve():
 async def main():
     threading.Thread(target=serve, daemon=True).start()
     async with LocalEnvironment(Path("/run"), {"PATH": os.environ["PATH"]}) as place:
-        async with place.confined(Profile()) as held:
+        async with place.confined(ConfinementProfile()) as held:
             print((await held.run("getent passwd root | cut -d: -f1")).output.strip())
             print([str(each) for each in held.collect()])
     print("asked" if asked else "not asked")
@@ -241,3 +243,48 @@ async def test_what_a_command_leaves_behind_stays_confined(
         while not (here.temporary / "tried").exists():  # noqa: ASYNC110 - it has left us
             await anyio.sleep(0.02)
     assert (tmp_path / "kept").read_text() == "as it was"
+
+
+async def test_protected_files_below_a_granted_folder_do_not_change(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    policies = tmp_path / "tree" / "home" / "policies"
+    policies.mkdir(parents=True)
+    (policies / "a.yaml").write_text("as it was")
+    profile = ConfinementProfile(
+        writable=(str(tmp_path / "tree"),), protected=(str(policies), f"{tmp_path}/elsewhere")
+    )
+    for command in (
+        f"echo x > {policies}/a.yaml",
+        f"echo x > {policies}/b.yaml",
+        f"mv {policies} {tmp_path}/tree/gone",
+        f"mv {tmp_path}/tree/home {tmp_path}/tree/gone",
+        f"rm {policies}/a.yaml",
+        f"mkdir {tmp_path}/tree/n; mv -T --exchange {tmp_path}/tree/n {policies.parent}",
+    ):
+        code, output, _ = await run(here, command, profile)
+        assert code != 0, (command, output)
+    assert [each.read_text() for each in policies.iterdir()] == ["as it was"]
+    code, output, _ = await run(
+        here, f"mkdir {tmp_path}/tree/x && cp /etc/hosts {tmp_path}/tree/x", profile
+    )
+    assert code == 0, output
+
+
+async def test_no_setuid_file_is_made_unless_a_person_agreed(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    tree, source = tmp_path / "tree", tmp_path / "source"
+    tree.mkdir()
+    source.write_text("x")
+    source.chmod(0o4755)
+    profile = ConfinementProfile(writable=(str(tree),))
+    for command in (f"cp -p {source} {tree}/a", f"touch {tree}/b && chmod u+s {tree}/b"):
+        code, output, _ = await run(here, command, profile)
+        assert code != 0, (command, output)
+    assert [each for each in tree.iterdir() if each.stat().st_mode & 0o6000] == []
+    agreed = ConfinementProfile(writable=(str(tree),), setuid_files=True)
+    code, output, _ = await run(here, f"cp -p {source} {tree}/c", agreed)
+    assert code == 0, output
+    code, output, _ = await run(here, f"mkdir {tree}/shared && chmod g+s {tree}/shared", profile)
+    assert code == 0, output  # on a folder the bit gives no rights

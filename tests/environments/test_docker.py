@@ -1,4 +1,4 @@
-"""A real container: what walls it has, and what becomes of us when it, or its daemon, goes away."""
+"""A real container: its isolation, and what becomes of us when it, or its daemon, goes away."""
 
 import os
 import signal
@@ -63,7 +63,8 @@ async def test_a_container_is_hardened(box: RemoteEnvironment) -> None:
     told = real_docker.daemon().docker("inspect", "--format", shown, id).stdout.decode()
     cpus = f"{min(2, os.cpu_count() or 1)}000000000"
     memory = f"{64 * 1024 * 1024}"
-    words = f"[ALL] [{' '.join(CONTAINER_CAPABILITIES)}] [no-new-privileges] 40 {memory} {cpus} true true 1\n"
+    capabilities = " ".join(CONTAINER_CAPABILITIES)
+    words = f"[ALL] [{capabilities}] [no-new-privileges] 40 {memory} {cpus} true true 1\n"
     assert told.replace("CAP_", "") == words
     status = (await box.run("grep -E 'CapEff|NoNewPrivs' /proc/self/status")).output.split()
     assert status == ["CapEff:", "00000000000000fb", "NoNewPrivs:", "1"]

@@ -142,10 +142,10 @@ def without(name: str, module: str) -> str:
     program = (
         "import sys, anyio\nfrom pathlib import Path\n"
         f"sys.modules[{name!r}] = None\n"
-        "from hermes.environments.open import Opening\n"
+        "from hermes.environments.open import EnvironmentOpening\n"
         "from hermes.environments.settings import TerminalSettings\n"
         f"from hermes.environments.{module} import why_not\n"
-        "opening = Opening(TerminalSettings(), Path(), Path())\n"
+        "opening = EnvironmentOpening(TerminalSettings(), Path(), Path())\n"
         "print(anyio.run(why_not, opening))\n"
     )
     done = subprocess.run(

@@ -299,7 +299,6 @@ LIFE = """
 import os, sys, anyio
 from pathlib import Path
 from hermes.environments.local import LocalEnvironment
-from hermes.environments.processes.process_tree import birth
 from hermes.environments.process_registry import ProcessRegistry
 home = Path(sys.argv[1])
 async def publish(*events): return range(len(events))

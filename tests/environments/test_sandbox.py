@@ -138,7 +138,9 @@ async def test_where_owners_cannot_be_translated_root_stays_without_any_power(wo
     os.chown(secret, 4321, 4321)
     secret.chmod(0o600)
     settings = TerminalSettings(readable=(str(secret),))
-    async with SandboxEnvironment(work, VARIABLES, settings=settings, walls=("landlock",)) as place:
+    async with SandboxEnvironment(
+        work, VARIABLES, settings=settings, isolation=("landlock",)
+    ) as place:
         assert await said(place, "id -u") == "0"
         assert (await place.run(f"cat {secret}")).exit_code != 0
 
@@ -153,11 +155,13 @@ def test_root_whose_processes_cannot_be_counted_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("walls", ["namespaces", "bubblewrap", "landlock"])
-async def test_each_kind_of_walls_runs_commands_and_keeps_files(walls: str, work: Path) -> None:
-    if sandbox_resources.find_missing_support(walls):
-        pytest.skip(sandbox_resources.find_missing_support(walls))
-    async with SandboxEnvironment(work, VARIABLES, walls=(walls,)) as place:
+@pytest.mark.parametrize("isolation", ["namespaces", "bubblewrap", "landlock"])
+async def test_each_kind_of_isolation_runs_commands_and_keeps_files(
+    isolation: str, work: Path
+) -> None:
+    if sandbox_resources.find_missing_support(isolation):
+        pytest.skip(sandbox_resources.find_missing_support(isolation))
+    async with SandboxEnvironment(work, VARIABLES, isolation=(isolation,)) as place:
         assert await said(place, "x=1; echo hello > f; cat f < <(true)") == "hello"
         await place.write("g", b"\0\xff")
         assert await place.read("g") == (work / "g").read_bytes() == b"\0\xff"
@@ -223,14 +227,14 @@ print(*{link.recv(5).decode() for link in links})
 """
 
 
-@pytest.mark.parametrize("walls", ["namespaces", "bubblewrap"])
+@pytest.mark.parametrize("isolation", ["namespaces", "bubblewrap"])
 async def test_programs_inside_reach_each_other_by_sockets_of_their_own(
-    work: Path, walls: str
+    work: Path, isolation: str
 ) -> None:
-    if sandbox_resources.find_missing_support(walls):
-        pytest.skip(sandbox_resources.find_missing_support(walls))
+    if sandbox_resources.find_missing_support(isolation):
+        pytest.skip(sandbox_resources.find_missing_support(isolation))
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
-    async with SandboxEnvironment(work, VARIABLES, walls=(walls,)) as place:
+    async with SandboxEnvironment(work, VARIABLES, isolation=(isolation,)) as place:
         await place.write("serve.py", SERVE.encode())
         for name in ("/tmp/own", "$HOME/own"):
             assert await said(place, f"{python} serve.py {name}") == "hello"
@@ -262,14 +266,16 @@ async def test_what_is_written_is_bounded_in_total(work: Path, way: str) -> None
     assert not (work / "done").exists()
 
 
-@pytest.mark.parametrize("walls", ["namespaces", "bubblewrap", "landlock"])
+@pytest.mark.parametrize("isolation", ["namespaces", "bubblewrap", "landlock"])
 async def test_in_a_full_sandbox_files_can_be_removed_and_not_written(
-    work: Path, walls: str
+    work: Path, isolation: str
 ) -> None:
-    if sandbox_resources.find_missing_support(walls):
-        pytest.skip(sandbox_resources.find_missing_support(walls))
+    if sandbox_resources.find_missing_support(isolation):
+        pytest.skip(sandbox_resources.find_missing_support(isolation))
     settings = TerminalSettings(total_mb=16)
-    async with SandboxEnvironment(work, VARIABLES, settings=settings, walls=(walls,)) as place:
+    async with SandboxEnvironment(
+        work, VARIABLES, settings=settings, isolation=(isolation,)
+    ) as place:
         await said(place, "x=kept; head -c 1M /dev/zero > f")
         await place.run(FILLING["many files"])
         refused = await place.run("echo x > more; mkdir d; echo y >> f; echo $x")
@@ -447,11 +453,12 @@ async def test_a_machine_that_cannot_is_refused_with_the_reason(work: Path) -> N
     question = (
         f"import sys; sys.path[:] = {[str(package), *sys.path]!r}\n"
         "import anyio\nfrom pathlib import Path\n"
-        "from hermes.environments.open import Opening\n"
+        "from hermes.environments.open import EnvironmentOpening\n"
         "from hermes.environments.sandbox import why_not\n"
         "from hermes.environments.settings import TerminalSettings\n"
-        "given = Opening(TerminalSettings(), Path('.'), Path('.'), {'PATH': '/usr/bin:/bin'})\n"
-        "print(anyio.run(lambda: why_not(given, walls=('namespaces', 'bubblewrap'))))"
+        "variables = {'PATH': '/usr/bin:/bin'}\n"
+        "given = EnvironmentOpening(TerminalSettings(), Path(), Path(), variables)\n"
+        "print(anyio.run(lambda: why_not(given, isolation=('namespaces', 'bubblewrap'))))"
     )
     async with SandboxEnvironment(work, VARIABLES, settings=settings) as place:
         await place.write("ask.py", question.encode())
@@ -487,6 +494,6 @@ async def test_an_error_in_the_body_comes_out_as_itself(work: Path) -> None:
 async def test_nothing_is_left_in_the_temporary_folder_when_it_is_refused() -> None:
     before = folders()
     with pytest.raises(EnvironmentFailed, match="no sandbox can be made here"):
-        async with SandboxEnvironment(None, VARIABLES, walls=("nothing",)):
+        async with SandboxEnvironment(None, VARIABLES, isolation=("nothing",)):
             pass
     assert folders() <= before

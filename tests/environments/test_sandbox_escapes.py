@@ -1,6 +1,6 @@
 """Every attempt to get out of the sandbox fails, as root and as an ordinary user.
 
-The attempts are in `escapes/`. Each is made behind each kind of walls, and, where that is safe,
+The attempts are in `escapes/`. Each is made with each kind of isolation, and, where that is safe,
 without any: there it has to succeed, or it would prove nothing.
 """
 
@@ -22,7 +22,7 @@ from hermes.environments.sandboxing.sandbox_resources import find_missing_suppor
 
 DRIVER = Path(__file__).parent / "escapes" / "driver.py"
 USERS = ["root", "user"] if os.getuid() == 0 else ["user"]
-WALLS = ["namespaces", "bubblewrap", "landlock"]
+ISOLATION_KINDS = ["namespaces", "bubblewrap", "landlock"]
 
 
 Outcomes = dict[tuple[str, str], dict[str, list[str]]]
@@ -30,14 +30,17 @@ Outcomes = dict[tuple[str, str], dict[str, list[str]]]
 
 @pytest.fixture(scope="module")
 def outcomes() -> Outcomes:
-    """What got away, by user, walls and attempt. Most of the time is spent waiting for limits."""
-    kinds = [*(walls for walls in WALLS if not find_missing_support(walls)), "none"]
-    pairs = [(who, walls) for who in USERS for walls in kinds]
+    """What got away, by user, isolation and attempt. Most of the time is waiting for limits."""
+    kinds = [
+        *(isolation for isolation in ISOLATION_KINDS if not find_missing_support(isolation)),
+        "none",
+    ]
+    pairs = [(who, isolation) for who in USERS for isolation in kinds]
     with ThreadPoolExecutor(3) as pool:
         return dict(zip(pairs, pool.map(lambda pair: attempted(*pair), pairs), strict=True))
 
 
-def attempted(who: str, walls: str) -> dict[str, list[str]]:
+def attempted(who: str, isolation: str) -> dict[str, list[str]]:
     folder = Path(tempfile.mkdtemp(prefix="hermes-escapes-"))
     try:
         (folder / "tools").mkdir()
@@ -47,14 +50,14 @@ def attempted(who: str, walls: str) -> dict[str, list[str]]:
             (folder / "tools").chmod(0o755)
             owner = UID if who == "user" else 0
             os.chown(folder, owner, owner)
-        return _made(folder, who, walls)
+        return _made(folder, who, isolation)
     finally:
         shutil.rmtree(folder)
 
 
-def _made(folder: Path, who: str, walls: str) -> dict[str, list[str]]:
+def _made(folder: Path, who: str, isolation: str) -> dict[str, list[str]]:
     done = subprocess.run(
-        [sys.executable, str(DRIVER), str(folder), who, walls],
+        [sys.executable, str(DRIVER), str(folder), who, isolation],
         env={"PATH": os.environ["PATH"], "HERMES_SECRET": secrets.token_hex(16)},
         capture_output=True,
         timeout=200,
@@ -71,12 +74,12 @@ def test_there_are_at_least_forty_attempts_and_most_have_a_control() -> None:
 
 
 @pytest.mark.parametrize("attempt", [attempt.name for attempt in ATTEMPTS])
-@pytest.mark.parametrize("walls", WALLS)
+@pytest.mark.parametrize("isolation", ISOLATION_KINDS)
 @pytest.mark.parametrize("who", USERS)
-def test_nothing_gets_away(outcomes: Outcomes, who: str, walls: str, attempt: str) -> None:
-    if find_missing_support(walls):
-        pytest.skip(find_missing_support(walls))
-    assert outcomes[who, walls][attempt] == []
+def test_nothing_gets_away(outcomes: Outcomes, who: str, isolation: str, attempt: str) -> None:
+    if find_missing_support(isolation):
+        pytest.skip(find_missing_support(isolation))
+    assert outcomes[who, isolation][attempt] == []
 
 
 @pytest.mark.parametrize("attempt", [a.name for a in ATTEMPTS if a.control != "nobody"])

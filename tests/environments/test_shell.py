@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.environments.processes.process_tree import ProcessTree, tree_members
-from hermes.environments.shell import SessionShell, folder_in_state, new_tree_mark
+from hermes.environments.shell import SessionShell, folder_in_state
 
 
 def run(shell: SessionShell, command: str, **more: str) -> str:
@@ -70,15 +69,6 @@ def test_a_background_command_writes_down_its_exit_code(tmp_path: Path) -> None:
     run(shell, "x=2; exit 12", exit_file=str(code))
     assert code.read_text() == "12"
     assert run(shell, "echo $x") == "1\n"
-
-
-def test_a_tree_can_be_ended_with_nothing_but_a_shell(tmp_path: Path) -> None:
-    shell, tree = SessionShell(str(tmp_path), str(tmp_path)), new_tree_mark()
-    launch = shell.launch("setsid sleep 60", tree=tree)
-    child = subprocess.Popen(launch.argv, env={"PATH": os.environ["PATH"], **launch.variables})
-    subprocess.run(shell.end_tree(tree, "KILL"), check=True, env={"PATH": os.environ["PATH"]})
-    assert child.wait(timeout=10) == -9
-    assert tree_members(ProcessTree(tree, None)) == set()
 
 
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def test_without_a_condition_the_engine_is_not_even_loaded() -> None:
 
 def test_loading_the_engine_brings_no_command_line_with_it() -> None:
     program = (
-        "import sys; from hermes.policy.rules.conditions import Condition; Condition('true');"
+        "import sys; from hermes.policy.rules.conditions import CelCondition; CelCondition('true');"
         "print('typer' in sys.modules, 'rich' in sys.modules);"
         "import cel; print(cel.evaluate('1 + 1'))"
     )

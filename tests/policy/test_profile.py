@@ -40,7 +40,8 @@ def profile(command: str) -> ConfinementProfile:
 
 
 def test_a_read_may_do_nothing_but_read() -> None:
-    assert profile("df -h; ps aux | grep nginx; cat /etc/hosts 2>/dev/null") == ConfinementProfile()
+    found = profile("df -h; ps aux | grep nginx; cat /etc/hosts 2>/dev/null")
+    assert found == ConfinementProfile(hidden=found.hidden)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,11 @@ def test_what_has_no_bounds_is_unrestricted_and_says_why(command: str) -> None:
 
 
 def test_a_kill_may_signal_and_nothing_else() -> None:
-    assert profile("kill -HUP 1234") == ConfinementProfile(may_signal=True, hard_links=True)
+    found = profile("kill -HUP 1234")
+    signals = ConfinementProfile(
+        may_signal=True, hard_links=True, setuid_files=True, hidden=found.hidden
+    )
+    assert found == signals
 
 
 def test_git_may_change_its_records() -> None:
@@ -315,3 +320,20 @@ def test_only_a_verdict_about_secrets_shows_our_own() -> None:
     assert not profile("find . -type f | xargs cat").own_secrets
     assert profile("cat ~/.ssh/id_rsa").own_secrets
     assert profile("hermes health").own_secrets or profile("hermes health").unrestricted
+
+
+def test_secrets_are_hidden_from_commands_that_were_not_judged_to_read_them() -> None:
+    for command in ("sort --files0-from=list", "cat $(cat list)", "git diff --no-index a b"):
+        assert {"/etc/shadow", "~/.ssh/id_*", "~/.pgpass"} <= {*profile(command).hidden}, command
+    for command in (
+        "psql -c 'select 1'",
+        "kubectl get pods",
+        "git fetch",
+        "aws s3 ls",
+        "docker ps",
+    ):
+        found = profile(command).hidden
+        assert "/etc/shadow" in found, command
+        assert "~/.ssh/id_*" not in found, command
+    assert profile("cat /etc/shadow").hidden == ()
+    assert profile("getent shadow").hidden == ()

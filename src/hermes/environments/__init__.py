@@ -1,1 +1,1 @@
-"""Places where commands run, and their background processes."""
+"""The environments in which commands run, and their background processes."""

@@ -1,14 +1,13 @@
-"""Commands in a Daytona sandbox: settings and a key in, a place out. The SDK is only loaded
-when a sandbox is opened."""
+"""Opens an environment in a Daytona sandbox. The SDK is loaded only then."""
 
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
 from hermes.core.errors import SettingsError
-from hermes.environments.cloud.environment import CloudEnvironment, granted_variables
+from hermes.environments.cloud.environment import CloudEnvironment
 from hermes.environments.cloud.remote_calls import CloudBox
-from hermes.environments.open import EnvironmentOpening
+from hermes.environments.open import EnvironmentOpening, granted_variables
 
 API_KEY_VARIABLE = "DAYTONA_API_KEY"
 
@@ -25,7 +24,7 @@ def open_daytona(opening: EnvironmentOpening) -> CloudEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for a Daytona sandbox; None when nothing is. Nothing is started."""
+    """What is missing for a Daytona sandbox, or None. Nothing is started."""
     if find_spec("daytona") is None:
         return "the Daytona SDK is not installed: `pip install 'hermes[daytona]'`"
     if not opening.secrets.get(API_KEY_VARIABLE):
@@ -37,6 +36,6 @@ async def _create_box(opening: EnvironmentOpening) -> CloudBox:
     reason = await why_not(opening)
     if reason is not None:
         raise SettingsError(reason)
-    lend = import_module("hermes.environments.cloud.daytona_sdk").lend
-    box: CloudBox = await lend(opening.settings, opening.secrets[API_KEY_VARIABLE])
+    create_sandbox = import_module("hermes.environments.cloud.daytona_sdk").create_sandbox
+    box: CloudBox = await create_sandbox(opening.settings, opening.secrets[API_KEY_VARIABLE])
     return box

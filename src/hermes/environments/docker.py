@@ -1,4 +1,4 @@
-"""What docker and podman say when something is wrong, in words that tell what to do."""
+"""Opens an environment in a container of docker or podman."""
 
 import os
 import re
@@ -11,8 +11,7 @@ import anyio
 
 from hermes.core.errors import EnvironmentFailed, SettingsError
 from hermes.core.run_ids import new_id
-from hermes.environments.cloud.environment import granted_variables
-from hermes.environments.open import EnvironmentOpening
+from hermes.environments.open import EnvironmentOpening, granted_variables
 from hermes.environments.processes.process_tree import process_birth
 from hermes.environments.remote.client import ClientOutput, ClientProgram, find_program
 from hermes.environments.remote.confined import ConfiningRemoteEnvironment
@@ -36,7 +35,7 @@ _NO_IMAGE_ERROR = re.compile(
 
 
 def explain_daemon_error(program: str, complaint: str) -> EnvironmentFailed | None:
-    """None when the daemon answered."""
+    """None when the daemon answers."""
     name = PurePath(program).name
     if _PERMISSION_ERROR.search(complaint):
         return EnvironmentFailed(
@@ -68,20 +67,20 @@ def explain_start_error(image: str, complaint: str) -> EnvironmentFailed:
 
 
 _START_TIMEOUT_S = 600.0
-"""Seconds; the first time, the image has to be fetched."""
+"""Includes pulling the image the first time."""
 _CALL_TIMEOUT_S = 30.0
 _NEW_CONTAINER_GRACE_S = 10.0
 LINGER_S = 60.0
-"""Seconds a container waits for somebody to come back to it."""
+"""Seconds that an unused container stays before it ends itself."""
 
-# What root in a container needs to look after its own files, users and processes. Not among them:
-# raw sockets, device nodes, setting capabilities, and binding low ports (which needs none there).
+# What root in a container needs to manage its files, users and processes. Without raw sockets,
+# device nodes, setting capabilities, and binding low ports (which needs no capability there).
 CONTAINER_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 
 
 class DockerContainer:
-    """Fulfils `remote.client.Client`. Without an `id`, a container is started when one is needed;
-    one that died is replaced, after that has been told."""
+    """Implements `RemoteClient`. Without an `id`, a container is started when it is first needed;
+    if it ends, the command fails with that error and the next one starts a new container."""
 
     def __init__(
         self,
@@ -114,16 +113,16 @@ class DockerContainer:
         return [self._docker.program, *self._host, "exec", *how, self._id, *argv]
 
     async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
-        """Neither an exit code nor the words of the client tell for sure; the daemon does."""
-        shown = "{{.State.Running}} {{.State.OOMKilled}} {{.State.ExitCode}}"
-        said = await self._call("inspect", "--format", shown, self._id)
-        if said.code == 0 and said.output.startswith(b"true"):
+        """Asks the daemon: the client's exit code and its messages are ambiguous."""
+        template = "{{.State.Running}} {{.State.OOMKilled}} {{.State.ExitCode}}"
+        result = await self._call("inspect", "--format", template, self._id)
+        if result.code == 0 and result.output.startswith(b"true"):
             if begun or not complaint:
                 return None
             if NO_BASH_ERROR.search(complaint):
                 return explain_start_error(self._settings.docker_image, complaint)
             return EnvironmentFailed(f"{self.place} takes no commands: {complaint}")
-        trouble = explain_daemon_error(self._docker.program, said.complaint)
+        trouble = explain_daemon_error(self._docker.program, result.complaint)
         if trouble is not None:
             return trouble
         died = self.place
@@ -131,7 +130,7 @@ class DockerContainer:
             self._id = ""
         if not begun and time.monotonic() - self._started < _NEW_CONTAINER_GRACE_S:
             await self._diagnose()
-        _, out_of_memory, _ = (*said.output.decode().split(), "", "", "")[:3]
+        _, out_of_memory, _ = (*result.output.decode().split(), "", "", "")[:3]
         why = "it ran out of memory (terminal.memory_mb)" if out_of_memory == "true" else ""
         return EnvironmentFailed(
             f"{died} ended under us{f': {why}' if why else ''}. The next command gets a new "
@@ -151,21 +150,21 @@ class DockerContainer:
 
     async def _start(self) -> str:
         image = self._settings.docker_image
-        said = await self._docker.run([*self._host, *self._run_words()], timeout=_START_TIMEOUT_S)
-        if said.code != 0:
-            trouble = explain_daemon_error(self._docker.program, said.complaint)
-            raise trouble or explain_start_error(image, said.complaint)
+        result = await self._docker.run([*self._host, *self._run_words()], timeout=_START_TIMEOUT_S)
+        if result.code != 0:
+            trouble = explain_daemon_error(self._docker.program, result.complaint)
+            raise trouble or explain_start_error(image, result.complaint)
         self._started = time.monotonic()
-        return said.output.decode().split()[-1]
+        return result.output.decode().split()[-1]
 
     async def _diagnose(self) -> None:
-        """With an init in it, a container without bash starts well and ends at once, and leaves
-        nothing to ask. Raises what starting bash itself has to say."""
+        """With an init process, a container without bash starts, ends at once and is removed.
+        Starts bash directly and raises its error."""
         image = self._settings.docker_image
         words = ["run", "--rm", "--network", "none", "--entrypoint", "bash", image, "-c", ":"]
-        said = await self._call(*words)
-        if said.code != 0:
-            raise explain_start_error(image, said.complaint)
+        result = await self._call(*words)
+        if result.code != 0:
+            raise explain_start_error(image, result.complaint)
 
     def _run_words(self) -> list[str]:
         settings = self._settings
@@ -182,13 +181,13 @@ class DockerContainer:
         return [*words, "--entrypoint", "bash", settings.docker_image, *keep]
 
     async def _sweep(self) -> None:
-        """One that was made and never started does not remove itself."""
-        shown = '{{.ID}} {{.Label "hermes.owner"}}'
-        said = await self._call(
-            "ps", "--all", "--format", shown, "--filter", "label=hermes=1",
+        """Removes containers that were created but never started: they do not remove themselves."""
+        template = '{{.ID}} {{.Label "hermes.owner"}}'
+        result = await self._call(
+            "ps", "--all", "--format", template, "--filter", "label=hermes=1",
             *("--filter", "status=created", "--filter", "status=exited"),
         )  # fmt: skip
-        lines = [line.partition(" ") for line in said.output.decode().splitlines()]
+        lines = [line.partition(" ") for line in result.output.decode().splitlines()]
         dead = [id for id, _, owner in lines if _is_owner_dead(owner)]
         if dead:
             await self._call("rm", "--force", "--volumes", *dead)
@@ -202,7 +201,7 @@ class DockerContainer:
 
 
 def daemon_options(program: str, settings: TerminalSettings) -> list[str]:
-    """The words that tell the client where its daemon listens."""
+    """The options of the client for the address of its daemon."""
     flag = "--url" if PurePath(program).name.startswith("podman") else "--host"
     return [flag, settings.docker_host] if settings.docker_host else []
 
@@ -214,7 +213,7 @@ def limit_options(settings: TerminalSettings) -> list[str]:
         words += ["--memory", f"{settings.memory_mb}m", "--memory-swap", f"{settings.memory_mb}m"]
     if settings.processes:
         words += ["--pids-limit", str(settings.processes)]
-    if settings.cpus:  # more than there are is refused
+    if settings.cpus:  # more than the machine has is refused
         words += ["--cpus", f"{min(settings.cpus, os.cpu_count() or 1):g}"]
     return words
 
@@ -235,8 +234,8 @@ _CHECK_TIMEOUT_S = 30.0
 
 
 def open_docker(opening: EnvironmentOpening) -> ConfiningRemoteEnvironment:
-    """`terminal.cwd` is a folder in the container; "." is the image's own. Raises `SettingsError`
-    for one that cannot be, and `EnvironmentFailed` when neither docker nor podman is here."""
+    """`terminal.cwd` is a folder in the container; "." is the default of the image. Raises
+    `SettingsError` for an invalid one, and `EnvironmentFailed` without docker and podman."""
     settings = opening.settings
     if settings.cwd not in ("", ".") and not PurePosixPath(settings.cwd).is_absolute():
         raise SettingsError(
@@ -254,18 +253,18 @@ def open_docker(opening: EnvironmentOpening) -> ConfiningRemoteEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for a container; None when nothing is. Nothing is started."""
+    """What is missing for a container, or None. Nothing is started."""
     try:
         client = _docker_client(opening)
         where = daemon_options(client.program, opening.settings)
-        said = await client.run(
+        result = await client.run(
             [*where, "version", "--format", "{{.Server.Version}}"], timeout=_CHECK_TIMEOUT_S
         )
     except EnvironmentFailed as error:
         return str(error)
-    if said.code == 0:
+    if result.code == 0:
         return None
-    return str(explain_daemon_error(client.program, said.complaint) or said.complaint)
+    return str(explain_daemon_error(client.program, result.complaint) or result.complaint)
 
 
 def _docker_client(opening: EnvironmentOpening) -> ClientProgram:

@@ -1,4 +1,4 @@
-"""The pod that is asked for when none is named: an ordinary user, no rights, limits."""
+"""Opens an environment in a Kubernetes pod: an existing one, or one that it starts."""
 
 import secrets
 from collections.abc import Sequence
@@ -10,26 +10,25 @@ import anyio
 import msgspec
 
 from hermes.core.errors import EnvironmentFailed, SettingsError
-from hermes.environments.cloud.environment import granted_variables
-from hermes.environments.open import EnvironmentOpening
+from hermes.environments.open import EnvironmentOpening, granted_variables
 from hermes.environments.remote.client import ClientOutput, ClientProgram, find_program
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.remote.process_scripts import KEEP_ALIVE_SCRIPT
 from hermes.environments.settings import TerminalSettings
 
 CONTAINER_NAME = "shell"
-"""Its one container."""
+"""The only container of a pod that Hermes starts."""
 POD_LABELS = {"app.kubernetes.io/name": "hermes-shell", "app.kubernetes.io/managed-by": "hermes"}
 _WORKSPACE_FOLDER = "/workspace"
 _POD_UID = 1000
 _MAX_LIFETIME_S = 24 * 3600
-"""Seconds after which the cluster ends it in any case."""
+"""Seconds after which the cluster ends the pod in any case."""
 _IDLE_CHECK_INTERVAL_S = 60
-"""Seconds between two looks whether somebody of ours is still in it."""
+"""Seconds between checks whether the pod is still in use."""
 
 
 def build_manifest(name: str, settings: TerminalSettings) -> bytes:
-    """How many processes it may have, the cluster decides: a pod cannot say (`podPidsLimit`)."""
+    """The number of processes is limited by the cluster (`podPidsLimit`), not by the pod."""
     if not settings.docker_network:
         raise SettingsError(
             "terminal.docker_network is off, but a pod cannot close its own network: set it to "
@@ -93,7 +92,7 @@ def _container_spec(settings: TerminalSettings) -> dict[str, Any]:
 
 
 _START_TIMEOUT_S = 300.0
-"""Seconds for a pod to come up; its image may have to be fetched first."""
+"""Includes pulling the image."""
 _CALL_TIMEOUT_S = 30.0
 _WAITING_REASONS_JSONPATH = (
     "{.status.conditions[*].message} {.status.containerStatuses[*].state.waiting.message}"
@@ -101,7 +100,7 @@ _WAITING_REASONS_JSONPATH = (
 
 
 async def scope_options(client: ClientProgram, settings: TerminalSettings) -> list[str]:
-    """Said with every call: somebody may switch the current context under us."""
+    """Passed with every call, because the user may switch the current context meanwhile."""
     context = settings.kubernetes_context
     if not context:
         what = (
@@ -115,8 +114,8 @@ async def scope_options(client: ClientProgram, settings: TerminalSettings) -> li
 
 
 class KubernetesPod:
-    """Fulfils `remote.client.Client`. Without a `name`, a pod is started when one is needed; one
-    that died is replaced, after that has been told."""
+    """Implements `RemoteClient`. Without a `name`, a pod is started when it is first needed; if
+    it ends, the command fails with that error and the next one starts a new pod."""
 
     def __init__(
         self,
@@ -150,10 +149,10 @@ class KubernetesPod:
         return [self._client.program, *self._scope, "exec", *how, self._name, *where, "--", *argv]
 
     async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
-        """kubectl calls a lost connection a success; only with these words it tells the exit code
-        of what it ran."""
-        said = await self._call("get", f"pod/{self._name}", "--output=jsonpath={.status.phase}")
-        if said.code == 0 and said.output == b"Running":
+        """kubectl reports a lost connection as success; the exit code is that of the command only
+        with this message."""
+        result = await self._call("get", f"pod/{self._name}", "--output=jsonpath={.status.phase}")
+        if result.code == 0 and result.output == b"Running":
             if f"command terminated with exit code {code}" in complaint:
                 return (
                     None if begun else EnvironmentFailed(f"{self.place} has no bash: {complaint}")
@@ -168,12 +167,12 @@ class KubernetesPod:
                 if complaint
                 else None
             )
-        if said.code != 0 and "NotFound" not in said.complaint:
-            return EnvironmentFailed(f"the cluster does not answer: {said.complaint}")
+        if result.code != 0 and "NotFound" not in result.complaint:
+            return EnvironmentFailed(f"the cluster does not answer: {result.complaint}")
         died = self.place
         if self._is_foreign:
             return EnvironmentFailed(
-                f"{died} is not running. {complaint or said.complaint}".rstrip()
+                f"{died} is not running. {complaint or result.complaint}".rstrip()
             )
         self._name = ""
         return EnvironmentFailed(
@@ -188,7 +187,7 @@ class KubernetesPod:
         return KubernetesPod(self._client, self._settings, name=name, container=CONTAINER_NAME)
 
     async def close(self, *, spare: bool) -> None:
-        """A pod of ours in which processes go on ends by itself after them."""
+        """A pod that Hermes started ends itself when the last process in it has ended."""
         if self._name and not spare and not self._is_foreign:
             name, self._name = self._name, ""
             await self._delete(name)
@@ -210,16 +209,18 @@ class KubernetesPod:
 
     async def _until_ready(self, pod: str) -> None:
         wait = ["wait", pod, "--for=condition=Ready", f"--timeout={_START_TIMEOUT_S:.0f}s"]
-        said = await self._client.run(
+        result = await self._client.run(
             [*self._scope, *wait], timeout=_START_TIMEOUT_S + _CALL_TIMEOUT_S
         )
-        if said.code != 0:
+        if result.code != 0:
             why = await self._call("get", pod, f"--output=jsonpath={_WAITING_REASONS_JSONPATH}")
             reasons = why.output.decode("utf-8", "replace").strip()
-            raise EnvironmentFailed(f"{pod} did not come up: {said.complaint}\n{reasons}".rstrip())
+            raise EnvironmentFailed(
+                f"{pod} did not come up: {result.complaint}\n{reasons}".rstrip()
+            )
 
     async def _sweep(self) -> None:
-        """Pods of ours that have ended by themselves."""
+        """Deletes pods of Hermes that have ended."""
         ours = ",".join(f"{name}={value}" for name, value in POD_LABELS.items())
         ended = ["--selector", ours, "--field-selector=status.phase=Succeeded"]
         await self._call("delete", "pods", *ended, "--wait=false")
@@ -236,8 +237,8 @@ _CHECK_TIMEOUT_S = 30.0
 
 
 def open_kubernetes(opening: EnvironmentOpening) -> RemoteEnvironment:
-    """`terminal.cwd` is a folder in the pod; "." is the container's own. A pod that was there
-    before is not isolated: it is at work. Raises `EnvironmentFailed` when kubectl is not here."""
+    """`terminal.cwd` is a folder in the pod; "." is the default of the container. An existing
+    pod does not count as isolated. Raises `EnvironmentFailed` without kubectl."""
     settings = opening.settings
     where = f"{settings.kubernetes_context or 'current context'}/{settings.kubernetes_namespace}"
     return RemoteEnvironment(
@@ -252,7 +253,7 @@ def open_kubernetes(opening: EnvironmentOpening) -> RemoteEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for a pod; None when nothing is. Nothing is started."""
+    """What is missing for a pod, or None. Nothing is started."""
     try:
         client = _kubectl_client(opening)
         where = await scope_options(client, opening.settings)

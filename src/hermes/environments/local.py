@@ -1,4 +1,4 @@
-"""Commands on this very machine. Not isolated: policies treat it with care."""
+"""Runs commands on this machine, without isolation."""
 
 import contextlib
 import os
@@ -70,11 +70,11 @@ async def why_not(opening: EnvironmentOpening) -> str | None:
 
 
 class LocalEnvironment:
-    """This machine, in one shell session that begins in `directory`.
+    """One shell session on this machine, which starts in `directory`.
 
-    `variables` is all that commands get to see (`select_variables` chooses it). `processes` is the
-    folder in which background processes can be found again; without one they end with us. `hidden`
-    are files that confined commands find empty, unless they were judged to read secrets.
+    `variables` are all variables of commands (see `select_variables`). `processes` is the folder
+    in which a later session finds background processes; without one they end with the session.
+    `hidden` are files that confined commands find empty, unless they were judged to read secrets.
     """
 
     name = "local"
@@ -110,12 +110,12 @@ class LocalEnvironment:
             raise EnvironmentFailed(
                 f"the working folder {self._directory} is not there; make it first"
             )
-        with contextlib.suppress(FileNotFoundError):  # every usual place is full or read-only
+        with contextlib.suppress(FileNotFoundError):  # all usual folders are full or read-only
             _remove_stale_sessions(Path(tempfile.gettempdir()))
         if self._processes is not None:
             try:
                 self._processes.mkdir(mode=0o700, parents=True, exist_ok=True)
-            except OSError:  # commands can run all the same; background processes end with us
+            except OSError:  # only background processes need it
                 self._processes = None
         shell = SessionShell("", str(self._directory.absolute()), bash)
         self._open = ShellSession(shell, self._variables, ShellState(self._variables))
@@ -155,8 +155,8 @@ class LocalEnvironment:
     async def run_in(
         self, session: ShellSession, command: str, *, timeout: float, stdin: bytes, cwd: str
     ) -> CommandResult:
-        """`session` is that of this environment, perhaps under a confinement."""
-        await self._give_sudo(command)
+        """`session` is that of this environment, possibly confined."""
+        await self._prepare_sudo(command)
         return await self._run(command, timeout=timeout, stdin=stdin, cwd=cwd, session=session)
 
     async def _run(
@@ -181,7 +181,7 @@ class LocalEnvironment:
                 prepared.finish()
             return result
 
-    async def _give_sudo(self, command: str) -> None:
+    async def _prepare_sudo(self, command: str) -> None:
         if self._sudo is not None:
             await self._sudo.ready(command, self._run, self._keep_running)
 
@@ -198,7 +198,7 @@ class LocalEnvironment:
     async def start_in(
         self, session: ShellSession, command: str, *, pty: bool, cwd: str
     ) -> BackgroundProcess:
-        await self._give_sudo(command)
+        await self._prepare_sudo(command)
         self._started = [process for process in self._started if not process.closed]
         process: LocalProcess | PtyProcess
         if pty:
@@ -216,7 +216,7 @@ class LocalEnvironment:
         )
 
     def holds(self, confinement: CommandConfinement) -> None:
-        """Of a background process: until its refusals were read, or we are closed."""
+        """Keeps the confinement of a background process until its refusals were read."""
         self._stack.callback(confinement.close)
 
     async def find(self, handle: str) -> BackgroundProcess | None:
@@ -237,12 +237,12 @@ class LocalEnvironment:
 
     @property
     def folder(self) -> str:
-        """Where the session is now."""
+        """The current working folder of the session."""
         return self.session.state.folder or self.session.shell.start
 
     @cached_property
     def temporary(self) -> Path:
-        """A folder of this session alone, removed with it; in memory when no disk takes it."""
+        """A folder for this session only, removed with it; in memory when no disk is writable."""
         try:
             folder = tempfile.gettempdir()
         except FileNotFoundError:
@@ -260,7 +260,7 @@ class LocalEnvironment:
         return Path(os.path.realpath(self._stack.enter_context(made)))
 
     def path(self, path: str) -> Path:
-        """As the session's shell would see it: relative to where it is now."""
+        """The path as the session's shell resolves it, relative to its working folder."""
         if "\0" in path or not path:
             raise ToolError(f"{path!r} is no name of a file")
         if path == "~" or path.startswith("~/"):
@@ -269,7 +269,7 @@ class LocalEnvironment:
 
 
 def _login_shell() -> str:
-    """What bash would look up for itself, which costs a question to the name services."""
+    """Set for bash, which would otherwise query the name services."""
     try:
         return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
     except KeyError:
@@ -277,17 +277,19 @@ def _login_shell() -> str:
 
 
 class ConfinedLocalEnvironment:
-    """A `LocalEnvironment` whose commands are held to a profile, in the same shell session."""
+    """A `LocalEnvironment` whose commands are confined to a profile, in the same shell session."""
 
     isolated = False
 
-    def __init__(self, place: LocalEnvironment, profile: ConfinementProfile) -> None:
-        self.name, self.target = place.name, place.target
-        self._place, self._profile = place, profile
+    def __init__(self, environment: LocalEnvironment, profile: ConfinementProfile) -> None:
+        self.name, self.target = environment.name, environment.target
+        self._environment, self._profile = environment, profile
         self._confinement: CommandConfinement | None = None
         if not profile.unrestricted:
-            self._confinement = CommandConfinement(profile, place.server, place.temporary)
-        self._session = replace(place.session, confinement=self._confinement)
+            self._confinement = CommandConfinement(
+                profile, environment.server, environment.temporary
+            )
+        self._session = replace(environment.session, confinement=self._confinement)
 
     async def __aenter__(self) -> Self:
         return self
@@ -298,7 +300,7 @@ class ConfinedLocalEnvironment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """What still runs goes on; its refusals are no longer collected."""
+        """Processes that still run continue; their refusals are no longer collected."""
         if self._confinement is not None:
             self._confinement.close()
 
@@ -308,53 +310,55 @@ class ConfinedLocalEnvironment:
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
-        self._look_from(cwd)
-        return await self._place.run_in(
+        self._set_folder(cwd)
+        return await self._environment.run_in(
             self._session, command, timeout=timeout, stdin=stdin, cwd=cwd
         )
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        return await self._place.read(path, offset=offset, limit=limit)
+        return await self._environment.read(path, offset=offset, limit=limit)
 
     async def write(self, path: str, data: bytes) -> None:
         if self._confinement is None:
-            await self._place.write(path, data)
+            await self._environment.write(path, data)
             return
-        real = await to_thread.run_sync(real_path, self._place.path(path))
+        real = await to_thread.run_sync(real_path, self._environment.path(path))
         try:
-            self._confinement.check_write(str(self._place.path(path)))
+            self._confinement.check_write(str(self._environment.path(path)))
             self._confinement.check_write(str(real))
         except OSError as error:
             raise ToolError(f"cannot write {path}: it changes at this moment") from error
-        # A folder may become a link after the check: then nothing is written.
+        # If a folder becomes a link after the check, nothing is written.
         await to_thread.run_sync(partial(write_bytes, real, data, follow=False))
 
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
         if self._confinement is None:
-            return await self._place.start_in(self._session, command, pty=pty, cwd=cwd)
-        # It outlives this view, and so do its refusals.
-        own = CommandConfinement(self._profile, self._place.server, self._place.temporary)
-        own.folder = str(self._place.path(cwd)) if cwd else self.folder
+            return await self._environment.start_in(self._session, command, pty=pty, cwd=cwd)
+        # The process may run longer than this object exists.
+        own = CommandConfinement(
+            self._profile, self._environment.server, self._environment.temporary
+        )
+        own.folder = str(self._environment.path(cwd)) if cwd else self.folder
         session = replace(self._session, confinement=own)
-        process = await self._place.start_in(session, command, pty=pty, cwd=cwd)
-        self._place.holds(own)
+        process = await self._environment.start_in(session, command, pty=pty, cwd=cwd)
+        self._environment.holds(own)
         return ConfinedProcess(process, own)
 
     async def find(self, handle: str) -> BackgroundProcess | None:
-        return await self._place.find(handle)
+        return await self._environment.find(handle)
 
     @property
     def folder(self) -> str:
-        return self._place.folder
+        return self._environment.folder
 
-    def _look_from(self, cwd: str) -> None:
+    def _set_folder(self, cwd: str) -> None:
         if self._confinement is not None:
-            self._confinement.folder = str(self._place.path(cwd)) if cwd else self.folder
+            self._confinement.folder = str(self._environment.path(cwd)) if cwd else self.folder
 
 
 def _remove_stale_sessions(folder: Path) -> None:
-    """Remove the folders of sessions whose owner was killed. Only what is old, too: an owner in
-    another container that shares this folder merely seems to be gone."""
+    """Removes folders of sessions whose owner was killed. Only old ones: an owner in another
+    container that shares this folder is not visible here."""
     for state in folder.glob(f"{_SESSION_FOLDER_PREFIX}*-*"):
         owner = state.name.removeprefix(_SESSION_FOLDER_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):

@@ -1,7 +1,6 @@
-"""Reads files, and replaces them in one step: a reader sees the old text or the new, never half.
+"""Reads files of this machine, and replaces them atomically.
 
-Only for files of this machine; an environment elsewhere has its own way. The functions block:
-call them in a thread.
+The functions block: call them in a thread.
 """
 
 import contextlib
@@ -19,7 +18,7 @@ _NO_SPACE_ERRORS = {errno.ENOSPC, errno.EDQUOT}
 
 def read_bytes(path: Path, *, offset: int = 0, limit: int | None = None) -> bytes:
     with _translate_errors("read", path):
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe or a terminal might never end
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe or terminal might block forever
             raise ToolError(f"cannot read {path}: it is {_file_kind(path)}, not a file")
         with path.open("rb") as file:
             file.seek(max(0, offset))
@@ -27,17 +26,17 @@ def read_bytes(path: Path, *, offset: int = 0, limit: int | None = None) -> byte
 
 
 def real_path(path: Path) -> Path:
-    """Raises `ToolError` for a path that changes while it is looked up."""
+    """Raises `ToolError` for a path that changes while it is resolved."""
     with _translate_errors("look up", path):
         return Path(os.path.realpath(path))
 
 
 def write_bytes(path: Path, data: bytes, *, follow: bool = True) -> None:
-    """Keeps the mode and the owner of what it replaces, and writes through symlinks. Other hard
-    links keep the old text.
+    """Keeps the mode and the owner of the replaced file, and follows symlinks. Other hard links
+    keep the old text.
 
-    Without `follow`, a symlink anywhere on the path is an error: the path was judged as it stands,
-    and a folder of it may be replaced by a link at any time.
+    Without `follow`, a symlink anywhere in the path is an error: the path was judged as written,
+    and a folder in it may be replaced by a link at any time.
     """
     with _translate_errors("write", path):
         replace_file(os.path.realpath(path) if follow else str(path), data)
@@ -49,7 +48,7 @@ def _file_kind(path: Path) -> str:
 
 @contextlib.contextmanager
 def _translate_errors(verb: str, path: Path) -> Iterator[None]:
-    """Whatever the system refuses, in words for the model."""
+    """Raises a `ToolError` with a message for the model instead of an `OSError`."""
     try:
         yield
     except FileNotFoundError as error:

@@ -1,14 +1,13 @@
-"""Commands in a Modal sandbox: settings and keys in, a place out. The SDK is only loaded when
-a sandbox is opened."""
+"""Opens an environment in a Modal sandbox. The SDK is loaded only then."""
 
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
 from hermes.core.errors import SettingsError
-from hermes.environments.cloud.environment import CloudEnvironment, granted_variables
+from hermes.environments.cloud.environment import CloudEnvironment
 from hermes.environments.cloud.remote_calls import CloudBox
-from hermes.environments.open import EnvironmentOpening
+from hermes.environments.open import EnvironmentOpening, granted_variables
 
 TOKEN_VARIABLES = ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET")
 
@@ -25,7 +24,7 @@ def open_modal(opening: EnvironmentOpening) -> CloudEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for a Modal sandbox; None when nothing is. Nothing is started."""
+    """What is missing for a Modal sandbox, or None. Nothing is started."""
     if find_spec("modal") is None:
         return "the Modal SDK is not installed: `pip install 'hermes[modal]'`"
     missing = [name for name in TOKEN_VARIABLES if not opening.secrets.get(name)]
@@ -38,8 +37,8 @@ async def _create_box(opening: EnvironmentOpening) -> CloudBox:
     reason = await why_not(opening)
     if reason is not None:
         raise SettingsError(reason)
-    lend = import_module("hermes.environments.cloud.modal_sdk").lend
-    box: CloudBox = await lend(
+    create_sandbox = import_module("hermes.environments.cloud.modal_sdk").create_sandbox
+    box: CloudBox = await create_sandbox(
         opening.settings, *(opening.secrets[name] for name in TOKEN_VARIABLES)
     )
     return box

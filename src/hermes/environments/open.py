@@ -1,4 +1,4 @@
-"""Chooses what a command may see of our own variables: named ones, and never our keys."""
+"""Opens the environment that the settings name, and selects the variables of its commands."""
 
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ ALWAYS_PASSED_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR",
     "SSL_CERT_FILE", "SSL_CERT_DIR",
 )  # fmt: skip
-"""What nearly every program wants and nobody minds."""
+"""Variables that most programs need and that contain no secrets."""
 
 _SECRET_NAME_PATTERNS = (
     "*KEY", "*KEY_ID", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*",
@@ -28,8 +28,8 @@ def select_variables(
 ) -> dict[str, str]:
     """The variables of a command.
 
-    `granted` comes from the operator: an exact name is passed even if it looks like a secret, a
-    pattern never reaches one. `withheld` are the names of our own keys; nothing passes those.
+    `granted` is set by the operator: an exact name is passed even if it looks like a secret; a
+    pattern never matches one. `withheld` are the names of our own keys, which are never passed.
     """
     chosen = {"TERM": "dumb"}
     for name, value in ours.items():
@@ -53,17 +53,17 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class EnvironmentOpening:
-    """All that a kind of environment may know."""
+    """What an environment is opened with."""
 
     settings: TerminalSettings
     directory: Path
-    """The folder the person is in: what `terminal.cwd: .` means on this machine."""
+    """The current folder of the user: `terminal.cwd: .` on this machine."""
     home: Path
-    """Where we may keep what must survive us."""
+    """The folder for data that must outlive this process."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """What commands get to see; none of our keys is in it."""
+    """The variables of commands, without our keys."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Keys of the services that lend a place."""
+    """Keys of the cloud services."""
 
     @property
     def folder(self) -> Path:
@@ -71,14 +71,28 @@ class EnvironmentOpening:
         return self.directory / Path(self.settings.cwd).expanduser()
 
 
+Opening = EnvironmentOpening
+"""The earlier name, which plug-ins may still import."""
+
+
+def granted_variables(opening: EnvironmentOpening) -> dict[str, str]:
+    """Only the variables that the operator granted: the usual ones describe this machine."""
+    return {
+        name: value
+        for name, value in opening.variables.items()
+        if _matches(name, opening.settings.pass_variables)
+        and not _matches(name, ALWAYS_PASSED_VARIABLES)
+    }
+
+
 async def why_not(kind: str, opening: EnvironmentOpening) -> str | None:
-    """What a kind of place lacks here; None when nothing is known to be missing."""
-    made = load_plugin("environments", kind)
-    look: Callable[[EnvironmentOpening], Awaitable[str | None]] | None
-    look = getattr(sys.modules[made.__module__], "why_not", None)
-    return await look(opening) if look else None
+    """What is missing for a kind of environment; None when nothing is known to be missing."""
+    opener = load_plugin("environments", kind)
+    check: Callable[[EnvironmentOpening], Awaitable[str | None]] | None
+    check = getattr(sys.modules[opener.__module__], "why_not", None)
+    return await check(opening) if check else None
 
 
 def open_environment(opening: EnvironmentOpening) -> Environment:
-    """Raises `SettingsError` for a kind that does not exist; entering may raise `EnvironmentFailed`."""
+    """Raises `SettingsError` for an unknown kind. Entering it may raise `EnvironmentFailed`."""
     return cast(Environment, load_plugin("environments", opening.settings.backend)(opening))

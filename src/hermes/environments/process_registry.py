@@ -1,4 +1,4 @@
-"""Every background process by name, wherever it runs: watched, limited, found again."""
+"""Keeps track of all background processes, in every environment."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,15 +30,16 @@ from hermes.environments.processes.tracked_process import (
 from hermes.environments.settings import TerminalSettings
 
 _MAX_ENDED_PROCESSES = 64
-"""Processes that have ended and can still be asked about."""
+"""Ended processes that can still be queried."""
 _FINAL_OUTPUT_TIMEOUT_S = 5.0
-"""Seconds for what is left of the output after a kill."""
+"""Seconds to read the remaining output after a kill."""
 
 
 class ProcessRegistry:
-    """Fulfils `core.protocols.Processes`. Open it for as long as the house stands.
+    """Implements `core.protocols.Processes`.
 
-    When it closes, processes that can be found again go on; `recover` of a later life finds them.
+    When it closes, processes that can be found again continue to run; `recover` of a later process
+    of Hermes finds them.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class ProcessRegistry:
         group.cancel_scope.cancel()
         if error is None or isinstance(error, anyio.get_cancelled_exc_class()):
             return await group.__aexit__(kind, error, trace)
-        # An error of the block is not the group's: handed in, it would come out wrapped.
+        # Not passed to the group, which would wrap an error of the block.
         await group.__aexit__(None, None, None)
         return None
 
@@ -97,7 +98,7 @@ class ProcessRegistry:
                 f"{self._settings.max_processes} background processes are running, which is the "
                 "limit; kill one that is no longer needed"
             )
-        OutputWatch(watch, 0)  # refuses bad patterns before anything runs
+        OutputWatch(watch, 0)  # raises for bad patterns before anything runs
         self._starting += 1
         try:
             process = await environment.start(command, pty=pty, cwd=cwd)
@@ -123,7 +124,7 @@ class ProcessRegistry:
         return tracked.view
 
     async def recover(self, *environments: Environment) -> list[ProcessInfo]:
-        """Take over what an earlier life of ours started in these places."""
+        """Take over what an earlier process of Hermes started in these environments."""
         views = []
         for environment in environments:
             if not isinstance(environment, StartsProcesses):
@@ -131,7 +132,7 @@ class ProcessRegistry:
             for entry in self._claimed(environment):
                 try:
                     process = await environment.find(entry.handle)
-                except EnvironmentFailed:  # it cannot be reached now: somebody may try again later
+                except EnvironmentFailed:  # unreachable now; can be recovered later
                     self._checkpoint.release(entry.id)
                     continue
                 if process is None:
@@ -147,7 +148,7 @@ class ProcessRegistry:
         return views
 
     def _claimed(self, environment: Environment) -> Sequence[ProcessEntry]:
-        """None where the file of processes cannot be written: a later life may find them."""
+        """Empty when the file of processes cannot be written; they can be recovered later."""
         try:
             return self._checkpoint.claim(environment.name, environment.target)
         except OSError:
@@ -164,7 +165,7 @@ class ProcessRegistry:
         return self._get(id).page(offset, limit)
 
     async def wait(self, id: str, *, timeout: float) -> ProcessInfo:
-        """Return when it has ended, or when the time is up: at most `max_wait`."""
+        """Returns when the process has ended, or after the time-out (at most `max_wait`)."""
         tracked = self._get(id)
         with anyio.move_on_after(max(0.0, min(timeout, self._settings.max_wait))):
             await tracked.done.wait()
@@ -181,11 +182,11 @@ class ProcessRegistry:
     async def write(self, id: str, data: bytes) -> None:
         tracked = self._get(id)
         if tracked.ended:
-            raise ToolError(f"{id} has ended: there is nobody to read this")
+            raise ToolError(f"{id} has ended: it reads no more input")
         await tracked.process.write(data)
 
     async def end(self, run: str) -> None:
-        """Kill all that a run started: an episode is over, a session was deleted."""
+        """Kill all processes of a run, for example when a session was deleted."""
         async with anyio.create_task_group() as group:
             for tracked in self._running():
                 if tracked.entry.run == run:
@@ -212,7 +213,7 @@ class ProcessRegistry:
         self._group.start_soon(self._follow, tracked)
 
     async def _follow(self, tracked: TrackedProcess) -> None:
-        """From its start, or from when we found it, to its end."""
+        """Reads its output until it ends."""
         age = (datetime.now(UTC) - tracked.entry.started_at).total_seconds()
         try:
             with anyio.move_on_after(max(0.0, self._settings.max_process_age - age)) as clock:
@@ -221,7 +222,7 @@ class ProcessRegistry:
                 await self._end(tracked, "expired")
                 with anyio.move_on_after(_FINAL_OUTPUT_TIMEOUT_S):
                     await self._listen(tracked)
-        except EnvironmentFailed as error:  # nobody can say any more how it is
+        except EnvironmentFailed as error:  # its state is unknown
             tracked.feed(f"\n[lost: {error}]\n".encode())
         await self._finish(tracked)
 
@@ -248,7 +249,7 @@ class ProcessRegistry:
         await tracked.process.kill()
 
     async def _finish(self, tracked: TrackedProcess) -> None:
-        """Told first and forgotten then: a crash in between tells it twice, never not at all."""
+        """Publishes the end, then saves it: a crash in between publishes it twice, not never."""
         tracked.ended = True
         with anyio.CancelScope(shield=True):
             await self._publish_matches(tracked, tracked.watch.finish())

@@ -1,9 +1,8 @@
-"""Commands behind walls: the embedded place for code that nobody vouches for.
+"""Runs untrusted commands in a sandbox on this machine.
 
-It sees the system's programs read-only, may write to its working folder and to a /tmp of its own,
-and reaches no network, no other process and none of our secrets. See `confinement` for what keeps
-it in, and `confinement.identity` for the user it runs as. What it leaves in the background ends
-with the sandbox.
+They can read the system's programs, write to the working folder and to a separate /tmp, and reach
+no network, no other process and none of our secrets. See `confinement` for how this is enforced,
+and `sandboxing.host_access` for the user they run as. Background processes end with the sandbox.
 """
 
 import os
@@ -42,7 +41,7 @@ SANDBOX_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def open_sandbox(opening: EnvironmentOpening) -> "SandboxEnvironment":
-    """`terminal.cwd: ""` asks for a folder made for the sandbox, and removed with it."""
+    """`terminal.cwd: ""` means a new folder for the sandbox, which is removed with it."""
     directory = opening.folder if opening.settings.cwd else None
     records = SandboxRecords(opening.home)
     return SandboxEnvironment(
@@ -51,10 +50,10 @@ def open_sandbox(opening: EnvironmentOpening) -> "SandboxEnvironment":
 
 
 class SandboxEnvironment:
-    """A sandbox with one shell session in `directory`; without one, in a folder made for it.
+    """A sandbox with one shell session in `directory`, or in a new folder.
 
-    `variables` is all that commands get to see (`select_variables` chooses it). `walls` are the
-    kinds to try, in order; see `confinement.opening`. `records` keeps which folders it could
+    `variables` are all variables of commands (see `select_variables`). `isolation` are the kinds of
+    isolation to try, in order; see `isolation_kinds`. `records` keeps which folders it could
     write to.
     """
 
@@ -67,13 +66,13 @@ class SandboxEnvironment:
         variables: Mapping[str, str],
         *,
         settings: TerminalSettings | None = None,
-        walls: tuple[str, ...] = (),
+        isolation: tuple[str, ...] = (),
         records: SandboxRecords | None = None,
     ) -> None:
         self.target = str(directory or "a folder of its own")
         self._settings = settings or TerminalSettings()
         self._variables = dict(variables)
-        self._resources = SandboxResources(directory, self._settings, walls, records)
+        self._resources = SandboxResources(directory, self._settings, isolation, records)
         self._leftovers = LeftoverPipes()
         self._started: dict[str, SandboxProcess] = {}
         self._stack = AsyncExitStack()
@@ -84,11 +83,11 @@ class SandboxEnvironment:
         if reason:
             raise EnvironmentFailed(reason)
         async with AsyncExitStack() as stack:
-            premises = await stack.enter_async_context(self._resources)
-            self._variables |= _own_variables(premises)
+            resources = await stack.enter_async_context(self._resources)
+            self._variables |= _own_variables(resources)
             bash = _bash_path(self._variables.setdefault("PATH", SANDBOX_PATH))
             stack.callback(self._leftovers.close)
-            self._open = SessionShell(f"{premises.scratch}/state", premises.directory, bash)
+            self._open = SessionShell(f"{resources.scratch}/state", resources.directory, bash)
             self._stack = stack.pop_all()
         return self
 
@@ -106,11 +105,11 @@ class SandboxEnvironment:
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
-        async with self._line() as line:
-            command = await self._short(line, command)
+        async with self._launcher() as launcher:
+            command = await self._shorten(launcher, command)
             launch = self._shell.launch(command, tree=new_tree_mark(), cwd=cwd)
             return await run_in_sandbox(
-                line,
+                launcher,
                 build_request(launch.argv, {**self._variables, **launch.variables}),
                 timeout=min(timeout, self._settings.max_timeout),
                 stdin=stdin,
@@ -118,30 +117,30 @@ class SandboxEnvironment:
             )
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        async with self._line() as line:
-            cwd, name = await self._place(line, path)
+        async with self._launcher() as launcher:
+            cwd, name = await self._session_path(launcher, path)
             return await launcher_client.read_sandbox_file(
-                line, name, cwd=cwd, offset=offset, limit=limit
+                launcher, name, cwd=cwd, offset=offset, limit=limit
             )
 
     async def write(self, path: str, data: bytes) -> None:
-        async with self._line() as line:
-            cwd, name = await self._place(line, path)
-            await launcher_client.replace_sandbox_file(line, name, data, cwd=cwd)
+        async with self._launcher() as launcher:
+            cwd, name = await self._session_path(launcher, path)
+            await launcher_client.replace_sandbox_file(launcher, name, data, cwd=cwd)
 
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
         self._started = {name: each for name, each in self._started.items() if not each.ended}
         handle = new_tree_mark()
-        async with self._line() as line:
-            command = await self._short(line, command)
+        async with self._launcher() as launcher:
+            command = await self._shorten(launcher, command)
             launch = self._shell.launch(command, tree=handle, cwd=cwd, exit_file=os.devnull)
             variables = {**self._variables, **launch.variables}
             asked = build_request(launch.argv, variables, terminal=pty)
-            process = self._started[handle] = await start_in_sandbox(line, asked, handle)
+            process = self._started[handle] = await start_in_sandbox(launcher, asked, handle)
         return process
 
     async def find(self, handle: str) -> BackgroundProcess | None:
-        """Only of this life: what runs in a sandbox ends with the Hermes that made it."""
+        """Finds only processes of this sandbox: they end with it."""
         process = self._started.get(handle)
         return None if process is None or process.ended else process.new_reader()
 
@@ -152,17 +151,17 @@ class SandboxEnvironment:
         return self._open
 
     @asynccontextmanager
-    async def _line(self) -> AsyncIterator[LauncherClient]:
-        """When the place fails under a command, the next one gets a new place."""
-        line = await self._resources.launcher()
+    async def _launcher(self) -> AsyncIterator[LauncherClient]:
+        """If the sandbox fails during a command, the next command gets a new one."""
+        launcher = await self._resources.launcher()
         try:
-            yield line
+            yield launcher
         except EnvironmentFailed:
-            await self._resources.discard_launcher(line)
+            await self._resources.discard_launcher(launcher)
             raise
 
-    async def _place(self, line: LauncherClient, path: str) -> tuple[str, str]:
-        """The folder to start from and the path, as the session's shell would see them."""
+    async def _session_path(self, launcher: LauncherClient, path: str) -> tuple[str, str]:
+        """The folder and the path, as the session's shell resolves them."""
         if "\0" in path or not path:
             raise ToolError(f"{path!r} is no name of a file")
         if path == "~" or path.startswith("~/"):
@@ -173,13 +172,13 @@ class SandboxEnvironment:
         with suppress(ToolError):  # no command has ended yet
             state = f"{shell.folder}/state"
             found = await launcher_client.read_sandbox_file(
-                line, state, cwd="/", offset=0, limit=None
+                launcher, state, cwd="/", offset=0, limit=None
             )
             folder = folder_in_state(found)
         return folder or shell.start, path
 
-    async def _short(self, line: LauncherClient, command: str) -> str:
-        """A command that is too long for an argument is read from a file instead."""
+    async def _shorten(self, launcher: LauncherClient, command: str) -> str:
+        """A command that is too long for an argument is passed in a file."""
         check_argument(command)
         if (
             len(command) <= MAX_INLINE_COMMAND_BYTES
@@ -187,34 +186,36 @@ class SandboxEnvironment:
         ):
             return command
         script = f"{self._shell.folder}/{new_tree_mark()}.sh"
-        await launcher_client.replace_sandbox_file(line, script, os.fsencode(command), cwd="/")
+        await launcher_client.replace_sandbox_file(launcher, script, os.fsencode(command), cwd="/")
         return f". '{script}'"
 
 
 def _bash_path(path: str) -> str:
-    """By its real name: a link may lie where the sandbox does not see it."""
+    """The real path: a link may be invisible in the sandbox."""
     found = shutil.which("bash", path=path)
     if found is None:
         raise EnvironmentFailed("there is no bash on this machine; the sandbox needs it")
     return str(Path(found).resolve())
 
 
-def _own_variables(premises: SandboxResources) -> dict[str, str]:
-    """What is true of the user outside is not true inside."""
+def _own_variables(resources: SandboxResources) -> dict[str, str]:
+    """Variables that have other values inside than outside."""
     return {
-        "HOME": f"{premises.scratch}/home",
-        "USER": premises.user,
-        "LOGNAME": premises.user,
+        "HOME": f"{resources.scratch}/home",
+        "USER": resources.user,
+        "LOGNAME": resources.user,
         "SHELL": "/bin/bash",
-        "TMPDIR": premises.temporary,
+        "TMPDIR": resources.temporary,
     }
 
 
-async def why_not(opening: EnvironmentOpening, *, walls: tuple[str, ...] = ()) -> str | None:
-    """Why there can be no sandbox here, found by opening one and closing it; None if there can."""
+async def why_not(opening: EnvironmentOpening, *, isolation: tuple[str, ...] = ()) -> str | None:
+    """Why a sandbox cannot be opened, or None; tried by opening one."""
     settings = replace(opening.settings, cwd="")
     try:
-        async with SandboxEnvironment(None, opening.variables, settings=settings, walls=walls):
+        async with SandboxEnvironment(
+            None, opening.variables, settings=settings, isolation=isolation
+        ):
             return None
     except EnvironmentFailed as error:
         return str(error)

@@ -1,4 +1,4 @@
-"""What an operator can decide about the places where commands run."""
+"""Settings of the environments in which commands run."""
 
 import msgspec
 

@@ -1,17 +1,17 @@
-"""Makes many short shells feel like one: each command starts where the last one ended.
+"""Runs each command of a session in a new shell that continues the state of the last one.
 
-Every command gets a fresh bash, which takes over the session's state, runs the command and
-writes the state back in one step: working folder, variables (exported or not), functions,
-aliases, options, umask and `$?`. A place only has to run an argv; so a host, a container and a
-remote machine all keep their state in the same way, inside the place, where the state belongs.
+Every command gets a new bash, which loads the session's state, runs the command and saves the state
+atomically: working folder, variables (exported or not), functions, aliases, options, umask and
+`$?`. An environment only has to run an argv; so a host, a container and a remote machine all keep
+their state in the same way, inside the environment.
 
-What holds, on purpose:
-- Commands side by side each start from the state as it then is; the last to end is kept whole.
-- A command that is ended by a signal, or replaces its shell (`exec`), leaves the state of before.
-- `set -e` is for one command: kept, it would end every later one at its first failure.
-- A folder given with a command is for that command alone.
-- Traps, jobs, positional parameters and ulimits are not carried over; nor is anything, when a
-  command sets an EXIT trap of its own and then calls `exit`.
+Intended behaviour:
+- Parallel commands each start from the current state; the state of the last to end is kept.
+- A command that is ended by a signal, or replaces its shell (`exec`), does not change the state.
+- `set -e` is for one command: otherwise it would end every later one at its first failure.
+- A folder given with a command is for that command only.
+- Traps, jobs, positional parameters and ulimits are not kept; nothing is kept when a command sets
+  its own EXIT trap and then calls `exit`.
 """
 
 import secrets
@@ -21,10 +21,10 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Value
 
 TREE_VARIABLE = "HERMES_TREE"
-"""The variable that marks all processes of one command, so that those that fork away are found."""
+"""Marks all processes of one command, so that detached ones are found."""
 
 MAX_INLINE_COMMAND_BYTES = 100_000
-"""Bytes of a command that surely fit into one variable (Linux allows 128 KiB)."""
+"""A command of this size fits into one variable (Linux allows 128 KiB)."""
 
 FOLDER_MARK = b"\nreturn 0 # the working folder follows\n"
 
@@ -33,18 +33,18 @@ _SHELL_OWN_VARIABLES = (
     "GROUPS|HISTCMD|LINENO|OLDPWD|OPTERR|OPTIND|PIPESTATUS|PPID|PWD|*RANDOM|SECONDS|SHELLOPTS|"
     "SHLVL|UID"
 )
-"""Names that bash, or this file, sets in each shell anew."""
+"""Variables that bash or these scripts set in each shell."""
 
-# One line, so that an error in the first line of a command is said to be in line 1. All else comes
-# as variables: what stands in an argument is seen by `ps`, and hit by `pkill -f`.
+# One line, so that an error in the first line of a command is reported in line 1. Everything else
+# is passed in variables: arguments are visible to `ps`, and matched by `pkill -f`.
 _RUN_SCRIPT = (
     'builtin eval "$HERMES_PRELUDE"; __hermes_status; builtin eval "$__hermes_command"; '
     "{ __hermes_end $?; } 2>&-"
 )
 
-# All of it sits in functions or one group: bash parses that before the state brings aliases that
-# could change what it means. Only builtins are used, besides `mv`: a fork costs more than all
-# the rest. `>|` because the command may have set noclobber.
+# Everything is in functions or one group: bash parses that before the state adds aliases that
+# could change its meaning. Only builtins are used, besides `mv`: a fork costs more than all the
+# rest. `>|` because the command may have set noclobber.
 _PRELUDE_SCRIPT = r"""
 __hermes_save() {
   __hermes_flags=
@@ -169,39 +169,22 @@ __hermes_prefer() {
 }
 """.strip().replace("%OWN%", f"@({_SHELL_OWN_VARIABLES})")
 
-# What `processes.tree` does, for places where only a shell can be reached. Killing goes round until
-# nobody is found, for the sake of those born in between.
-_END_TREE_SCRIPT = r"""
-for round in {1..50}; do
-  found=
-  for file in /proc/[0-9]*/environ; do
-    pid=${file#/proc/} pid=${pid%/environ}
-    [[ $pid == $$ ]] && continue
-    while IFS= read -r -d '' variable; do
-      [[ $variable == "HERMES_TREE=$1" ]] && found=1 && kill -s "$2" "$pid" && break
-    done < "$file"
-  done
-  [[ -n $found && $2 == KILL ]] || break
-done 2>/dev/null
-true
-"""
-
 
 class ShellLaunch(Value, frozen=True):
-    """A program to start in a place, and the variables to add for it."""
+    """A program to start in an environment, and the variables to add for it."""
 
     argv: tuple[str, ...]
     variables: dict[str, str]
 
     @property
     def words(self) -> list[str]:
-        """Both as one argv, for places that cannot be given variables."""
+        """Both as one argv, for environments that take no variables."""
         return ["env", *(f"{name}={value}" for name, value in self.variables.items()), *self.argv]
 
 
 class SessionShell(Value, frozen=True):
-    """One session's shell in some place: `folder` keeps its state and belongs to it alone; it is
-    made when needed."""
+    """The shell of one session in an environment: `folder` has its state, and is created when
+    needed."""
 
     folder: str
     start: str
@@ -220,12 +203,12 @@ class SessionShell(Value, frozen=True):
         preferred: Mapping[str, str] | None = None,
     ) -> ShellLaunch:
         """How to run `command`, marked as `tree`. With `exit_file`, its exit code is written
-        there and the state is left alone: a background process is not the session's shell.
+        there and the state is not changed: a background process is not the session's shell.
 
-        A caller that shares the machine may keep the state itself: `descriptors` are then the
-        numbers of two open files, one with the state and one for the new state, as `ShellState`
-        gives and takes them. `preferred` are variables for this
-        command alone; all but TMPDIR yield to what the session has set.
+        A caller on the same machine may keep the state itself: `descriptors` are then two open
+        files, one with the state and one for the new state, in the form of `ShellState`.
+        `preferred` are variables for this command only; the session's own values take
+        precedence, except for TMPDIR.
         """
         check_argument(command)
         check_argument(cwd)
@@ -244,13 +227,9 @@ class SessionShell(Value, frozen=True):
         }
         return ShellLaunch((self.bash, "-c", _RUN_SCRIPT, "bash"), variables)
 
-    def end_tree(self, tree: str, signal: str) -> list[str]:
-        """Signal (`TERM`, `KILL`) all that carries the mark `tree`, in a place with a /proc."""
-        return [self.bash, "-c", _END_TREE_SCRIPT, "bash", tree, signal]
-
 
 def check_argument(text: str) -> None:
-    """Raises `ToolError` for what no program can be given as an argument."""
+    """Raises `ToolError` for text that cannot be an argument of a program."""
     if "\0" in text:
         raise ToolError("a command cannot contain a NUL byte; write such data to a file first")
     try:
@@ -264,6 +243,6 @@ def new_tree_mark() -> str:
 
 
 def folder_in_state(state: bytes) -> str | None:
-    """The working folder a state file tells of; None when it is no whole state."""
+    """The working folder in a state; None when the state is incomplete."""
     _, mark, folder = state.rpartition(FOLDER_MARK)
     return folder.decode("utf-8", "surrogateescape") if mark else None

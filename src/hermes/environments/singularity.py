@@ -1,4 +1,4 @@
-"""A hardened instance of our own: started when first needed, stopped when nobody is left in it."""
+"""Opens an environment in an instance of Singularity or Apptainer."""
 
 import os
 import secrets
@@ -9,27 +9,26 @@ import anyio
 import msgspec
 
 from hermes.core.errors import EnvironmentFailed
-from hermes.environments.cloud.environment import granted_variables
-from hermes.environments.open import EnvironmentOpening
+from hermes.environments.open import EnvironmentOpening, granted_variables
 from hermes.environments.remote.client import ClientProgram, find_program
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.remote.process_scripts import BUSY_SCRIPT
 from hermes.environments.settings import TerminalSettings
 
 _START_TIMEOUT_S = 600.0
-"""Seconds; the first time, the image has to be fetched and converted."""
+"""Includes pulling and converting the image the first time."""
 _CALL_TIMEOUT_S = 30.0
 _NEW_INSTANCE_GRACE_S = 120
-"""Seconds for which an instance in which nobody is may be about to be used."""
+"""Seconds in which a new instance may not be in use yet."""
 _ISOLATION_OPTIONS = ("--containall", "--no-home", "--writable-tmpfs", "--cleanenv")
 
-# The program has our terminal and no session of its own, and the terminal passes everything on.
+# The program gets our raw terminal and no own session, so the session is made here.
 _TERMINAL_ARGV = ("setsid", "-c", "-w", "bash", "--norc", "-c", 'stty sane; exec "$@"', "bash")
 
 
 class SingularityInstance:
-    """Fulfils `remote.client.Client`. Without a `name`, an instance is started when one is needed;
-    one that died is replaced, after that has been told."""
+    """Implements `RemoteClient`. Without a `name`, an instance is started when it is first needed;
+    if it ends, the command fails with that error and the next one starts a new instance."""
 
     def __init__(
         self, client: ClientProgram, settings: TerminalSettings, *, name: str = ""
@@ -50,7 +49,7 @@ class SingularityInstance:
                 self._name = await self._start()
 
     def words(self, argv: Sequence[str], *, terminal: bool = False) -> Sequence[str]:
-        """Told again to keep our variables out: an instance does not remember."""
+        """Repeats `--cleanenv`, which an instance does not remember."""
         how = _TERMINAL_ARGV if terminal else ()
         enter = ["exec", "--cleanenv", f"instance://{self._name}"]
         return [self._client.program, *enter, *how, *argv]
@@ -86,7 +85,7 @@ class SingularityInstance:
             timeout=_CALL_TIMEOUT_S,
         )
         name, image = new_instance_name(), self._settings.singularity_image
-        said = await self._client.run(
+        result = await self._client.run(
             [
                 "instance",
                 "start",
@@ -97,9 +96,9 @@ class SingularityInstance:
             ],
             timeout=_START_TIMEOUT_S,
         )
-        if said.code != 0:
+        if result.code != 0:
             raise EnvironmentFailed(
-                f"cannot start an instance of {image}: {_with_advice(said.complaint)}"
+                f"cannot start an instance of {image}: {_with_advice(result.complaint)}"
             )
         return name
 
@@ -109,7 +108,7 @@ class SingularityInstance:
         )
 
     async def _sweep(self) -> None:
-        """Stop what a crash of ours left behind, unless a process goes on in it."""
+        """Stops instances that a crash of Hermes left, unless a process runs in them."""
         for name in await self._running("hermes-*"):
             if _instance_age_s(name) > _NEW_INSTANCE_GRACE_S:
                 words = ["exec", "--cleanenv", f"instance://{name}", "bash", "-c", BUSY_SCRIPT]
@@ -117,13 +116,13 @@ class SingularityInstance:
                     await self._stop(name)
 
     async def _running(self, pattern: str) -> list[str]:
-        said = await self._client.run(
+        result = await self._client.run(
             ["instance", "list", "--json", pattern], timeout=_CALL_TIMEOUT_S
         )
         try:
             return [
                 each.instance
-                for each in msgspec.json.decode(said.output, type=_InstanceList).instances
+                for each in msgspec.json.decode(result.output, type=_InstanceList).instances
             ]
         except (msgspec.DecodeError, msgspec.ValidationError):
             return []
@@ -138,8 +137,8 @@ class _InstanceList(msgspec.Struct):
 
 
 def optional_limits(settings: TerminalSettings, known: str) -> list[str]:
-    """Walls and limits that not every version has, and that were asked for; 0 means no limit."""
-    cpus = min(settings.cpus, os.cpu_count() or 1)  # more than there are is refused
+    """Restrictions and limits that not every version supports; 0 means no limit."""
+    cpus = min(settings.cpus, os.cpu_count() or 1)  # more than the machine has is refused
     wanted: list[tuple[str, str]] = [("--no-privs", "")]
     if settings.memory_mb:
         wanted.append(("--memory", f"{settings.memory_mb}M"))
@@ -178,8 +177,8 @@ _CHECK_TIMEOUT_S = 30.0
 
 
 def open_singularity(opening: EnvironmentOpening) -> RemoteEnvironment:
-    """`terminal.cwd` is a folder of the image; "." is where a program starts by itself. Raises
-    `EnvironmentFailed` when neither program is here."""
+    """`terminal.cwd` is a folder of the image; "." is the default. Raises `EnvironmentFailed`
+    when neither program is installed."""
     settings = opening.settings
     return RemoteEnvironment(
         "singularity",
@@ -193,7 +192,7 @@ def open_singularity(opening: EnvironmentOpening) -> RemoteEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing for an instance; None when nothing is. Nothing is started."""
+    """What is missing for an instance, or None. Nothing is started."""
     try:
         await _singularity_client(opening).run_checked(
             "it does not run", ["version"], timeout=_CHECK_TIMEOUT_S

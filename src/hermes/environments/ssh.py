@@ -1,4 +1,4 @@
-"""What OpenSSH says when something is wrong, in words that tell what to do."""
+"""Opens an environment on another host with OpenSSH."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ _UNREACHABLE_ERROR = re.compile(
 
 
 def explain_connect_error(target: str, host: str, complaint: str) -> EnvironmentFailed:
-    """`host` is how known_hosts names it."""
+    """`host` is the name in known_hosts."""
     if "IDENTIFICATION HAS CHANGED" in complaint or "Host key verification failed" in complaint:
         return _host_key_changed_error(target, host, complaint)
     if "Permission denied" in complaint or "Too many authentication failures" in complaint:
@@ -60,7 +60,7 @@ def _host_key_changed_error(target: str, host: str, complaint: str) -> Environme
     file, line = found.groups()
     return EnvironmentFailed(
         f"the host key of {target} has CHANGED, so we do not connect: somebody may be listening "
-        f"in, or the machine was set up anew. Ask who runs it; if it is right, remove the old key "
+        f"in, or the machine was reinstalled. Ask who runs it; if it is right, remove the old key "
         f"in {file}, line {line}: ssh-keygen -R '{host}' -f '{file}'"
     )
 
@@ -74,9 +74,9 @@ _CONNECT_TIMEOUT_S = 15
 _CALL_TIMEOUT_S = 10.0
 _SOCKET_FOLDER_PREFIX = "hermes-ssh-"
 _PERSIST_S = 3600
-"""Seconds a connection stays that nobody uses; only one of an owner that was killed ends so."""
+"""Seconds that an unused connection stays open, if its owner was killed."""
 _MAX_SOCKET_PATH_BYTES = 80
-"""Bytes of its path: systems allow 104, and ssh adds 17 while it makes one."""
+"""Systems allow 104 bytes, and ssh adds 17 while it creates the socket."""
 
 _SSH_OPTIONS = {
     "BatchMode": "yes",
@@ -86,7 +86,7 @@ _SSH_OPTIONS = {
     "StrictHostKeyChecking": "accept-new",
     "UpdateHostKeys": "no",
     "HashKnownHosts": "no",
-    # What a person's own configuration may ask for, and must not happen here:
+    # Options of the user's own configuration that must not apply here:
     "ClearAllForwardings": "yes",
     "ForwardAgent": "no",
     "ForwardX11": "no",
@@ -113,8 +113,8 @@ class SshDestination(Value, frozen=True):
 
 
 class SshConnection:
-    """Fulfils `remote.client.Client`. Host keys seen for the first time are kept in `known_hosts`;
-    the person's own file is believed too, and never written."""
+    """Implements `RemoteClient`. New host keys are saved in `known_hosts`; the user's own file is
+    trusted too, and never written."""
 
     def __init__(
         self,
@@ -142,25 +142,25 @@ class SshConnection:
                 await self._connect()
 
     def words(self, argv: Sequence[str], *, terminal: bool = False) -> Sequence[str]:
-        """`exec` so that the login shell does not stay; every shell knows it, and such quotes."""
+        """`exec` replaces the login shell; every shell supports it, and these quotes."""
         how = ["-tt"] if terminal else ["-T"]
         options = [*self._options(), "-o", "ControlMaster=no", *how]
         return [self._client.program, *options, "--", self._to.host, f"exec {join(argv)}"]
 
     async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
-        """Without a connection, what broke was that; with one, a channel alone has ended."""
+        """Without a connection, the connection broke; with one, only a channel ended."""
         if await self._answers():
             return None
         await self._disconnect()
         if not begun:
-            return None  # the next attempt connects anew, and says why if it cannot
+            return None  # the next attempt reconnects or explains the error
         return EnvironmentFailed(
             f"the connection to {self._to.name} was lost while the command ran: how it ended is "
-            "not known, and it may still be running there. The next command connects anew"
+            "not known, and it may still be running there. The next command reconnects"
         )
 
     def elsewhere(self, place: str) -> None:
-        """Only the machine that this connection is to."""
+        """None: a connection reaches one host only."""
 
     async def close(self, *, spare: bool) -> None:
         await self._disconnect()
@@ -170,9 +170,9 @@ class SshConnection:
     async def _connect(self) -> None:
         self._known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         words = [*self._options(), "-o", "ControlMaster=yes", "-f", "-N", "--", self._to.host]
-        said = await self._client.run(words, timeout=4 * _CONNECT_TIMEOUT_S)
-        if said.code != 0:
-            raise explain_connect_error(self._to.name, self._to.known_as, said.complaint)
+        result = await self._client.run(words, timeout=4 * _CONNECT_TIMEOUT_S)
+        if result.code != 0:
+            raise explain_connect_error(self._to.name, self._to.known_as, result.complaint)
 
     async def _disconnect(self) -> None:
         if self._connected():
@@ -191,7 +191,7 @@ class SshConnection:
             return 255
 
     def _connected(self) -> bool:
-        """Whether somebody listens on the socket: far cheaper than asking with ssh."""
+        """Whether the socket accepts connections; much faster than asking with ssh."""
         if self._socket is None:
             return False
         with socket.socket(socket.AF_UNIX) as probe:
@@ -222,7 +222,7 @@ def _escape_path(path: Path) -> str:
 
 
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":
-    """A short path, for the sake of the socket in it."""
+    """A folder with a short path, for the socket in it."""
     prefix, there = f"{_SOCKET_FOLDER_PREFIX}{os.getpid()}-", tempfile.gettempdir()
     short = (
         there if len(f"{there}/{prefix}12345678/c".encode()) <= _MAX_SOCKET_PATH_BYTES else "/tmp"
@@ -232,7 +232,7 @@ def _private_folder() -> "tempfile.TemporaryDirectory[str]":
 
 
 def _remove_stale_folders(there: Path) -> None:
-    """Remove what owners that were killed have left, once their connections have ended too."""
+    """Removes folders of owners that were killed, once their connections have ended too."""
     for folder in there.glob(f"{_SOCKET_FOLDER_PREFIX}*-*"):
         owner = folder.name.removeprefix(_SOCKET_FOLDER_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
@@ -242,7 +242,7 @@ def _remove_stale_folders(there: Path) -> None:
 
 
 def _without_language(variables: Mapping[str, str]) -> dict[str, str]:
-    """What many configurations send along (`SendEnv LANG LC_*`) must not be there to be sent."""
+    """Many configurations send these variables (`SendEnv LANG LC_*`)."""
     needed = ("PATH", "HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "TMPDIR")
     return {name: variables[name] for name in needed if name in variables}
 
@@ -254,8 +254,8 @@ _NO_HOST_MESSAGE = (
 
 
 def open_ssh(opening: EnvironmentOpening) -> ConfiningRemoteEnvironment:
-    """`terminal.cwd` is a folder over there; "." is the account's home. Raises `SettingsError` or
-    `EnvironmentFailed` when something is missing on this side."""
+    """`terminal.cwd` is a folder on the host; "." is the account's home. Raises `SettingsError` or
+    `EnvironmentFailed` when something is missing on this machine."""
     to = _destination(opening)
     cwd = opening.settings.cwd
     return ConfiningRemoteEnvironment(
@@ -270,7 +270,7 @@ def open_ssh(opening: EnvironmentOpening) -> ConfiningRemoteEnvironment:
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
-    """What is missing to get to the machine, found by connecting; None when nothing is."""
+    """Why the host cannot be reached, or None; tried by connecting."""
     try:
         connection = _open_connection(opening, _destination(opening))
     except (EnvironmentFailed, SettingsError) as error:

@@ -1,4 +1,7 @@
-"""What runs in the place so that sudo can ask for its password; see `sudo`."""
+"""Answers the password question of sudo in an environment.
+
+A helper program asks for the password, and a process that Hermes keeps running there answers.
+"""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -11,10 +14,10 @@ from hermes.core.errors import HermesError
 from hermes.core.protocols import BackgroundProcess, CommandResult
 
 AGENT_FOLDER_MARK = "hermes-desk:"
-"""Stands before the folder in which helper and keeper meet."""
+"""Precedes the folder through which the helper and the answering process communicate."""
 
-# In the session's own shell, so that the two variables last. Folders are tried until one allows
-# programs to be run from it.
+# In the session's shell, so that it keeps the two variables. Folders are tried until one allows
+# to execute programs.
 SET_UP_SCRIPT = r"""
 __hermes_desk= __hermes_sudo=
 while IFS= builtin read -r __hermes_sudo; do
@@ -56,7 +59,7 @@ case $answer in
 esac
 """
 
-# Options that read the password elsewhere, or ask for none, are left alone.
+# Options that read the password elsewhere, or ask for none, are not changed.
 _SUDO_SHIM_SCRIPT = r"""
 plain= skip=
 for word; do
@@ -84,8 +87,8 @@ done
 exec "$real" "$@"
 """
 
-# All that carries its mark is asked to end with it, and `rm` must not do as it is told. A process
-# of ours is visible to us and belongs to us; sudo belongs to root, or is hidden.
+# All processes with its mark get its SIGTERM, and `rm` must still run. A process of ours is
+# visible and belongs to us; sudo belongs to root, or is hidden.
 AGENT_SCRIPT = r"""
 IFS= builtin read -r __hermes_secret
 builtin cd -- "$__hermes_desk" || builtin exit
@@ -130,12 +133,12 @@ command -p rm -rf -- "$__hermes_desk"
 
 PASSWORD_REFUSED_MESSAGE = (
     "sudo does not accept SUDO_PASSWORD; it is not tried again, so that the account is not locked. "
-    "Set the right one in ~/.hermes/.env and start anew"
+    "Set the right one in ~/.hermes/.env and start again"
 )
 
 
 def _quote_word(text: str) -> str:
-    """As one word of bash."""
+    """The text quoted as one word of bash."""
     return "'" + text.strip().replace("'", "'\\''") + "'"
 
 
@@ -148,16 +151,16 @@ AGENT_SCRIPT = AGENT_SCRIPT.replace("%REFUSED%", _quote_word(PASSWORD_REFUSED_ME
 PASSWORD_VARIABLE = "SUDO_PASSWORD"
 _SUDO_WORD = re.compile(r"\bsudo\b")
 _SETUP_TIMEOUT_S = 30.0
-KEEPER_IDLE_S = 3600
-"""Seconds after which the keeper leaves when nobody asked."""
+PASSWORD_HELPER_IDLE_S = 3600
+"""Seconds without a question after which the answering process ends."""
 
 RunCommand = Callable[[str], Awaitable[CommandResult]]
 StartCommand = Callable[[str], Awaitable[BackgroundProcess]]
 
 
 class SudoPasswordAgent:
-    """One for each open place that was given a password. `owner` is our process, where the place
-    can see it: the keeper does not outlive it."""
+    """One for each open environment with a password. `owner` is our process, if it is visible
+    there: the answering process ends with it."""
 
     def __init__(self, password: str, *, owner: int | None = None) -> None:
         self._password = password
@@ -167,36 +170,40 @@ class SudoPasswordAgent:
         self._lock = anyio.Lock()
 
     async def ready(self, command: str, run: RunCommand, start: StartCommand) -> None:
-        """Before a command that speaks of sudo. A place without sudo stays as it is."""
+        """Called before a command that mentions sudo. Does nothing without sudo."""
         if _SUDO_WORD.search(command) is None:
             return
         async with self._lock:
             now = anyio.current_time()
-            if self._tried_at is not None and now - self._tried_at < KEEPER_IDLE_S / 2:
+            if self._tried_at is not None and now - self._tried_at < PASSWORD_HELPER_IDLE_S / 2:
                 return
             await self.close()
             await self._open(run, start)
             self._tried_at = now
 
     async def close(self) -> None:
-        keeper, self._agent_process = self._agent_process, None
-        if keeper is not None:
-            with suppress(HermesError):  # the place is gone, and the keeper with it
-                await keeper.kill()
+        process, self._agent_process = self._agent_process, None
+        if process is not None:
+            with suppress(HermesError):  # the environment is gone, and the process with it
+                await process.kill()
 
     async def _open(self, run: RunCommand, start: StartCommand) -> None:
         done = await run(SET_UP_SCRIPT)
-        _, found, desk = done.output.rpartition(AGENT_FOLDER_MARK)
+        _, found, folder = done.output.rpartition(AGENT_FOLDER_MARK)
         if not found:
             return
-        words = {"desk": desk.strip(), "owner": str(self._owner or ""), "idle": str(KEEPER_IDLE_S)}
+        words = {
+            "desk": folder.strip(),
+            "owner": str(self._owner or ""),
+            "idle": str(PASSWORD_HELPER_IDLE_S),
+        }
         given = " ".join(f"__hermes_{name}={quote(value)}" for name, value in words.items())
         self._agent_process = await start(f"{given}\n{AGENT_SCRIPT}")
         await self._agent_process.write(self._password.encode() + b"\n")
 
 
 def open_password_agent(password: str, *, owner: int | None = None) -> SudoPasswordAgent | None:
-    """None without a password, or with one that no line can hold."""
+    """None without a password, or with one that contains a line end."""
     if not password or "\n" in password or "\0" in password:
         return None
     return SudoPasswordAgent(password, owner=owner)

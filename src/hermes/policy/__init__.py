@@ -1,1 +1,1 @@
-"""What may be done: action, rules, approvals, exceptions, redaction."""
+"""Decides what an agent may do: actions, rules, approvals, exceptions, audit, redaction."""

@@ -1,4 +1,4 @@
-"""Looking with a privilege is still looking, as long as what is looked at is harmless."""
+"""Analyses a shell command: finds the programs it would run and their effects."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -46,12 +46,12 @@ _PRIVATE_FOLDERS = ("/root", "/home", "~")
 
 
 def mark_privileged_read(call: ProgramCall) -> None:
-    """Say what borrowed rights are used for: `sudo journalctl` looks, `sudo cat $X` does not."""
+    """A harmless read with privileges is still a read: `sudo journalctl`, but not `sudo cat $X`."""
     if not call.borrowed:
         return
-    looks = frozenset(call.effects) <= READING_EFFECTS and call.peeled is None and call.guarded
+    reads_only = frozenset(call.effects) <= READING_EFFECTS and call.peeled is None and call.guarded
     hidden = any(has_untrusted_text(word) for word in call.argv)
-    if looks and not hidden and not any(_is_private(one, call) for one in call.contents):
+    if reads_only and not hidden and not any(_is_private(one, call) for one in call.contents):
         call.mark("read-as-root", call.borrowed)
     else:
         call.mark("privilege", call.borrowed)
@@ -165,7 +165,7 @@ _HELP_OPTIONS = (["--help"], ["-help"])
 
 
 def mark_effects(call: ProgramCall) -> str:
-    """Mark what a command does; gives what it would print."""
+    """Marks the effects of a command; returns its output, if known."""
     entry = tables.find_program(call.program)
     if entry is None:
         if "exec-dynamic" not in call.effects:
@@ -183,7 +183,7 @@ def mark_effects(call: ProgramCall) -> str:
 
 
 def _asks_for_help(call: ProgramCall, entry: tables.ProgramEntry) -> bool:
-    """`rm --help`, `kubectl delete --help`: but what follows `exec` belongs to another program."""
+    """`rm --help`, `kubectl delete --help`; but options after `exec` belong to another program."""
     words = call.argv[1:]
     if words in _HELP_REQUESTS:
         return call.program not in _PRINTING_PROGRAMS
@@ -213,23 +213,31 @@ _COMMAND_CARRYING_VERBS = frozenset(
 
 
 def _mark_mentioned_paths(call: ProgramCall) -> None:
-    """Paths that an unknown program is given."""
+    """Marks the path arguments of an unknown program."""
     for word in call.argv[1:]:
         if is_fully_known(word) and "/" in word:
             call.reads(word.partition("=")[2] if word.startswith("-") else word)
 
 
 MAX_COMMANDS = 200
-"""More than this many in one text are not read on, they are asked about."""
+"""A text with more commands is not analysed further, and needs approval."""
 _MAX_WORDS = 6000
 _MAX_NESTING = 10
 
 
-class CommandWalker:
-    """Fulfils `CommandAnalyst` for the judges and `CommandRecorder` for the pages."""
+_TREE_WRITERS = word_set(
+    "bsdtar cpio pax 7z 7za 7zr 7zz unrar unar unsquashfs jar cabextract patch scp sftp rclone"
+    " restic borg docker podman nerdctl kubectl oc lxc aws gsutil s3cmd s5cmd azcopy unison"
+    " dpkg-deb"
+)
+"""Programs beside those of `files` that may write all that is below the path they are given."""
 
-    def __init__(self, places: PathClassifier) -> None:
-        self.places = places
+
+class CommandWalker:
+    """Implements `CommandAnalyst` for program handlers and `CommandRecorder` for scripts."""
+
+    def __init__(self, classifier: PathClassifier) -> None:
+        self.classifier = classifier
         self.found: dict[SimpleCommand, None] = {}
         self.problems: dict[str, None] = {}
         self.steps = 0
@@ -248,7 +256,7 @@ class CommandWalker:
         self.problems.setdefault(why)
 
     def shell(self, call: ProgramCall, text: str, scope: ShellScope) -> str:
-        """A text that a command hands to a shell, read in that shell's state."""
+        """Analyses a text that a command passes to a shell, in that shell's state."""
         if self.nesting >= _MAX_NESTING:
             raise TooManyCommands("shells within shells")
         self.nesting += 1
@@ -324,7 +332,7 @@ class CommandWalker:
         return call.scope.functions[name](inner, call.stdin)
 
     def keep(self, call: ProgramCall) -> None:
-        """Write down what was found, unless it all stuck to the commands that were run."""
+        """Keeps the effects of a call, unless the commands that it runs have all of them."""
         if call.peeled is not None and frozenset(call.effects) - {"read"} <= call.peeled:
             return
         self._check_own(call)
@@ -334,15 +342,18 @@ class CommandWalker:
             self.found.setdefault(call.result())
 
     def _check_own(self, call: ProgramCall) -> None:
-        """Our own files, named by a command that changes things in a way no table describes."""
-        if not self.places.own or frozenset(call.effects) <= READING_EFFECTS:
+        """Marks our own files that are named by a command whose changes no table describes."""
+        if not self.classifier.own or frozenset(call.effects) <= READING_EFFECTS:
             return
+        if call.program in _TREE_WRITERS:
+            for path in filter(self.classifier.holds_own_file, (*call.changes, *call.repositories)):
+                call.own_below(path)
         vague = {"unknown", "exec-dynamic"} & call.effects.keys()
-        if vague and any(self.places.mentions_own_file(word) for word in call.argv):
-            call.own(next(word for word in call.argv if self.places.mentions_own_file(word)))
-        elif not call.changes and any(self.places.is_own_file(path) for path in call.paths):
-            call.own(next(path for path in call.paths if self.places.is_own_file(path)))
-        elif not call.changes and self.places.is_own_file(call.scope.cwd):
+        if vague and any(self.classifier.mentions_own_file(word) for word in call.argv):
+            call.own(next(word for word in call.argv if self.classifier.mentions_own_file(word)))
+        elif not call.changes and any(self.classifier.is_own_file(path) for path in call.paths):
+            call.own(next(path for path in call.paths if self.classifier.is_own_file(path)))
+        elif not call.changes and self.classifier.is_own_file(call.scope.cwd):
             call.own(call.scope.cwd)
 
 
@@ -366,9 +377,10 @@ def analyse_command(
     lookup: PathLookup | None = None,
     own_paths: Sequence[str] = (),
 ) -> CommandAnalysis:
-    """What a shell string would do in a working folder.
+    """The effects of a shell command in a working folder.
 
-    `lookup` follows symlinks; `protected_paths` are our policy, audit and configuration files, absolute.
+    `lookup` follows symlinks. `protected_paths` are the absolute paths of our policy, audit and
+    configuration files.
     """
     problems = dict.fromkeys(syntax.find_misleading_characters(command))
     if why := syntax.find_parse_obstacle(command):
@@ -387,7 +399,7 @@ def analyse_command(
         except RecursionError:
             walker.problem("nested too deeply to be read")
         except (LookupError, ValueError, TypeError, AttributeError, StopIteration) as bug:
-            # A fault of ours must ask: it may neither allow the command nor stop the caller.
+            # An error here must lead to a question, not to an allowed command or a failing caller.
             walker.problem(f"the reader itself failed: {bug!r}")
     return _build_analysis(walker.found, {**problems, **walker.problems}, scope.used_variables)
 

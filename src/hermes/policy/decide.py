@@ -1,4 +1,4 @@
-"""The gate: documents on one side, an action on the other, a verdict in under a millisecond."""
+"""Decides on actions by the rules of policy documents."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hermes.policy.taint.tracker import TaintTracker
 
 _MAX_PENDING_ACTIONS = 64
-"""Deeds that were judged and may begin; to read a long command twice costs as much as once."""
+"""Decided actions whose effects are kept until they start, so that they are read only once."""
 ContextProvider = Callable[[Action], ActionContext]
 
 
@@ -29,7 +29,7 @@ def _local_time() -> datetime:
 
 
 class DocumentPolicy:
-    """A `Policy`. `decide` changes nothing; it is told what was done and what was read."""
+    """A `Policy`. `decide` changes nothing; `started` and `heard` record what was done and read."""
 
     def __init__(
         self,
@@ -53,68 +53,70 @@ class DocumentPolicy:
         return self.evaluate(self.read_effects(action))
 
     def read_effects(self, action: Action) -> ActionEffects:
-        """The action as the rules see it."""
-        deed = self.reader.read(action, self._context_of(action))
-        carried = self._taint.find_tainted_words(action, deed) if self._taint is not None else ""
+        """The effects that the rules match."""
+        effects = self.reader.read(action, self._context_of(action))
+        carried = self._taint.find_tainted_words(action, effects) if self._taint is not None else ""
         if carried:
-            deed = msgspec.structs.replace(deed, tainted=True, carried=carried)
-        self._pending_actions[action.call.id] = (action, deed)
+            effects = msgspec.structs.replace(effects, tainted=True, carried=carried)
+        self._pending_actions[action.call.id] = (action, effects)
         if len(self._pending_actions) > _MAX_PENDING_ACTIONS:
             self._pending_actions.popitem(last=False)
-        return deed
+        return effects
 
-    def evaluate(self, deed: ActionEffects) -> PolicyVerdict:
+    def evaluate(self, effects: ActionEffects) -> PolicyVerdict:
         now = self.clock()
-        return evaluate(self._rule_set_at(now), deed, now=now, rates=self._rates)
+        return evaluate(self._rule_set_at(now), effects, now=now, rates=self._rates)
 
     def examine(self, action: Action) -> PolicyVerdict:
-        """The verdict with the rules that nearly matched."""
-        deed, now = self.read_effects(action), self.clock()
-        verdict = evaluate(self._rule_set_at(now), deed, now=now, rates=self._rates)
-        return msgspec.structs.replace(verdict, near=near_misses(self.rule_set, deed, now))
+        """The verdict, with the rules that nearly matched."""
+        effects, now = self.read_effects(action), self.clock()
+        verdict = evaluate(self._rule_set_at(now), effects, now=now, rates=self._rates)
+        return msgspec.structs.replace(verdict, near=near_misses(self.rule_set, effects, now))
 
     def started(self, action: Action) -> None:
-        """It is being done: counts towards rate limits, and what it writes is remembered."""
-        judged, deed = self._pending_actions.pop(action.call.id, (None, None))
-        if deed is None or judged != action:  # else it is the very deed that was judged
-            deed = self.read_effects(action)
+        """The action starts: it counts towards rate limits, and what it writes is remembered."""
+        judged, effects = self._pending_actions.pop(action.call.id, (None, None))
+        if effects is None or judged != action:  # otherwise reuse the effects that were decided on
+            effects = self.read_effects(action)
         limits = {rule.name: rule.rate.max for rule in self.rule_set.rules if rule.rate}
-        for rule, key in self.evaluate(deed).counted:
+        for rule, key in self.evaluate(effects).counted:
             self._rates.record(rule, key, max_kept=limits[rule])
-        self._remember(action, deed)
+        self._remember(action, effects)
 
     def recalled(self, action: Action) -> None:
-        """It was done in an earlier life of its run: what it wrote counts, no rate does."""
+        """The action ran in an earlier process: only what it wrote counts, not its rate."""
         self._remember(action, self.read_effects(action))
 
     def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
-        """What a person said in a run, or what a tool brought along (`call` says which)."""
+        """Records the text of a person, or the result of a tool call (`call`)."""
         if self._taint is None:
             self._taint = _open_taint_tracker()
         self._taint.heard(run, text, trusted=trusted, call=call)
 
     def forget(self, run: str) -> None:
-        """A run is over: what it wrote, typed and read no longer matters."""
+        """A run is over: discards what it wrote, typed and read."""
         self.reader.run_memory.forget(run)
         if self._taint is not None:
             self._taint.forget(run)
 
     def _rule_set_at(self, now: datetime) -> RuleSet:
-        """A clock that was set back brings no exception to life again."""
+        """Setting the clock back does not reactivate an expired exception."""
         latest = self._latest
         if latest is None or now >= latest:
             self._latest = now
             return self.rule_set
-        lifts = tuple(lift for lift in self.rule_set.exceptions if lift.expires > latest)
-        return replace(self.rule_set, exceptions=lifts)
+        exceptions = tuple(
+            exception for exception in self.rule_set.exceptions if exception.expires > latest
+        )
+        return replace(self.rule_set, exceptions=exceptions)
 
-    def _remember(self, action: Action, deed: ActionEffects) -> None:
-        self.reader.record_start(action, deed)
+    def _remember(self, action: Action, effects: ActionEffects) -> None:
+        self.reader.record_start(action, effects)
         if self._taint is not None:
-            self._taint.started(action, deed)
+            self._taint.started(action, effects)
 
 
 def _open_taint_tracker() -> "TaintTracker":
-    """Loaded with the first text: its patterns cost a fourth of what the whole gate does."""
-    taint: TaintTracker = import_module("hermes.policy.taint.tracker").Taint()
+    """Imported with the first text: its patterns take a quarter of the policy's import time."""
+    taint: TaintTracker = import_module("hermes.policy.taint.tracker").TaintTracker()
     return taint

@@ -1,4 +1,4 @@
-"""An action that somebody wrote down by hand, for `hermes policy check` and for PolicyTests."""
+"""Examines policies: checks and explains described actions, runs PolicyTests, replays decisions."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ _READ_ONLY_TOOLS = ("read_file", "search_files", "todo", "clarify", "delegate")
 
 
 def parse_description(data: Mapping[str, Any]) -> ActionDescription:
-    """Raises `SettingsError` that says which key does not fit."""
+    """Raises `SettingsError` naming the invalid key."""
     known = [field.name for field in msgspec.structs.fields(ActionDescription)]
     for key in data:
         if key not in known:
@@ -42,53 +42,63 @@ def parse_description(data: Mapping[str, Any]) -> ActionDescription:
         raise SettingsError(f"this is not an action: {error}") from error
 
 
-def action_from_description(given: ActionDescription) -> Action:
+def action_from_description(description: ActionDescription) -> Action:
     origins = get_args(RunOrigin)
-    if given.origin not in origins:
-        raise SettingsError(f"no origin {given.origin!r}; {suggest_name(given.origin, origins)}")
-    tool = given.tool or "terminal"
-    arguments = {**given.arguments}
-    if given.command and tool == "terminal":
-        arguments.setdefault("command", given.command)
-    risk = Risk.READ if tool in _READ_ONLY_TOOLS else Risk(given.risk)
-    place = given.target if isinstance(given.target, str) else given.target.get("host", "")
+    if description.origin not in origins:
+        raise SettingsError(
+            f"no origin {description.origin!r}; {suggest_name(description.origin, origins)}"
+        )
+    tool = description.tool or "terminal"
+    arguments = {**description.arguments}
+    if description.command and tool == "terminal":
+        arguments.setdefault("command", description.command)
+    risk = Risk.READ if tool in _READ_ONLY_TOOLS else Risk(description.risk)
+    host = (
+        description.target
+        if isinstance(description.target, str)
+        else description.target.get("host", "")
+    )
     return Action(
         call=ToolCall("given", tool, arguments),
         risk=risk,
-        run=given.run,
-        origin=msgspec.convert(given.origin, RunOrigin),
-        environment=given.environment,
-        target=place,
-        isolated=given.isolated,
+        run=description.run,
+        origin=msgspec.convert(description.origin, RunOrigin),
+        environment=description.environment,
+        target=host,
+        isolated=description.isolated,
     )
 
 
-def context_from_description(given: ActionDescription, *, cwd: str, home: str) -> ActionContext:
-    """What is not said is as it is here."""
-    target = given.target if isinstance(given.target, dict) else {}
+def context_from_description(
+    description: ActionDescription, *, cwd: str, home: str
+) -> ActionContext:
+    """Missing values are taken from this process."""
+    target = description.target if isinstance(description.target, dict) else {}
     unknown = set(target) - set(ActionLocation.__struct_fields__)
     if unknown:
         name = min(unknown)
         known = list(ActionLocation.__struct_fields__)
         raise SettingsError(f"target: unknown key {name!r}; {suggest_name(name, known)}")
     return ActionContext(
-        cwd=given.cwd or cwd,
-        home=given.home or home,
-        command=given.command if given.tool not in ("", "terminal") else "",
-        tainted=given.tainted,
-        actor=given.actor,
+        cwd=description.cwd or cwd,
+        home=description.home or home,
+        command=description.command if description.tool not in ("", "terminal") else "",
+        tainted=description.tainted,
+        actor=description.actor,
         where=msgspec.convert(target, ActionLocation),
-        incident=msgspec.convert(given.incident, IncidentFacts),
+        incident=msgspec.convert(description.incident, IncidentFacts),
     )
 
 
-def evaluation_time(given: ActionDescription, now: datetime) -> datetime:
-    if not given.now:
+def evaluation_time(description: ActionDescription, now: datetime) -> datetime:
+    if not description.now:
         return now
     try:
-        when = datetime.fromisoformat(given.now)
+        when = datetime.fromisoformat(description.now)
     except ValueError as error:
-        raise SettingsError(f"now: {given.now!r} is not a time like 2026-03-02T07:30") from error
+        raise SettingsError(
+            f"now: {description.now!r} is not a time like 2026-03-02T07:30"
+        ) from error
     return when if when.tzinfo else when.replace(tzinfo=now.tzinfo)
 
 
@@ -100,7 +110,7 @@ def check_action(
     home: str = "/root",
     kernel: KernelSupport | None = None,
 ) -> dict[str, Any]:
-    """The verdict on something like `{"command": "rm -rf /srv"}`. Raises `SettingsError`."""
+    """The verdict on an action such as `{"command": "rm -rf /srv"}`. Raises `SettingsError`."""
     verdict, _ = _evaluate(policy, parse_description(data), cwd, home, kernel)
     return {
         "verdict": verdict.verdict,
@@ -117,7 +127,7 @@ def check_action(
 
 
 def enforced_in_json(decision: Decision) -> bool | str | None:
-    """`true`, `"partly"` or `false`; `null` when the place was not asked."""
+    """`true`, `"partly"` or `false`; `null` when the kernel support is unknown."""
     if decision.enforced in ("", "partly"):
         return decision.enforced or None
     return decision.enforced == "yes"
@@ -126,19 +136,19 @@ def enforced_in_json(decision: Decision) -> bool | str | None:
 def explain_action(
     policy: DocumentPolicy, data: Mapping[str, Any], *, cwd: str = "/", home: str = "/root"
 ) -> list[tuple[str, str]]:
-    """The same in full, as lines of a label and a text."""
-    given = parse_description(data)
-    verdict, deed = _evaluate(policy, given, cwd, home)
-    near = near_misses(policy.rule_set, deed, evaluation_time(given, policy.clock()))
+    """The full explanation, as lines of a label and a text."""
+    description = parse_description(data)
+    verdict, effects = _evaluate(policy, description, cwd, home)
+    near = near_misses(policy.rule_set, effects, evaluation_time(description, policy.clock()))
     lines = [("verdict", verdict.verdict), ("rule", _rule_with_source(policy, verdict.rule))]
     lines += [("reason", verdict.reason), ("because of", verdict.node)]
     lines += [("also", _rule_with_source(policy, name)) for name in verdict.also]
     lines += [("lifted", text) for text in verdict.lifted]
     lines += [("audit", f"{each.rule} would say {each.effect}") for each in verdict.audited]
     lines += [("asks", _describe_ask(verdict))] if verdict.ask else []
-    for step in deed.steps:
+    for step in effects.steps:
         lines += _step_lines(step)
-    lines += [("only at run time", reason) for reason in deed.dynamic]
+    lines += [("only at run time", reason) for reason in effects.dynamic]
     for miss in near:
         fields = ", ".join(miss.missed)
         lines.append(("nearly", f"{miss.rule} ({miss.effect}) but for {fields}: {miss.node}"))
@@ -156,20 +166,22 @@ def _step_lines(step: ActionStep) -> Iterator[tuple[str, str]]:
 
 def _evaluate(
     policy: DocumentPolicy,
-    given: schema.ActionDescription,
+    description: schema.ActionDescription,
     cwd: str,
     home: str,
     kernel: KernelSupport | None = None,
 ) -> tuple[PolicyVerdict, ActionEffects]:
-    action = msgspec.structs.replace(action_from_description(given), kernel=kernel)
-    deed = policy.reader.read(action, context_from_description(given, cwd=cwd, home=home))
-    return evaluate(policy.rule_set, deed, now=evaluation_time(given, policy.clock())), deed
+    action = msgspec.structs.replace(action_from_description(description), kernel=kernel)
+    effects = policy.reader.read(action, context_from_description(description, cwd=cwd, home=home))
+    return evaluate(
+        policy.rule_set, effects, now=evaluation_time(description, policy.clock())
+    ), effects
 
 
 def _rule_with_source(policy: DocumentPolicy, name: str) -> str:
-    book = policy.rule_set
-    sources = {rule.name: rule.source for rule in (*book.rules, *book.audit_rules)}
-    sources |= {lift.name: lift.source for lift in book.exceptions}
+    rule_set = policy.rule_set
+    sources = {rule.name: rule.source for rule in (*rule_set.rules, *rule_set.audit_rules)}
+    sources |= {exception.name: exception.source for exception in rule_set.exceptions}
     return f"{name} ({sources[name]})" if name in sources else name
 
 
@@ -185,7 +197,7 @@ def _describe_ask(verdict: PolicyVerdict) -> str:
 
 
 class PolicyTestResult(Value, kw_only=True, frozen=True):
-    """One case of a PolicyTest and how it went."""
+    """The result of one case of a PolicyTest."""
 
     test: str
     source: str
@@ -205,7 +217,7 @@ def run_tests(
     cwd: str = "/srv/app",
     home: str = "/home/me",
 ) -> list[PolicyTestResult]:
-    """Every case of every PolicyTest. `policy_for` gives the policy of a set, of "" the own one."""
+    """Runs all cases. `policy_for` returns the policy of a set; "" is the own policy."""
     results = []
     for placed in documents:
         if not isinstance(placed.document, schema.PolicyTest):
@@ -248,7 +260,7 @@ def _run_case(
 
 
 class DecidedAction(Value, kw_only=True, frozen=True):
-    """An action that was once decided on."""
+    """An action with its former decision."""
 
     action: Action
     verdict: str
@@ -270,14 +282,14 @@ _VERDICT_ORDER = ("allow", "dry-run", "ask", "deny")
 
 
 class ReplayPolicy(Protocol):
-    """A gate, or several of which each judges what happened in its kind of place."""
+    """A policy, or several for different kinds of environments."""
 
     def decide(self, action: Action) -> PolicyVerdict: ...
     def started(self, action: Action) -> None: ...
 
 
 def replay_decisions(policy: ReplayPolicy, past: Iterable[DecidedAction]) -> list[ReplayDifference]:
-    """What a policy would have decided otherwise. What was run then is remembered as run."""
+    """The actions that a policy would decide differently. Actions that were run count as run."""
     found = []
     for each in past:
         verdict = policy.decide(each.action)
@@ -305,13 +317,13 @@ class RuleStatistics(Value, kw_only=True, frozen=True):
     passed: int = 0
     """Allowed, or approved by a person."""
     failed: int = 0
-    """Denied, or refused by a person, or by nobody in time."""
+    """Denied by a rule or a person, or not answered in time."""
     warned: int = 0
-    """Only tried out, or noticed by a rule in audit mode."""
+    """A dry run, or matched by a rule in audit mode."""
 
 
 def rule_statistics(events: Sequence[Event | Any]) -> list[RuleStatistics]:
-    """How often each rule let pass, held or warned, the busiest first."""
+    """How often each rule passed, failed or warned, most frequent first."""
     answers = {event.call_id: event.approved for event in events if isinstance(event, ToolApproved)}
     counts: dict[str, Counter[str]] = {}
     for event in events:

@@ -1,4 +1,7 @@
-"""Opens the gate: built-in set, own files, project files, allow-list; or says all that is wrong."""
+"""Loads policies: the built-in set, own files, project files and the allow-list.
+
+An invalid policy is reported with all its problems, and never replaced by a laxer one.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -44,9 +47,9 @@ _PROTECTED_NAMES = (
 def protected_paths(
     home: Path, project: Path | None = None, also: Iterable[Path] = ()
 ) -> tuple[str, ...]:
-    """Files that decide what we may do, or that prove what we did: no tool changes them.
+    """Policy, audit and configuration files, which no tool may change.
 
-    `also` are a journal or a policy folder that the settings put elsewhere.
+    `also` are a journal or a policy folder in other locations.
     """
     own = [*(home / name for name in _PROTECTED_NAMES), *also]
     own += [
@@ -66,7 +69,7 @@ def load_set(name: str) -> LoadedDocuments:
 def load_policies(
     settings: PolicySettings, home: Path, project: Path | None = None
 ) -> LoadedDocuments:
-    """Every document that counts, and every problem there is."""
+    """All documents that apply, and all problems."""
     folder = Path(settings.folder).expanduser() if settings.folder else home / "policies"
     found = load_set(settings.set) + load_folder(folder)
     own = project / ".hermes" / "policies" if project is not None else None
@@ -79,11 +82,11 @@ def load_policies(
 def compile_rule_set(
     documents: Iterable[LocatedDocument], settings: PolicySettings, user_home: str
 ) -> RuleSet:
-    """`user_home` is what `~` means in a policy."""
+    """`user_home` is `~` in a policy."""
     timeout = settings.approval_timeout
     rules: list[PolicyRule] = []
     audits: list[PolicyRule] = []
-    lifts: list[RuleException] = []
+    exceptions: list[RuleException] = []
     for placed in documents:
         document = placed.document
         if isinstance(document, schema.ActionPolicy):
@@ -92,12 +95,12 @@ def compile_rule_set(
             rule = compile_rule(document, placed.source, home=user_home, timeout=timeout)
             (audits if rule.audit else rules).append(rule)
         elif isinstance(document, schema.PolicyException):
-            lifts.append(compile_exception(document, placed.source, home=user_home))
-    return RuleSet(tuple(rules), tuple(audits), tuple(lifts), AskOptions(timeout=timeout))
+            exceptions.append(compile_exception(document, placed.source, home=user_home))
+    return RuleSet(tuple(rules), tuple(audits), tuple(exceptions), AskOptions(timeout=timeout))
 
 
 def _with_announce_time(document: schema.ActionPolicy, wait: float) -> schema.ActionPolicy:
-    """The built-in sets announce for as long as the operator wants; 0 waits for an answer."""
+    """Sets the announcement time of the built-in sets; 0 waits for an answer."""
     if not document.spec.decide.announce:
         return document
     decide = replace(document.spec.decide, announce=f"{wait:g}s" if wait > 0 else "")
@@ -107,8 +110,8 @@ def _with_announce_time(document: schema.ActionPolicy, wait: float) -> schema.Ac
 def open_rule_set(
     settings: PolicySettings, home: Path, project: Path | None, user_home: str
 ) -> tuple[RuleSet, tuple[PolicyProblem, ...]]:
-    """The rules, and what is worth knowing about them. Raises `SettingsError` naming every
-    mistake with file and line: a broken policy is never replaced by a laxer one."""
+    """The rules, and warnings about them. Raises `SettingsError` with every problem, its file and
+    its line."""
     found = load_policies(settings, home, project)
     fatal = [problem for problem in found.problems if problem.fatal]
     if fatal:
@@ -124,7 +127,7 @@ def describe_problems(problems: Sequence[PolicyProblem]) -> str:
 
 
 def clock_in_timezone(timezone: str) -> Callable[[], datetime]:
-    """Raises `SettingsError` for a zone nobody knows."""
+    """Raises `SettingsError` for an unknown time zone."""
     if not timezone:
         return lambda: datetime.now().astimezone()
     try:
@@ -135,7 +138,7 @@ def clock_in_timezone(timezone: str) -> Callable[[], datetime]:
 
 
 def lint_files(paths: Iterable[Path], known: Sequence[LocatedDocument] = ()) -> list[PolicyProblem]:
-    """Everything about these files; `known` are documents they may refer to, such as a set."""
+    """All problems of these files; `known` are documents they may refer to, such as a set."""
     found = LoadedDocuments()
     for path in paths:
         found += load_folder(path) if path.is_dir() else load_file(path)

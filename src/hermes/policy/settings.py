@@ -1,4 +1,4 @@
-"""What an operator can decide about the gate itself; the rules are files of their own."""
+"""Settings of the policy; the rules are in separate files."""
 
 from typing import Literal
 

@@ -1,9 +1,9 @@
-"""One way to sign and to verify: what a key vouches for in one place counts in no other.
+"""Signs and verifies messages for a domain, and stores keys.
 
-Every signature is over its domain and its message. A domain is a short word such as
-`exchange.index`; a signature made for one is none for another, nor for the audit log, whose
+Every signature covers its domain and its message. A domain is a short name such as
+`exchange.index`; a signature for one domain is invalid for another, and for the audit log, whose
 messages are JSON lists and begin with another byte. Loaded only when something is signed or
-verified: the library behind it takes 20 ms.
+verified: importing the library takes 20 ms.
 """
 
 import os
@@ -20,10 +20,10 @@ _SIGNATURE_PREFIX = b"hermes signature 1"
 
 
 class SigningKeyPair:
-    """Holds a private key; `public` is its other half, 32 bytes."""
+    """A private key; `public` is the public key of 32 bytes."""
 
     def __init__(self, private: bytes) -> None:
-        """Raises `SettingsError` when it is no key."""
+        """Raises `SettingsError` for an invalid key."""
         try:
             self._key = Ed25519PrivateKey.from_private_bytes(private)
         except ValueError as error:
@@ -31,16 +31,16 @@ class SigningKeyPair:
         self.public = self._key.public_key().public_bytes_raw()
 
     def sign(self, domain: str, message: bytes) -> str:
-        """In hex."""
+        """The signature in hex."""
         return self.sign_bare(domain_message(domain, message))
 
     def sign_bare(self, message: bytes) -> str:
-        """Over these bytes alone: for a format that keeps itself apart, as the audit log does."""
+        """Signs only these bytes, for a format that needs no domain, such as the audit log."""
         return self._key.sign(message).hex()
 
 
 def verify_signature(public: bytes, signature: str, domain: str, message: bytes) -> bool:
-    """Whether the holder of that key signed exactly this, for this domain."""
+    """Whether the signature is valid for this key, domain and message."""
     return verify_bare_signature(public, signature, domain_message(domain, message))
 
 
@@ -53,14 +53,14 @@ def verify_bare_signature(public: bytes, signature: str, message: bytes) -> bool
 
 
 def domain_message(domain: str, message: bytes) -> bytes:
-    """What is really signed. No domain holds a zero byte, so no two pairs give the same bytes."""
+    """The signed bytes. A domain has no zero byte, so different pairs give different bytes."""
     if not domain or "\0" in domain:
         raise SettingsError(f"{domain!r} is no domain of signatures")
     return b"\0".join((_SIGNATURE_PREFIX, domain.encode(), message))
 
 
 def read_key(file: Path, what: str = "key") -> bytes:
-    """Raises `FileNotFoundError` when there is none, and `SettingsError` when it cannot be used."""
+    """Raises `FileNotFoundError` when there is none, and `SettingsError` when it is invalid."""
     status = file.stat()
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise SettingsError(f"{file} can be read by others: chmod 600 {file}")
@@ -71,7 +71,7 @@ def read_key(file: Path, what: str = "key") -> bytes:
 
 
 def create_key(file: Path, what: str = "key") -> bytes:
-    """Written whole and then put in its place: of two processes, one wins and both see its key."""
+    """Created atomically: if two processes create it, both get the same key."""
     private = os.urandom(32)
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")

@@ -1,4 +1,4 @@
-"""How a deed could be taken back, where that is known for certain; else it says that it is not."""
+"""Finds the command that undoes an action, where it is known for certain."""
 
 import re
 import shlex
@@ -19,12 +19,11 @@ _OPPOSITE_VERBS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "podman": (("stop", "start"), ("pause", "unpause")),
     "kubectl": (("cordon", "uncordon"),),
 }
-"""Programs whose verbs come in pairs: the other one takes it back."""
+"""Programs with pairs of opposite verbs."""
 
 
 def find_undo(tool: str, command: str) -> str:
-    """For one plain command only: of several, or of what the shell would still change, nothing
-    is promised."""
+    """Only for one plain command, not for several or for one with shell expansions."""
     if tool in ("write_file", "patch"):
         return f"{NO_UNDO}: what the file holds now is not kept"
     if not command or _OPERATORS.search(command):
@@ -45,7 +44,7 @@ def find_undo(tool: str, command: str) -> str:
 
 
 def _opposite_command(words: Sequence[str]) -> list[str]:
-    """With the verb replaced, where it stands where a verb stands."""
+    """The command with its verb replaced, if it has one in the right position."""
     plain = [at for at, word in enumerate(words) if at and not word.startswith("-")]
     if words[0] == "service" or words[1] in ("compose", "container"):
         plain = plain[1:]
@@ -140,7 +139,7 @@ _UNDO_BUILDERS: Mapping[str, tuple[tuple[str, Callable[[Sequence[str]], list[str
 
 
 class KnownUndoPolicy:
-    """Fulfils `Policy`, `TracksActions` and `TracksText`. `known`: by the id of a call."""
+    """Implements `Policy`, `TracksActions` and `TracksText`. `known` is by call id."""
 
     def __init__(self, policy: Policy, known: Mapping[str, str]) -> None:
         self._policy, self._known = policy, known

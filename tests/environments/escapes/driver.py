@@ -1,6 +1,6 @@
-"""Makes all attempts, as one kind of user behind one kind of walls, and reports what got away.
+"""Makes all attempts, as one kind of user with one kind of isolation, and reports what got away.
 
-Run as a program: `driver.py FOLDER USER WALLS`, with WALLS `none` for the control. Prints JSON.
+Run as a program: `driver.py FOLDER USER KIND`, with KIND `none` for the control. Prints JSON.
 """
 
 import json
@@ -39,20 +39,22 @@ def settings(world: World) -> TerminalSettings:
     )
 
 
-async def inside(world: World, walls: str) -> dict[str, list[str]]:
+async def inside(world: World, isolation: str) -> dict[str, list[str]]:
     """In two sandboxes side by side: while some wait for a limit, the others are made."""
     found: dict[str, list[str]] = {}
     async with anyio.create_task_group() as group:
         for attempts in (QUICK, excess.ATTEMPTS):
-            group.start_soon(in_a_row, world, walls, attempts, found)
+            group.start_soon(in_a_row, world, isolation, attempts, found)
     return found
 
 
 async def in_a_row(
-    world: World, walls: str, attempts: Sequence[Attempt], found: dict[str, list[str]]
+    world: World, isolation: str, attempts: Sequence[Attempt], found: dict[str, list[str]]
 ) -> None:
     variables = select_variables(dict(os.environ))
-    place = SandboxEnvironment(world.work, variables, settings=settings(world), walls=(walls,))
+    place = SandboxEnvironment(
+        world.work, variables, settings=settings(world), isolation=(isolation,)
+    )
     async with place:
         for attempt in attempts:
             found[attempt.name] = await make(world, place, attempt)
@@ -122,13 +124,13 @@ def damage_in_time(world: World, output: str) -> list[str]:
     return found
 
 
-def main(folder: Path, who: str, walls: str) -> None:
+def main(folder: Path, who: str, isolation: str) -> None:
     if who == "user" and os.getuid() == 0:
         become_ordinary()
     world = World(folder, os.environ["HERMES_SECRET"])
     os.environ["HOME"] = str(world.home)
     try:
-        found = control(world, who) if walls == "none" else anyio.run(inside, world, walls)
+        found = control(world, who) if isolation == "none" else anyio.run(inside, world, isolation)
     finally:
         world.close()
     sys.stdout.write(json.dumps(found))

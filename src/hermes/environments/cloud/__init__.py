@@ -1,1 +1,1 @@
-"""Environments that only an SDK reaches: short programs are sent in, each with one answer."""
+"""Environments that are reached through an SDK, by short remote calls."""

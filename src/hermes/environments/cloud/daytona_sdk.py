@@ -1,4 +1,4 @@
-"""All that we know of the Daytona SDK: lend a sandbox, run a short program in it, give it back."""
+"""Creates Daytona sandboxes, runs short programs in them and deletes them, through the SDK."""
 
 import base64
 import binascii
@@ -22,22 +22,22 @@ from hermes.core.errors import EnvironmentFailed, SettingsError
 from hermes.environments.settings import TerminalSettings
 
 _START_TIMEOUT_S = 300.0
-"""Seconds for a sandbox to come up; the first time its image has to be fetched."""
+"""Includes pulling the image the first time."""
 _IDLE_STOP_MINUTES = 60
-"""Minutes without a command after which Daytona stops a sandbox, which also deletes ours."""
+"""Minutes without a command after which Daytona stops a sandbox, which deletes it."""
 _MAX_LIFETIME_MINUTES = 24 * 60
-"""Minutes after which it goes in any case: one that we lost sight of ends by itself."""
+"""Minutes after which Daytona deletes a sandbox in any case, if Hermes was killed."""
 _MAX_INLINE_BYTES = 48_000
-"""Bytes that may travel in the command itself; it is one argument of a shell there."""
+"""Maximum size of input inside the command, which is one argument of a remote shell."""
 
-# Their answers are text, and may mix in what was meant as an error: only letters get through.
+# Answers are text and may include standard error, so the output is sent as base64.
 _RUN_SCRIPT = 'set -o pipefail; "$@" 2>/dev/null | base64'
 _INLINE_INPUT_SCRIPT = f'given=$1; shift; base64 -d <<<"$given" | {{ {_RUN_SCRIPT}; }}'
 _UPLOADED_INPUT_SCRIPT = f'given=$1; shift; {{ rm -f -- "$given"; {_RUN_SCRIPT}; }} <"$given"'
 
 
 async def create_sandbox(settings: TerminalSettings, key: str) -> "DaytonaSandbox":
-    """The key opens our own connection; nothing of it goes into the sandbox."""
+    """The key is used for our connection only and is not passed into the sandbox."""
     with _translate_errors("cannot start a sandbox"):
         client = AsyncDaytona(
             DaytonaConfig(api_key=key, api_url=settings.daytona_url or None, otel_enabled=False)
@@ -73,15 +73,15 @@ class DaytonaSandbox:
 
     async def exec(self, argv: Sequence[str], stdin: bytes, *, timeout: float) -> bytes:
         with _translate_errors(f"{self.id} failed"):
-            command = shlex.join(["bash", "-c", *await self._given(stdin), *argv])
+            command = shlex.join(["bash", "-c", *await self._input_arguments(stdin), *argv])
             answer = await self._sandbox.process.exec(command, timeout=math.ceil(timeout))
         try:
             return base64.b64decode(answer.result or "")
         except binascii.Error as error:
             raise EnvironmentFailed(f"{self.id} answered {answer.result[:200]!r}") from error
 
-    async def _given(self, stdin: bytes) -> list[str]:
-        """The words that hand the input over: in the command, or in a file beforehand."""
+    async def _input_arguments(self, stdin: bytes) -> list[str]:
+        """The arguments that carry the input: inline, or the path of an uploaded file."""
         if len(stdin) <= _MAX_INLINE_BYTES:
             return [_INLINE_INPUT_SCRIPT, "bash", base64.b64encode(stdin).decode()]
         path = f"/tmp/.hermes-{secrets.token_hex(8)}"

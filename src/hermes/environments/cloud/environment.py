@@ -1,11 +1,10 @@
-"""A background process reached by errands: it prints to a file, and they bring the news."""
+"""Runs commands and background processes in a cloud box by remote calls."""
 
 import contextlib
 import os
 import shlex
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Self
 
@@ -20,7 +19,6 @@ from hermes.environments.cloud.remote_calls import (
     RemoteCallAnswer,
     RemoteCalls,
 )
-from hermes.environments.open import ALWAYS_PASSED_VARIABLES, EnvironmentOpening
 from hermes.environments.processes.output import HEAD_BYTES, whole_characters
 from hermes.environments.processes.process_tree import STOP_GRACE_S
 from hermes.environments.processes.run import TIMEOUT_EXIT_CODE
@@ -34,15 +32,15 @@ from hermes.environments.shell import (
 )
 
 _MAX_LAG_BYTES = 8 * 1024 * 1024
-"""So far behind, reading everything would only fall back further: go on near the end."""
+"""A reader that is further behind skips to the end of the output."""
 
 
 class ProcessProgress:
-    """What all readers of one process know: how it ended, and how much it had printed."""
+    """State shared by all readers of one process: its exit code and its amount of output."""
 
     def __init__(self, grace: float) -> None:
         self.grace = grace
-        """Seconds between asking it to end and killing it."""
+        """Seconds between SIGTERM and SIGKILL."""
         self.ended = False
         self.code: int | None = None
         self.size = 0
@@ -54,53 +52,54 @@ class ProcessProgress:
 
 
 class CloudProcess:
-    """Numbers of processes mean nothing outside: `pid` is None."""
+    """`pid` is None: process ids of the box mean nothing on this machine."""
 
     pid: int | None = None
 
     def __init__(
-        self, errands: RemoteCalls, handle: str, *, terminal: bool, progress: ProcessProgress
+        self, calls: RemoteCalls, handle: str, *, terminal: bool, progress: ProcessProgress
     ) -> None:
         self.handle = handle
         self.progress = progress
-        self._errands, self._terminal = errands, terminal
+        self._calls, self._terminal = calls, terminal
         self._position = max(0, progress.size - OUTPUT_WINDOW_BYTES)
 
     def new_reader(self) -> "CloudProcess":
         """The same process for another reader, from the oldest output that is kept."""
         return CloudProcess(
-            self._errands, self.handle, terminal=self._terminal, progress=self.progress
+            self._calls, self.handle, terminal=self._terminal, progress=self.progress
         )
 
     async def output(self) -> bytes:
         while True:
-            answer = await self._errands.call(
+            answer = await self._calls.call(
                 "listen", self.handle, self._position, POLL_WAIT_S * 1000, waits_s=POLL_WAIT_S
             )
             self.progress.update(answer)
             behind = answer.size - self._position
             if behind > _MAX_LAG_BYTES:
-                self._position += behind - OUTPUT_WINDOW_BYTES
-                return f"\n[… {behind - OUTPUT_WINDOW_BYTES:,} bytes came too fast to be kept …]\n".encode()
+                lost = behind - OUTPUT_WINDOW_BYTES
+                self._position += lost
+                return f"\n[… {lost:,} bytes came too fast to be kept …]\n".encode()
             if answer.data:
                 self._position += len(answer.data)
                 return answer.data
             if self.progress.ended:
                 if not answer.gone:
-                    await self._errands.call("forget", self.handle)
+                    await self._calls.call("forget", self.handle)
                 return b""
 
     async def write(self, data: bytes) -> None:
         """Enter on a terminal is a carriage return: line ends are sent as such."""
         if self._terminal:
             data = data.replace(b"\r\n", b"\r").replace(b"\n", b"\r")
-        await self._errands.call("feed", self.handle, stdin=data)
+        await self._calls.call("feed", self.handle, stdin=data)
 
     async def wait(self) -> int | None:
-        """None when the place went down with it."""
+        """None when the box ended together with the process."""
         try:
             while not self.progress.ended:
-                answer = await self._errands.call(
+                answer = await self._calls.call(
                     "wait", self.handle, POLL_WAIT_S * 1000, waits_s=POLL_WAIT_S
                 )
                 self.progress.update(answer)
@@ -110,26 +109,26 @@ class CloudProcess:
 
     async def kill(self) -> None:
         grace = self.progress.grace
-        answer = await self._errands.call("kill", self.handle, int(grace * 10), waits_s=grace)
+        answer = await self._calls.call("kill", self.handle, int(grace * 10), waits_s=grace)
         self.progress.update(answer)
 
 
 _CANCEL_TIMEOUT_S = 15.0
-"""Seconds to end what was cancelled; a place that takes longer is not asked again."""
+"""Seconds to stop a cancelled command; it is tried once."""
 _UTF8_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
-"""Bytes that no character begins with: the rest of one that was cut in two is left out."""
+"""Bytes that no character begins with; at a cut they are dropped."""
 
 
 async def run_by_remote_calls(
-    errands: RemoteCalls, words: bytes, *, tree: str, timeout: float, stdin: bytes, grace: float
+    calls: RemoteCalls, words: bytes, *, tree: str, timeout: float, stdin: bytes, grace: float
 ) -> CommandResult:
     """`words` is the argv to run, each word ended by NUL; `tree` is the mark among them. After
-    the time-out, `grace` seconds lie between asking and killing."""
+    the time-out, SIGTERM is followed by SIGKILL after `grace` seconds."""
     started = time.monotonic()
-    answer = await _wait_for_exit(errands, words, tree, timeout, stdin)
+    answer = await _wait_for_exit(calls, words, tree, timeout, stdin)
     timed_out = answer is None
     if answer is None:
-        answer = await errands.call("stop", tree, int(grace * 10), waits_s=grace)
+        answer = await calls.call("stop", tree, int(grace * 10), waits_s=grace)
     output, dropped = _render_output(answer)
     return CommandResult(
         exit_code=TIMEOUT_EXIT_CODE if timed_out else answer.code or 0,
@@ -141,37 +140,37 @@ async def run_by_remote_calls(
 
 
 async def _wait_for_exit(
-    errands: RemoteCalls, words: bytes, tree: str, timeout: float, stdin: bytes
+    calls: RemoteCalls, words: bytes, tree: str, timeout: float, stdin: bytes
 ) -> RemoteCallAnswer | None:
-    """None when the time was up first, which is counted inside: how long an errand takes on its
-    way is not the command's fault. Cancelling kills at once."""
+    """None after a time-out. The time is measured in the box, without the latency of calls.
+    Cancelling kills the command at once."""
     left, own = timeout, "rest" if stdin else "nothing"
-    look = min(left, POLL_WAIT_S)
+    wait_s = min(left, POLL_WAIT_S)
     try:
-        answer = await errands.call(
-            *("run", tree, len(words), own, int(look * 1000)), stdin=words + stdin, waits_s=look
+        answer = await calls.call(
+            *("run", tree, len(words), own, int(wait_s * 1000)), stdin=words + stdin, waits_s=wait_s
         )
-        while answer.code is None and not answer.gone and left > look:
-            left -= look
-            look = min(left, POLL_WAIT_S)
-            answer = await errands.call("await", tree, int(look * 1000), waits_s=look)
+        while answer.code is None and not answer.gone and left > wait_s:
+            left -= wait_s
+            wait_s = min(left, POLL_WAIT_S)
+            answer = await calls.call("await", tree, int(wait_s * 1000), waits_s=wait_s)
     except anyio.get_cancelled_exc_class():
         with (
             anyio.move_on_after(_CANCEL_TIMEOUT_S, shield=True),
             contextlib.suppress(EnvironmentFailed),
         ):
-            await errands.call("stop", tree, 0)
+            await calls.call("stop", tree, 0)
         raise
     if answer.gone:
         raise EnvironmentFailed(
-            f"the files of the running command were removed in {errands.box.id}: what it printed, "
+            f"the files of the running command were removed in {calls.box.id}: what it printed, "
             "and how it ended, is lost"
         )
     return None if answer.code is None else answer
 
 
 def _render_output(answer: RemoteCallAnswer) -> tuple[str, int]:
-    """The place sends the ends of a long output; what lay between is only counted."""
+    """The box sends the beginning and the end of a long output, and its size."""
     dropped = answer.size - len(answer.data)
     if dropped <= 0:
         return answer.data.decode("utf-8", "replace"), 0
@@ -186,10 +185,10 @@ _CLOSE_TIMEOUT_S = 60.0
 
 
 class CloudEnvironment:
-    """One shell session in the box that `get` brings.
+    """One shell session in the box that `get` creates.
 
-    When the box fails under a command, the next command asks it whether it still lives, and gets
-    a new one if not: what was in the old one is gone, and the error has said so.
+    If the box fails during a command, the error says so, and the next command checks the box and
+    creates a new one if it is gone. The content of the old box is lost.
     """
 
     isolated = True
@@ -205,16 +204,16 @@ class CloudEnvironment:
     ) -> None:
         self.name, self.target = name, target
         self.grace = STOP_GRACE_S
-        """Seconds between asking what takes too long to end, and killing it."""
+        """Seconds between SIGTERM and SIGKILL."""
         self._get, self._settings = get, settings
         self._variables = {"TERM": "dumb", **variables}
         self._replacing = anyio.Lock()
         self._started: dict[str, CloudProcess] = {}
-        self._open: RemoteCalls | None = None
+        self._remote_calls: RemoteCalls | None = None
         self._doubted = False
 
     async def __aenter__(self) -> Self:
-        self._open = await self._open_calls()
+        self._remote_calls = await self._open_calls()
         return self
 
     async def __aexit__(
@@ -223,20 +222,20 @@ class CloudEnvironment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        errands, self._open = self._open, None
-        if errands is None:
+        calls, self._remote_calls = self._remote_calls, None
+        if calls is None:
             return
         with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSE_TIMEOUT_S):
-            await errands.box.close()
+            await calls.box.close()
 
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
         tree = new_tree_mark()
-        async with self._calls() as errands:
-            launch = await self._launch(errands, command, tree=tree, cwd=cwd)
+        async with self._calls() as calls:
+            launch = await self._launch(calls, command, tree=tree, cwd=cwd)
             return await run_by_remote_calls(
-                errands,
+                calls,
                 self._encode_launch(launch),
                 tree=tree,
                 timeout=min(timeout, self._settings.max_timeout),
@@ -246,36 +245,36 @@ class CloudEnvironment:
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         most = "" if limit is None else max(0, limit)
-        async with self._calls() as errands:
+        async with self._calls() as calls:
             with _translate_refusal("read", path) as name:
-                answer = await errands.call(
-                    "read", "-", errands.start, max(0, offset), most, stdin=name
+                answer = await calls.call(
+                    "read", "-", calls.start, max(0, offset), most, stdin=name
                 )
         return answer.data
 
     async def write(self, path: str, data: bytes) -> None:
-        async with self._calls() as errands:
+        async with self._calls() as calls:
             with _translate_refusal("write", path) as name:
-                await errands.call("write", new_tree_mark(), errands.start, stdin=name + data)
+                await calls.call("write", new_tree_mark(), calls.start, stdin=name + data)
 
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
         self._started = {
             name: each for name, each in self._started.items() if not each.progress.ended
         }
         tree, kind = new_tree_mark(), "terminal" if pty else ""
-        async with self._calls() as errands:
+        async with self._calls() as calls:
             tty = "/dev/tty" if pty else ""
             launch = await self._launch(
-                errands, command, tree=tree, cwd=cwd, exit_file=os.devnull, tty=tty
+                calls, command, tree=tree, cwd=cwd, exit_file=os.devnull, tty=tty
             )
             words = self._encode_launch(_with_terminal(launch) if pty else launch)
-            await errands.call("start", tree, len(words), kind, stdin=words)
-        process = CloudProcess(errands, tree, terminal=pty, progress=ProcessProgress(self.grace))
+            await calls.call("start", tree, len(words), kind, stdin=words)
+        process = CloudProcess(calls, tree, terminal=pty, progress=ProcessProgress(self.grace))
         self._started[tree] = process
         return process
 
     async def find(self, handle: str) -> BackgroundProcess | None:
-        """Only of this life: what we started in the box ends when we leave it."""
+        """Finds only processes of this session: they end when the environment is closed."""
         process = self._started.get(handle)
         return None if process is None or process.progress.ended else process.new_reader()
 
@@ -283,24 +282,24 @@ class CloudEnvironment:
     async def _calls(self) -> AsyncIterator[RemoteCalls]:
         if self._doubted:
             await self._replace()
-        if self._open is None:
+        if self._remote_calls is None:
             raise EnvironmentFailed("the environment is not open")
         try:
-            yield self._open
+            yield self._remote_calls
         except EnvironmentFailed:
             self._doubted = True
             raise
 
     async def _replace(self) -> None:
         async with self._replacing:
-            if not self._doubted or self._open is None:
+            if not self._doubted or self._remote_calls is None:
                 return
             try:
-                await self._open.call("wait", "-", 0)
+                await self._remote_calls.call("wait", "-", 0)
             except EnvironmentFailed:
                 with contextlib.suppress(EnvironmentFailed):
-                    await self._open.box.close()
-                self._open = await self._open_calls()
+                    await self._remote_calls.box.close()
+                self._remote_calls = await self._open_calls()
             self._doubted = False
 
     async def _open_calls(self) -> RemoteCalls:
@@ -317,7 +316,7 @@ class CloudEnvironment:
 
     async def _launch(
         self,
-        errands: RemoteCalls,
+        calls: RemoteCalls,
         command: str,
         *,
         tree: str,
@@ -325,14 +324,14 @@ class CloudEnvironment:
         exit_file: str = "",
         tty: str = "",
     ) -> ShellLaunch:
-        """A command that is too long for an argument is read from a file instead."""
+        """A command that is too long for an argument is passed in a file."""
         check_argument(command)
         data = os.fsencode(command)
         if len(data) > MAX_INLINE_COMMAND_BYTES:
-            script = f"{errands.folder}/{tree}.sh"
-            await errands.call("write", tree, "/", stdin=os.fsencode(script) + b"\0" + data)
+            script = f"{calls.folder}/{tree}.sh"
+            await calls.call("write", tree, "/", stdin=os.fsencode(script) + b"\0" + data)
             command = f". '{script}'"
-        shell = SessionShell(errands.folder, errands.start)
+        shell = SessionShell(calls.folder, calls.start)
         return shell.launch(command, tree=tree, cwd=cwd, exit_file=exit_file, tty=tty)
 
     def _encode_launch(self, launch: ShellLaunch) -> bytes:
@@ -347,20 +346,10 @@ def _with_terminal(launch: ShellLaunch) -> ShellLaunch:
 
 @contextlib.contextmanager
 def _translate_refusal(verb: str, path: str) -> Iterator[bytes]:
-    """The path as an errand takes it; and what the place refuses, in words for the model."""
+    """Yields the path as the call takes it, and translates a refusal into a `ToolError`."""
     if "\0" in path or not path:
         raise ToolError(f"{path!r} is no name of a file")
     try:
         yield os.fsencode(path) + b"\0"
     except ToolError as error:
         raise ToolError(f"cannot {verb} {path}: {error}") from error
-
-
-def granted_variables(opening: EnvironmentOpening) -> dict[str, str]:
-    """Variables of ours that the operator wants inside; the usual ones describe this machine."""
-    return {
-        name: value
-        for name, value in opening.variables.items()
-        if any(fnmatchcase(name, pattern) for pattern in opening.settings.pass_variables)
-        and not any(fnmatchcase(name, pattern) for pattern in ALWAYS_PASSED_VARIABLES)
-    }

@@ -1,4 +1,4 @@
-"""All that we know of the Modal SDK: lend a sandbox, run a short program in it, give it back."""
+"""Creates Modal sandboxes, runs short programs in them and ends them, through the SDK."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,20 +13,20 @@ from hermes.environments.cloud.remote_calls import KEEP_ALIVE_COMMAND
 from hermes.environments.settings import TerminalSettings
 
 APP_NAME = "hermes"
-"""Modal groups sandboxes by app; ours is made when it is not there."""
+"""The Modal app that groups our sandboxes; it is created when it does not exist."""
 _MAX_LIFETIME_S = 24 * 3600
-"""Seconds; the most that Modal allows. A sandbox that we lost sight of ends by itself."""
+"""The maximum that Modal allows. It ends a sandbox whose Hermes was killed."""
 _IDLE_TIMEOUT_S = 3600
-"""Seconds without a command after which Modal takes it back."""
+"""Seconds without a command after which Modal ends the sandbox."""
 _RESERVED_CPUS, _RESERVED_MEMORY_MB = 0.125, 128
-"""What is kept free, and paid for, even when nothing runs; the settings are the upper limits."""
+"""Reserved, and paid for, even when nothing runs; the settings are the upper limits."""
 _WRITE_CHUNK_BYTES = 1024 * 1024
 
 
 async def create_sandbox(
     settings: TerminalSettings, token_id: str, token_secret: str
 ) -> "ModalSandbox":
-    """The keys open our own connection; nothing of them goes into the sandbox."""
+    """The keys are used for our connection only and are not passed into the sandbox."""
     with _translate_errors("cannot start a sandbox"):
         client = await modal.Client.from_credentials.aio(token_id, token_secret)
         app = await modal.App.lookup.aio(APP_NAME, client=client, create_if_missing=True)
@@ -59,9 +59,9 @@ class ModalSandbox:
                 await process.stdin.drain.aio()
             process.stdin.write_eof()
             await process.stdin.drain.aio()
-            said: bytes = await process.stdout.read.aio()
+            output: bytes = await process.stdout.read.aio()
             await process.wait.aio()
-            return said
+            return output
 
     async def close(self) -> None:
         with _translate_errors(f"{self.id} could not be ended; end it at modal.com"):

@@ -1,8 +1,8 @@
-"""One system call that waits for the supervisor: its arguments, its memory, its paths, its answer.
+"""Supervises system calls: reads the call of a waiting process, and answers it.
 
-Arguments that are numbers cannot change while the call waits. What they point to can: another
-thread may write there. So a path or an address is read once, and either the supervisor acts on its
-own copy, or the kernel checks the call again by Landlock.
+Numeric arguments cannot change while the call waits. The memory that they point to can: another
+thread may write to it. So a path or an address is read once, and either the supervisor acts on its
+copy, or the kernel checks the call again with Landlock.
 """
 
 import _socket
@@ -33,7 +33,7 @@ _CALLER_RELATIVE_PATHS = (
     ("/dev/stdout", "fd/1"),
     ("/dev/stderr", "fd/2"),
 )
-"""Paths that mean something else for the caller than for us."""
+"""Paths that lead elsewhere for the caller than for the supervisor."""
 
 
 class CallerGone(Exception):
@@ -47,7 +47,7 @@ def signed_int(word: int) -> int:
 
 class NotifiedCall:
     def __init__(self, listener: int) -> None:
-        """Waits for the next call. Raises `CallerGone` when its caller ended before we looked."""
+        """Waits for the next call. Raises `CallerGone` when its caller ended before it was read."""
         data = bytearray(NOTIFICATION_BYTES)
         try:
             fcntl.ioctl(listener, NOTIFY_RECEIVE, data)
@@ -58,7 +58,7 @@ class NotifiedCall:
         self.arguments: tuple[int, ...] = struct.unpack_from("=6Q", data, 32)
 
     def proceed(self) -> None:
-        """Let the kernel carry it out, under whatever else confines the caller."""
+        """Let the kernel execute the call; the other restrictions of the caller still apply."""
         self._send(0, 0, FLAG_CONTINUE)
 
     def answer(self, value: int = 0) -> None:
@@ -68,7 +68,7 @@ class NotifiedCall:
         self._send(0, -error, 0)
 
     def give(self, descriptor: int, *, close_on_exec: bool) -> None:
-        """Answer with a copy of an open file of ours."""
+        """Answer with a copy of one of our open files."""
         flags = os.O_CLOEXEC if close_on_exec else 0
         data = struct.pack("=QIIII", self.id, FLAG_SEND_AT_ONCE, descriptor, 0, flags)
         try:
@@ -88,25 +88,27 @@ class NotifiedCall:
             return
 
     def memory(self, address: int, size: int) -> bytes:
-        """Bytes of the caller, fewer where its memory ends. Raises `OSError` if we may not look."""
+        """Bytes of the caller, fewer where its memory ends. Raises `OSError` without access."""
         fd = os.open(f"/proc/{self.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         try:
             data = os.pread(fd, size, address)
         finally:
             os.close(fd)
-        try:  # only now is it certain that it was this caller's memory
+        try:  # proves that the memory was that of this caller
             fcntl.ioctl(self._listener, NOTIFY_ID_VALID, struct.pack("=Q", self.id))
         except FileNotFoundError:
             raise CallerGone from None
         return data
 
-    def text(self, place: int) -> str:
+    def text(self, argument: int) -> str:
         """The path that an argument points to."""
-        return os.fsdecode(self.memory(self.arguments[place], MAX_PATH_BYTES).partition(b"\0")[0])
+        return os.fsdecode(
+            self.memory(self.arguments[argument], MAX_PATH_BYTES).partition(b"\0")[0]
+        )
 
-    def real(self, folder: int | None, place: int, *, follow: bool) -> str:
-        """Where a path leads, seen from the caller. `folder` is the argument it starts from."""
-        text = self.text(place)
+    def real(self, folder: int | None, argument: int, *, follow: bool) -> str:
+        """The real path of a path of the caller. `folder` is the argument it is relative to."""
+        text = self.text(argument)
         if not text:
             return self.opened(folder) if folder is not None else ""
         for prefix, own in _CALLER_RELATIVE_PATHS:
@@ -122,21 +124,21 @@ class NotifiedCall:
             return os.path.realpath(path)
         return f"{os.path.realpath(head or '/').rstrip('/')}/{name}"
 
-    def opened(self, place: int) -> str:
+    def opened(self, argument: int) -> str:
         """The path of an open file of the caller."""
-        return os.readlink(f"/proc/{self.pid}/fd/{signed_int(self.arguments[place])}")  # noqa: PTH115
+        return os.readlink(f"/proc/{self.pid}/fd/{signed_int(self.arguments[argument])}")  # noqa: PTH115
 
-    def descriptor(self, place: int) -> int:
+    def descriptor(self, argument: int) -> int:
         """A copy of an open file of the caller."""
         process = kernel.system_call("pidfd_open", self._group(), 0)
         try:
-            fd = kernel.system_call("pidfd_getfd", process, signed_int(self.arguments[place]), 0)
+            fd = kernel.system_call("pidfd_getfd", process, signed_int(self.arguments[argument]), 0)
         finally:
             os.close(process)
         return fd
 
     def _group(self) -> int:
-        """The process of the calling thread."""
+        """The process id of the calling thread."""
         return int(self.status().get(b"Tgid", b"0"))
 
     def status(self) -> dict[bytes, bytes]:
@@ -157,10 +159,10 @@ SO_DOMAIN = 39
 
 
 class ConnectionSupervisor:
-    """Serves one listener until no process is left under its filter."""
+    """Serves one listener until no process with its filter is left."""
 
     ports: tuple[int, ...] = ()
-    """TCP ports that may be connected to; with none here, every port."""
+    """TCP ports that may be connected to; empty for every port."""
     abstract_sockets = False
     """Whether abstract sockets are left to Landlock and the network namespace."""
 
@@ -191,10 +193,10 @@ class ConnectionSupervisor:
         raise NotImplementedError
 
     def refused(self, call: NotifiedCall, what: str) -> None:
-        """A connection is about to be refused."""
+        """Called before a connection is refused."""
 
     def woken(self, fd: int) -> None:
-        """A descriptor that a subclass registered is ready."""
+        """Called when a descriptor that a subclass registered is ready."""
 
     def _next(self) -> None:
         try:
@@ -235,8 +237,8 @@ class ConnectionSupervisor:
                 raise PermissionError(EPERM, "")
             return _connect_or_wait(call, fd, address)
         text = os.fsdecode(path)
-        seen = text if text.startswith("/") else f"/proc/{call.pid}/cwd/{text}"
-        real = os.path.realpath(seen)
+        visible = text if text.startswith("/") else f"/proc/{call.pid}/cwd/{text}"
+        real = os.path.realpath(visible)
         at = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if not self.may_reach(real, os.fstat(at)):
@@ -248,7 +250,7 @@ class ConnectionSupervisor:
             os.close(at)
 
     def _connect_inet(self, call: NotifiedCall, fd: int, address: bytes) -> bool:
-        """True when the connection is still being made; then the call is answered later."""
+        """True while the connection is in progress; the call is answered later then."""
         stream = socket_option(fd, _socket.SO_TYPE) == _socket.SOCK_STREAM
         given, port = struct.unpack_from("=H", address)[0], int.from_bytes(address[2:4], "big")
         named = given in (_socket.AF_INET, _socket.AF_INET6)
@@ -282,7 +284,7 @@ class ConnectionSupervisor:
 
 
 def _connect_or_wait(call: NotifiedCall, fd: int, address: bytes) -> None:
-    """Answers the call. A queue that is full is waited for in a process of its own."""
+    """Answers the call. A separate process waits while the queue of the socket is full."""
     blocking = os.get_blocking(fd)
     os.set_blocking(fd, False)
     try:
@@ -319,7 +321,7 @@ def _connect(fd: int, address: bytes) -> None:
 
 TERMINAL_MASTERS = ("/dev/ptmx", "/dev/pts/ptmx")
 TIOCGPTN, TIOCGPTPEER = 0x80045430, 0x5441
-"""Calls by ioctl: the number of a terminal, and its other end."""
+"""ioctl requests: the number of a terminal, and its other end."""
 
 
 class OwnedTerminals:
@@ -327,7 +329,7 @@ class OwnedTerminals:
         self._own: set[str] = set()
 
     def open(self, call: NotifiedCall, real: str, flags: int) -> bool:
-        """Answers the opening of a new terminal, or of one that was made here; else False."""
+        """Answers the opening of a new terminal, or of one that was opened here; else False."""
         if real not in TERMINAL_MASTERS and real not in self._own:
             return False
         fd = os.open(real, flags | os.O_NOCTTY | os.O_CLOEXEC)

@@ -1,7 +1,7 @@
-"""Answers for one confined command the system calls that its filter hands over.
+"""Answers the system calls that the filter of a confined command passes to its supervisor.
 
-It is a process of its own, outside of the confinement, and lives as long as anything the command
-started: a background process keeps its supervisor after Hermes has ended. If the supervisor is
+The supervisor is a separate process outside of the confinement, and runs as long as any process of
+the command: a background process keeps its supervisor after Hermes has ended. If the supervisor is
 killed, the kernel refuses every such call.
 """
 
@@ -27,16 +27,16 @@ from hermes.environments.confinement.seccomp import AF_INET, AF_INET6
 from hermes.environments.confinement.supervised_changes import ChangeRefused, SupervisedChanges
 
 MAX_REPORTS = 32
-"""A command that tries the same again and again is reported so many times at most."""
+"""Limits the reports of a command that tries the same again and again."""
 MAX_GENERATIONS = 16
 SHM_CREATOR_OFFSET = 80
-"""Where struct shmid_ds of a 64-bit system keeps the process that made the memory."""
+"""Offset of the creator's process id in struct shmid_ds of a 64-bit system."""
 SYSCALL_NAMES = {
     numbers[kernel.SYSCALL_COLUMNS[kernel.machine()]]: name
     for name, numbers in kernel.SYSCALL_NUMBERS.items()
     if kernel.machine() in kernel.SYSCALL_COLUMNS
 }
-"""Made once in the fork server: no supervisor has to."""
+"""Built once in the fork server, for all supervisors."""
 FILE_CALLS = frozenset({"open", "openat", *CHANGE_CALLS.split()})
 
 
@@ -45,7 +45,7 @@ class CommandSupervisor(ConnectionSupervisor):
 
     def __init__(self, listener: int, rules: VerdictRules, report: int) -> None:
         super().__init__(listener)
-        self._rules, self._report, self.ports = rules, report, rules.ports
+        self._rules, self._report_writer, self.ports = rules, report, rules.ports
         self._terminals = OwnedTerminals()
         self._changes = SupervisedChanges(rules, self._terminals)
         self._reported: set[bytes] = set()
@@ -57,14 +57,14 @@ class CommandSupervisor(ConnectionSupervisor):
         try:
             self._decide(name, call)
         except ChangeRefused as refused:
-            self._say(call, refused.kind, refused.path, refused.why)
+            self._report(call, refused.kind, refused.path, refused.why)
             call.refuse(refused.error)
 
     def may_reach(self, real: str, status: os.stat_result) -> bool:
         return any(matches_pattern(real, pattern) for pattern in self._rules.sockets)
 
     def refused(self, call: NotifiedCall, what: str) -> None:
-        self._say(call, "connect", what)
+        self._report(call, "connect", what)
 
     def _decide(self, name: str, call: NotifiedCall) -> None:
         if name in FILE_CALLS:
@@ -83,10 +83,10 @@ class CommandSupervisor(ConnectionSupervisor):
             call.proceed()
         elif name == "socket":
             family = _SOCKET_FAMILY_NAMES.get(signed_int(call.arguments[0]), "a special protocol")
-            self._say(call, "socket", family)
+            self._report(call, "socket", family)
             call.refuse(EACCES)
         else:
-            self._say(call, "call", name)
+            self._report(call, "call", name)
             call.refuse(EPERM)
 
     def _listen(self, call: NotifiedCall) -> None:
@@ -94,7 +94,7 @@ class CommandSupervisor(ConnectionSupervisor):
         fd = call.descriptor(0)
         try:
             if socket_option(fd, SO_DOMAIN) in (AF_INET, AF_INET6):
-                self._say(call, "socket", "a port to listen on")
+                self._report(call, "socket", "a port to listen on")
                 return call.refuse(EACCES)
             if kernel.libc().listen(fd, signed_int(call.arguments[1])):
                 raise OSError(ctypes.get_errno(), "")
@@ -117,7 +117,7 @@ class CommandSupervisor(ConnectionSupervisor):
             os.close(fd)
 
     def _signal(self, call: NotifiedCall, name: str) -> None:
-        """The kernel decides by Landlock from version 6 on; before that, or without, we do."""
+        """Landlock decides from version 6 on; without it, the supervisor does."""
         target = signed_int(call.arguments[0])
         if name == "pidfd_send_signal":
             target = -1
@@ -128,11 +128,11 @@ class CommandSupervisor(ConnectionSupervisor):
         if name == "kill" and signed_int(number) == 0:  # it only asks whether the process is there
             os.kill(target, 0)
             return call.answer()
-        self._say(call, "signal", f"process {target}")
+        self._report(call, "signal", f"process {target}")
         return call.proceed() if self._scoped else call.refuse(EPERM)
 
     def _is_own(self, pid: int, call: NotifiedCall) -> bool:
-        """Of the same command: by its mark, or as a descendant of the caller without it."""
+        """Whether a process belongs to the command: it has its mark or descends from the caller."""
         if self._carries_mark(pid):
             return True
         above, caller = pid, int(call.pid)
@@ -143,7 +143,7 @@ class CommandSupervisor(ConnectionSupervisor):
         return above == caller
 
     def _made_memory(self, call: NotifiedCall) -> bool:
-        """Whether the shared memory was made by this very command; pmap tries that out."""
+        """Whether this command created the shared memory; pmap tries to attach to it."""
         described = ctypes.create_string_buffer(256)
         if kernel.libc().shmctl(signed_int(call.arguments[0]), 2, described):
             return False
@@ -157,7 +157,7 @@ class CommandSupervisor(ConnectionSupervisor):
         except OSError:
             return False
 
-    def _say(self, call: NotifiedCall, kind: str, what: str, why: str = "") -> None:
+    def _report(self, call: NotifiedCall, kind: str, what: str, why: str = "") -> None:
         optional = any(matches_pattern(what, pattern) for pattern in self._rules.optional)
         program = call.program().replace("\n", "?")
         words = (kind, what.replace("\n", "?"), program, why, "optional" if optional else "")
@@ -166,9 +166,9 @@ class CommandSupervisor(ConnectionSupervisor):
             return
         self._reported.add(line)
         try:
-            os.write(self._report, line[:1024])
+            os.write(self._report_writer, line[:1024])
         except OSError:
-            return  # nobody reads it any more
+            return  # the reader is gone
 
 
 def _lock_or_wait(call: NotifiedCall, fd: int) -> None:
@@ -197,19 +197,19 @@ _SOCKET_FAMILY_NAMES = {
 
 
 def matches_pattern(path: str, pattern: str) -> bool:
-    """Whether a `*` for any characters makes them equal. `fnmatch` costs a launcher 10 ms."""
+    """`*` stands for any characters. Not `fnmatch`: importing it takes 10 ms."""
     first, *parts = pattern.split("*")
     if not parts:
         return path == pattern
     if not path.startswith(first):
         return False
-    place = len(first)
+    position = len(first)
     for part in parts[:-1]:
-        place = path.find(part, place)
-        if place < 0:
+        position = path.find(part, position)
+        if position < 0:
             return False
-        place += len(part)
-    return path.endswith(parts[-1]) and len(path) - place >= len(parts[-1])
+        position += len(part)
+    return path.endswith(parts[-1]) and len(path) - position >= len(parts[-1])
 
 
 def _parent_pid(pid: int) -> int:

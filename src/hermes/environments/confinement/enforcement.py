@@ -1,9 +1,9 @@
-"""Confines the calling process to the rules of its verdict, in the moment before its exec.
+"""Confines the calling process to the rules of its verdict, just before its exec.
 
 Landlock refuses every change outside of the granted folders and devices, TCP, abstract sockets and
-signals to processes outside. A system-call filter hands what Landlock does not know to a supervisor
-(modes, owners, times, unix sockets, and files that are granted by their exact name), and refuses
-what no judged command needs. Root also loses the capabilities that these calls would use.
+signals to processes outside. A system-call filter passes what Landlock does not cover to a
+supervisor (modes, owners, times, unix sockets, and files that are granted by their exact name), and
+refuses what no judged command needs. Root also loses the capabilities that these calls would use.
 """
 
 import ctypes
@@ -11,6 +11,7 @@ import os
 
 from hermes.environments.confinement import kernel, landlock, process_control, seccomp
 from hermes.environments.confinement.call_supervisor import TIOCGPTPEER
+from hermes.environments.confinement.hidden_files import StandIns
 from hermes.environments.confinement.messages import WRITABLE_DEVICES, VerdictRules
 from hermes.environments.confinement.seccomp import (
     ArgumentCondition,
@@ -30,18 +31,19 @@ futimesat lchown link linkat lremovexattr lsetxattr mkdir mkdirat mknod mknodat 
 removexattrat rename renameat renameat2 rmdir setxattr setxattrat symlink symlinkat truncate unlink
 unlinkat utime utimensat utimes
 """
-"""Calls that change a file, a folder or its attributes; opening for writing comes on top."""
+"""Calls that change a file, a folder or its attributes, besides opening for writing."""
 
 FORBIDDEN_CALLS = """
 acct bpf chroot clock_settime delete_module finit_module fsconfig fsmount fsopen fspick init_module
 kexec_file_load kexec_load mount mount_setattr move_mount mq_open mq_unlink msgrcv msgsnd
-open_by_handle_at open_tree_attr pivot_root reboot semop semtimedop setdomainname sethostname setns
+open_by_handle_at open_tree open_tree_attr
+pivot_root reboot semop semtimedop setdomainname sethostname setns
 settimeofday shmat swapoff swapon umount2 unshare vhangup
 """
 """Calls that change the machine or other programs. The supervisor refuses and reports them."""
 
 SYSLOG_READ_ACTIONS = (0, 1, 3, 9, 10)
-"""Kinds of `syslog` that read the messages of the kernel and leave them there."""
+"""Actions of `syslog` that read kernel messages without clearing them."""
 SYSTEM_V_CONTROL_CALLS = ("msgctl", "semctl", "shmctl")
 SYSTEM_V_CHANGE_COMMANDS = (0, 1)
 SEMAPHORE_SET_COMMANDS = (16, 17)
@@ -81,28 +83,26 @@ CHANGE_IOCTLS = (
     *(0x40086602, 0x40046602, 0x401C5820, 0xC0185879, 0xC0045877, 0xC0045878),
     *(0x40087602, 0x40047602, 0x40086604, 0x40046604),
 )
-"""Flags, projects and versions of a file, trimming and freezing of a file system: none of them
-needs the file to be open for writing."""
+"""Set flags, projects and versions of a file, trim and freeze a file system: they work on files
+that are open for reading only."""
 LOCK_EXCLUSIVELY = 2
 KEY_AND_SHARED_MEMORY_CALLS = ("add_key", "request_key", "msgget", "semget", "shmget")
-NEW_NAMESPACES = 0x7E020000
-"""Flags of `clone` that make a namespace, in which a command could regain rights."""
 BTRFS_IOCTL_TYPE, NO_SUCH_IOCTL = 0x94, 25
 SEND_CALL_FLAG_ARGUMENTS, TCP_FAST_OPEN_FLAG = (
     {"sendto": 3, "sendmsg": 2, "sendmmsg": 3},
     0x20000000,
 )
-"""Where the flags are, and the one that connects without `connect`."""
+"""The calls with the index of their flags, and the flag that connects without `connect`."""
 SIGNAL_OWNER_COMMANDS = (8, 10, 15)
 """`F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`: the kernel signals any process when data arrives."""
 SIGNAL_OWNER_IOCTLS = (0x8901, 0x8902)
 """The same by `FIOSETOWN` and `SIOCSPGRP`."""
 SIGNAL_CALLS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
-"""Ways to send a signal besides `kill`; a thread of a program sends some to itself."""
+"""Calls that send a signal, besides `kill`; a thread sends some of them to itself."""
 
 
 class VerdictEnforcer:
-    """Puts up confinements. What they have in common is made once, before the first."""
+    """Confines processes. What all verdicts share is built once, before the first."""
 
     def __init__(self) -> None:
         self._devices = [
@@ -114,19 +114,22 @@ class VerdictEnforcer:
         self._abi = landlock.landlock_version()
         self._ready: landlock.LandlockRuleset | None = None
         self._privileged = has_capability(CAP_SYS_ADMIN)
+        self._stand_ins = StandIns()
 
     def prepare(self, rules: VerdictRules) -> None:
-        """Called in the process that stays: the next command with such rules starts faster."""
+        """Called in the fork server: the next command with such rules starts faster."""
         self._program(rules)
 
     def rehearse(self) -> None:
-        """Called in a process that waits to become a command: all that most verdicts share."""
+        """Called in a process that will become a command: prepares what most verdicts share."""
         try:
             self._ready = self._common_grants(VerdictRules())
         except OSError:
-            self._ready = None  # `enforce` meets the same error, and reports it
+            self._ready = None  # `enforce` gets the same error and reports it
         self._program(VerdictRules())
         _capabilities()
+        if self._privileged:
+            self._stand_ins.prepare()
 
     def enforce(self, rules: VerdictRules) -> int:
         """Returns the listener of the system-call filter, for the supervisor.
@@ -134,7 +137,7 @@ class VerdictEnforcer:
         Raises `OSError` naming the step that the kernel refused; then nothing may be run.
         """
         if rules.hidden and self._privileged:
-            hide_files(rules.hidden)
+            self._stand_ins.hide(rules.hidden)
         if rules.sees_processes:
             make_mounts_read_only(rules.trees)
         else:
@@ -180,7 +183,7 @@ class VerdictEnforcer:
 
 
 def build_filter(rules: VerdictRules) -> list[CallRefusal]:
-    """The calls that are refused or handed to the supervisor, the frequent ones first."""
+    """The calls that are refused or passed to the supervisor, frequent ones first."""
     found: list[CallRefusal] = [
         # Every bash opens the terminal once, with these flags: Landlock alone decides on that.
         CallNotification(
@@ -194,8 +197,8 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
         CallNotification("connect"),
         CallNotification("socket", *_refused_sockets(rules)),
         CallRefusal("openat2", error=seccomp.ENOSYS),
-        CallRefusal("clone", any_bit(0, NEW_NAMESPACES)),
-        CallRefusal("clone3", error=seccomp.ENOSYS),  # its flags are out of a filter's sight
+        CallRefusal("clone", any_bit(0, seccomp.NEW_NAMESPACE_FLAGS)),
+        CallRefusal("clone3", error=seccomp.ENOSYS),  # a filter cannot read its flags
         *(CallRefusal(name) for name in KEY_AND_SHARED_MEMORY_CALLS),
         *(CallRefusal(name) for name in ("io_uring_setup", "io_uring_enter", "io_uring_register")),
         *(
@@ -220,7 +223,7 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
             ),
         ),
     ]
-    # Its connections and listeners are not those that Landlock and the supervisor know.
+    # Landlock and the supervisor do not cover its connections and listeners.
     found.append(CallRefusal("socket", ArgumentCondition(2, MULTIPATH_TCP), error=NO_SUCH_PROTOCOL))
     found += _refused_named_datagrams(rules)
     if not rules.audit_control:
@@ -239,7 +242,7 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
     if rules.network and not rules.listens:
         found.append(CallNotification("listen"))  # without `bind` it takes a port of its own
     if rules.sees_processes:
-        # A descriptor of another process, the supervisor's among them, is a way out of all of this.
+        # With a descriptor of another process, such as the supervisor, a command could escape.
         attaching = () if rules.may_attach else ("ptrace", "process_vm_writev")
         refused = ("pidfd_getfd", *attaching)
         signals = () if rules.may_signal else SIGNAL_CALLS
@@ -250,10 +253,10 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
             CallRefusal("fcntl", ArgumentCondition(1, *SIGNAL_OWNER_COMMANDS)),
             CallRefusal("ioctl", ArgumentCondition(1, *SIGNAL_OWNER_IOCTLS)),
         ]
-        # To oneself (0) and to read a limit of another (no new one given) stays free.
+        # Allowed for the process itself (0), and to read the limits of another process.
         found += [
-            CallNotification(name, any_bit(place, seccomp.ALL_BITS))
-            for name, place in seccomp.PROCESS_ARGUMENT_CALLS.items()
+            CallNotification(name, any_bit(argument, seccomp.ALL_BITS))
+            for name, argument in seccomp.PROCESS_ARGUMENT_CALLS.items()
             if name != "prlimit64"
         ]
         found.append(
@@ -265,7 +268,7 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
 
 
 def _refused_sockets(rules: VerdictRules) -> tuple[ArgumentCondition, ...]:
-    """Unix sockets must be connected, and the supervisor does that; netlink asks the kernel."""
+    """Unix sockets are connected by the supervisor; netlink queries the kernel."""
     families = [seccomp.AF_UNIX, seccomp.AF_NETLINK]
     if rules.network or rules.interfaces:
         families += [seccomp.AF_INET, seccomp.AF_INET6]
@@ -275,7 +278,7 @@ def _refused_sockets(rules: VerdictRules) -> tuple[ArgumentCondition, ...]:
 
 
 def _refused_named_datagrams(rules: VerdictRules) -> list[CallRefusal]:
-    """Without a connection, a datagram names its receiver where no filter can look."""
+    """A datagram without a connection names its receiver in memory, which no filter can read."""
     refused: list[CallRefusal] = [
         CallRefusal(
             "socket",
@@ -307,20 +310,6 @@ class _MountAttributes(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "namespace")]
 
 
-def hide_files(paths: tuple[str, ...]) -> None:
-    """Put an empty file over each, in a mount namespace of its own.
-
-    No verdict rests on it: where a container forbids to mount, the files stay as they are.
-    """
-    library = kernel.libc()
-    if library.unshare(CLONE_NEW_MOUNTS) or library.mount(
-        b"none", b"/", None, MOUNT_RECURSIVE | FOLLOWING, None
-    ):
-        return
-    for path in paths:
-        library.mount(b"/dev/null", os.fsencode(path), None, MOUNT_BIND, None)
-
-
 def make_mounts_read_only(trees: tuple[str, ...]) -> None:
     """A mount namespace in which only these folders can be written. Raises `OSError`."""
     kernel.system_call("unshare", CLONE_NEW_MOUNTS)
@@ -341,16 +330,11 @@ def _set_mount(path: bytes, flags: int, attributes: _MountAttributes) -> None:
     kernel.system_call("mount_setattr", -100, path, flags, ctypes.byref(attributes), size)
 
 
-class _CapabilityUserHeader(ctypes.Structure):
-    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
-
-
 def _capabilities() -> "ctypes.Array[ctypes.c_uint32]":
-    """Effective, permitted and inheritable ones: the low words, then the high words."""
+    """Effective, permitted and inheritable capabilities: low words, then high words."""
     found = (ctypes.c_uint32 * 6)()
-    kernel.system_call(
-        "capget", ctypes.byref(_CapabilityUserHeader(0x20080522, 0)), ctypes.byref(found)
-    )
+    header = process_control.capability_header()
+    kernel.system_call("capget", ctypes.byref(header), ctypes.byref(found))
     return found
 
 
@@ -359,10 +343,10 @@ def has_capability(number: int) -> bool:
 
 
 def drop_capabilities(rules: VerdictRules) -> None:
-    """Those by which a change needs no file: clocks, modules, network interfaces, raw devices.
+    """Drops those that change the machine without a file: clocks, modules, network, raw devices.
 
-    Also that of performance monitoring: it opens the memory and the environment of every process,
-    whatever Landlock hides.
+    It also drops performance monitoring, which opens the memory and the environment of every
+    process, whatever Landlock hides.
     """
     dropped = [CAP_SYS_MODULE, CAP_SYS_BOOT, CAP_SYS_TIME]
     dropped += [] if rules.network_control else [CAP_NET_ADMIN]
@@ -377,10 +361,9 @@ def drop_capabilities(rules: VerdictRules) -> None:
         try:
             kernel.prctl(process_control.PR_CAPBSET_DROP, number)
         except OSError as error:
-            if error.errno != 1:  # not allowed to: then it cannot be regained by exec as root
+            if error.errno != 1:  # EPERM: exec as root cannot regain it either
                 raise
         for word in range(3):
             found[word + 3 * (number // 32)] &= ~(1 << number % 32)
-    kernel.system_call(
-        "capset", ctypes.byref(_CapabilityUserHeader(0x20080522, 0)), ctypes.byref(found)
-    )
+    header = process_control.capability_header()
+    kernel.system_call("capset", ctypes.byref(header), ctypes.byref(found))

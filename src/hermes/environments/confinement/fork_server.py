@@ -1,8 +1,8 @@
-"""The warm process from which confined commands are forked, so that none waits for Python to start.
+"""Forks confined commands from a running process, so that none waits for Python to start.
 
-It is a child of Hermes with an empty environment. For each request it makes two processes: the
-command, as a child of Hermes itself, and the command's supervisor. A command whose confinement
-cannot be put up says so and ends; it is never run without.
+The server is a child of Hermes with an empty environment. For each request it forks two processes:
+the command, as a child of Hermes itself, and its supervisor. A command that cannot be confined
+reports that and ends; it is never run unconfined.
 """
 
 import _socket
@@ -17,7 +17,7 @@ from hermes.environments.confinement.enforcement import VerdictEnforcer
 from hermes.environments.confinement.messages import LauncherRequest, VerdictRules
 
 SERVER_DESCRIPTOR = 3
-"""The descriptor of the line to Hermes."""
+"""The descriptor of the socket to Hermes."""
 FIRST_COMMAND_FILE = 2
 MIN_COPY_DESCRIPTOR = 200
 SPARE_DELAY_S = 0.03
@@ -30,8 +30,8 @@ def main() -> None:
     os.chdir("/")
     kernel.system_call("close_range", SERVER_DESCRIPTOR + 1, 0xFFFFFFFF, 0)
     process_control.make_undumpable()
-    kernel.libc().signal(SIGCHLD, 1)  # ignored: supervisors need nobody to bury them
-    gc.disable()  # its looks at every object would copy the memory that forks share
+    kernel.libc().signal(SIGCHLD, 1)  # ignored: the kernel reaps the supervisors
+    gc.disable()  # a collection would copy the memory that forks share
     try:
         _ForkServer(_socket.socket(fileno=SERVER_DESCRIPTOR)).serve()
     finally:
@@ -44,10 +44,10 @@ class _ForkServer:
         self._spare = _SpareProcess(self._enforcement, link)
 
     def serve(self) -> None:
-        """Until the line is closed. One command is always forked ahead, and waits for its request:
-        a fork and the first steps after it take longer than all the rest."""
+        """Runs until the socket is closed. One process is always forked ahead and waits for its
+        request: the fork and the first steps after it take longer than all the rest."""
         while True:
-            if self._spare.used:  # not at once: the command that was just started needs the CPU
+            if self._spare.used:  # later: the command that just started needs the CPU
                 select.select([self._link.fileno()], [], [], SPARE_DELAY_S)
                 self._spare = _SpareProcess(self._enforcement, self._link)
             data, files = messages.receive_message(self._link)
@@ -55,9 +55,9 @@ class _ForkServer:
                 return
             try:
                 self._answer(LauncherRequest.unpack(data), data, files)
-            except OSError as error:  # the spare was killed: it is used, and the next is another
+            except OSError as error:  # the spare was killed; the next request gets a new one
                 _send_answer(files[0], messages.ANSWER_FAILED + str(error).encode())
-            for fd in files:  # the next spare must inherit none of them
+            for fd in files:  # the next spare must not inherit them
                 os.close(fd)
 
     def _answer(self, request: LauncherRequest, data: bytes, files: list[int]) -> None:
@@ -79,7 +79,7 @@ def _send_answer(fd: int, answer: bytes) -> None:
     try:
         messages.send_message(link, answer)
     except OSError:
-        return  # Hermes has given up on it
+        return  # Hermes no longer waits for it
     finally:
         link.close()
 
@@ -87,13 +87,13 @@ def _send_answer(fd: int, answer: bytes) -> None:
 class _SpareProcess:
     """A process that becomes the next command, a child of Hermes, and its supervisor."""
 
-    def __init__(self, enforcement: VerdictEnforcer, line: _socket.socket) -> None:
+    def __init__(self, enforcement: VerdictEnforcer, link: _socket.socket) -> None:
         self.link, theirs = _socket_pair()
         to_supervisor, from_command = _socket_pair()
         self.pid = kernel.system_call("clone", CLONE_PARENT | SIGCHLD, 0, 0, 0, 0)
         if self.pid == 0:
             try:
-                for each in (self.link, line, from_command):
+                for each in (self.link, link, from_command):
                     each.close()
                 _wait_for_command(theirs, to_supervisor, enforcement)
             finally:
@@ -104,7 +104,7 @@ class _SpareProcess:
             if os.fork() == 0:
                 try:
                     self.link.close()
-                    line.close()
+                    link.close()
                     _supervise(from_command)
                 finally:
                     os._exit(0)
@@ -126,7 +126,7 @@ def _socket_pair() -> tuple[_socket.socket, _socket.socket]:
 def _wait_for_command(
     link: _socket.socket, supervisor: _socket.socket, enforcement: VerdictEnforcer
 ) -> None:
-    """`files`: the line of the request, the pipe for reports, then those of the command."""
+    """`files`: the socket of the request, the pipe for reports, then the files of the command."""
     process_control.reset_signals()
     kernel.libc().signal(SIGCHLD, None)
     kernel.prctl(process_control.PR_SET_DUMPABLE, 1)
@@ -145,7 +145,7 @@ def _wait_for_command(
 
 
 def _exec_command(request: LauncherRequest, files: list[int]) -> None:
-    # Copies far above the targets: else one could be overwritten before its turn comes.
+    # Copies with high numbers: otherwise a target could overwrite a source that is still needed.
     given = [
         fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, MIN_COPY_DESCRIPTOR)
         for fd in files[FIRST_COMMAND_FILE:]
@@ -157,7 +157,7 @@ def _exec_command(request: LauncherRequest, files: list[int]) -> None:
 
 
 def _supervise(link: _socket.socket) -> None:
-    """Not part of the command: it holds nothing of it open but the listener and the reports."""
+    """Keeps nothing of the command open but the listener and the reports."""
     os.setsid()
     data, found = messages.receive_message(link)
     link.close()
@@ -169,7 +169,7 @@ def _supervise(link: _socket.socket) -> None:
 
 
 def check_confinement(enforcement: VerdictEnforcer) -> str:
-    """Why this machine cannot confine a command; empty when it can. A child of ours tries."""
+    """Why this machine cannot confine a command; empty when it can. A child process tries it."""
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     kernel.libc().signal(SIGCHLD, None)
     child = os.fork()

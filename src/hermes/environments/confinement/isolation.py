@@ -1,12 +1,12 @@
-"""Decides which unix sockets the commands of a sandbox may connect to.
+"""Isolates the launcher of a sandbox, and supervises its connections to unix sockets.
 
 A folder that is granted to a sandbox is also used outside, and a service may listen on a socket
-in it. No mount option, and no Landlock rule of today, keeps a process from connecting there. So
-the system-call filter hands each connection to this supervisor: it makes those to sockets in
-places that belong to the sandbox alone, and refuses the others.
+in it. No mount option and no current Landlock rule keeps a process from connecting to it. So the
+system-call filter passes each connection to the supervisor: it connects to sockets in folders that
+belong to the sandbox alone, and refuses the others.
 
-The supervisor is the parent of the launcher, and with it an ancestor of every command: Yama lets a
-process look at the calls of its descendants only.
+The supervisor is the parent of the launcher, and so an ancestor of every command: Yama lets a
+process inspect only its descendants.
 """
 
 import _socket
@@ -25,7 +25,7 @@ from hermes.environments.confinement.call_supervisor import ConnectionSupervisor
 from hermes.environments.confinement.messages import SandboxPlan
 
 PRIVATE_FOLDERS = ("/tmp", "/dev/shm")
-"""File systems of the sandbox alone. Another that is mounted below them is another device."""
+"""File systems of the sandbox alone. A file system mounted below them is another device."""
 
 
 class SandboxSupervisor(ConnectionSupervisor):
@@ -48,14 +48,14 @@ class SandboxSupervisor(ConnectionSupervisor):
     def woken(self, fd: int) -> None:
         process_control.drain_signals(fd)
         if self._launcher in process_control.reap_children():
-            os._exit(0)  # the first process of a namespace takes all others with it
+            os._exit(0)  # ends all processes of the namespace
 
 
 def install_supervised(plan: SandboxPlan) -> None:
-    """Installs the filter of the plan. Returns in a child process, which its caller supervises.
+    """Installs the filter of the plan. Returns in a child process, which the parent supervises.
 
-    Where the kernel gives no listener (another one is installed already), no unix sockets can be
-    made at all.
+    Where the kernel gives no listener (another one is installed already), unix sockets are
+    refused.
     """
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     launcher = os.fork()
@@ -87,7 +87,7 @@ def _filter_program(plan: SandboxPlan, *, connections: str) -> bytes:
     rules = seccomp.build_refusals(
         network=plan.network,
         connections=connections,
-        namespaces=plan.walls != "landlock",
+        namespaces=plan.isolation != "landlock",
         own_user=plan.uid >= 0,
         counted_memory=plan.counted_memory or not plan.memory,
     )
@@ -95,7 +95,7 @@ def _filter_program(plan: SandboxPlan, *, connections: str) -> bytes:
 
 
 def _supervise_sandbox(link: _socket.socket, plan: SandboxPlan, launcher: int) -> None:
-    """Never returns. It keeps nothing open but the listener."""
+    """Never returns. Keeps nothing open but the listener."""
     try:
         ended = process_control.open_child_descriptor()
         _, files = messages.receive_message(link)
@@ -119,36 +119,36 @@ def _close_quietly(fd: int) -> None:
 
 READABLE_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
 READABLE_PROC_FILES = ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version")
-"""What of /proc is readable where it shows the processes of the host."""
+"""Readable files of /proc where it shows the processes of the host."""
 
 
 FIRST_CGROUP_DESCRIPTOR = 4
-"""Descriptors of cgroups to join, if any, come after the line to Hermes."""
+"""Descriptors of cgroups to join, if any, follow the socket to Hermes."""
 
 
 def apply_isolation(plan: SandboxPlan) -> None:
-    """Returns inside. Raises `OSError` saying which wall the kernel refused."""
-    if plan.walls not in ("namespaces", "bubblewrap", "landlock"):
-        raise OSError(f"no such walls: {plan.walls}")
+    """Isolates the calling process. Raises `OSError` naming the step that the kernel refused."""
+    if plan.isolation not in ("namespaces", "bubblewrap", "landlock"):
+        raise OSError(f"unknown kind of isolation: {plan.isolation}")
     for fd in range(FIRST_CGROUP_DESCRIPTOR, FIRST_CGROUP_DESCRIPTOR + plan.cgroups):
-        os.write(fd, b"0")  # the writer's own number, in whatever namespace
+        os.write(fd, b"0")  # stands for the writer, in any namespace
         os.close(fd)
-    if plan.walls == "namespaces":
+    if plan.isolation == "namespaces":
         _enter_namespaces(plan)
     if os.getsid(0) != os.getpid():
         os.setsid()
-    if plan.walls == "landlock":
+    if plan.isolation == "landlock":
         process_control.adopt_orphans()
     process_control.drop_privileges(plan.uid, plan.gid)
-    if plan.walls == "namespaces":
-        process_control.die_with_parent()  # becoming another user made the kernel forget it
-    if plan.walls != "landlock" and landlock.landlock_version():
+    if plan.isolation == "namespaces":
+        process_control.die_with_parent()  # the change of user reset it
+    if plan.isolation != "landlock" and landlock.landlock_version():
         apply_landlock(plan)
-    (install_unsupervised if plan.walls == "landlock" else install_supervised)(plan)
+    (install_unsupervised if plan.isolation == "landlock" else install_supervised)(plan)
 
 
 def _enter_namespaces(plan: SandboxPlan) -> None:
-    """The one that stays outside lives as long as the one inside, and the other way round."""
+    """The process outside and the process inside end together."""
     maps = namespaces.open_owner_mappings(plan)
     namespaces.enter_namespaces(plan)
     inside = os.fork()
@@ -162,9 +162,9 @@ def _enter_namespaces(plan: SandboxPlan) -> None:
 
 
 def apply_landlock(plan: SandboxPlan, terminal: str = "") -> None:
-    """Without namespaces each command gets this wall for itself: the launcher and the keepers
-    stay before it, where no command can send them a signal."""
-    alone = plan.walls == "landlock"
+    """Without namespaces this is applied to each command, not to the launcher and the
+    supervisors: so no command can send them a signal."""
+    alone = plan.isolation == "landlock"
     scopes = 0
     if landlock.landlock_version() >= landlock.VERSION_WITH_SCOPES:
         scopes = landlock.SCOPE_ABSTRACT_SOCKETS | (landlock.SCOPE_SIGNALS if alone else 0)
@@ -181,7 +181,7 @@ def apply_landlock(plan: SandboxPlan, terminal: str = "") -> None:
         if terminal:
             grants.device(terminal)
     else:
-        # All that can be seen was granted; of the host's own tree this grants nothing.
+        # Everything visible was granted; this grants nothing of the host.
         grants.readable("/")
         for path in ("/dev/pts", "/dev/shm", "/tmp"):
             grants.writable(path)
@@ -189,7 +189,7 @@ def apply_landlock(plan: SandboxPlan, terminal: str = "") -> None:
 
 
 def count_outside_processes(plan: SandboxPlan) -> int:
-    """How many of the user's processes the kernel will count beside ours."""
-    if plan.uid >= 0 or plan.walls != "landlock":
+    """How many other processes of the user the kernel counts for the limit."""
+    if plan.uid >= 0 or plan.isolation != "landlock":
         return 0
     return limits.count_user_threads(os.getuid())

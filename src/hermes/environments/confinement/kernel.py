@@ -1,8 +1,7 @@
-"""Talks to the Linux kernel where Python's library has no word for it.
+"""Makes system calls of Linux that Python's standard library does not offer.
 
-This module and the others that the launcher loads (it says which) import nothing but small parts
-of the standard library: they run inside the sandbox, before any package can be found, and every
-import is paid for at each start.
+The modules of this package import only small parts of the standard library: they run in a sandbox
+or on other hosts, where packages cannot be found, and each import delays the start.
 """
 
 import ctypes
@@ -10,7 +9,7 @@ import os
 from ctypes import c_long, c_ulong
 
 SYSCALL_NUMBERS = {
-    # name: (x86_64, aarch64); None where the architecture never had it
+    # name: (x86_64, aarch64); None where the architecture does not have it
     "acct": (163, 89),
     "add_key": (248, 217),
     "adjtimex": (159, 171),
@@ -170,7 +169,7 @@ _MACHINE = _MACHINE_NAME if ctypes.sizeof(ctypes.c_void_p) == 8 else f"{_MACHINE
 
 
 def machine() -> str:
-    """The architecture of this process; a 32-bit Python on a 64-bit kernel is none we know."""
+    """The architecture of this process; a 32-bit Python on a 64-bit kernel is unknown."""
     return _MACHINE
 
 
@@ -184,7 +183,7 @@ def syscall_number(name: str, where: str = "") -> int | None:
 
 
 class _LoadedLibrary:
-    """The C library, opened once: putting up the walls takes hundreds of calls."""
+    """The C library, opened once: the isolation takes hundreds of calls."""
 
     library: ctypes.CDLL | None = None
 

@@ -1,9 +1,8 @@
-"""Landlock: which files a process may touch, whatever its user may. No privilege is needed.
+"""Restricts with Landlock which files a process may use. No privilege is needed.
 
-What is not granted is refused; a grant reaches a file or everything beneath a folder. It holds
-for opening, making, moving and removing, not for looking (stat) nor for modes and owners: that is
-why it stands behind a mount namespace, or, where there is none, before a stricter system-call
-filter.
+What is not granted is refused; a grant covers a file or everything below a folder. It applies to
+opening, making, moving and removing, not to `stat`, modes and owners. So it is combined with a
+mount namespace, or, where there is none, with a stricter system-call filter.
 """
 
 import ctypes
@@ -38,7 +37,7 @@ class _PathBeneathAttributes(ctypes.Structure):
 
 
 def landlock_version() -> int:
-    """What the kernel knows of it; 0 when it does not, or when it was not switched on."""
+    """The Landlock version of the kernel; 0 when it has none or it is disabled."""
     try:
         return kernel.system_call("landlock_create_ruleset", None, 0, 1)
     except OSError:
@@ -46,12 +45,12 @@ def landlock_version() -> int:
 
 
 def known_rights(abi: int) -> int:
-    """Version 1 knew thirteen; then came moving between folders, truncation and device control."""
+    """Version 1 has 13 rights; 2 adds moving between folders, 3 truncation, 5 device control."""
     return (1 << (13 + (abi >= 2) + (abi >= 3) + (abi >= 5))) - 1
 
 
 def open_path_handle(path: str) -> int:
-    """A file to be granted, whatever its name leads to later; -1 when it is not there."""
+    """A descriptor of a file to be granted, even if its path changes; -1 when it does not exist."""
     try:
         return os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
@@ -59,7 +58,7 @@ def open_path_handle(path: str) -> int:
 
 
 class LandlockRuleset:
-    """A set of grants in the making; `restrict` puts the calling process behind it, for ever."""
+    """A set of grants; `restrict` applies it to the calling process permanently."""
 
     def __init__(
         self,
@@ -69,7 +68,7 @@ class LandlockRuleset:
         rights: int = RIGHTS_READ | RIGHTS_CHANGE,
         abi: int = 0,
     ) -> None:
-        """`rights` are those that need a grant from here on; the others stay free. `abi` is the
+        """`rights` are those that need a grant; the others stay unrestricted. `abi` is the
         version of the kernel, if it is known already."""
         abi = abi or landlock_version()
         self._rights = known_rights(abi) & rights
@@ -89,11 +88,11 @@ class LandlockRuleset:
         self._add(path, RIGHTS_DEVICE)
 
     def opened_device(self, fd: int) -> None:
-        """As `device`, for one that `handle` gave."""
+        """As `device`, for a descriptor of `open_path_handle`."""
         self._grant(fd, RIGHTS_DEVICE)
 
     def _add(self, path: str, access: int) -> None:
-        """A path that is not there, or that we may not even reach, needs no grant."""
+        """A path that does not exist or is not accessible needs no grant."""
         fd = open_path_handle(path)
         if fd < 0:
             return

@@ -1,4 +1,8 @@
-"""Opens and replaces files for Hermes from within the walls: with the rights of the commands."""
+"""Runs in a sandbox: starts and supervises its commands, and opens files for Hermes.
+
+Each command gets a supervising process, forked by the launcher, that reports how it ended and ends
+all that it started. Files are opened with the rights of the commands.
+"""
 
 import _socket
 import os
@@ -22,10 +26,10 @@ ENOSPC = 28
 def serve_file(
     request: LauncherRequest, plan: SandboxPlan, files: list[int], *, full: bool
 ) -> None:
-    """Hand out a descriptor; for a replacement also wait for the word that it is complete."""
+    """Sends a descriptor; for a replacement also waits for the order to commit."""
     link = _socket.socket(fileno=files[0])
     try:
-        if plan.walls == "landlock":
+        if plan.isolation == "landlock":
             apply_landlock(plan)
         os.chdir(request.cwd)
         if request.kind == "read":
@@ -41,7 +45,7 @@ def serve_file(
 
 
 def _open_plain_file(path: bytes) -> int:
-    """Only a plain file: a pipe or a device could make the reader wait for ever."""
+    """Only a plain file: a reader of a pipe or a device could block forever."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     mode = os.fstat(fd).st_mode
     if stat.S_ISDIR(mode):
@@ -78,7 +82,7 @@ def _replace_file(link: _socket.socket, path: bytes) -> None:
 
 
 TREE_END_TIMEOUT_S = 10.0
-"""Seconds for ending a tree; after that the whole sandbox is ended instead."""
+"""Seconds to end a process tree; after that the whole sandbox is ended."""
 TERMINATE_INTERVAL_MS = 20
 """Milliseconds."""
 TIOCSCTTY = 0x540E
@@ -91,7 +95,7 @@ def supervise_child(
     already_running: int,
     quota: FileQuota,
 ) -> None:
-    """The whole life of a keeper. `files` are the line to Hermes, then stdin, stdout, stderr."""
+    """Runs one command and reports its end. `files`: socket to Hermes, stdin, stdout, stderr."""
     link = _socket.socket(fileno=files[0])
     ended = process_control.open_child_descriptor()
     process_control.adopt_orphans()
@@ -101,19 +105,19 @@ def supervise_child(
         messages.send_message(link, messages.ANSWER_FILE, (outer,))
         os.close(outer)
         standard = [inner, inner, inner]
-    trouble, tell = os.pipe()
+    error_reader, error_writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             _exec_command(request, plan, standard, already_running, full=quota.full)
         except OSError as error:
-            os.write(tell, _error_text(error))
+            os.write(error_writer, _error_text(error))
         finally:
             os._exit(127)
-    os.close(tell)
+    os.close(error_writer)
     for fd in set(standard):
         os.close(fd)
-    problem = os.read(trouble, 4096)
+    problem = os.read(error_reader, 4096)
     if problem:
         messages.send_message(link, messages.ANSWER_FAILED + problem)
         return
@@ -145,7 +149,7 @@ def _exec_command(
         kernel.libc().ioctl(0, TIOCSCTTY, 0)
     os.chdir(request.cwd)
     terminal = os.ttyname(0) if request.terminal else ""
-    if plan.walls == "landlock":
+    if plan.isolation == "landlock":
         apply_landlock(plan, terminal)
     if full:
         allow_only_removal(terminal)
@@ -154,14 +158,14 @@ def _exec_command(
 
 
 def _watch_child(link: _socket.socket, ended: int, child: int) -> int | None:
-    """Until the program ends; once asked to end it, until all that came from it has ended."""
+    """Waits until the program ends; after ORDER_TERMINATE, until its whole tree has ended."""
     poll = select.poll()
     poll.register(link.fileno(), select.POLLIN)
     poll.register(ended, select.POLLIN)
     status: int | None = None
     asked: set[tuple[int, bytes]] | None = None
     while status is None or (asked is not None and has_children()):
-        # One that is being forked while the others are asked would never hear of it: ask again.
+        # A process that was being forked meanwhile did not get the signal: send it again.
         ready = {fd for fd, _ in poll.poll(None if asked is None else TERMINATE_INTERVAL_MS)}
         if ended in ready:
             process_control.drain_signals(ended)
@@ -177,14 +181,14 @@ def _watch_child(link: _socket.socket, ended: int, child: int) -> int | None:
 
 
 def _send_terminate(asked: set[tuple[int, bytes]]) -> None:
-    """Once each program: a shell's child may swallow the signal just before it becomes another."""
+    """Once for each program: a shell's child may lose the signal just before its exec."""
     for pid in limits.find_descendants(os.getpid()):
         program = (pid, limits.process_name(pid))
         if program not in asked:
             process_control.send_signal(pid, process_control.SIGTERM)
             process_control.send_signal(
                 pid, process_control.SIGCONT
-            )  # one that is stopped cannot listen
+            )  # a stopped process would not handle the signal
             asked.add(program)
 
 
@@ -197,7 +201,7 @@ def has_children() -> bool:
 
 
 def _kill_all(child: int, status: int | None) -> int | None:
-    """Kill until nobody is left. A bomb of forks is bounded, so this comes to an end."""
+    """Kills until no process is left. The number of processes is limited, so this ends."""
     deadline = time.monotonic() + TREE_END_TIMEOUT_S
     while has_children():
         if time.monotonic() > deadline:
@@ -213,13 +217,13 @@ def _send_status(link: _socket.socket, kind: bytes, status: int) -> None:
     try:
         messages.send_message(link, kind + str(os.waitstatus_to_exitcode(status)).encode())
     except OSError:
-        return  # nobody listens any more
+        return  # the reader is gone
 
 
 LAUNCHER_DESCRIPTOR = 3
-"""The descriptor of the line to Hermes, the only one besides the standard ones."""
+"""The descriptor of the socket to Hermes, the only one besides the standard ones."""
 USAGE_CHECK_INTERVAL_S = 0.1
-"""Seconds between two looks at the files, and at the memory where no cgroup counts it."""
+"""Seconds between checks of the files, and of the memory where no cgroup counts it."""
 
 
 def main() -> None:
@@ -235,7 +239,7 @@ def main() -> None:
     except OSError as error:
         messages.send_message(link, messages.ANSWER_FAILED + str(error).encode())
         os._exit(1)
-    os.dup2(0, 2)  # what Python complained about so far went to Hermes; now nothing may
+    os.dup2(0, 2)  # from here on, no error output goes to Hermes
     messages.send_message(link, messages.ANSWER_OK)
     try:
         _Launcher(link, plan, outside).serve()
@@ -245,7 +249,7 @@ def main() -> None:
 
 
 def _end_everything() -> None:
-    """In a process namespace the kernel would do it; without one nobody else does."""
+    """In a process namespace the kernel does this; without one, the launcher has to."""
     for _ in range(1000):
         found = limits.find_descendants(os.getpid())
         for pid in found:
@@ -285,16 +289,16 @@ class _Launcher:
             self._check_files()
 
     def _poll_timeout(self) -> float | None:
-        """Milliseconds until the next look; None while there is nothing to look at."""
-        looks = self._counts_memory or self._quota.watches
-        return USAGE_CHECK_INTERVAL_S * 1000 if looks and has_children() else None
+        """Milliseconds until the next check; None while nothing has to be checked."""
+        checks = self._counts_memory or self._quota.watches
+        return USAGE_CHECK_INTERVAL_S * 1000 if checks and has_children() else None
 
     @property
     def _counts_memory(self) -> bool:
         return bool(self._plan.memory) and not self._plan.counted_memory
 
     def _reap_children(self) -> bool:
-        """False when a keeper was killed: its command may have left processes nobody keeps."""
+        """False when a supervising process was killed: its command may have left processes."""
         ended = process_control.reap_children()
         killed = [pid for pid in self._supervisors & ended.keys() if ended[pid] != 0]
         self._supervisors -= ended.keys()
@@ -303,8 +307,8 @@ class _Launcher:
     def _start(self, request: LauncherRequest, files: list[int]) -> None:
         if self._quota.full:
             self._quota.count(limits.find_descendants(os.getpid()))
-        keeper = os.fork()
-        if keeper == 0:
+        supervisor = os.fork()
+        if supervisor == 0:
             try:
                 self._link.close()
                 os.close(self._ended)
@@ -315,7 +319,7 @@ class _Launcher:
                 os._exit(0)
             finally:
                 os._exit(1)
-        self._supervisors.add(keeper)
+        self._supervisors.add(supervisor)
         for fd in files:
             os.close(fd)
 

@@ -1,4 +1,4 @@
-"""Limits on one command, and the watch over the memory of all of them where no cgroup keeps it."""
+"""Limits the resources of a sandbox: of each command, and of all together without a cgroup."""
 
 import mmap
 import os
@@ -13,11 +13,11 @@ MAX_OPEN_FILES = 1024
 
 
 def apply_limits(plan: SandboxPlan, already_running: int) -> None:
-    """Called in the child, just before the command takes over; raising them again is not possible.
+    """Called in the child just before the exec of the command; the limits cannot be raised again.
 
     Memory is limited as RLIMIT_DATA, not as address space: several runtimes reserve far more
-    addresses than they ever use. `already_running` are the user's processes outside, which count
-    where there is no user namespace and no user of our own.
+    addresses than they use. `already_running` is the number of the user's processes outside, which
+    count where the sandbox has no user namespace and no separate user.
     """
     _lower_limit(resource.RLIMIT_CORE, 0)
     _lower_limit(resource.RLIMIT_NOFILE, plan.open_files or MAX_OPEN_FILES)
@@ -45,7 +45,7 @@ def _lower_limit(kind: int, value: int) -> None:
 
 
 def count_user_threads(uid: int) -> int:
-    """How many threads this user runs, on the whole machine."""
+    """How many threads this user runs on the whole machine."""
     count = 0
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs the launcher 8 ms
         try:
@@ -57,7 +57,7 @@ def count_user_threads(uid: int) -> int:
 
 
 def find_descendants(root: int) -> list[int]:
-    """All that came from `root` and still has a line of parents to it, children first."""
+    """All descendants of `root` whose parents still run, children first."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
@@ -77,10 +77,10 @@ def process_name(pid: int) -> bytes:
 
 
 def find_largest_process(pids: list[int], limit: int) -> int | None:
-    """The process to end when all together use more memory than `limit`; None while they do not.
+    """The process to end when all together use more memory than `limit`; else None.
 
-    Resident pages are quick to read but count shared ones again and again; only when that sum is
-    too high is each process's fair share asked for.
+    Resident pages are quick to read but count shared pages several times. Only when their sum is
+    too high, the proportional share of each process is read.
     """
     used = {pid: _resident_bytes(pid) for pid in pids}
     if sum(used.values()) <= limit:
@@ -95,7 +95,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _proportional_bytes(pid: int, otherwise: int) -> int:
-    """A process may hide its map from us; then all of its pages count."""
+    """All resident pages count for a process whose memory map cannot be read."""
     for line in _read_file(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
@@ -117,19 +117,19 @@ def _read_file(path: str) -> bytes:
 
 BLOCK_BYTES = 512
 MIN_COUNT_STEP_BYTES = 1 << 20
-"""Room that is lost between two counts at least."""
+"""The free space must shrink by at least this before files are counted again."""
 FILE_TIME_MARGIN_NS = 20_000_000
-"""The times of files come from a coarser clock than ours."""
+"""File times come from a coarser clock than `time_ns`."""
 
 
 class FileQuota:
-    """`full` is shared with all processes that are forked later."""
+    """Limits the size of all changed files. `full` is shared with processes forked later."""
 
     def __init__(self, plan: SandboxPlan) -> None:
         self._folders, self._limit = plan.writable, plan.total_size
         self._since_ns = plan.opened_ns - FILE_TIME_MARGIN_NS
         self._flag = mmap.mmap(-1, 1)
-        self._free, self._room = self._free_bytes(), self._limit
+        self._free, self._free_limit = self._free_bytes(), self._limit
         if plan.opened_ns < time.time_ns() - 10**9:  # not the first launcher of this sandbox
             self.count([])
 
@@ -142,23 +142,23 @@ class FileQuota:
         return self._limit > 0
 
     def exceeded(self, commands: int) -> bool:
-        """Whether the commands below the process `commands` must be ended."""
-        if not self.watches or self._free - self._free_bytes() < self._room:
+        """Whether the descendants of the process `commands` must be ended."""
+        if not self.watches or self._free - self._free_bytes() < self._free_limit:
             return False
         return self.count(find_descendants(commands))
 
     def count(self, pids: list[int]) -> bool:
-        """Counts anew; True when it is too much."""
+        """Counts the files again; True when they are too large."""
         if not self.watches:
             return False
         written = sum(self._changed(folder) for folder in self._folders) + self._unlinked(pids)
         self._free = self._free_bytes()
-        self._room = max(self._limit - written, MIN_COUNT_STEP_BYTES)
+        self._free_limit = max(self._limit - written, MIN_COUNT_STEP_BYTES)
         self._flag[0] = int(written > self._limit)
         return self.full
 
     def _free_bytes(self) -> int:
-        """Of all file systems that hold a granted folder."""
+        """The sum over all file systems with a granted folder."""
         found: dict[int, int] = {}
         for folder in self._folders:
             status = os.statvfs(folder)
@@ -166,19 +166,19 @@ class FileQuota:
         return sum(found.values())
 
     def _changed(self, folder: str) -> int:
-        """Bytes of the files that changed. One that is hidden from us counts as too many."""
+        """Bytes of the changed files. An unreadable folder counts as over the limit."""
         total, waiting = 0, [folder]
         while waiting and total <= self._limit:
-            place = waiting.pop()
+            path = waiting.pop()
             try:
-                with os.scandir(place) as entries:
+                with os.scandir(path) as entries:
                     for entry in entries:
                         total += self._size(entry)
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
             except PermissionError:
-                total += self._limit + 1 if self._is_new(place) else 0
-            except OSError:  # it was removed meanwhile
+                total += self._limit + 1 if self._is_new(path) else 0
+            except OSError:  # removed meanwhile
                 continue
         return total
 
@@ -193,7 +193,7 @@ class FileQuota:
             return False
 
     def _unlinked(self, pids: list[int]) -> int:
-        """Bytes of files that have no name any more, but are still open."""
+        """Bytes of files that were deleted but are still open."""
         devices = {os.stat(folder).st_dev for folder in self._folders}  # noqa: PTH116
         found: dict[tuple[int, int], int] = {}
         for pid in pids:
@@ -214,14 +214,14 @@ def _open_files(pid: int) -> "list[os.stat_result]":
 
 
 def allow_only_removal(terminal: str = "") -> None:
-    """The calling process may remove files from now on, but make and change none."""
+    """From now on the calling process may remove files, but not make or change any."""
     if not landlock.landlock_version():
         forbid_file_growth()
         return
     grants = landlock.LandlockRuleset(
         network=True, rights=landlock.RIGHT_WRITE_FILE | landlock.RIGHTS_MAKE
     )
-    # Not /tmp: a grant reaches the folders of the host that are mounted below it.
+    # Not /tmp: a grant covers folders of the host that are mounted below it.
     for path in ("/dev/pts", terminal) if terminal else ("/dev/pts",):
         grants.writable(path)
     for name in ("null", "zero", "full", "tty", "ptmx"):

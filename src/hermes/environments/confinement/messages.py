@@ -1,7 +1,7 @@
-"""Messages between Hermes and the launcher, with open files attached.
+"""Sends and receives messages between Hermes and its launchers, with open files attached.
 
-Requests are read with `marshal`: only Hermes can write them. What comes back is a letter and a
-few bytes: nothing from the inside is ever parsed outside.
+Requests are read with `marshal`: only Hermes can write them. An answer is a letter and a few bytes:
+Hermes never unpacks data from inside a sandbox.
 """
 
 import _socket
@@ -15,9 +15,9 @@ ANSWER_OK, ANSWER_FAILED, ANSWER_ENDED, ANSWER_FILE, ANSWER_QUOTA_EXCEEDED = (
     b"@",
     b"#",
 )
-"""First byte of an answer. FULL is ENDED in a sandbox whose files take up too much."""
+"""First byte of an answer. QUOTA_EXCEEDED is ENDED in a sandbox whose files are too large."""
 ORDER_TERMINATE, ORDER_KILL, ORDER_COMMIT = b"T", b"K", b"C"
-"""What Hermes may tell the keeper of one command; the end of the line means KILL."""
+"""Orders of Hermes to the supervisor of one command; a closed socket means KILL."""
 MAX_MESSAGE_BYTES = 1 << 19
 MAX_MESSAGE_FILES = 8
 
@@ -28,7 +28,7 @@ def send_message(link: _socket.socket, data: bytes, files: tuple[int, ...] = ())
 
 
 def receive_message(link: _socket.socket) -> tuple[bytes, list[int]]:
-    """The next message and its files, which are closed on exec; empty at the end of the line."""
+    """The next message and its files, which are closed on exec; empty when the socket is closed."""
     files = array.array("i")
     size = files.itemsize
     data, rights, _, _ = link.recvmsg(
@@ -41,7 +41,7 @@ def receive_message(link: _socket.socket) -> tuple[bytes, list[int]]:
 
 
 class LauncherRequest:
-    """One thing to do inside: run a program, or open or replace a file."""
+    """A request to run a program, or to open or replace a file."""
 
     kind: str = "run"
     argv: tuple[bytes, ...] = ()
@@ -50,9 +50,9 @@ class LauncherRequest:
     terminal: bool = False
     path: bytes = b""
     rules: bytes = b""
-    """Of the fork server: packed `VerdictRules`."""
+    """For the fork server: packed `VerdictRules`."""
     targets: tuple[int, ...] = ()
-    """Of the fork server: the numbers that the given files get; output and errors share 1."""
+    """For the fork server: the descriptor numbers of the files; output and errors share 1."""
 
     def pack(self) -> bytes:
         return marshal.dumps(vars(self))
@@ -65,27 +65,27 @@ class LauncherRequest:
 
 
 class SandboxPlan:
-    """Only what `marshal` can carry, so that the launcher needs no library to read it."""
+    """Contains only types that `marshal` supports, so that the launcher needs no library."""
 
-    walls: str = "namespaces"
-    """namespaces: we make them; bubblewrap: it has made them; landlock: there are none."""
+    isolation: str = "namespaces"
+    """namespaces: made by the launcher; bubblewrap: made by bubblewrap; landlock: none."""
     uid: int = -1
     gid: int = -1
-    """Whom to become inside; -1 stays who we are, without any capability."""
+    """The user to become; -1 keeps the current one, without any capability."""
     own_user_namespace: bool = False
-    """True for an ordinary user, who gets the other namespaces only through this one."""
+    """True for an ordinary user, who can make the other namespaces only in this one."""
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
-    """Real, absolute paths; each is found inside under the name it has outside."""
+    """Real, absolute paths; they are the same inside and outside."""
     owners: tuple[tuple[str, int, int], ...] = ()
-    """Writable folders that belong to somebody else than `uid`: (path, uid, gid) outside."""
+    """Writable folders with another owner than `uid`: (path, uid, gid) outside."""
     links: tuple[tuple[str, str], ...] = ()
     """Symbolic links of the root folder, such as /bin -> usr/bin."""
     files: tuple[tuple[str, bytes], ...] = ()
     """Small files made for the sandbox, such as /etc/passwd."""
     network: bool = False
     cgroups: int = 0
-    """How many descriptors of cgroups we were given, to enter them ourselves."""
+    """How many descriptors of cgroups the launcher gets, to join them itself."""
     counted_memory: bool = False
     """True when a cgroup limits the memory of all processes together."""
     memory: int = 0
@@ -94,7 +94,7 @@ class SandboxPlan:
     file_size: int = 0
     open_files: int = 0
     total_size: int = 0
-    """Limits in bytes, seconds and pieces; 0 is none."""
+    """Limits in bytes, seconds and numbers; 0 is no limit."""
     opened_ns: int = 0
     """When the sandbox was opened; it may have had other launchers since."""
 
@@ -113,30 +113,30 @@ WRITABLE_DEVICES = ("null", "zero", "full", "tty", "ptmx")
 
 
 class VerdictRules:
-    """Only what `marshal` can carry, so that the fork server needs no library to read it."""
+    """Contains only types that `marshal` supports, so that the fork server needs no library."""
 
     trees: tuple[str, ...] = ()
-    """Folders in which everything may change. The kernel holds this bound by Landlock."""
+    """Folders in which everything may change, enforced with Landlock."""
     exact: tuple[str, ...] = ()
-    """Paths that may change, with all below them. The supervisor carries these changes out."""
+    """Paths that may change, with everything below them. The supervisor makes these changes."""
     repositories: tuple[str, ...] = ()
-    """The same for git repositories, but for their configuration and hooks."""
+    """The same for git repositories, except their configuration and hooks."""
     rebases: bool = False
     """Whether the steps of a rebase in these repositories may be written."""
     templates: tuple[str, ...] = ()
-    """Names with X in them: mktemp may make new files of that form, to be used from then on."""
+    """Names with X: mktemp may create files of that form, and the command may use them."""
     beside: tuple[str, ...] = ()
     """Folders in which new files may be made, changed and removed again."""
     files: tuple[str, ...] = ()
-    """Devices, pipes and files of our own that may be opened for writing."""
+    """Devices, pipes and our own files that may be opened for writing."""
     protected: tuple[str, ...] = ()
-    """Beginnings of paths that stay as they are, even below a folder that may change."""
+    """Path prefixes that must not change, even below a folder that may."""
     hidden: tuple[str, ...] = ()
-    """Files that are found empty, where the right to mount is there."""
+    """Files that appear without their secrets, where mounting is permitted."""
     network: bool = False
     """Whether IPv4 and IPv6 sockets may be made."""
     ports: tuple[int, ...] = ()
-    """TCP ports that may be connected to; with `network` and none here, every port."""
+    """TCP ports that may be connected to; empty with `network` means every port."""
     listens: bool = False
     """Whether TCP ports may be bound."""
     interfaces: bool = False
@@ -151,15 +151,17 @@ class VerdictRules:
     audit_control: bool = False
     """Whether the audit system of the kernel may be asked: auditctl lists its rules with it."""
     sees_processes: bool = False
-    """Whether it may look into other processes: a read-only mount namespace replaces Landlock,
-    which would hide them. Needs the right to make one."""
+    """Whether it may inspect other processes: a read-only mount namespace replaces Landlock,
+    which would hide them. Needs the right to create one."""
     may_attach: bool = False
     """Whether it may trace other processes, with `sees_processes`."""
     may_signal: bool = False
     hard_links: bool = False
     """Whether a file that has further names may be changed."""
+    setuid_files: bool = False
+    """Whether files may be made that run with the rights of their owner."""
     optional: tuple[str, ...] = ()
-    """What a program tries and does without when it is refused; `*` stands for any characters."""
+    """Paths that a program works without when they are refused; `*` stands for any characters."""
     mark: str = ""
     """The value of HERMES_TREE among the variables of the command."""
 

@@ -1,7 +1,7 @@
-"""A new root folder that holds what was granted and nothing else.
+"""Creates namespaces with a new root folder that contains only what was granted.
 
-Every piece is first taken hold of in the old tree, made read-only where it should be, and then
-hung into an empty one: nothing can be reached by accident, and no path is walked twice.
+Each mount is first cloned in the old tree, made read-only if required, and then attached to an
+empty tree: nothing else is reachable, and no path is resolved twice.
 Needs Linux 5.12 (mount_setattr) and CAP_SYS_ADMIN over the mount namespace.
 """
 
@@ -47,7 +47,7 @@ def set_mount_attributes(fd: int, path: str, flags: int, *, set: int = 0, **more
 
 
 def clone_mount(path: str, attributes: int, user_namespace: int = -1) -> int:
-    """A detached copy of what is mounted at `path`, with everything mounted beneath it."""
+    """A detached copy of the mount at `path`, with all mounts below it."""
     fd = kernel.system_call(
         "open_tree", AT_FDCWD, os.fsencode(path), 1 | os.O_CLOEXEC | AT_RECURSIVE
     )
@@ -73,15 +73,15 @@ def mount(kind: str, path: str, flags: int = 0, options: str = "") -> None:
 
 
 def make_mounts_private() -> None:
-    """From now on no mount of ours is seen outside."""
+    """From now on our mounts are not visible outside."""
     kernel.system_call("mount", b"none", b"/", None, MOUNT_PRIVATE | 0x4000, None)
 
 
 def enter_new_root(plan: SandboxPlan, maps: dict[tuple[int, int], int]) -> None:
-    """Enter a root folder of our own. `maps` holds a user namespace per owner to be translated."""
+    """Enter a new root folder. `maps` has a user namespace for each owner to be mapped."""
     make_mounts_private()
     pieces = _clone_granted(plan, maps)
-    # Any folder serves: it is covered in our mount namespace only.
+    # Any folder will do: it is covered in our mount namespace only.
     base = "/tmp" if os.path.isdir("/tmp") else "/usr"  # noqa: PTH112 - see landlock
     mount("tmpfs", base, MOUNT_NO_SETUID | MOUNT_NO_DEVICES, "mode=755,size=4m")
     os.chdir(base)
@@ -119,7 +119,7 @@ def _path_in_root(path: str) -> str:
 
 
 def _make_mount_point(path: str, is_folder: bool) -> None:
-    """Something to hang a mount on; inside another mount it is there already."""
+    """Creates the mount point, unless it exists inside another mount."""
     inside = _path_in_root(path)
     if os.path.lexists(inside):
         return
@@ -141,7 +141,7 @@ def _fill_root(plan: SandboxPlan) -> None:
         MOUNT_NO_SETUID | MOUNT_NO_EXECUTE,
         "newinstance,ptmxmode=0666,mode=0620",
     )
-    # Read-only as a whole: as user 0 even without capabilities one owns /proc/sys.
+    # Read-only as a whole: user 0 owns /proc/sys even without capabilities.
     mount("proc", "proc", MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_DEVICES | MOUNT_NO_EXECUTE)
     links = (
         ("/dev/ptmx", "pts/ptmx"),
@@ -171,7 +171,7 @@ CLONE_NEW_USERS, CLONE_NEW_PROCESSES, CLONE_NEW_NETWORK = 0x10000000, 0x20000000
 
 
 def enter_namespaces(plan: SandboxPlan) -> None:
-    """Leave the host: the caller's next child is the first process of a world of its own."""
+    """The next child of the caller is the first process in the new namespaces."""
     flags = (
         CLONE_NEW_MOUNTS | CLONE_NEW_CGROUPS | CLONE_NEW_UTS | CLONE_NEW_IPC | CLONE_NEW_PROCESSES
     )
@@ -188,19 +188,19 @@ def enter_namespaces(plan: SandboxPlan) -> None:
 
 
 def set_up_root(plan: SandboxPlan, maps: dict[tuple[int, int], int]) -> None:
-    """Called by that first process: a root folder and a name of its own."""
+    """Called by that first process: sets up the root folder and the host name."""
     enter_new_root(plan, maps)
     kernel.system_call("sethostname", b"sandbox", 7)
 
 
 def open_owner_mappings(plan: SandboxPlan) -> dict[tuple[int, int], int]:
-    """A user namespace for each foreign owner, through which its files become those of `uid`."""
+    """A user namespace for each foreign owner, which maps its files to `uid`."""
     owners = {(uid, gid) for _, uid, gid in plan.owners}
     return {(uid, gid): _open_owner_mapping(uid, gid, plan) for uid, gid in owners}
 
 
 def _open_owner_mapping(uid: int, gid: int, plan: SandboxPlan) -> int:
-    """A user namespace lives as long as its descriptor: the process that made it may go."""
+    """The descriptor keeps the user namespace after the process that made it has ended."""
     ready, made = os.pipe()
     go, done = os.pipe()
     child = os.fork()

@@ -1,11 +1,11 @@
-"""Runs one command confined to its verdict, from a Python that was started for it alone.
+"""Runs one command confined to its verdict, on a host that Hermes reaches remotely.
 
-This is the launcher of machines that Hermes reaches over a line (`remote.launcher` sends it there):
-no fork server can wait on them. Three processes: the one that was started waits for the exit code;
-its child supervises; its grandchild becomes the command. The supervisor is an ancestor of all that
-the command starts, so that it may look into them where only ancestors may (Yama).
+`remote.session` installs this program there, and starts a Python for each command: no fork server
+runs on other hosts. The started process waits for the exit code, its child supervises, and its
+grandchild becomes the command. The supervisor is an ancestor of all that the command starts: Yama
+lets only ancestors inspect a process.
 
-A command whose confinement cannot be put up is not run: the report says so.
+A command that cannot be confined is not run, and the report says so.
 """
 
 import _socket
@@ -39,7 +39,7 @@ class ConfinedCommandOrder:
 
     profile: "dict[str, object]"
     folder: str = "/"
-    """Where the command starts."""
+    """The working folder of the command."""
     temporary: str = ""
     """The folder that every command may write to."""
     protected: "tuple[str, ...]" = ()
@@ -68,7 +68,7 @@ class ConfinedCommandOrder:
 
 
 class _PlainProfile:
-    """A `core.actions.Profile` without the library that defines it."""
+    """A `core.actions.ConfinementProfile` without msgspec."""
 
 
 def _real_prefix(path: str) -> str:
@@ -124,7 +124,7 @@ def replace(order: ConfinedCommandOrder, path: str, size: int) -> str:
 
 
 def run_confined(order: ConfinedCommandOrder, report: str, argv: "list[str]") -> None:
-    """Does not return: ends with the exit code of the command."""
+    """Does not return: exits with the exit code of the command."""
     try:
         rules = order.rules()
     except PathTargetChanged as error:
@@ -138,7 +138,7 @@ def run_confined(order: ConfinedCommandOrder, report: str, argv: "list[str]") ->
         finally:
             os._exit(0)
     os.close(code_writer)
-    process_control.open_child_descriptor()  # no signal ends us before the command
+    process_control.open_child_descriptor()  # from here on no signal ends this process
     code = os.read(codes, 16)
     os.set_blocking(refusals, False)
     _write_report(report, _read_available(refusals))
@@ -170,12 +170,12 @@ def _supervise(rules: VerdictRules, argv: "list[str]", codes: int, report: int) 
     supervisor = _ReportingSupervisor(files[0], rules, report)
     supervisor.watch(child, ended, codes)
     supervisor.serve()
-    if supervisor.runs:  # a process leaves the filter a moment before its end can be seen
+    if supervisor.runs:  # it leaves the filter a moment before it can be reaped
         supervisor.report_end(os.waitpid(child, 0)[1])
 
 
 class _ReportingSupervisor(CommandSupervisor):
-    """Also reports how the command ended, and reaps all that it left behind."""
+    """Also reports how the command ended, and reaps the processes that it left."""
 
     def watch(self, child: int, ended: int, codes: int) -> None:
         """`ended` is readable when a child has ended; the exit code goes to `codes`."""
@@ -197,7 +197,7 @@ class _ReportingSupervisor(CommandSupervisor):
 
 
 def _exit_code(status: int) -> int:
-    """As a shell tells it."""
+    """As a shell reports it."""
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
@@ -215,7 +215,7 @@ def _exec_command(rules: VerdictRules, argv: "list[str]", supervisor: _socket.so
 
 
 def _close_other_files(*kept: int) -> None:
-    """Hold nothing else that belongs to the command, above all not its output."""
+    """Keep no files of the command open, in particular its output."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in [int(name) for name in os.listdir("/proc/self/fd")]:  # noqa: PTH208
         if fd < 3:
@@ -224,11 +224,11 @@ def _close_other_files(*kept: int) -> None:
             try:
                 os.close(fd)
             except OSError:
-                continue  # it was that of the listing
+                continue  # it was the descriptor of the listing
 
 
 def _report_line(kind: str, reason: str) -> bytes:
-    """A line of the report. The output says it as well: it is all that a background process has."""
+    """A line of the report; also printed, because a background process has only its output."""
     os.write(2, f"[{reason}]\n".encode("utf-8", "replace"))
     return "\0".join((kind, reason.replace("\n", " "), "", "")).encode("utf-8", "replace") + b"\n"
 

@@ -1,4 +1,7 @@
-"""Waiting for children in a poll, without Python's `signal` module (its enums cost 7 ms)."""
+"""Controls processes: waits for children in a poll, resets signals, drops privileges.
+
+Without Python's `signal` module, whose import takes 7 ms.
+"""
 
 import ctypes
 import os
@@ -14,7 +17,7 @@ SIG_BLOCK, SIG_SETMASK = 0, 2
 def open_child_descriptor() -> int:
     """A descriptor that becomes readable when a child has ended.
 
-    All other signals wait for ever: commands may send them, and Python would end at an INT.
+    All other signals stay blocked: commands may send them, and Python would end at SIGINT.
     """
     everything = (ctypes.c_ubyte * SIGSET_BYTES)(*[0xFF] * SIGSET_BYTES)
     kernel.libc().sigprocmask(SIG_BLOCK, ctypes.byref(everything), None)
@@ -27,7 +30,7 @@ def open_child_descriptor() -> int:
 
 
 def reset_signals() -> None:
-    """What an exec would hand down: nothing blocked, nothing ignored."""
+    """Blocks and ignores no signals, because an exec passes this on."""
     library = kernel.libc()
     for number in (SIGINT, SIGPIPE, SIGXFSZ):
         library.signal(number, None)
@@ -35,7 +38,7 @@ def reset_signals() -> None:
 
 
 def drain_signals(fd: int) -> None:
-    """Empty the descriptor; how many signals there were says nothing about how many ended."""
+    """Empties the descriptor. The number of signals does not tell how many children ended."""
     try:
         os.read(fd, 4096)
     except BlockingIOError:
@@ -43,7 +46,7 @@ def drain_signals(fd: int) -> None:
 
 
 def reap_children() -> "dict[int, int]":
-    """Everyone that has ended, with its wait status."""
+    """The wait status of each child that has ended."""
     ended: dict[int, int] = {}
     try:
         while True:
@@ -66,11 +69,16 @@ def send_signal(pid: int, number: int) -> None:
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVILEGES = 4, 36, 38
 PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_CAP_AMBIENT, PR_SET_PDEATHSIG = 24, 28, 47, 1
 SECUREBITS_NO_ROOT = 0b11101011
-"""NOROOT and no raising of ambient ones set, SETUID_FIXUP and KEEP_CAPS as usual; all locked."""
+"""NOROOT and NO_CAP_AMBIENT_RAISE set, SETUID_FIXUP and KEEP_CAPS as usual; all locked."""
 
 
 class _CapabilityHeader(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
+
+
+def capability_header() -> _CapabilityHeader:
+    """For the calling process, version 3: two words for each set."""
+    return _CapabilityHeader(0x20080522, 0)
 
 
 def drop_privileges(uid: int, gid: int) -> None:
@@ -88,13 +96,13 @@ def drop_privileges(uid: int, gid: int) -> None:
     elif os.getuid() == 0:
         _drop_groups()
     kernel.prctl(PR_CAP_AMBIENT, 4)
-    header = _CapabilityHeader(0x20080522, 0)
+    header = capability_header()
     kernel.system_call("capset", ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)()))
     make_undumpable()
 
 
 def make_undumpable() -> None:
-    """Nobody of the same user may look into our memory, descriptors or environment."""
+    """Processes of the same user cannot read our memory, descriptors or environment."""
     kernel.prctl(PR_SET_DUMPABLE, 0)
 
 
@@ -104,7 +112,7 @@ def _empty_bounding_set() -> None:
         for capability in range(64):
             kernel.prctl(PR_CAPBSET_DROP, capability)
     except OSError as error:
-        # 22: past the last one. 1: we have no say over it, and then no capability to lose either.
+        # 22: after the last capability. 1: not permitted, so there is no capability to lose either.
         if error.errno not in (1, 22):
             raise
 
@@ -117,7 +125,7 @@ def _drop_groups() -> None:
 
 
 def adopt_orphans() -> None:
-    """Processes whose parent died become our children instead of escaping."""
+    """Processes whose parent ended become our children."""
     kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 

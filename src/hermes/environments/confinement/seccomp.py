@@ -1,9 +1,9 @@
-"""A filter on system calls: what no confined program has any business asking the kernel for.
+"""Builds and installs a filter that refuses system calls.
 
-A list of what is refused, not of what is allowed: ordinary programs must simply work, now and
-with the next libc. A refused call answers "not permitted", so that programs can go on without.
-The filter also holds the network shut where there is no network namespace, and for the families
-(vsock, netlink...) that such a namespace does not cover.
+It lists what is refused, not what is allowed: ordinary programs must work, also with the next libc.
+A refused call returns "not permitted", so that programs can continue. The filter also refuses the
+network where there is no network namespace, and the socket families (vsock, netlink...) that such a
+namespace does not cover.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET = 1, 2, 3, 5
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 SETUID_MODE_BITS, CREATE_FILE_FLAGS = 0o6000, 0o20000100
-"""Bits of a mode, with those for groups; O_CREAT and O_TMPFILE."""
+"""The setuid and setgid bits of a mode; O_CREAT and O_TMPFILE."""
 FILE_KIND_MASK, CHARACTER_DEVICE, BLOCK_DEVICE = 0o170000, 0o020000, 0o060000
 NEW_NAMESPACE_FLAGS = 0x7E020000
 """CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID and NET."""
@@ -34,19 +34,19 @@ uselib vhangup
 """
 
 UNCOUNTED_MEMORY_CALLS = ["memfd_create", "shmget"]
-"""Memory that belongs to no process: without a memory cgroup nobody could limit it."""
+"""Memory that belongs to no process: only a memory cgroup can limit it."""
 
 REFUSED_WITHOUT_NAMESPACES = """
 inotify_add_watch mq_open mq_unlink msgctl msgget msgrcv msgsnd semctl semget semop semtimedop
 shmat shmctl shmget
 """
-"""What reaches things outside although Landlock stands: memory, semaphores and queues there."""
+"""Calls that reach objects outside in spite of Landlock: shared memory, semaphores, queues."""
 
 REFUSED_FOR_SAME_USER = """
 chmod chown fchmod fchmodat fchmodat2 fchown fchownat file_setattr fremovexattr fsetxattr
 futimesat lchown lremovexattr lsetxattr removexattr removexattrat setxattr setxattrat utime utimes
 """
-"""Landlock does not guard mode, owner and times: any file of the same user could be changed."""
+"""Landlock does not cover mode, owner and times: any file of the same user could be changed."""
 
 PROCESS_ARGUMENT_CALLS = {
     "prlimit64": 0,
@@ -57,7 +57,7 @@ PROCESS_ARGUMENT_CALLS = {
     "setpriority": 1,
     "ioprio_set": 1,
 }
-"""Calls that take a process, and which argument names it: without namespaces only 0, oneself."""
+"""Calls with a process id, and its argument: without namespaces only 0 (itself) is allowed."""
 
 
 class ArgumentCondition:
@@ -93,10 +93,10 @@ def build_refusals(
     *, network: bool, connections: str, namespaces: bool, own_user: bool, counted_memory: bool
 ) -> list[CallRefusal]:
     """`own_user`: the commands run as a user that has no files outside. `connections` to unix
-    sockets are "supervised", or "none" can be made."""
+    sockets are "supervised" or "none"."""
     rules = [CallRefusal(name) for name in ALWAYS_REFUSED_CALLS.split()]
     rules += [
-        # The flags of these lie behind a pointer that a filter cannot follow; libc does without
+        # A filter cannot read the flags of these, which are behind a pointer; libc works without
         CallRefusal("clone3", error=ENOSYS),
         CallRefusal("openat2", error=ENOSYS),
         CallRefusal("clone", any_bit(0, NEW_NAMESPACE_FLAGS)),
@@ -111,7 +111,7 @@ def build_refusals(
         CallRefusal(
             "socket", ArgumentCondition(0, *_allowed_families(network, connections), unless=True)
         ),
-        # A datagram names its receiver where no filter looks: any named socket could be reached.
+        # A datagram names its receiver in memory: it could reach any named socket.
         CallRefusal(
             "socket",
             ArgumentCondition(0, AF_UNIX),
@@ -133,7 +133,7 @@ def build_refusals(
 
 
 def _setuid_refusals() -> list[CallRefusal]:
-    """A setuid file left in the working folder would lend its owner's rights to others outside."""
+    """A setuid file in the working folder would give its owner's rights to users outside."""
     modes = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1}
     rules = [
         CallRefusal(name, any_bit(argument, SETUID_MODE_BITS)) for name, argument in modes.items()
@@ -141,14 +141,14 @@ def _setuid_refusals() -> list[CallRefusal]:
     return [
         *rules,
         CallRefusal("mknodat", any_bit(2, SETUID_MODE_BITS)),
-        # Without the flag to make a file the last argument is whatever was in the register
+        # Without O_CREAT the last argument is undefined
         CallRefusal("open", any_bit(1, CREATE_FILE_FLAGS), any_bit(2, SETUID_MODE_BITS)),
         CallRefusal("openat", any_bit(2, CREATE_FILE_FLAGS), any_bit(3, SETUID_MODE_BITS)),
     ]
 
 
 def _allowed_families(network: bool, connections: str) -> tuple[int, ...]:
-    """Where nothing supervises connections, any named socket could be reached: none then."""
+    """Without a supervisor any named socket could be reached, so unix sockets are refused."""
     local = (AF_UNIX,) if connections == "supervised" else ()
     return (*local, AF_INET, AF_INET6, AF_NETLINK) if network else local
 
@@ -158,14 +158,14 @@ def _namespace_refusals() -> list[CallRefusal]:
     return [
         *rules,
         *(
-            CallRefusal(name, any_bit(place, ALL_BITS))
-            for name, place in PROCESS_ARGUMENT_CALLS.items()
+            CallRefusal(name, any_bit(argument, ALL_BITS))
+            for name, argument in PROCESS_ARGUMENT_CALLS.items()
         ),
     ]
 
 
 def _same_user_refusals() -> list[CallRefusal]:
-    """Times may be set on what is open already; a path, in either half of the pointer, not."""
+    """Times may be set on an open file, but not by path: a null pointer has two zero halves."""
     return [
         *(CallRefusal(name) for name in REFUSED_FOR_SAME_USER.split()),
         CallRefusal("utimensat", any_bit(1, ALL_BITS)),
@@ -183,7 +183,7 @@ ACTION_ALLOW, ACTION_ERROR, ACTION_KILL, ACTION_NOTIFY = (
 AUDIT_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 FLAG_NEW_LISTENER, FLAG_WAIT_KILLABLE = 8, 32
 FIRST_X32_CALL = 0x40000000
-"""On x86_64 the same calls exist again from here on, with numbers the rules do not name."""
+"""On x86_64 the calls exist a second time from here on, with numbers not in the rules."""
 
 
 def _instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -191,7 +191,7 @@ def _instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
 
 
 def _condition_test(condition: ArgumentCondition, to_end: int) -> bytes:
-    """Goes on when the condition holds, else jumps over the `to_end` steps after it."""
+    """Continues when the condition holds, else skips the `to_end` instructions after it."""
     steps = _instruction(BPF_LOAD, condition.offset) + _instruction(BPF_AND, condition.mask)
     left = len(condition.values)
     for value in condition.values:
@@ -211,7 +211,7 @@ def _compile_rule(rule: CallRefusal, number: int) -> bytes:
 
 
 def compile_filter(rules: list[CallRefusal], machine: str = "") -> bytes:
-    """The filter as the kernel reads it. Raises `OSError` where we know no call numbers."""
+    """The filter program. Raises `OSError` for an architecture without known call numbers."""
     machine = machine or kernel.machine()
     code = _instruction(BPF_LOAD, 4) + _instruction(
         BPF_JUMP_EQUAL, AUDIT_ARCHITECTURES.get(machine, 0), 1, 0
@@ -232,13 +232,13 @@ class _FilterProgram(ctypes.Structure):
 
 
 def install_filter(code: bytes) -> None:
-    """From here on for this process and all that come from it. Needs no_new_privs."""
+    """Applies to this process and its descendants. Needs no_new_privs."""
     described = _FilterProgram(len(code) // 8, code)
     kernel.prctl(22, 2, ctypes.addressof(described))
 
 
 def install_filter_with_listener(code: bytes) -> int:
-    """As `install`; gives the descriptor on which notifications arrive.
+    """As `install_filter`; returns the descriptor for notifications.
 
     Needs no_new_privs or CAP_SYS_ADMIN. Raises `OSError` (EBUSY) under another listener.
     """
@@ -253,7 +253,7 @@ def install_filter_with_listener(code: bytes) -> int:
 
 
 def is_available() -> bool:
-    """Whether the kernel filters: with no program given it complains about the address, not us."""
+    """Whether the kernel supports filters: without a program the error is EFAULT, not EINVAL."""
     try:
         kernel.prctl(22, 2, 0)
     except OSError as error:

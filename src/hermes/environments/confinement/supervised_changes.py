@@ -1,4 +1,4 @@
-"""Decides on changes of files for a confined command, and carries out those on exact paths."""
+"""Decides on file changes of a confined command, and makes those on exact paths."""
 
 import ctypes
 import os
@@ -30,7 +30,7 @@ class SupervisedChanges:
         self._caller = ""
 
     def decide(self, name: str, call: NotifiedCall) -> None:
-        """Answers the call. Raises `Refused`, or `OSError` to be passed on to the caller."""
+        """Answers the call. Raises `ChangeRefused`, or `OSError` to be passed on to the caller."""
         self._caller = call.program() if self._rules.templates else ""
         if name in ("open", "openat", "creat"):
             self._open(name, call)
@@ -45,7 +45,7 @@ class SupervisedChanges:
         return real.startswith(NON_FILE_PREFIXES) or bool(self._grant(real))
 
     def _grant(self, real: str, *, making_folder: bool = False) -> str:
-        """Who carries a change of this path out: the kernel, or we; empty when neither may."""
+        """Who makes a change of this path: the kernel or the supervisor; empty if refused."""
         if real.startswith(self._rules.protected):
             return ""
         return self._granted(real, making_folder=making_folder)
@@ -74,7 +74,7 @@ class SupervisedChanges:
         return ""
 
     def _is_unique(self, real: str) -> bool:
-        """A new file of mktemp, or one that it has made."""
+        """A new file of mktemp, or one that it created."""
         form = next((each for each in self._rules.templates if _matches_template(real, each)), "")
         return bool(form) and (
             real in self._made or (self._caller == "mktemp" and not os.path.lexists(real))
@@ -84,28 +84,28 @@ class SupervisedChanges:
         return any(real.startswith(f"{path}/") for path in self._rules.repositories)
 
     def _single(self, real: str, status: os.stat_result) -> None:
-        """A file with a second name is also changed there, where nothing was granted."""
+        """Refuses a file with hard links: it would also change where nothing was granted."""
         several = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
         if several and not self._rules.hard_links and real not in self._made:
             raise ChangeRefused(real, "it is a hard link: the file has further names")
 
     def _open(self, name: str, call: NotifiedCall) -> None:
-        folder, place = (0, 1) if name == "openat" else (None, 0)
+        folder, argument = (0, 1) if name == "openat" else (None, 0)
         flags = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
         if name != "creat":
-            flags = signed_int(call.arguments[place + 1])
-        mode = call.arguments[place + (1 if name == "creat" else 2)] & 0o7777
+            flags = signed_int(call.arguments[argument + 1])
+        mode = call.arguments[argument + (1 if name == "creat" else 2)] & 0o7777
         follow = not flags & os.O_NOFOLLOW and flags & (os.O_CREAT | os.O_EXCL) != (
             os.O_CREAT | os.O_EXCL
         )
-        real = call.real(folder, place, follow=follow)
+        real = call.real(folder, argument, follow=follow)
         status = _status(real)
         if real.startswith(NON_FILE_PREFIXES) or "/fd/pipe:[" in real or "/fd/socket:[" in real:
             return call.proceed()
         if self._terminals.open(call, real, flags):
             return None
         if not flags & os.O_CREAT and status is None:
-            return call.proceed()  # there is no such file, and none would be made
+            return call.proceed()  # it does not exist and is not created
         grant = self._grant(real)
         if status is not None and flags & os.O_EXCL and flags & os.O_CREAT:
             raise FileExistsError(EEXIST, "")
@@ -113,6 +113,8 @@ class SupervisedChanges:
             return self._outside(call, real)
         if status is not None:
             self._single(real, status)
+        elif flags & os.O_CREAT:
+            self._refuse_setuid(real, mode)
         if grant == GRANT_BY_KERNEL or (status is not None and not stat.S_ISREG(status.st_mode)):
             return call.proceed()
         _check_same_user(call, real)
@@ -126,17 +128,20 @@ class SupervisedChanges:
         return None
 
     def _outside(self, call: NotifiedCall, real: str) -> None:
-        """Where there is not even a folder, the caller should hear just that."""
+        """If not even the folder exists, the caller gets that error."""
         if not os.path.isdir(os.path.dirname(real)):  # noqa: PTH112, PTH120
             return call.proceed()
         raise ChangeRefused(real)
 
     def _entry(self, name: str, call: NotifiedCall) -> None:
         """mkdir, mknod, symlink, unlink, rmdir, truncate: one name in one folder."""
-        folder, place = _ENTRY_CALLS[name]
-        real = call.real(folder, place, follow=name == "truncate")
+        folder, argument = _ENTRY_CALLS[name]
+        real = call.real(folder, argument, follow=name == "truncate")
         making = name in _CREATING_CALLS
-        if name in ("mknod", "mknodat") and stat.S_IFMT(call.arguments[place + 1]) in _DEVICE_KINDS:
+        if (
+            name in ("mknod", "mknodat")
+            and stat.S_IFMT(call.arguments[argument + 1]) in _DEVICE_KINDS
+        ):
             raise ChangeRefused(real, "it would be a device", EPERM)
         exists = os.path.lexists(real)
         if making and exists:
@@ -151,6 +156,8 @@ class SupervisedChanges:
             return self._outside(call, real)
         if name == "truncate":
             self._single(real, os.lstat(real))
+        elif name in ("mknod", "mknodat"):
+            self._refuse_setuid(real, call.arguments[argument + 1])
         if grant == GRANT_BY_KERNEL:
             return call.proceed()
         _check_same_user(call, real)
@@ -160,12 +167,12 @@ class SupervisedChanges:
         return call.answer()
 
     def _two_paths(self, name: str, call: NotifiedCall) -> None:
-        """rename and link: both ends must be granted, or a file could be carried away."""
-        old_folder, old_place, new_folder, new_place = _TWO_PATH_CALLS[name]
+        """rename and link: both paths must be granted, or a file could be moved out."""
+        old_folder, old_argument, new_folder, new_argument = _TWO_PATH_CALLS[name]
         linking = name in ("link", "linkat")
         follow = linking and bool(name == "linkat" and call.arguments[4] & 0x400)
-        old = call.real(old_folder, old_place, follow=follow)
-        new = call.real(new_folder, new_place, follow=False)
+        old = call.real(old_folder, old_argument, follow=follow)
+        new = call.real(new_folder, new_argument, follow=False)
         if not os.path.lexists(old):
             return call.proceed()
         if self._in_repository(new) and verdict_paths.is_config_update(old, new) and not linking:
@@ -175,6 +182,8 @@ class SupervisedChanges:
             grants.append(self._grant(path))
             if not grants[-1] or (os.path.isdir(old) and self._may_hold_settings(path)):  # noqa: PTH112
                 raise ChangeRefused(path)
+            if any(each.startswith(f"{path}/") for each in self._rules.protected):
+                raise ChangeRefused(path, "it holds files that no command may change")
         if linking:
             self._single(old, os.lstat(old))
         if GRANT_BY_SUPERVISOR not in grants:
@@ -193,6 +202,11 @@ class SupervisedChanges:
         self._made.add(new)
         return call.answer()
 
+    def _refuse_setuid(self, real: str, mode: int) -> None:
+        """Unpacked or copied, such a file would give its owner's rights to every user."""
+        if mode & (stat.S_ISUID | stat.S_ISGID) and not self._rules.setuid_files:
+            raise ChangeRefused(real, "it would run with the rights of its owner", EPERM)
+
     def _may_hold_settings(self, path: str) -> bool:
         return self._in_repository(path) and verdict_paths.may_hold_repository_settings(path)
 
@@ -204,7 +218,7 @@ class SupervisedChanges:
         return call.answer()
 
     def _attributes(self, name: str, call: NotifiedCall) -> None:
-        """Mode, owner, times and extended attributes, which Landlock does not guard."""
+        """Mode, owner, times and extended attributes, which Landlock does not cover."""
         form = _ATTRIBUTE_CALLS[name]
         fd = _attribute_file(call, form)
         try:
@@ -213,7 +227,10 @@ class SupervisedChanges:
             if not nameless:
                 if not self._grant(real):
                     raise ChangeRefused(real, error=EPERM, kind=form.kind)
-                self._single(real, os.fstat(fd))
+                status = os.fstat(fd)
+                self._single(real, status)
+                if form.kind == "mode" and stat.S_ISREG(status.st_mode):
+                    self._refuse_setuid(real, call.arguments[form.first])
             if name in _CALLS_WITH_OLDER_FORM:
                 raise OSError(ENOSYS, "")
             _check_same_user(call, real)
@@ -224,7 +241,7 @@ class SupervisedChanges:
 
 
 def _matches_template(path: str, template: str) -> bool:
-    """Whether the path is the template with letters and digits for its last row of X."""
+    """Whether the path is the template with letters and digits for its last run of X."""
     head, _, tail = template.rpartition("X")
     start = len(head.rstrip("X"))
     unique = path[start : len(path) - len(tail)]
@@ -240,7 +257,7 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def _check_same_user(call: NotifiedCall, path: str) -> None:
-    """We act with our own rights and the caller's umask: so it must be the same user."""
+    """The supervisor acts with its own rights, so the caller must be the same user."""
     status = call.status()
     if int(status[b"Uid"].split()[3]) != os.geteuid():
         raise ChangeRefused(path, "another user than that of the command would change it")
@@ -248,7 +265,7 @@ def _check_same_user(call: NotifiedCall, path: str) -> None:
 
 
 class _FolderEntry:
-    """A folder, opened and seen to be the one that was decided on, and a name in it."""
+    """A name in an open folder, which was checked to be the one that was decided on."""
 
     def __init__(self, real: str) -> None:
         self._path, _, self.name = real.rpartition("/")
@@ -267,8 +284,8 @@ class _FolderEntry:
 
 
 def _carry_out(name: str, call: NotifiedCall, at: _FolderEntry) -> None:
-    _, place = _ENTRY_CALLS[name]
-    words = call.arguments[place + 1 :]
+    _, argument = _ENTRY_CALLS[name]
+    words = call.arguments[argument + 1 :]
     if name in ("mkdir", "mkdirat"):
         os.mkdir(at.name, words[0] & 0o7777, dir_fd=at.folder)
     elif name in ("symlink", "symlinkat"):
@@ -294,7 +311,7 @@ def _removes_folder(name: str, call: NotifiedCall) -> bool:
 
 
 class _AttributeCall:
-    """Where the arguments of a call stand: a file by descriptor, or a path with its folder."""
+    """The arguments of a call that name a file: by descriptor, or by path and folder."""
 
     def __init__(
         self,
@@ -332,7 +349,7 @@ class _AttributeCall:
 
 
 def _attribute_file(call: NotifiedCall, form: _AttributeCall) -> int:
-    """The file itself, held open: what its path leads to no longer matters."""
+    """The open file, so that its path no longer matters."""
     flags = signed_int(call.arguments[form.flags]) if form.flags is not None else 0
     no_path = form.path is None or call.arguments[form.path] == 0
     if form.file is not None and no_path:
@@ -392,4 +409,4 @@ _ATTRIBUTE_CALLS = {
 _CALLS_WITH_OLDER_FORM = frozenset(
     {"setxattrat", "removexattrat", "file_setattr", "utime", "utimes", "futimesat"}
 )
-"""Calls that are not carried out: programs then use another one for the same."""
+"""Calls that are answered with ENOSYS: programs then use another call."""

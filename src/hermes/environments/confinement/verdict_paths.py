@@ -1,13 +1,15 @@
-"""Looks up the paths of a verdict just before its command starts, where the command will run.
+"""Resolves the paths of a verdict just before its command starts, where the command will run.
 
-A path that now leads elsewhere than when it was judged refuses the command. This module is also
-sent to other machines (`remote.launcher`), so it imports nothing but `os` and `stat`.
+If a path leads elsewhere than when it was judged, the command is refused. Also decides which files
+of a git repository are settings. This module is sent to other hosts (`remote.session`), so it sets
+`TYPE_CHECKING` itself instead of importing `typing`.
 """
 
 import os
 import re
 import stat
 
+from hermes.environments.confinement.hidden_files import find_hidden_files
 from hermes.environments.confinement.messages import VerdictRules
 
 TYPE_CHECKING = False
@@ -23,22 +25,22 @@ NAME_SERVICE_SOCKETS = (
     "/run/systemd/resolve/io.systemd.Resolve",
     "/run/dbus/system_bus_socket.nss",
 )
-"""Unix sockets that answer who a user is and where a host is; every command may ask them."""
+"""Unix sockets of name services for users and hosts; every command may use them."""
 
 
 class PathTargetChanged(Exception):
-    """A path that was judged leads to another place now. The message is for people."""
+    """A judged path leads to another file now. The message is for people."""
 
 
 def resolve_rules(
     profile: "ConfinementProfile", folder: str, protected: tuple[str, ...] = ()
 ) -> VerdictRules:
-    """The profile with its paths looked up. Raises `PathTargetChanged`.
+    """The profile with resolved paths. Raises `PathTargetChanged`.
 
-    `protected` are beginnings of paths that no command may change, whatever its verdict.
+    `protected` are path prefixes that no command may change, whatever its verdict.
     """
     rules = VerdictRules()
-    rules.protected = protected
+    rules.protected = protected + tuple(os.path.realpath(path) for path in profile.protected)
     judged = [os.path.normpath(path) for path in profile.writable]
     for path in judged:
         _add_path(rules, resolve_judged_path(path, judged))
@@ -69,6 +71,9 @@ def resolve_rules(
     rules.sees_processes = "processes" in profile.special
     rules.may_attach = "attach" in profile.special
     rules.may_signal, rules.hard_links = profile.may_signal, profile.hard_links
+    rules.setuid_files = profile.setuid_files
+    changed = (*rules.trees, *rules.exact, *rules.beside, *rules.repositories)
+    rules.hidden = find_hidden_files(profile.hidden, changed)
     return rules
 
 
@@ -82,7 +87,7 @@ def _repository_folders(profile: "ConfinementProfile", folder: str) -> list[str]
 
 
 def resolve_judged_path(path: str, judged: list[str]) -> str:
-    """Raises `PathTargetChanged` when the path leads to a place that was not judged."""
+    """Raises `PathTargetChanged` when the path leads to one that was not judged."""
     real = os.path.realpath(path)
     if real == path or any(real == each or real.startswith(f"{each}/") for each in judged):
         return real
@@ -92,7 +97,7 @@ def resolve_judged_path(path: str, judged: list[str]) -> str:
 
 
 def outside_reason(path: str, writable: tuple[str, ...]) -> str:
-    """Why a file must not be written under a verdict, in words; empty when it may be."""
+    """Why a file must not be written under a verdict; empty when it may be."""
     judged = [os.path.normpath(each) for each in writable]
     try:
         real = resolve_judged_path(os.path.normpath(path), judged)
@@ -104,7 +109,7 @@ def outside_reason(path: str, writable: tuple[str, ...]) -> str:
 
 
 def _pattern_exists(pattern: str) -> bool:
-    """A file that is not there would have been made, which its program does not do without."""
+    """A missing file would be created, and the program does not work without that."""
     return "*" in pattern or os.path.exists(pattern)  # noqa: PTH110
 
 
@@ -123,7 +128,7 @@ def _add_path(rules: VerdictRules, real: str) -> None:
         mode = os.lstat(real).st_mode
     except OSError:
         mode = 0
-    # Landlock knows no exception below a folder; the supervisor, which reads `exact`, does.
+    # Landlock has no exceptions below a folder; the supervisor, which uses `exact`, has.
     holds_protected = any(path.startswith(f"{real.rstrip('/')}/") for path in rules.protected)
     if stat.S_ISDIR(mode) and not holds_protected:
         rules.trees += (real,)
@@ -133,22 +138,22 @@ def _add_path(rules: VerdictRules, real: str) -> None:
 
 
 def find_repository_folders(folder: str, *, files: bool) -> list[str]:
-    """The folders that git keeps its records in, from this folder upwards; with `files`, all."""
-    place, above = folder, ""
-    while place != above:
-        found = os.path.join(place, ".git")  # noqa: PTH118 - pathlib costs the launcher 8 ms
+    """The git folders of the repository around this folder; with `files`, its working tree too."""
+    current, above = folder, ""
+    while current != above:
+        found = os.path.join(current, ".git")  # noqa: PTH118 - pathlib costs the launcher 8 ms
         if os.path.islink(found):  # noqa: PTH114
             break
         if os.path.isdir(found):  # noqa: PTH112
-            return [place if files else found]
+            return [current if files else found]
         if os.path.isfile(found):  # noqa: PTH113
-            return [*_linked_records(found), *([place] if files else [])]
-        above, place = place, os.path.dirname(place)  # noqa: PTH120
+            return [*_linked_records(found), *([current] if files else [])]
+        above, current = current, os.path.dirname(current)  # noqa: PTH120
     return []
 
 
 def _linked_records(link: str) -> list[str]:
-    """Of a worktree whose `.git` is a file: believed only if the repository points back at it."""
+    """For a worktree whose `.git` is a file: trusted only if the repository points back at it."""
     try:
         own = _joined(os.path.dirname(link), _read_text(link)[len("gitdir:") :])  # noqa: PTH120
         back = os.path.realpath(_read_text(f"{own}/gitdir"))
@@ -172,7 +177,7 @@ def _read_text(path: str) -> str:
 
 _SETTING_NAMES = frozenset({"config", "config.worktree", "config.worktree.lock", "hooks"})
 _LINK_NAMES = frozenset({"commondir", "gitdir"})
-"""Files that say where the rest of a repository is. A new worktree gets its own."""
+"""Files that name the other folders of a repository. A new worktree gets its own."""
 _CONTENT_FOLDERS = frozenset({"objects", "refs", "logs", "rr-cache", "lfs"})
 _NESTED_REPOSITORY_FOLDERS = frozenset({"modules", "worktrees"})
 _BORROWED = ("info/alternates", "info/http-alternates")
@@ -186,7 +191,7 @@ _UPSTREAM = re.compile(rb"\t(?:remote = [\w.-]+|merge = refs/[\w./-]+|rebase = t
 
 
 def is_repository_setting(path: str, made: set[str], *, rebases: bool = False) -> bool:
-    """`made` are the files that the same command has made; one that `rebases` plans its steps."""
+    """`made` are the files that the same command created; with `rebases` it may plan a rebase."""
     if not rebases and path.endswith(_STEPS):
         return True
     return any(_is_setting_below(inside, path, made) for inside in _names_in_repositories(path))
@@ -196,10 +201,10 @@ def _is_setting_below(inside: list[str], path: str, made: set[str]) -> bool:
     if not inside:  # the folder of the repository itself, or a file that leads to it
         return True
     nested = inside[0] in _NESTED_REPOSITORY_FOLDERS
-    for place, name in enumerate(inside if nested else inside[:1]):
+    for current, name in enumerate(inside if nested else inside[:1]):
         if name in _CONTENT_FOLDERS:
-            return name == "objects" and "/".join(inside[place + 1 :]) in _BORROWED
-        if name in _SETTING_NAMES or inside[place : place + 2] == ["info", "attributes"]:
+            return name == "objects" and "/".join(inside[current + 1 :]) in _BORROWED
+        if name in _SETTING_NAMES or inside[current : current + 2] == ["info", "attributes"]:
             return True
         if name in _LINK_NAMES:
             return not nested or (path not in made and os.path.lexists(path))
@@ -207,7 +212,7 @@ def _is_setting_below(inside: list[str], path: str, made: set[str]) -> bool:
 
 
 def may_hold_repository_settings(path: str) -> bool:
-    """Whether a folder or link put here, or moved from here, could bring other settings."""
+    """Whether moving a folder or link to or from here could change settings."""
     return any(
         len(inside) < 2 or inside[0] not in _CONTENT_FOLDERS or inside == ["objects", "info"]
         for inside in _names_in_repositories(path)
@@ -215,13 +220,13 @@ def may_hold_repository_settings(path: str) -> bool:
 
 
 def _names_in_repositories(path: str) -> list[list[str]]:
-    """The names below each folder of a repository that the path leads through."""
+    """The path components below each `.git` folder in the path."""
     names = path.split("/")
-    return [names[place + 1 :] for place, name in enumerate(names) if name == ".git"]
+    return [names[current + 1 :] for current, name in enumerate(names) if name == ".git"]
 
 
 def is_config_update(old: str, new: str) -> bool:
-    """Whether a rename is git's way to put a new configuration into place."""
+    """Whether a rename is the one by which git replaces its configuration."""
     return new.endswith("/.git/config") and old == f"{new}.lock"
 
 
@@ -261,7 +266,7 @@ def only_upstreams_differ(before: bytes, after: bytes) -> bool:
 
 
 def _lines_without_upstreams(content: bytes) -> list[bytes]:
-    """The lines, but for sections of branches in which nothing but the upstream stands."""
+    """The lines without the branch sections that only set the upstream."""
     sections: list[list[bytes]] = [[]]
     for line in content.splitlines():
         if _SECTION.match(line):

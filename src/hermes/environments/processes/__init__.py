@@ -1,1 +1,1 @@
-"""Processes on this machine: spawned, watched, logged, ended with all they started."""
+"""Processes on this machine: starts, watches and ends them with their whole tree."""

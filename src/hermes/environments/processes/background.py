@@ -1,8 +1,8 @@
-"""Follows the file that a background process prints to, and keeps it short while it grows.
+"""Starts background processes on this machine, and finds those of an earlier session.
 
-The process writes to the file itself, so its output outlives us. What was read and is older than
-the window is given back to the file system by punching a hole: unlike truncating, that loses
-nothing which is written at that moment. The file seems to grow for ever and takes up little.
+A process writes its output to a file, so the output outlives Hermes. Output that was read and is
+older than the window is freed by punching a hole: unlike truncating, that loses nothing that is
+written at that moment. The file seems to grow forever, but uses little space.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from hermes.environments.shell import new_tree_mark
 OUTPUT_WINDOW_BYTES = 204_800
 LOG_READ_BYTES = 65_536
 _MAX_LAG_BYTES = 8 * 1024 * 1024
-"""So far behind, reading everything would only fall back further: go on near the end."""
+"""A reader that is further behind skips to the end of the output."""
 _PUNCH_STEP_BYTES = 1024 * 1024
 _KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
 
 
 class LogTail:
-    """Reads from the oldest byte that is still there; `read` gives nothing at the end."""
+    """Reads the file from its oldest byte; `read` returns nothing at the end."""
 
     def __init__(self, path: Path, window: int = OUTPUT_WINDOW_BYTES) -> None:
         self._window = window
@@ -46,7 +46,7 @@ class LogTail:
         if self.closed:
             return b""
         behind = self._size() - self._position
-        if behind < 0:  # truncated, by us or by the process
+        if behind < 0:  # truncated by Hermes or by the process
             self._position = self._freed = 0
         if behind > _MAX_LAG_BYTES:
             return self._skip_ahead(behind - self._window)
@@ -56,7 +56,7 @@ class LogTail:
         return data
 
     def rest(self) -> bytes:
-        """All that is left to read, or the last of it."""
+        """The unread output, or the end of it."""
         if self.closed:
             return b""
         self._position = max(self._position, self._size() - self._window)
@@ -85,14 +85,14 @@ class LogTail:
             self._freed = old
         else:
             self._punches = False
-            # The second best: what is written between these two lines is lost.
+            # Fallback: what is written between these two lines is lost.
             if self._position == self._size():
                 os.ftruncate(self._descriptor, 0)
                 self._position = self._freed = 0
 
 
 def _punch_hole(descriptor: int, end: int) -> bool:
-    """False when this file system, or this system, cannot."""
+    """False when the system or the file system does not support it."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         fallocate = libc.fallocate
@@ -106,10 +106,10 @@ def _punch_hole(descriptor: int, end: int) -> bool:
 
 
 _POLL_AFTER_LITTLE_S, _POLL_AFTER_MUCH_S, _POLL_AFTER_NOTHING_S = 0.001, 0.02, 0.1
-"""Seconds between two looks at the file: after a few words, after many, and after a silence."""
+"""Seconds between reads of the file: after little output, after much, and after none."""
 _MUCH_OUTPUT_BYTES = 4096
 _INPUT_TIMEOUT_S = 10.0
-"""Seconds to wait for a process to take its input."""
+"""Seconds to wait until a process reads its input."""
 
 
 class LocalProcess:
@@ -128,7 +128,7 @@ class LocalProcess:
 
     async def output(self) -> bytes:
         while True:
-            ended = self.ended  # asked before reading: its last words come before its end
+            ended = self.ended  # read first: the last output comes before the end
             data = self._rest_read or self._log.read()
             if data:
                 self._rest_read = b""
@@ -163,7 +163,7 @@ class LocalProcess:
 
     async def kill(self) -> None:
         await ProcessTree(self._mark, None if self.ended else self.pid).end()
-        with anyio.move_on_after(1):  # its end is ours to see, unless the kernel holds it
+        with anyio.move_on_after(1):  # it ends at once unless it is blocked in the kernel
             await self.wait()
             self._rest_read += self._log.rest()
             self.close()
@@ -187,7 +187,7 @@ class LocalProcess:
         return self._log.closed
 
     def close(self) -> None:
-        """Let go of our end. What remains of one that has ended is removed."""
+        """Closes our descriptors, and removes the files of a process that has ended."""
         if not self.closed and self.ended:
             self._exit_code()
             self._paths.remove()
@@ -213,12 +213,12 @@ async def start_background(
     try:
         with contextlib.ExitStack() as stack:
             os.mkfifo(paths.input, 0o600)
-            # Both ways, so that the process itself keeps its input open and never sees its end.
+            # For reading and writing, so that the process keeps its own input open.
             stdin = os.open(paths.input, os.O_RDWR)
             stack.callback(os.close, stdin)
             log = os.open(paths.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
             stack.callback(os.close, log)
-            # Made now: a confined shell may write to it, and make no other file here.
+            # Created now: a confined shell may write to it, but create no files here.
             paths.exit.touch(0o600)
             prepared = stack.enter_context(
                 session.prepare(command, tree=mark, cwd=cwd, exit_file=str(paths.exit))
@@ -231,7 +231,7 @@ async def start_background(
 
 
 def find_background(folder: Path, handle: str) -> LocalProcess | None:
-    """One that runs, or that ended while nobody looked and left its last words."""
+    """A running process, or one that ended meanwhile and left its output."""
     mark, _, rest = handle.partition(":")
     pid, _, born = rest.partition(":")
     if not (mark.isalnum() and pid.isdigit() and born):
@@ -242,7 +242,7 @@ def find_background(folder: Path, handle: str) -> LocalProcess | None:
 
 
 async def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it to something that may not take it at once."""
+    """Writes all data to a descriptor that may not accept it at once."""
     rest = memoryview(data)
     while rest:
         try:
@@ -269,9 +269,9 @@ class PtyProcess:
             try:
                 return os.read(self._terminal, _PTY_READ_BYTES)
             except BlockingIOError:
-                if ended:  # something it left behind may still hold the terminal
+                if ended:  # a process it left may still hold the terminal
                     break
-            except OSError:  # EIO: nobody holds the other end
+            except OSError:  # EIO: the other end is closed
                 break
             with anyio.move_on_after(_EXIT_POLL_INTERVAL_S):
                 await anyio.wait_readable(self._terminal)
@@ -319,7 +319,7 @@ async def start_in_pty(session: ShellSession, command: str, *, cwd: str) -> PtyP
     mark = new_tree_mark()
     try:
         termios.tcsetwinsize(ours, (TERMINAL_ROWS, TERMINAL_COLUMNS))
-        # The shell opens the terminal by its name, which makes it the terminal of its session.
+        # Opening the terminal by name makes it the controlling terminal of the shell.
         tty = os.ttyname(theirs)
         with session.prepare(
             command, tree=mark, cwd=cwd, exit_file=os.devnull, tty=tty

@@ -1,4 +1,4 @@
-"""Keeps what a command prints within bounds: 1 GB of output costs no more memory than 200 KB."""
+"""Limits the memory for the output of commands."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ TAIL_BYTES = 100_000
 
 
 class BoundedOutput:
-    """The first and the last bytes of a stream; those between are only counted."""
+    """Keeps the first and the last bytes of a stream, and counts those between."""
 
     def __init__(self, head: int = HEAD_BYTES, tail: int = TAIL_BYTES) -> None:
         self._head_size, self._tail_size = head, tail
@@ -22,12 +22,12 @@ class BoundedOutput:
 
     def feed(self, data: bytes) -> None:
         self._total += len(data)
-        room = self._head_size - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
+        free = self._head_size - len(self._head)
+        if free > 0:
+            self._head += data[:free]
+            data = data[free:]
         self._tail += data
-        if len(self._tail) > 2 * self._tail_size:  # seldom, so that each byte moves about once
+        if len(self._tail) > 2 * self._tail_size:  # rarely, so that each byte is moved about once
             del self._tail[: -self._tail_size]
 
     @property
@@ -38,7 +38,7 @@ class BoundedOutput:
         dropped = self.dropped
         if not dropped:
             return bytes(self._head + self._tail).decode("utf-8", "replace")
-        # A character cut in two by us is not the command's fault: leave its halves out.
+        # Drop the halves of a character that was cut here.
         head = whole_characters(bytes(self._head)).decode("utf-8", "replace")
         tail = bytes(self._tail[-self._tail_size :])
         while tail and len(tail) > self._tail_size - 3 and 0x80 <= tail[0] < 0xC0:
@@ -47,7 +47,7 @@ class BoundedOutput:
 
 
 def whole_characters(data: bytes) -> bytes:
-    """Without the beginning of a last character that is not all there yet."""
+    """The data without an incomplete last character."""
     for length in range(1, min(4, len(data)) + 1):
         byte = data[-length]
         if byte >= 0xC0:
@@ -59,14 +59,14 @@ def whole_characters(data: bytes) -> bytes:
 
 
 class OutputPiece(Value, frozen=True):
-    """Some output, and where in the whole stream it begins."""
+    """Some output and its position in the whole stream."""
 
     start: int
     data: bytes
 
 
 class RollingOutput:
-    """The last bytes of an endless stream, and how much there was in all."""
+    """Keeps the last bytes of an endless stream, and counts all of them."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -80,27 +80,27 @@ class RollingOutput:
             del self._kept[: -self._size]
 
     def since(self, position: int) -> OutputPiece:
-        """What is still there of the stream from `position` on."""
+        """The kept part of the stream from `position` on."""
         kept = bytes(self._kept[-self._size :])
         first = self.total - len(kept)
         return OutputPiece(max(position, first), kept[max(0, position - first) :])
 
     def lines(self) -> list[str]:
-        """Whole lines; the first may be the rest of one whose beginning is gone."""
+        """The kept lines; the first may be incomplete."""
         return self.since(0).data.decode("utf-8", "replace").splitlines()
 
 
 _READ_BYTES = 65_536
 _READ_PAUSE_S = 0.05
-"""Between two pieces: what nobody reads need not come fast."""
+"""Seconds between reads: output that is discarded need not be fast."""
 _MAX_PIPES = 64
 
 
 class LeftoverPipes:
-    """Reads and forgets, so that nobody dies of a broken pipe, until `close`.
+    """Reads pipes and discards the data until `close`, so that their writers get no SIGPIPE.
 
-    Callbacks of the event loop rather than tasks: there is nothing to wait for and nothing that
-    can fail, and an environment may be closed by another task than the one that opened it.
+    Uses callbacks of the event loop, not tasks: an environment may be closed by another task than
+    the one that opened it.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class LeftoverPipes:
         self.close()
 
     def take(self, pipe: int) -> None:
-        while len(self._pipes) >= _MAX_PIPES:  # the oldest has to go
+        while len(self._pipes) >= _MAX_PIPES:  # close the oldest
             self._drop(next(iter(self._pipes)))
         self._listen(pipe)
 

@@ -1,9 +1,9 @@
-"""Finds all that a command started, wherever it went, and ends it: first asking, then not.
+"""Finds all processes that a command started, and ends them with SIGTERM, then SIGKILL.
 
-A process is of the tree when it is in the session of the shell that ran the command, descends
-from one that is, or carries the tree's mark in its environment: double forks and `setsid` change
-the first two, and only a program that also empties its environment escapes the third. Without a
-/proc to look into, the process group has to do.
+A process belongs to the tree when it is in the session of the shell that ran the command, descends
+from a process that is, or has the tree's mark in its environment. Double forks and `setsid` change
+the first two; only a program that also clears its environment escapes the third. Without /proc, the
+process group is used.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from hermes.core.messages import Value
 from hermes.environments.shell import TREE_VARIABLE
 
 STOP_GRACE_S = 2.0
-"""Seconds between asking and killing."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 _PROC = Path("/proc")
 
@@ -27,10 +27,10 @@ _PROC = Path("/proc")
 class ProcessTree(Value, frozen=True):
     mark: str
     leader: int | None
-    """The first process; None once it is buried, when its number may be somebody else's."""
+    """The first process; None once it is reaped, because its id may be reused then."""
 
     def signal(self, number: signal.Signals, but: Collection[int] = ()) -> set[int]:
-        """Send to all of the tree but those; says who is still there."""
+        """Signals all processes of the tree except `but`; returns those that still run."""
         found = tree_members(self)
         for pid in found.difference(but):
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -41,13 +41,13 @@ class ProcessTree(Value, frozen=True):
         return found
 
     async def end(self, grace: float = STOP_GRACE_S) -> None:
-        """Ask, wait, kill; returns when nobody is left, or nobody that we may end."""
+        """Returns when no process is left that we may end."""
         asked: set[int] = set()
         pause = 0.002
         with anyio.move_on_after(grace):
-            # Asked again and again, for the sake of children born in between; each only once.
+            # Repeated for processes that were forked meanwhile; each gets the signal once.
             while found := self.signal(signal.SIGTERM, but=asked):
-                for pid in found - asked:  # one that is stopped cannot listen
+                for pid in found - asked:  # a stopped process would not handle the signal
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         os.kill(pid, signal.SIGCONT)
                 asked |= found
@@ -57,7 +57,7 @@ class ProcessTree(Value, frozen=True):
         await self.kill()
 
     async def kill(self) -> None:
-        for _ in range(50):  # a fork bomb needs several rounds; one that is not ours never goes
+        for _ in range(50):  # a fork bomb needs several rounds; another user's process stays
             if not self.signal(signal.SIGKILL):
                 return
             await anyio.sleep(0.01)
@@ -70,7 +70,7 @@ class _ProcessStat(NamedTuple):
 
 
 def tree_members(tree: ProcessTree) -> set[int]:
-    """Those alive now, without us. Empty where there is no /proc."""
+    """The running processes of the tree, without this one. Empty without /proc."""
     stats = {pid: stat for pid in _pids() if (stat := _read_stat(pid)) is not None}
     found = {
         pid
@@ -92,7 +92,7 @@ def carries_mark(pid: int, mark: str) -> bool:
 
 
 def process_birth(pid: int) -> str:
-    """When it began, in a form that no other process ever shares; empty when it is gone."""
+    """Identifies a process by its start time; empty when it has ended."""
     try:
         fields = _stat_fields(pid)
         boot = (_PROC / "sys/kernel/random/boot_id").read_text()[:8]
@@ -119,5 +119,5 @@ def _read_stat(pid: int) -> _ProcessStat | None:
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """What follows the name in /proc/N/stat; the name itself may contain anything."""
+    """The fields after the name in /proc/N/stat; the name may contain any characters."""
     return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()

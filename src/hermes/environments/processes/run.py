@@ -1,4 +1,4 @@
-"""Runs one program to its end: output bounded, time bounded, nothing of it left behind."""
+"""Runs one program to its end, with limits on its output and its time."""
 
 import contextlib
 import os
@@ -28,11 +28,11 @@ async def run_to_end(
     stdin: bytes = b"",
     release_pipe: Callable[[int], None] = os.close,
 ) -> CommandResult:
-    """Run it until its first process ends; `tree` is the mark among its variables.
+    """Runs a program until its first process ends; `tree` is the mark among its variables.
 
-    What it started and left running is not waited for. If it still holds our end of the pipe,
-    the pipe is handed to `let_go`: to close it would kill the holder when it next prints. The
-    time-out asks the whole tree to end and then kills it; cancelling kills it at once.
+    Processes that it left running are not waited for. If they still hold the pipe, it is passed to
+    `let_go`: closing it would kill them at their next output. The time-out terminates the whole
+    tree and then kills it; cancelling kills it at once.
     """
     started = time.monotonic()
     read_end, write_end = os.pipe()
@@ -75,7 +75,7 @@ async def _wait_for_exit(
                 await tree.end(STOP_GRACE_S)
             group.cancel_scope.cancel()
     finally:
-        if child.reap() is None:  # cancelled, or stuck in the kernel where nothing reaches it
+        if child.reap() is None:  # cancelled, or blocked in the kernel
             tree.signal(signal.SIGKILL)
             with anyio.move_on_after(STOP_GRACE_S, shield=True):
                 await child.wait()
@@ -91,8 +91,8 @@ async def _pump_output(pipe: int, capture: BoundedOutput) -> None:
 
 
 def _drain_output(pipe: int, capture: BoundedOutput) -> bool:
-    """Take what is there, but not for ever: somebody may write as fast as we read. False at the
-    end of the stream."""
+    """Reads the available output, up to a limit, because a process may write as fast as we
+    read. False at the end of the stream."""
     for _ in range(16):
         try:
             data = os.read(pipe, READ_BYTES)
@@ -106,7 +106,7 @@ def _drain_output(pipe: int, capture: BoundedOutput) -> bool:
 
 @contextlib.contextmanager
 def _open_input(data: bytes) -> Iterator[int | None]:
-    """A file with the data: unlike a pipe it needs nobody to feed it, and cannot break."""
+    """A file with the data: unlike a pipe, it needs no task that writes to it."""
     if not data:
         yield None
         return

@@ -1,11 +1,10 @@
-"""The state of a session's shell, kept in our memory: what a command gives back, and what the next
-one takes over.
+"""Keeps the state of a session's shell in memory, and starts its commands with it.
 
-A command that ran unconfined was allowed as it is, and so is the state that it leaves. A confined
-command may have been misjudged, and could leave a function named `systemctl` for a later command
-that is allowed to do anything. So of its state, an unconfined command takes over plain variables
-and the working folder only; confined commands take over all of it, unless it changed a variable
-that decides which code runs: no command does that which the policy let run confined.
+The state that an unconfined command leaves is trusted like the command. A confined command may have
+been misjudged, and could leave a function named `systemctl` for a later unconfined command. So an
+unconfined command takes over only plain variables and the working folder from it. Confined commands
+take over the whole state, unless it changed a variable that decides which code runs: no command
+that the policy allowed to run confined does that.
 """
 
 import fcntl
@@ -29,7 +28,7 @@ from hermes.environments.shell import (
 )
 
 MAX_STATE_BYTES = 8 * 1024 * 1024
-"""Bytes of a state; a larger one is not taken over."""
+"""A larger state is not taken over."""
 
 _QUOTED_WORD = rb"""(?:"(?:[^"\\$`]|\\[\\"$`])*"|\$'(?:[^'\\]|\\.)*')"""
 _ARRAY_KEY = rb"""(?:\[(?:\d+|[\w.-]+|%s)\]=)""" % _QUOTED_WORD
@@ -43,7 +42,7 @@ _QUOTED_NAME = re.compile(rb'"([A-Za-z_]\w*)"')
 _UMASK_LINE = re.compile(rb"^umask (0?[0-7]{3,4})$", re.M)
 _LAST_EXIT_CODE = re.compile(rb"\b__hermes_last=(\d{1,3}) ")
 _PLAIN_ATTRIBUTES = frozenset(b"-xaAr")
-"""Exported, arrays, read-only. Integers and references run code when they are assigned."""
+"""Exported, arrays, read-only. Assigning to integers and references can run code."""
 _STEERING_VARIABLE = re.compile(
     rb"PATH|IFS|ENV|HOME|CDPATH|GLOBIGNORE|PS[0-9]|PROMPT_.*|BASH.*|SHELL.*|TMPDIR|TERMINFO.*"
     rb"|LD_.*|DYLD_.*|GLIBC_.*|GCONV_.*|LOCPATH|NLSPATH|RES_OPTIONS|HOSTALIASES|LESS.*|MAN.*"
@@ -52,7 +51,7 @@ _STEERING_VARIABLE = re.compile(
     rb"|(?:GIT|SSH|PYTHON|PERL|RUBY|NODE|NPM|JAVA|GO|RUST|CARGO|PG|PSQL|MYSQL|AWS|DOCKER|KUBE"
     rb"|XDG|SUDO|ANSIBLE|TF|TAR|GREP|RIPGREP|MAKE|CC|CXX|SYSTEMD|DBUS|CURL|WGET|SSL)\w*"
 )
-"""Variables that decide what other programs run or read: an unconfined command keeps its own."""
+"""Variables that decide what programs run or read: not taken over by unconfined commands."""
 
 _CODE_DECIDING_VARIABLE = re.compile(
     rb"PATH|ENV|BASH_ENV|PROMPT_COMMAND|LD_\w+|GCONV_PATH|PYTHON(?:PATH|HOME|STARTUP)|PERL5?(?:LIB|OPT)"
@@ -62,10 +61,10 @@ _ESCAPED_CHARACTER = re.compile(rb"\\([\\\"$`])")
 
 
 class ShellState:
-    """What the next command takes over. `confined` says under what a command runs, or ran."""
+    """The state for the next command. `confined` tells how that command runs or ran."""
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
-        """`variables` are those that the first command is given."""
+        """`variables` are those of the first command."""
         given = variables or {}
         self._first = f"__hermes_first=({' '.join(quote(name) for name in given)})".encode()
         self._code = {
@@ -76,18 +75,18 @@ class ShellState:
         """Variables that decide which code runs, as the last unconfined command left them."""
         self._latest = b""
         self._unconfined: list[bytes] = []
-        """What the last unconfined command gave back, in sections; empty before the first."""
+        """The state of the last unconfined command, in sections; empty before the first."""
         self._trusted: list[bytes] = []
-        """The same with the plain variables of the confined commands since."""
+        """The same, with the plain variables of later confined commands."""
 
     def source(self, *, confined: bool) -> bytes:
-        """Text for bash to source."""
+        """The state as a script for bash."""
         if not self._latest:
             return self._first
         return self._latest if confined else b"".join(self._trusted)
 
     def take(self, returned: bytes, *, confined: bool) -> None:
-        """One that is not whole leaves the state as it was: its command was killed."""
+        """Ignores an incomplete state, whose command was killed."""
         _, *sections = returned.split(b"\0")
         if (
             len(returned) > MAX_STATE_BYTES
@@ -136,20 +135,20 @@ class ShellState:
 
 
 def _parse_variables(text: bytes) -> dict[bytes, bytes] | None:
-    """Each variable with the line that declares it; None where something else stands between."""
-    found, place = {}, 0
-    while place < len(text):
-        match = _VARIABLE_DECLARATION.match(text, place)
+    """Each variable with the line that declares it; None if there is other text."""
+    found, position = {}, 0
+    while position < len(text):
+        match = _VARIABLE_DECLARATION.match(text, position)
         if match is None:
             return None
-        place = match.end()
+        position = match.end()
         if _PLAIN_ATTRIBUTES.issuperset(match[1]):
             found[match[2]] = match[0]
     return found
 
 
 def _code_deciding_variables(text: bytes) -> dict[bytes, bytes]:
-    """The variables that decide which code runs, with their values; a strange one as it stands."""
+    """The variables that decide which code runs, with their values; unparsed if unusual."""
     found = {}
     for name, line in (_parse_variables(text) or {}).items():
         if _CODE_DECIDING_VARIABLE.fullmatch(name):
@@ -170,17 +169,17 @@ def _state_tail(given: bytes) -> bytes:
 SCRIPT_DESCRIPTOR, STATE_IN_DESCRIPTOR, STATE_OUT_DESCRIPTOR = 185, 186, 187
 """Descriptors of a shell: a command too long for an argument, the state before and after it."""
 _MIN_COPY_DESCRIPTOR = 200
-"""Our own copies get numbers from here on, so that none is overwritten on the way."""
+"""Copies get numbers from here on, so that no descriptor is overwritten."""
 
 
 class ConfinementStarter(Protocol):
-    """How the commands of one verdict are started."""
+    """Starts the commands of one verdict."""
 
     preferred: Mapping[str, str]
-    """Variables that keep programs from writing where they may not."""
+    """Variables that keep programs from writing outside of what is allowed."""
 
     def starter(self, tree: str, files: tuple[str, ...]) -> StartProgram:
-        """`files` of our own are open to the command, whatever its verdict."""
+        """`files` are our own, which the command may write whatever its verdict."""
         ...
 
 
@@ -193,7 +192,7 @@ class PreparedCommand:
     files: Mapping[int, int]
     begin: StartProgram
     finish: Callable[[], None]
-    """To be called when it has come to its end: takes the new state over."""
+    """Called when the command has ended: takes over the new state."""
 
     async def start(self, *, stdin: int | None, output: int) -> int:
         variables = {**self.variables, **self.launch.variables}
@@ -239,7 +238,7 @@ class ShellSession:
 
 
 def _memory_file(stack: ExitStack, content: bytes | None = None) -> int:
-    """An open file without a name; with a content, one that nobody can change any more."""
+    """An open file without a name; with content, it is sealed against changes."""
     if not hasattr(os, "memfd_create"):
         made, path = tempfile.mkstemp(prefix="hermes-state-")
         os.unlink(path)  # noqa: PTH108
@@ -259,7 +258,7 @@ def _memory_file(stack: ExitStack, content: bytes | None = None) -> int:
 
 
 def _shorten_command(stack: ExitStack, command: str) -> tuple[str, dict[int, int]]:
-    """A command that is too long for an argument is read from a file instead."""
+    """A command that is too long for an argument is passed in a file."""
     check_argument(command)
     if (
         len(command) <= MAX_INLINE_COMMAND_BYTES

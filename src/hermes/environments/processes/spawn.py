@@ -1,4 +1,4 @@
-"""Starts a program and learns of its end, without a thread or a signal handler of our own."""
+"""Starts programs and waits for their end, without threads and signal handlers."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ import anyio
 from hermes.core.errors import EnvironmentFailed, ToolError
 
 _RESET_SIGNALS = [signal.SIGPIPE, signal.SIGXFSZ]
-"""Ignored by Python; a child that inherited that would never notice that its reader is gone."""
+"""Ignored by Python; a child with this setting would not notice that its reader is gone."""
 
 
 def spawn(
@@ -23,9 +23,9 @@ def spawn(
     errors: int | None = None,
     files: Mapping[int, int] | None = None,
 ) -> int:
-    """Start `argv` in a session of its own. None as a file descriptor means /dev/null; without
-    `errors`, both of its streams go to `output`. `files` are further open files by the number
-    that they get; theirs must be higher than all of these."""
+    """Starts `argv` in a new session. None as a file descriptor means /dev/null; without
+    `errors`, both streams go to `output`. `files` maps further descriptors of the child to ours,
+    which must have higher numbers than all of them."""
     actions = [
         _file_actions(stdin, 0, os.O_RDONLY),
         _file_actions(output, 1, os.O_WRONLY),
@@ -62,7 +62,7 @@ def _file_actions(source: int | None, target: int, mode: int) -> tuple[object, .
 
 
 class StartProgram(Protocol):
-    """Starts a program with its open files by number, as `spawn` does; gives its process."""
+    """Starts a program with its open files by number, as `spawn` does; returns its pid."""
 
     async def __call__(
         self,
@@ -83,29 +83,29 @@ async def start_unconfined(
     output: int,
     files: Mapping[int, int],
 ) -> int:
-    """Without any confinement: what is allowed without bounds, and what Hermes itself runs."""
+    """For commands that were allowed unconfined, and for programs that Hermes itself runs."""
     return spawn(argv, variables, stdin=stdin, output=output, files=files)
 
 
 class ChildProcess:
-    """A process that we started and have not yet buried: until then its number is its own."""
+    """A child that was not reaped yet, so that its process id is not reused."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.code: int | None = None
 
     async def wait(self) -> int:
-        """Its exit code, 128 + n when signal n ended it."""
+        """The exit code; 128 + n when signal n ended it."""
         while (code := self.reap()) is None:
             await wait_for_exit(self.pid)
         return code
 
     def reap(self) -> int | None:
-        """Its exit code if it has ended; None while it runs."""
+        """The exit code; None while it runs."""
         if self.code is None:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
-            except ChildProcessError:  # somebody else in this process was quicker
+            except ChildProcessError:  # reaped elsewhere in this process
                 self.code = 255
             else:
                 if pid:
@@ -115,12 +115,12 @@ class ChildProcess:
 
 
 async def wait_for_exit(pid: int) -> None:
-    """Return when the process has ended, whether or not it is a child of ours."""
+    """Returns when the process has ended, whether or not it is our child."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return
-    except (AttributeError, OSError):  # not Linux, or no descriptor left: ask again and again
+    except (AttributeError, OSError):  # not Linux, or no descriptor left: poll
         pause = 0.001
         while _is_running(pid):
             await anyio.sleep(pause)

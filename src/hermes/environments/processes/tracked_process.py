@@ -1,7 +1,8 @@
-"""Remembers on disk which background processes there are, so that a crash of ours loses none.
+"""Tracks one background process: its entry on disk, its output, and the matches in it.
 
-Several of our processes share one file. Each entry has an owner, and each owner changes only its
-own entries; those of an owner that has died can be claimed by anybody, once.
+The entries are kept on disk, so that a crash of Hermes loses no process. Several processes of
+Hermes share the file. Each changes only its own entries; the entries of an owner that has ended can
+be claimed once.
 """
 
 import contextlib
@@ -49,14 +50,14 @@ class ProcessCheckpoint:
             entries[:] = [*others, *(msgspec.structs.replace(e, owner=self._me) for e in mine)]
 
     def release(self, id: str | None = None) -> None:
-        """Whoever comes next may claim what is mine: one entry, or all."""
+        """Lets another process claim one of my entries, or all."""
         with self._changing() as entries:
             for index, entry in enumerate(entries):
                 if entry.owner == self._me and id in (None, entry.id):
                     entries[index] = msgspec.structs.replace(entry, owner="")
 
     def claim(self, environment: str, target: str) -> list[ProcessEntry]:
-        """Make mine what nobody alive owns in that place."""
+        """Take over the entries of that environment whose owner has ended."""
         claimed = []
         with self._changing() as entries:
             for index, entry in enumerate(entries):
@@ -82,7 +83,7 @@ class ProcessCheckpoint:
             return msgspec.json.decode(self._path.read_bytes(), type=list[ProcessEntry])
         except FileNotFoundError:
             return []
-        except msgspec.DecodeError:  # keep it for whoever wants to know, and go on without
+        except msgspec.DecodeError:  # keep the damaged file, and continue without it
             self._path.replace(self._path.with_suffix(".damaged"))
             return []
 
@@ -104,7 +105,7 @@ def _is_owner_alive(owner: str) -> bool:
 
 
 _MAX_LINE_BYTES = 4096
-"""Bytes of a line without an end that are kept for the rest to come."""
+"""Bytes of an unfinished line that are kept."""
 _MAX_SHOWN_CHARS = 500
 _MAX_PATTERNS = 16
 
@@ -115,10 +116,10 @@ class OutputMatch(Value, frozen=True):
 
 
 class OutputWatch:
-    """Patterns are words to find in a line; a `*` stands for anything between two of them.
+    """Finds patterns in lines of output; a `*` stands for any characters.
 
-    No regular expressions: one that a model wrote badly could stop the whole house. Each pattern
-    speaks at most once per `interval`; what it kept to itself is counted in its next match.
+    No regular expressions: a bad one could block Hermes. Each pattern reports at most one match
+    per `interval`; the matches in between are counted in the next report.
     """
 
     def __init__(
@@ -142,21 +143,21 @@ class OutputWatch:
             return []
         *lines, rest = (self._rest + data).replace(b"\r", b"\n").split(b"\n")
         self._rest = rest[-_MAX_LINE_BYTES:]
-        return [match for line in lines for match in self._look(line)]
+        return [match for line in lines for match in self._match_line(line)]
 
     def finish(self) -> list[OutputMatch]:
         rest, self._rest = self._rest, b""
-        return self._look(rest)
+        return self._match_line(rest)
 
-    def _look(self, raw: bytes) -> list[OutputMatch]:
+    def _match_line(self, raw: bytes) -> list[OutputMatch]:
         line = raw.decode("utf-8", "replace")
         return [
-            OutputMatch(pattern, self._worded(pattern, line))
+            OutputMatch(pattern, self._description(pattern, line))
             for pattern, words in self._words.items()
-            if _in_order(words, line) and self._may_speak(pattern)
+            if _in_order(words, line) and self._may_report(pattern)
         ]
 
-    def _may_speak(self, pattern: str) -> bool:
+    def _may_report(self, pattern: str) -> bool:
         now = self._clock()
         if now < self._quiet_until[pattern]:
             self._held_back[pattern] += 1
@@ -164,7 +165,7 @@ class OutputWatch:
         self._quiet_until[pattern] = now + self._interval
         return True
 
-    def _worded(self, pattern: str, line: str) -> str:
+    def _description(self, pattern: str, line: str) -> str:
         held, self._held_back[pattern] = self._held_back[pattern], 0
         return line[:_MAX_SHOWN_CHARS] + (f" (and {held:,} more before)" if held else "")
 
@@ -219,7 +220,7 @@ class TrackedProcess:
         return self.watch.feed(data)
 
     def news(self) -> str:
-        """What was printed since this was last asked."""
+        """The output since the last call."""
         piece = self._buffer.since(self._seen)
         data = piece.data if self.ended else whole_characters(piece.data)
         missed, self._seen = piece.start - self._seen, piece.start + len(data)
@@ -227,7 +228,7 @@ class TrackedProcess:
         return note + data.decode("utf-8", "replace")
 
     def page(self, offset: int, limit: int) -> str:
-        """Some lines of the buffer, and which they are."""
+        """Some lines of the buffer, with their numbers."""
         lines = self._buffer.lines()
         first = max(0, len(lines) + offset) if offset < 0 else min(offset, len(lines))
         shown = lines[first : first + max(1, limit)]

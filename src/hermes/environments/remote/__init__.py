@@ -1,1 +1,1 @@
-"""Places elsewhere that a client program reaches: one shell session at the far end of a line."""
+"""Environments on other hosts that a client program reaches (ssh, docker, kubectl)."""

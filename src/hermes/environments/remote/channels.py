@@ -1,7 +1,7 @@
-"""One line to a place elsewhere: a client program, and at its far end a bash that runs one program.
+"""Opens channels to another host: a client program, and a remote bash that runs one program.
 
-A line is used once. That it is there is heard before anything is sent, so a line that cannot be
-had has surely run nothing; one that breaks later has run nobody knows how much.
+A channel is used once. The remote shell reports that it is ready before anything is sent: so a
+channel that cannot be opened has run nothing, while one that breaks later may have run anything.
 """
 
 import contextlib
@@ -33,12 +33,12 @@ from hermes.environments.remote.scripts import (
 READ_BYTES = 65_536
 _MAX_ERROR_CHARS = 2000
 _MAX_LOGIN_OUTPUT_BYTES = 100_000
-"""Bytes that a login may print before our shell is heard."""
+"""Bytes that a login may print before the remote shell is ready."""
 _CLIENT_EXIT_TIMEOUT_S = 2.0
 
 
 class ChannelBroken(Exception):
-    """The client program ended before the last word came."""
+    """The client program ended before the exit message arrived."""
 
     def __init__(self, code: int, complaint: str) -> None:
         super().__init__(complaint or f"exit code {code}")
@@ -46,13 +46,13 @@ class ChannelBroken(Exception):
 
 
 class RemoteChannel:
-    """`input` and `output` are our ends of what connects us to the client program."""
+    """`input` and `output` are our ends of the pipes to the client program."""
 
     def __init__(self, client: ChildProcess, input: int, output: int, errors: IO[bytes]) -> None:
         self.pid = 0
-        """Of the shell at the far end, once it was heard."""
+        """The process id of the remote shell, once it is ready."""
         self.last_word: str | None = None
-        """The last one, once it has come."""
+        """The exit message, once it has arrived."""
         self.client = client
         self.expect(secrets.token_hex(8))
         self._input, self._output, self._errors = input, output, errors
@@ -61,7 +61,7 @@ class RemoteChannel:
         os.set_blocking(output, False)
 
     def expect(self, nonce: str) -> None:
-        """Before which mark the last word will stand."""
+        """Sets the nonce of the mark that precedes the exit message."""
         self.nonce, self._mark = nonce, end_mark(nonce)
 
     @property
@@ -69,7 +69,7 @@ class RemoteChannel:
         return self._output >= 0 and self.client.reap() is None
 
     async def ready(self) -> None:
-        """Return when the far end was heard. Raises `ChannelBroken`."""
+        """Returns when the remote shell is ready. Raises `ChannelBroken`."""
         while self.pid == 0:
             _, found, rest = bytes(self._buffer).partition(READY_MARK)
             number, end, rest = rest.partition(b"\n")
@@ -79,17 +79,17 @@ class RemoteChannel:
                 raise await self._broken()
 
     async def send(self, program: str, stdin: bytes = b"", *, hold: bool = False) -> None:
-        """`program` and then what it may read; `hold` keeps its input open and silent after."""
+        """Sends `program` and then its input; `hold` keeps the input open afterwards."""
         await self.write(f"{len(program)}\n{program}".encode("ascii") + stdin)
         if not hold:
             self._close_input()
 
     async def write(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # why is told by whoever reads
+        with contextlib.suppress(OSError):  # reading reports the reason
             await write_all(self._input, data)
 
     async def read_output(self) -> bytes:
-        """The next piece of output; empty when the last word has come. Raises `ChannelBroken`."""
+        """The next output; empty when the exit message has arrived. Raises `ChannelBroken`."""
         while True:
             if output := self._take_output():
                 return output
@@ -99,14 +99,14 @@ class RemoteChannel:
                 raise await self._broken()
 
     def release_pipe(self) -> int:
-        """Our end of the pipe, for somebody who reads it on; -1 when it has ended already."""
+        """Our end of the pipe, for another reader; -1 when it is closed already."""
         self._close_input()
         self._errors.close()
         pipe, self._output = self._output, -1
         return pipe
 
     def close(self) -> None:
-        """End the client program; the far end has to be ended on its own."""
+        """Ends the client program; the remote processes have to be ended separately."""
         if self.client.reap() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.client.pid, signal.SIGKILL)
@@ -126,14 +126,14 @@ class RemoteChannel:
             except BlockingIOError:
                 await anyio.wait_readable(self._output)
                 continue
-            except OSError:  # a terminal says so when nobody holds its other end
+            except OSError:  # a terminal whose other end is closed
                 return False
             self._buffer += data
             return bool(data)
         return False
 
     def _take_output(self) -> bytes:
-        """What of the buffer surely is output: the mark may have arrived by half."""
+        """The part of the buffer that cannot be the beginning of the mark."""
         buffer = self._buffer
         at = buffer.find(self._mark)
         if at < 0:
@@ -146,7 +146,7 @@ class RemoteChannel:
         if self.last_word is None:
             del buffer[:at]
         else:
-            buffer.clear()  # what follows is of somebody whom the command left behind
+            buffer.clear()  # output of a process that the command left
         return output
 
     async def _broken(self) -> ChannelBroken:
@@ -176,8 +176,8 @@ def open_channel(argv: Sequence[str], variables: Mapping[str, str]) -> RemoteCha
 
 
 def open_terminal_channel(argv: Sequence[str], variables: Mapping[str, str]) -> RemoteChannel:
-    """Its client program has a terminal of ours. It sets that to pass on everything as it is, but
-    may first give the far one the same modes: so nothing is changed here."""
+    """The client program gets a local terminal. It makes that terminal raw itself, but may copy
+    its modes to the remote one first: so they are not changed here."""
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed with the line
     with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
         ours.callback(errors.close)
@@ -192,46 +192,46 @@ def open_terminal_channel(argv: Sequence[str], variables: Mapping[str, str]) -> 
 
 
 CHANNEL_TIMEOUT_S = 30.0
-"""Seconds for a line to be there, and for a short answer."""
+"""Seconds to open a channel, and for a short answer."""
 SPARE_CHANNELS = 2
-"""Lines in waiting: with two, commands one after the other come up side by side."""
+"""Channels that are opened ahead: with two, they can be opened in parallel."""
 _CHANNEL_CLOSE_TIMEOUT_S = 2.0
 _ABANDON_TIMEOUT_S = 5.0
 
 
 class ChannelPool:
-    """`waiting` is how many lines to hold ready, once a first was taken."""
+    """`waiting` is how many channels to keep open, once the first was used."""
 
     def __init__(self, client: RemoteClient, *, waiting: int = SPARE_CHANNELS) -> None:
         self.client = client
-        self._wanted = waiting
+        self._spare_count = waiting
         self._spare: list[RemoteChannel] = []
         self._leftovers = LeftoverPipes()
         self._leaving: list[ChildProcess] = []
 
     async def acquire(self) -> RemoteChannel:
-        """A line whose far end was heard. Raises `EnvironmentFailed`: then nothing has run there."""
+        """A channel whose remote shell answered. Raises `EnvironmentFailed`; nothing ran then."""
         broken: ChannelBroken | None = None
         tries = 2
         while tries:
             await self.client.reach()
             spare = self._take_spare()
-            line = spare or self._open()
+            channel = spare or self._open()
             tries -= spare is None
             try:
                 with anyio.fail_after(CHANNEL_TIMEOUT_S):
-                    await line.ready()
-                return line
+                    await channel.ready()
+                return channel
             except ChannelBroken as error:
                 broken = error
             except TimeoutError:
                 broken = ChannelBroken(255, f"no answer within {CHANNEL_TIMEOUT_S:.0f} seconds")
-                self.drop(line)
+                self.drop(channel)
             except BaseException:
-                self.drop(line)
+                self.drop(channel)
                 raise
             if spare is not None:
-                continue  # that line was opened a while ago: it tells of then, and not of now
+                continue  # that channel was opened earlier: its failure may be outdated
             reason = await self.client.broken(broken.code, broken.complaint, begun=False)
             if reason is not None:
                 raise reason from broken
@@ -240,15 +240,15 @@ class ChannelPool:
         ) from broken
 
     def restock(self) -> None:
-        """Called when a command has begun: the next lines come up while it runs."""
+        """Called when a command has started: opens the next channels while it runs."""
         with suppress(EnvironmentFailed):
-            while len(self._spare) < self._wanted:
+            while len(self._spare) < self._spare_count:
                 self._spare.append(self._open())
 
-    def release(self, line: RemoteChannel) -> None:
-        """Its last word has come. Somebody left behind may still print into it."""
-        self._wait_for_client(line.client)
-        pipe = line.release_pipe()
+    def release(self, channel: RemoteChannel) -> None:
+        """Its exit message has arrived; a process left behind may still write to it."""
+        self._wait_for_client(channel.client)
+        pipe = channel.release_pipe()
         if pipe >= 0:
             self._leftovers.take(pipe)
 
@@ -262,34 +262,34 @@ class ChannelPool:
         ends_itself: bool = False,
         timeout: float | None = CHANNEL_TIMEOUT_S,
     ) -> tuple[str, bytes]:
-        """The last word of a program of ours, and what it printed. One that `ends_itself` when we
-        hang up is left to do so; any other is ended when we no longer wait for it."""
-        line = await self.acquire()
-        said = bytearray()
+        """The exit message of a program and its output. When we no longer wait for it, the program
+        is ended, unless it `ends_itself` when the connection closes."""
+        channel = await self.acquire()
+        output = bytearray()
         try:
             with anyio.fail_after(timeout):
-                await line.send(build_program(body, line.nonce, words), stdin, hold=hold)
+                await channel.send(build_program(body, channel.nonce, words), stdin, hold=hold)
                 self.restock()
-                while piece := await line.read_output():
-                    said += piece
+                while piece := await channel.read_output():
+                    output += piece
         except ChannelBroken as broken:
             raise await self.explain_break(broken) from broken
         except TimeoutError as error:
-            await self._give_up(line, ends_itself)
+            await self._give_up(channel, ends_itself)
             raise EnvironmentFailed(f"{self.client.place} did not answer in time") from error
         except BaseException:
-            await self._give_up(line, ends_itself)
+            await self._give_up(channel, ends_itself)
             raise
-        self.release(line)
-        return line.last_word or "", bytes(said)
+        self.release(channel)
+        return channel.last_word or "", bytes(output)
 
     async def explain_break(self, broken: ChannelBroken) -> EnvironmentFailed:
         reason = await self.client.broken(broken.code, broken.complaint, begun=True)
         return reason or EnvironmentFailed(f"{self.client.place} failed: {broken}")
 
     async def end_tree(self, tree: str, leader: int, *, grace: float, hard: bool = False) -> None:
-        """End all that carries the mark, or belongs to `leader`: asking first, for `grace`
-        seconds. The leader gets a moment to tell; `hard` ends it before all others."""
+        """Ends all processes with the mark or below `leader`: SIGTERM, then SIGKILL after `grace`
+        seconds. The leader may still report its end; `hard` ends it first."""
         words: ScriptVariables = {
             "mark": tree,
             "keep": leader,
@@ -300,12 +300,11 @@ class ChannelPool:
             END_TREE_SCRIPT, words, hold=True, ends_itself=True, timeout=grace + CHANNEL_TIMEOUT_S
         )
 
-    async def abandon(self, line: RemoteChannel) -> None:
-        """Nobody listens to it any more. What it runs there would not notice that in every place,
-        so it is ended."""
-        self.drop(line)
+    async def abandon(self, channel: RemoteChannel) -> None:
+        """Ends what the channel runs: not every host notices that the reader is gone."""
+        self.drop(channel)
         with anyio.move_on_after(_ABANDON_TIMEOUT_S, shield=True), suppress(EnvironmentFailed):
-            await self.end_tree("none", line.pid, grace=0, hard=True)
+            await self.end_tree("none", channel.pid, grace=0, hard=True)
 
     async def close(self) -> None:
         while self._spare:
@@ -319,27 +318,27 @@ class ChannelPool:
             for child in self._leaving:
                 await child.wait()
 
-    async def _give_up(self, line: RemoteChannel, ends_itself: bool) -> None:
+    async def _give_up(self, channel: RemoteChannel, ends_itself: bool) -> None:
         if ends_itself:
-            self.drop(line)
+            self.drop(channel)
         else:
-            await self.abandon(line)
+            await self.abandon(channel)
 
     def _take_spare(self) -> RemoteChannel | None:
         while self._spare:
-            line = self._spare.pop(0)
-            if line.alive:
-                return line
-            self.drop(line)
+            channel = self._spare.pop(0)
+            if channel.alive:
+                return channel
+            self.drop(channel)
         return None
 
     def _open(self) -> RemoteChannel:
         return open_channel(self.client.words(WAIT_FOR_PROGRAM_ARGV), self.client.variables)
 
-    def drop(self, line: RemoteChannel) -> None:
-        """End its client program. The far end has to be ended on its own."""
-        line.close()
-        self._wait_for_client(line.client)
+    def drop(self, channel: RemoteChannel) -> None:
+        """Ends its client program; the remote processes have to be ended separately."""
+        channel.close()
+        self._wait_for_client(channel.client)
 
     def _wait_for_client(self, child: ChildProcess) -> None:
         self._leaving = [each for each in (*self._leaving, child) if each.reap() is None]

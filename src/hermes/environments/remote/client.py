@@ -1,4 +1,4 @@
-"""Runs the client program of a place (`apptainer`, `kubectl`), for errands and for housekeeping."""
+"""Runs client programs such as `ssh`, `docker` and `kubectl`; the protocol of remote clients."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,18 +11,18 @@ from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
 
 _MAX_ERROR_CHARS = 2000
-"""Characters of a complaint that are worth showing."""
+"""Characters of an error message that are shown."""
 
 
 class ClientOutput(Value, frozen=True):
     code: int
     output: bytes
     complaint: str
-    """The end of what it printed to its standard error."""
+    """The end of its standard error."""
 
 
 class ClientProgram(Value, frozen=True):
-    """A program by its path. `variables` is all that it sees: never a key of ours."""
+    """A program by its path. `variables` are all its variables, without our keys."""
 
     program: str
     variables: dict[str, str]
@@ -30,7 +30,7 @@ class ClientProgram(Value, frozen=True):
     async def run(
         self, arguments: Sequence[str], stdin: bytes = b"", *, timeout: float | None = None
     ) -> ClientOutput:
-        """Raises `EnvironmentFailed` when it cannot be started or takes too long; cancelling kills it."""
+        """Raises `EnvironmentFailed` when it cannot start or times out. Cancelling kills it."""
         try:
             with anyio.fail_after(timeout):
                 done = await anyio.run_process(
@@ -40,7 +40,7 @@ class ClientProgram(Value, frozen=True):
                     stderr=PIPE,
                     check=False,
                     env=self.variables,
-                    start_new_session=True,  # an interrupt at our terminal is not meant for it
+                    start_new_session=True,  # Ctrl-C in our terminal must not reach it
                 )
         except TimeoutError as error:
             raise EnvironmentFailed(
@@ -54,52 +54,52 @@ class ClientProgram(Value, frozen=True):
     async def run_checked(
         self, what: str, arguments: Sequence[str], stdin: bytes = b"", *, timeout: float
     ) -> str:
-        """What it printed; raises `EnvironmentFailed` saying `what` did not work, and why."""
-        said = await self.run(arguments, stdin, timeout=timeout)
-        if said.code != 0:
-            raise EnvironmentFailed(f"{what}: {said.complaint or f'exit code {said.code}'}")
-        return said.output.decode("utf-8", "replace")
+        """Its output. Raises `EnvironmentFailed` with `what` did not work and why."""
+        result = await self.run(arguments, stdin, timeout=timeout)
+        if result.code != 0:
+            raise EnvironmentFailed(f"{what}: {result.complaint or f'exit code {result.code}'}")
+        return result.output.decode("utf-8", "replace")
 
 
 def find_program(names: Sequence[str], variables: Mapping[str, str]) -> str | None:
-    """The first of them that is installed."""
+    """The path of the first program that is installed."""
     found = (shutil.which(name, path=variables.get("PATH")) for name in names)
     return next((path for path in found if path), None)
 
 
 class RemoteClient(Protocol):
-    """A program on this machine that starts programs in a place elsewhere: `docker exec`, `ssh`."""
+    """A program on this machine that starts programs in an environment: `docker exec`, `ssh`."""
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """All that the client program itself sees."""
+        """All variables of the client program."""
         ...
 
     @property
     def place(self) -> str:
-        """Names the place, so that a later life of ours can tell whether it is the same."""
+        """Identifies the environment, also for a later process of Hermes."""
         ...
 
     async def reach(self) -> None:
-        """Make sure that there is a place to start programs in; cheap when there is. Raises
+        """Makes sure that programs can be started; cheap when they can. Raises
         `EnvironmentFailed`."""
         ...
 
     def words(self, argv: Sequence[str], *, terminal: bool = False) -> Sequence[str]:
-        """The client program, by its path, and its arguments that start `argv` there: connected
-        to our pipes or, with `terminal`, with a terminal there and ours here."""
+        """The argv of the client program that starts `argv` there: connected to our pipes or,
+        with `terminal`, to a terminal there and here."""
         ...
 
     async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
-        """Judge a client program that ended early. Before anything had begun there, None says
-        that another attempt may do; afterwards, that the place is well and `code` is the
-        command's own."""
+        """Explains why a client program ended early. If nothing had begun there, None means that
+        another attempt may succeed; otherwise, that the environment works and `code` is the exit
+        code of the command."""
         ...
 
     def elsewhere(self, place: str) -> "RemoteClient | None":
-        """Reaches the place of that name, where an earlier life of ours was; None if it cannot."""
+        """A client for the environment of an earlier process of Hermes; None if unreachable."""
         ...
 
     async def close(self, *, spare: bool) -> None:
-        """Leave the place. `spare`: background processes are to go on in it."""
+        """Disconnects. `spare`: background processes in it shall continue."""
         ...

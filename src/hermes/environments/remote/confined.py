@@ -1,7 +1,6 @@
-"""Places elsewhere that hold commands to their verdict, where the kernel over there can.
+"""Remote environments that confine commands to their verdict, where the remote kernel can.
 
-A place that cannot is a plain `RemoteEnvironment`: who asks it by `core.protocols.ConfinesCommands`
-learns that it does not.
+One that cannot is a plain `RemoteEnvironment`, which does not fulfil `ConfinesCommands`.
 """
 
 from types import TracebackType
@@ -15,21 +14,22 @@ from hermes.environments.sandboxing.confined_commands import ConfinedProcess
 
 
 class ConfiningRemoteEnvironment(RemoteEnvironment):
-    """Sends the launcher of confined commands over when it is first asked for."""
+    """Sends the launcher of confined commands to the host when it is first needed."""
 
     async def kernel_support(self) -> KernelSupport:
         return (await self.session.launcher()).support
 
     def confined(self, profile: ConfinementProfile) -> ConfinedEnvironment:
-        return ConfinedRemote(self, profile)
+        return ConfinedRemoteEnvironment(self, profile)
 
 
-class ConfinedRemote:
-    """A `RemoteEnvironment` whose commands are held to a profile, in the same shell session."""
+class ConfinedRemoteEnvironment:
+    """A `RemoteEnvironment` whose commands are confined to a profile, in the same session."""
 
-    def __init__(self, place: RemoteEnvironment, profile: ConfinementProfile) -> None:
-        self.name, self.target, self.isolated = place.name, place.target, place.isolated
-        self._place, self._profile = place, profile
+    def __init__(self, environment: RemoteEnvironment, profile: ConfinementProfile) -> None:
+        self.name, self.target = environment.name, environment.target
+        self.isolated = environment.isolated
+        self._environment, self._profile = environment, profile
         self._confinement = None if profile.unrestricted else RemoteConfinement(profile)
 
     async def __aenter__(self) -> Self:
@@ -41,7 +41,7 @@ class ConfinedRemote:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """What still runs goes on; the process itself reports its refusals."""
+        """Processes that still run continue and report their refusals themselves."""
 
     def collect(self) -> list[BlockedAccess]:
         return self._confinement.blocked() if self._confinement is not None else []
@@ -49,30 +49,30 @@ class ConfinedRemote:
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
-        return await self._place.run_under(
+        return await self._environment.run_under(
             self._confinement, command, timeout=timeout, stdin=stdin, cwd=cwd
         )
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        return await self._place.read(path, offset=offset, limit=limit)
+        return await self._environment.read(path, offset=offset, limit=limit)
 
     async def write(self, path: str, data: bytes) -> None:
         if self._confinement is None:
-            await self._place.write(path, data)
+            await self._environment.write(path, data)
         else:
-            await self._place.write_under(self._confinement, path, data)
+            await self._environment.write_under(self._confinement, path, data)
 
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
         own = None if self._confinement is None else RemoteConfinement(self._profile)
-        process = await self._place.start_under(own, command, pty=pty, cwd=cwd)
+        process = await self._environment.start_under(own, command, pty=pty, cwd=cwd)
         if own is None:
             return process
         own.refusals = process.blocked
         return ConfinedProcess(process, own)
 
     async def find(self, handle: str) -> BackgroundProcess | None:
-        return await self._place.find(handle)
+        return await self._environment.find(handle)
 
     @property
     def folder(self) -> str:
-        return self._place.folder
+        return self._environment.folder

@@ -1,7 +1,8 @@
-"""A place elsewhere in which one shell session goes on: what `docker` and `ssh` have in common.
+"""Runs commands on another host in one shell session, through a client program.
 
-They differ in how the place is had and how a program is started in it (`remote.client.Client`);
-the rest is here. The session's state lies over there, in a folder of its own.
+The environments differ in how they are started and how a program is started in them
+(`remote.client.RemoteClient`); the rest is here. The state of the session is kept on the host, in a
+separate folder.
 """
 
 from collections.abc import Mapping
@@ -42,8 +43,8 @@ _CLOSE_TIMEOUT_S = 15.0
 
 
 class RemoteEnvironment:
-    """`start` is the first working folder, empty for the place's own; `variables` is what commands
-    get to see besides what the place itself gives them."""
+    """`start` is the first working folder, empty for the default of the host; `variables` are
+    those of commands, in addition to the host's own."""
 
     def __init__(
         self,
@@ -58,29 +59,31 @@ class RemoteEnvironment:
         sudo: SudoPasswordAgent | None = None,
     ) -> None:
         self.name, self.target, self.isolated = name, target, isolated
-        self._settings, self._wanted = settings, start
+        self._settings, self._requested_start = settings, start
         self._variables = {"TERM": "dumb", **(variables or {})}
         self._sudo = sudo
-        self._lines = ChannelPool(client)
+        self._channels = ChannelPool(client)
         self._others: dict[str, ChannelPool] = {}
         self._started: list[RemoteProcess | RemoteTerminal] = []
         self._open: RemoteSession | None = None
 
     async def __aenter__(self) -> Self:
         try:
-            words: ScriptVariables = {"wanted": self._wanted, "id": new_tree_mark()}
-            word, said = await self._lines.run_program(HELLO_SCRIPT, words, timeout=_OPEN_TIMEOUT_S)
+            words: ScriptVariables = {"wanted": self._requested_start, "id": new_tree_mark()}
+            word, output = await self._channels.run_program(
+                HELLO_SCRIPT, words, timeout=_OPEN_TIMEOUT_S
+            )
             if word != "0":
-                what = f"the working folder {self._wanted} is not there; make it first"
-                reason = said.decode("utf-8", "replace").strip()
+                what = f"the working folder {self._requested_start} is not there; make it first"
+                reason = output.decode("utf-8", "replace").strip()
                 raise EnvironmentFailed(
                     f"{what} ({reason})" if word == "1" else f"no state: {reason}"
                 )
         except BaseException:
-            await self._leave(spare=False)
+            await self._disconnect(spare=False)
             raise
-        folder, _, start = said.decode("utf-8", "surrogateescape").partition("\0")
-        self._open = RemoteSession(self._lines, SessionShell(folder, start), self._variables)
+        folder, _, start = output.decode("utf-8", "surrogateescape").partition("\0")
+        self._open = RemoteSession(self._channels, SessionShell(folder, start), self._variables)
         return self
 
     async def __aexit__(
@@ -94,10 +97,10 @@ class RemoteEnvironment:
         with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True), suppress(EnvironmentFailed):
             if self._sudo is not None:
                 await self._sudo.close()
-            spare = await self._part()
+            spare = await self._has_background()
             if session is not None:
                 await session.close()
-        await self._leave(spare=spare)
+        await self._disconnect(spare=spare)
 
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
@@ -140,7 +143,7 @@ class RemoteEnvironment:
                 body = f'{KEEP_LONG_COMMAND_SCRIPT}\n{body}\nrm -f -- "$script"'
                 words |= {"long": command, "script": script}
             result, turn.last = await run_remote(
-                self._lines,
+                self._channels,
                 body,
                 words,
                 tree=tree,
@@ -152,18 +155,18 @@ class RemoteEnvironment:
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         words = self._file(path) | {"offset": max(0, offset)}
         words["limit"] = "" if limit is None else max(0, limit)
-        word, said = await self._lines.run_program(FETCH_SCRIPT, words, timeout=FILE_TIMEOUT_S)
+        word, output = await self._channels.run_program(FETCH_SCRIPT, words, timeout=FILE_TIMEOUT_S)
         if word != "0":
-            raise _refusal_error("read", path, said)
-        return said
+            raise _refusal_error("read", path, output)
+        return output
 
     async def write(self, path: str, data: bytes) -> None:
         words = self._file(path) | {"size": len(data), "id": new_tree_mark()}
-        word, said = await self._lines.run_program(
+        word, output = await self._channels.run_program(
             REPLACE_SCRIPT, words, data, ends_itself=True, timeout=FILE_TIMEOUT_S
         )
         if word != "0":
-            raise _refusal_error("write", path, said)
+            raise _refusal_error("write", path, output)
 
     async def write_under(self, confinement: RemoteConfinement, path: str, data: bytes) -> None:
         self._file(path)
@@ -204,27 +207,27 @@ class RemoteEnvironment:
             confinement=confinement,
         )
         begin = remote_terminal.start_remote_terminal if pty else remote_process.start_remote
-        return await begin(self._lines, of, folder, tree=tree, long=command if long else "")
+        return await begin(self._channels, of, folder, tree=tree, long=command if long else "")
 
     async def find(self, handle: str) -> BackgroundProcess | None:
         where = remote_process.parse_handle(handle)
-        lines = self._lines_to(where.place) if where else None
-        if where is None or lines is None:
+        channels = self._channels_to(where.place) if where else None
+        if where is None or channels is None:
             return None
         try:
-            if await remote_process.probe_process(lines, where) == "gone":
+            if await remote_process.probe_process(channels, where) == "gone":
                 return None
         except EnvironmentFailed:
-            if lines is self._lines:
+            if channels is self._channels:
                 raise
-            return None  # the place itself is gone
-        process = RemoteProcess(lines, where)
+            return None  # the environment itself is gone
+        process = RemoteProcess(channels, where)
         self._started.append(process)
         return process
 
     @property
     def folder(self) -> str:
-        """Where the session is now; its first folder where the far side keeps the state."""
+        """The current folder of the session; its first one if the state is kept on the host."""
         return self.session.folder
 
     @property
@@ -241,33 +244,33 @@ class RemoteEnvironment:
         start, folder = session.folder or session.shell.start, session.shell.folder
         return {"path": path, "folder": folder, "start": start, "follows": FOLDER_MARK_TEXT}
 
-    def _lines_to(self, place: str) -> ChannelPool | None:
-        if place == self._lines.client.place:
-            return self._lines
-        if place not in self._others:
-            client = self._lines.client.elsewhere(place)
+    def _channels_to(self, environment: str) -> ChannelPool | None:
+        if environment == self._channels.client.place:
+            return self._channels
+        if environment not in self._others:
+            client = self._channels.client.elsewhere(environment)
             if client is None:
                 return None
-            self._others[place] = ChannelPool(client, waiting=0)
-        return self._others[place]
+            self._others[environment] = ChannelPool(client, waiting=0)
+        return self._others[environment]
 
-    async def _part(self) -> bool:
-        """Whether some of our processes go on here without us."""
+    async def _has_background(self) -> bool:
+        """Whether background processes continue here."""
         spare = False
         for process in self._started:
             if isinstance(process, RemoteTerminal):
                 if not process.ended:
                     await process.kill()
-            elif process.lines is self._lines:
+            elif process.channels is self._channels:
                 spare = spare or await process.runs()
             await process.close()
         return spare
 
-    async def _leave(self, *, spare: bool) -> None:
+    async def _disconnect(self, *, spare: bool) -> None:
         with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
-            for lines in (self._lines, *self._others.values()):
-                await lines.close()
-                await lines.client.close(spare=spare or lines is not self._lines)
+            for channels in (self._channels, *self._others.values()):
+                await channels.close()
+                await channels.client.close(spare=spare or channels is not self._channels)
 
 
 def _is_long(command: str) -> bool:
@@ -277,8 +280,8 @@ def _is_long(command: str) -> bool:
     )
 
 
-def _refusal_error(verb: str, path: str, said: bytes) -> ToolError:
-    reason = said.decode("utf-8", "replace").strip()[-500:] or "it failed"
+def _refusal_error(verb: str, path: str, output: bytes) -> ToolError:
+    reason = output.decode("utf-8", "replace").strip()[-500:] or "it failed"
     if "No space left" in reason:
         reason = "disk full: free some space first"
     return ToolError(f"cannot {verb} {path}: {reason}")

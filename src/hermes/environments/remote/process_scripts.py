@@ -1,5 +1,8 @@
-"""Tells whether a place is still wanted: somebody of ours is in it (`remote.scripts.LINE`,
-`.PROCESS`). So a place that we lost sight of can end by itself, or be ended by whoever comes."""
+"""Bash programs that start, follow and find background processes on another host.
+
+They also check whether a container is still in use: whether a shell of Hermes runs in it
+(`CHANNEL_SHELL_NAME`, `PROCESS_SHELL_NAME`). So one that Hermes lost can end itself.
+"""
 
 from hermes.environments.remote.scripts import (
     ADD_REPORT_SCRIPT,
@@ -9,7 +12,7 @@ from hermes.environments.remote.scripts import (
     RemoteShellStart,
 )
 
-# Whole words only: the text of a script like this one is a word of some process, too.
+# Whole arguments only: the text of this script is an argument of some process, too.
 _BUSY_FUNCTION = rf"""
 busy() {{
   local path word words
@@ -24,10 +27,10 @@ busy() {{
 """
 
 BUSY_SCRIPT = f"{_BUSY_FUNCTION}busy"
-"""Ends well when somebody is there."""
+"""Succeeds when a shell of Hermes runs there."""
 
-# Reading from a silent pipe is how bash sleeps without starting a process: where no more can be
-# started, the place must not end for that.
+# Bash sleeps by reading from a silent pipe, without starting a process: the limit of processes
+# may be reached.
 KEEP_ALIVE_SCRIPT = (
     _BUSY_FUNCTION
     + r"""
@@ -40,15 +43,15 @@ while ((alone < 3)); do
 done
 """
 )
-"""The first process of a place, which it also buries the orphans for: ends when, looking every `$1`
-seconds, it saw nobody three times in a row."""
+"""The first process of a container, which also reaps orphans. It checks every `$1` seconds, and
+ends after three checks in a row without a shell of Hermes."""
 
 
 OUTPUT_WINDOW_BYTES = 204_800
-"""Bytes of output that stay for another reader."""
+"""Bytes of output that are kept for another reader."""
 MAX_LOG_BYTES = 8 * 1024 * 1024
 
-# Killed by a signal, the command must not have this shell's remark about it in its log.
+# The message of this shell about a killed command must not get into the log.
 WRAP_SCRIPT = (
     r"""
 folder=$1 run=$2 stat= report=$1/report; shift 2; via=("$@")
@@ -67,7 +70,7 @@ builtin printf '%s\n' "$word" > "$folder/exit"
 
 
 def start_script(of: RemoteShellStart) -> str:
-    """With job control on, what runs in the background is not deaf to interrupts."""
+    """With job control, a background process does not ignore interrupts."""
     return (
         NAP_FUNCTION
         + of.before
@@ -75,8 +78,8 @@ def start_script(of: RemoteShellStart) -> str:
 mkdir -m 700 -- "$folder" && mkfifo -m 600 -- "$folder/in" && : > "$folder/log" || return 1
 [[ -z $long ]] || builtin printf %s "$long" > "$folder/command" || return 1
 set -m
-{of.variables} $(type -P setsid) "$BASH" --norc -c "$wrap" {PROCESS_SHELL_NAME} "$folder" {of.text} {of.via} \
-  {of.state} <> "$folder/in" >> "$folder/log" 2>&1 &
+{of.variables} $(type -P setsid) "$BASH" --norc -c "$wrap" {PROCESS_SHELL_NAME} "$folder" \
+  {of.text} {of.via} {of.state} <> "$folder/in" >> "$folder/log" 2>&1 &
 for round in {{1..500}}; do
   [[ -s $folder/pid ]] && read -r told < "$folder/pid" && break
   nap 2
@@ -100,10 +103,10 @@ told() {
 }
 """
 
-# Whether there is news is seen from the time of the last change, which costs no process. That
-# clock ticks slowly: what was written in the tick in which we looked is fetched one look later, and
-# where it ticks in seconds, at the latest after sixteen looks. A log is shortened by punching a
-# hole, which loses nothing; where that cannot be, by emptying it in silence, or when far too long.
+# New output is detected by the modification time, which needs no process. That clock is coarse:
+# what was written in the same tick as the last check is read one check later, and where the clock
+# ticks in seconds, after at most sixteen checks. A log is shortened by punching a hole, which loses
+# nothing; where that is impossible, by truncating it while it is quiet, or when it is far too long.
 FOLLOW_SCRIPT = (
     NAP_FUNCTION
     + _ALIVE_FUNCTION
@@ -167,7 +170,7 @@ if alive; then return 0; fi
 return 1
 """
 )
-"""0: it runs; 2: it ended and left its last words; 1: there is nothing."""
+"""0: it runs; 2: it ended and its output is there; 1: there is nothing."""
 
 FEED_SCRIPT = (
     _ALIVE_FUNCTION

@@ -1,5 +1,4 @@
-"""What a program at the far end of a line says last: how it ended, what the kernel refused it, and
-where the session is now."""
+"""Runs one command on another host, and parses the message about its end."""
 
 import base64
 import binascii
@@ -32,13 +31,13 @@ class RemoteExitMessage:
         """Empty when the command left no state."""
         self.blocked: list[BlockedAccess] = []
         self.not_run: tuple[str, str] | None = None
-        """Why the command was not run: the kind of obstacle and its reason."""
-        for line in _decode_report(report).splitlines():
-            kind, reason, *_ = [*line.split("\0"), ""]
+        """Why the command was not run: kind and reason."""
+        for channel in _decode_report(report).splitlines():
+            kind, reason, *_ = [*channel.split("\0"), ""]
             if kind in (REPORT_PATH_CHANGED, REPORT_FAILED):
                 self.not_run = (kind, reason)
             else:
-                self.blocked.append(parse_refusal(line))
+                self.blocked.append(parse_refusal(channel))
 
 
 def _unescape_path(path: str) -> str:
@@ -57,7 +56,7 @@ _CANCEL_TIMEOUT_S = 10.0
 
 
 async def run_remote(
-    lines: ChannelPool,
+    channels: ChannelPool,
     body: str,
     words: ScriptVariables,
     *,
@@ -65,14 +64,13 @@ async def run_remote(
     timeout: float,
     stdin: bytes,
 ) -> tuple[CommandResult, RemoteExitMessage]:
-    """The time counts from when the line is there: how long a place takes to be reached is not
-    the command's fault."""
-    line = await lines.acquire()
+    """The time-out starts when the channel is open: connecting does not count."""
+    channel = await channels.acquire()
     started = time.monotonic()
-    run = _RemoteRun(lines, line, tree)
+    run = _RemoteRun(channels, channel, tree)
     try:
         timed_out = await run.watch(
-            build_program(body, line.nonce, words, quiet=True), stdin, timeout
+            build_program(body, channel.nonce, words, quiet=True), stdin, timeout
         )
     finally:
         await run.clear()
@@ -84,21 +82,21 @@ async def run_remote(
         timed_out=timed_out,
         seconds=time.monotonic() - started,
     )
-    return result, RemoteExitMessage(line.last_word)
+    return result, RemoteExitMessage(channel.last_word)
 
 
 class _RemoteRun:
-    def __init__(self, lines: ChannelPool, line: RemoteChannel, tree: str) -> None:
+    def __init__(self, channels: ChannelPool, channel: RemoteChannel, tree: str) -> None:
         self.capture = BoundedOutput()
-        self._lines, self._line, self._tree = lines, line, tree
+        self._channels, self._channel, self._tree = channels, channel, tree
         self._over = anyio.Event()
         self._broken: ChannelBroken | None = None
         self._trouble: EnvironmentFailed | None = None
 
     async def watch(self, text: str, stdin: bytes, timeout: float) -> bool:
-        """True when the time was up first."""
+        """True after a time-out."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._line.send, text, stdin)
+            group.start_soon(self._channel.send, text, stdin)
             group.start_soon(self._listen)
             with anyio.move_on_after(timeout) as clock:
                 await self._over.wait()
@@ -110,13 +108,13 @@ class _RemoteRun:
         return clock.cancelled_caught
 
     async def clear(self) -> None:
-        if self._line.last_word is not None:
-            self._lines.release(self._line)
+        if self._channel.last_word is not None:
+            self._channels.release(self._channel)
             return
-        if not self._over.is_set():  # cancelled: at once, and the shell first
+        if not self._over.is_set():  # cancelled: kill at once, the shell first
             with anyio.move_on_after(_CANCEL_TIMEOUT_S, shield=True):
                 await self._end(0, hard=True)
-        self._lines.drop(self._line)
+        self._channels.drop(self._channel)
 
     async def code(self, timed_out: bool) -> int:
         if self._trouble is not None:
@@ -124,19 +122,19 @@ class _RemoteRun:
         if timed_out:
             return TIMEOUT_EXIT_CODE
         if self._broken is None:
-            return RemoteExitMessage(self._line.last_word).code or 0
-        reason = await self._lines.client.broken(
+            return RemoteExitMessage(self._channel.last_word).code or 0
+        reason = await self._channels.client.broken(
             self._broken.code, self._broken.complaint, begun=True
         )
         if reason is not None:
             raise reason from self._broken
-        return self._broken.code  # the command ended the shell that would have told
+        return self._broken.code  # the command ended the shell that reports the code
 
     async def _listen(self) -> None:
         try:
-            await anyio.lowlevel.checkpoint()  # let the program be sent before a line is opened
-            self._lines.restock()
-            while piece := await self._line.read_output():
+            await anyio.lowlevel.checkpoint()  # send the program before another channel is opened
+            self._channels.restock()
+            while piece := await self._channel.read_output():
                 self.capture.feed(piece)
         except ChannelBroken as broken:
             self._broken = broken
@@ -144,6 +142,6 @@ class _RemoteRun:
 
     async def _end(self, grace: float, *, hard: bool) -> None:
         try:
-            await self._lines.end_tree(self._tree, self._line.pid, grace=grace, hard=hard)
+            await self._channels.end_tree(self._tree, self._channel.pid, grace=grace, hard=hard)
         except EnvironmentFailed as error:
             self._trouble = error

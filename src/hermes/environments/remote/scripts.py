@@ -1,9 +1,9 @@
-"""What runs on the far side: small bash programs, sent as input and never seen by `ps`.
+"""Small bash programs that run on another host. They are sent as input, invisible to `ps`.
 
-A line (`remote.line`) is a bash that says it is there, reads one of these programs and runs it.
-Its last word follows the output, behind a mark that nobody else can know: so the exit code of a
-client program, and what it prints when it breaks, are never taken for the command's own. All is
-plain ASCII, so that a number of characters is a number of bytes in every locale.
+A channel (`remote.channels`) is a bash that reports that it is ready, reads one of these programs
+and runs it. The exit message follows the output after a secret mark: so the exit code and the
+errors of the client program are never mistaken for those of the command. Everything is ASCII, so
+that numbers of characters and bytes are equal in every locale.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,14 @@ from hermes.core.messages import Value
 from hermes.environments.shell import FOLDER_MARK, ShellLaunch
 
 CHANNEL_SHELL_NAME, PROCESS_SHELL_NAME = "hermes-line", "hermes-process"
-"""Names under which our shells are known over there; a container lives while there is one."""
+"""Process names of our shells on the host; a container runs as long as there is one."""
 
 READY_MARK = b"\0hermes:ready:"
 
 WAIT_FOR_PROGRAM_ARGV = (
     "bash", "--norc", "-c",
-    r"""printf '\0hermes:ready:%s\n' $$; read -r n && read -rN "$n" s && eval "$s" """, CHANNEL_SHELL_NAME,
+    r"""printf '\0hermes:ready:%s\n' $$; read -r n && read -rN "$n" s && eval "$s" """,
+    CHANNEL_SHELL_NAME,
 )  # fmt: skip
 
 ScriptVariables = Mapping[str, str | int]
@@ -29,7 +30,7 @@ _ESCAPES |= {ord("\n"): "\n", ord("\t"): "\t", ord("'"): "\\'", ord("\\"): "\\\\
 
 
 def quote_word(text: str) -> str:
-    """As one word of bash, in ASCII."""
+    """The text quoted as one word of bash, in ASCII."""
     if text.isalnum() and text.isascii():
         return text
     return f"$'{text.encode('utf-8', 'surrogateescape').decode('latin-1').translate(_ESCAPES)}'"
@@ -47,7 +48,7 @@ def end_mark(nonce: str) -> bytes:
 def build_program(
     body: str, nonce: str, words: ScriptVariables | None = None, *, quiet: bool = False
 ) -> str:
-    """`body` is the inside of a function; its last word is `$word`, or else what it returns."""
+    """`body` is the body of a function; its exit message is `$word`, or else its return code."""
     given = " ".join(f"{name}={quote_word(str(value))}" for name, value in (words or {}).items())
     call = "main" if quiet else "main 2>&1"
     return (
@@ -57,17 +58,17 @@ def build_program(
 
 
 class RemoteShellStart(Value, frozen=True):
-    """How a shell of the session is started over there."""
+    """How a shell of the session is started on the host."""
 
     launch: ShellLaunch
     via: str = ""
-    """Quoted words of the program that confines it and then becomes it."""
+    """The quoted argv of the program that confines the shell and then executes it."""
     words: dict[str, str | int] = {}
-    """What `TAKE_STATE_SCRIPT` needs where the state comes through a descriptor; else nothing."""
+    """Variables of `TAKE_STATE_SCRIPT` if the state comes through a descriptor; else empty."""
 
     @property
     def variables(self) -> str:
-        """The variables of the launch, as they stand before the words that start it."""
+        """The variables of the launch, as assignments before the command."""
         return " ".join(
             f"{name}={_quoted_once(value) if name == 'HERMES_PRELUDE' else quote_word(value)}"
             for name, value in self.launch.variables.items()
@@ -75,22 +76,22 @@ class RemoteShellStart(Value, frozen=True):
 
     @property
     def text(self) -> str:
-        """What the session's shell is given to run, quoted."""
+        """The command of the session's shell, quoted."""
         return _quoted_once(self.launch.argv[2])
 
     @property
     def state(self) -> str:
-        """The redirection that hands over the state."""
+        """The redirection that passes the state."""
         return f'{STATE_IN_DESCRIPTOR}<<<"$state"' if self.words else ""
 
     @property
     def before(self) -> str:
-        """What has to be done first."""
+        """The script that runs before."""
         return TAKE_STATE_SCRIPT if self.words else ""
 
     @property
     def inner(self) -> str:
-        """The words that start the session's shell."""
+        """The argv of the session's shell."""
         return f'{self.variables} {self.via} "$BASH" --norc -c {self.text} bash {self.state}'
 
 
@@ -129,7 +130,7 @@ if [[ -s $report ]]; then
 fi 2>/dev/null
 word="$word $seen"
 """
-"""Tell with the exit code what the kernel refused."""
+"""Adds what the kernel refused to the exit message."""
 
 _ADD_FOLDER_SCRIPT = r"""
 word="$word ${at//$'\n'/\\n}/"
@@ -137,7 +138,7 @@ word="$word ${at//$'\n'/\\n}/"
 
 
 def keep_state_script(start: RemoteShellStart) -> str:
-    """Run a command that takes the session's state over and gives a new one back."""
+    """Runs a command with the session's state and saves its new state."""
     return (
         start.before + _RUN_AND_KEEP_SCRIPT % start.inner + ADD_REPORT_SCRIPT + _ADD_FOLDER_SCRIPT
     )
@@ -147,7 +148,7 @@ READ_STATES_SCRIPT = r"""
 builtin printf '%s ' "$(wc -c < "$home/free")"
 cat -- "$home/free" "$home/held"
 """
-"""The states that the last unconfined and the last confined command left."""
+"""Prints the states of the last unconfined and the last confined command."""
 
 
 KEEP_LONG_COMMAND_SCRIPT = r"""
@@ -156,7 +157,7 @@ builtin printf %s "$long" >| "$script" || return 126
 """
 """A command that is too long for a variable is read from a file."""
 
-# Sessions that were cut off left their state; a week later nobody comes back for it.
+# Removes the state of aborted sessions after a week.
 HELLO_SCRIPT = r"""
 case $wanted in '~'|'~/'*) wanted=$HOME${wanted:1} ;; esac
 if [[ -n $wanted ]] && ! cd -- "$wanted"; then return 1; fi
@@ -175,8 +176,8 @@ nap() {
   (($? > 128)) || sleep "$moment"
 }
 """
-# Napping is reading from an input that is held open and silent: it starts no process, which a
-# place that has reached its limit of them could not.
+# Sleeps by reading from a silent input, without starting a process: the limit of processes may
+# be reached.
 
 _TREE_FUNCTIONS = r"""
 look() {
@@ -246,7 +247,7 @@ END_TREE_SCRIPT = (
 return 0
 """
 )
-"""End a tree: `keep` leads it and is spared for a moment, to say how the command ended."""
+"""Ends a tree: its leader `keep` is ended last, so that it can report the exit code."""
 
 _RESOLVE_PATH_FUNCTION = r"""
 place() {
@@ -280,7 +281,7 @@ else cat -- "$path"; fi
 """
 )
 
-# The size is checked because a broken connection looks like the end of the data.
+# The size is checked, because a broken connection looks like the end of the data.
 REPLACE_SCRIPT = (
     _RESOLVE_PATH_FUNCTION
     + r"""

@@ -1,9 +1,9 @@
-"""Brings the launcher of confined commands to a machine at the far end of a line.
+"""Keeps the shell session on another host, and installs the launcher of confined commands there.
 
-It is the very code that confines commands on this machine (`environments.confinement`), which needs
-nothing but python3 there. It is sent once for a session, compiled there, and kept in the folder of
-the session; each confined command then starts a Python that loads it. Whether the far side can run
-it is found out by trying: a command that must not write is started, and has to be refused.
+The launcher is the code that confines commands on this machine (`environments.confinement`); it
+needs only python3. It is sent once for each session, compiled there, and kept in the folder of the
+session; each confined command starts a Python that loads it. A trial tells whether the host
+supports it: a command that must not write is started, and has to be refused.
 """
 
 import zlib
@@ -37,12 +37,12 @@ from hermes.environments.shell import SessionShell, ShellLaunch, new_tree_mark
 
 INSTALL_TIMEOUT_S = 60.0
 _CONFINEMENT_PACKAGE = "hermes.environments.confinement"
-_BUNDLED_MODULES = (
-    *("kernel", "landlock", "privileges", "seccomp", "signals", "wire", "verdict_rules"),
-    *("notified_call", "terminals", "repository_settings", "enforcement", "supervised_changes"),
-    *("connection_supervisor", "supervisor", "resolution", "replacement", "one_command"),
+BUNDLED_MODULES = (
+    *("kernel", "landlock", "seccomp", "messages", "process_control", "call_supervisor"),
+    *("hidden_files", "verdict_paths", "enforcement", "supervised_changes", "command_supervisor"),
+    *("replacement", "one_command"),
 )
-"""In the order in which they can be loaded."""
+"""The modules that are sent, in the order in which they can be loaded."""
 
 _LOADER_PROGRAM = f"""
 import sys, marshal
@@ -61,7 +61,7 @@ for name, code in parts:
 module.main()
 """
 
-# Annotations stay unread, so that a Python of some years ago understands them, too.
+# Annotations are not evaluated, so that older versions of Python can compile them.
 _COMPILE_PROGRAM = """
 import sys, marshal, zlib, __future__
 if sys.version_info < (3, 8):
@@ -95,7 +95,7 @@ builtin printf %%s "$kind"
 def _bundle() -> bytes:
     folder = Path(confinement.__file__).parent
     parts = [
-        part for name in _BUNDLED_MODULES for part in (name, (folder / f"{name}.py").read_text())
+        part for name in BUNDLED_MODULES for part in (name, (folder / f"{name}.py").read_text())
     ]
     return zlib.compress("\0".join(parts).encode(), 9)
 
@@ -105,30 +105,22 @@ class RemoteLauncher(msgspec.Struct, kw_only=True, frozen=True):
 
     python: str
     folder: str
-    """Of the session: no confined command can change what begins with `protected`."""
+    """The folder of the session, which no confined command can change."""
     temporary: str
     support: KernelSupport
 
     def words(self, profile: ConfinementProfile, *, tree: str, cwd: str, report: str) -> str:
-        """Stands before the words that start a command. Refusals are written to `report`."""
-        order = self.order(profile, tree=tree, cwd=cwd)
-        given = ("-I", "-S", "-c", _LOADER_PROGRAM, f"{self.folder}/launcher", "run", order, report)
-        return " ".join(map(quote_word, (self.python, *given)))
+        """The words before the argv of a command. Refusals are written to `report`."""
+        return self._command("run", self.order(profile, tree=tree, cwd=cwd), report)
 
     def replace_words(self, profile: ConfinementProfile, path: str, size: int) -> str:
-        """Write the input to `path`, or print why it must not or cannot be written."""
+        """A command that writes its input to `path`, or prints why it cannot or must not."""
         order = self.order(profile, tree="", cwd="/")
-        given = (
-            "-I",
-            "-S",
-            "-c",
-            _LOADER_PROGRAM,
-            f"{self.folder}/launcher",
-            "replace",
-            order,
-            path,
-        )
-        return " ".join(map(quote_word, (self.python, *given, str(size))))
+        return self._command("replace", order, path, str(size))
+
+    def _command(self, *arguments: str) -> str:
+        start = (self.python, "-I", "-S", "-c", _LOADER_PROGRAM, f"{self.folder}/launcher")
+        return " ".join(map(quote_word, (*start, *arguments)))
 
     def order(self, profile: ConfinementProfile, *, tree: str, cwd: str) -> str:
         order = ConfinedCommandOrder()
@@ -138,10 +130,10 @@ class RemoteLauncher(msgspec.Struct, kw_only=True, frozen=True):
         return order.pack()
 
 
-async def install_launcher(lines: ChannelPool, folder: str) -> RemoteLauncher:
-    """Where the far side cannot confine commands, `support.reason` says why.
+async def install_launcher(channels: ChannelPool, folder: str) -> RemoteLauncher:
+    """If the host cannot confine commands, `support.reason` says why.
 
-    Raises `EnvironmentFailed` when the place cannot be reached.
+    Raises `EnvironmentFailed` when the host is unreachable.
     """
     base, _, name = folder.rpartition("/")
     temporary = f"{base}/hermes-tmp-{name.rpartition('-')[2]}"
@@ -151,26 +143,28 @@ async def install_launcher(lines: ChannelPool, folder: str) -> RemoteLauncher:
         "compile": _COMPILE_PROGRAM,
         "load": _LOADER_PROGRAM,
     }
-    word, said = await lines.run_program(
+    word, output = await channels.run_program(
         _INSTALL_SCRIPT, words, _bundle(), timeout=INSTALL_TIMEOUT_S
     )
-    python, _, answer = said.decode("utf-8", "replace").partition("\0")
+    python, _, answer = output.decode("utf-8", "replace").partition("\0")
     if word != "0":
         return _unsupported_launcher(folder, python.strip()[-300:])
     version, root, reason = (*answer.split(" ", 2), "", "", "")[:3]
     if reason or not version.isdigit():
         return _unsupported_launcher(folder, reason or answer[-300:])
     support = KernelSupport(landlock=int(version), root=root == "1")
-    made = RemoteLauncher(python=python, folder=folder, temporary=temporary, support=support)
-    start = made.words(ConfinementProfile(), tree="trial", cwd="/", report=f"{folder}/report.trial")
-    word, said = await lines.run_program(
+    launcher = RemoteLauncher(python=python, folder=folder, temporary=temporary, support=support)
+    start = launcher.words(
+        ConfinementProfile(), tree="trial", cwd="/", report=f"{folder}/report.trial"
+    )
+    word, output = await channels.run_program(
         _TRIAL_SCRIPT % start, {"folder": folder}, timeout=INSTALL_TIMEOUT_S
     )
-    if word != "0" or said != b"write":
+    if word != "0" or output != b"write":
         return _unsupported_launcher(
             folder, "a command that must not write could not be held there"
         )
-    return made
+    return launcher
 
 
 def _unsupported_launcher(folder: str, why: str) -> RemoteLauncher:
@@ -183,11 +177,11 @@ def _unsupported_launcher(folder: str, why: str) -> RemoteLauncher:
 START_TIMEOUT_S = 60.0
 FILE_TIMEOUT_S = 600.0
 LAUNCHER_MISSING = "uninstalled"
-"""The last word of a command that found no launcher: its container was replaced."""
+"""The exit message of a command that found no launcher: its container was replaced."""
 
 
 class RemoteConfinement:
-    """The commands of one verdict, and what the kernel refused them."""
+    """The commands of one verdict, and what the kernel refused to them."""
 
     def __init__(self, profile: ConfinementProfile) -> None:
         self.profile = profile
@@ -206,7 +200,7 @@ class RemoteConfinement:
 
 @dataclass
 class SessionCommand:
-    """One command of the session: what is sent, and what came back."""
+    """One command of the session: what is sent, and its result."""
 
     body: str
     words: Mapping[str, str | int] = field(default_factory=dict)
@@ -215,40 +209,45 @@ class SessionCommand:
 
 class RemoteSession:
     def __init__(
-        self, lines: ChannelPool, shell: SessionShell, variables: Mapping[str, str]
+        self, channels: ChannelPool, shell: SessionShell, variables: Mapping[str, str]
     ) -> None:
         self.shell, self.folder = shell, ""
-        self._lines, self._variables = lines, variables
+        self._channels, self._variables = channels, variables
         self._launcher: RemoteLauncher | None = None
         self._installing = anyio.Lock()
         self._latest = "free"
         """Which of the two states is the newer one."""
 
     async def launcher(self) -> RemoteLauncher:
-        """Sent when first asked for. Raises `EnvironmentFailed` when the place cannot be reached."""
+        """Installed at the first call. Raises `EnvironmentFailed` when the host is unreachable."""
         async with self._installing:
             if self._launcher is None:
-                made = await install_launcher(self._lines, self.shell.folder)
-                if not made.support.reason:
+                launcher = await install_launcher(self._channels, self.shell.folder)
+                if not launcher.support.reason:
                     await self._begin_to_keep_states()
-                self._launcher = made
+                self._launcher = launcher
             return self._launcher
 
     async def _begin_to_keep_states(self) -> None:
-        """The state so far, or that of a new session, becomes the first that is kept."""
+        """Reads the current state, or that of a new session, from the host."""
         before = await self._run_nothing(
             SessionCommand(f"{self._start_here(':').inner} 2>&1\nword=$?")
         )
         if before.code != 0:
-            raise EnvironmentFailed(f"no shell can be started in {self._lines.client.place}")
-        of = self._start_kept(":", source="state", given="")
+            raise EnvironmentFailed(f"no shell can be started in {self._channels.client.place}")
+        of = self._start_kept(":", source="state", state="")
         await self._run_nothing(SessionCommand(keep_state_script(of), {**of.words, "into": "free"}))
-        await self._lines.run_program('rm -f -- "$home/state"', {"home": self.shell.folder})
+        await self._channels.run_program('rm -f -- "$home/state"', {"home": self.shell.folder})
         self._latest = "free"
 
-    async def _run_nothing(self, turn: SessionCommand) -> RemoteExitMessage:
+    async def _run_nothing(self, session_command: SessionCommand) -> RemoteExitMessage:
         _, last = await run_remote(
-            self._lines, turn.body, turn.words, tree="none", timeout=START_TIMEOUT_S, stdin=b""
+            self._channels,
+            session_command.body,
+            session_command.words,
+            tree="none",
+            timeout=START_TIMEOUT_S,
+            stdin=b"",
         )
         self.folder = last.folder or self.folder
         return last
@@ -257,7 +256,7 @@ class RemoteSession:
     async def prepare_command(
         self, command: str, *, tree: str, cwd: str, confinement: RemoteConfinement | None
     ) -> AsyncIterator[SessionCommand]:
-        """The caller runs what is in the turn and puts the last word there.
+        """The caller runs the command and stores its exit message in it.
 
         Raises `ToolError` or `EnvironmentFailed` for a command that could not be confined.
         """
@@ -269,9 +268,9 @@ class RemoteSession:
         report = f"{self.shell.folder}/report.{tree}"
         of = await self._kept(command, tree=tree, cwd=cwd, report=report, confinement=confinement)
         into = "free" if confinement is None else "held"
-        turn = SessionCommand(keep_state_script(of), {**of.words, "into": into})
-        yield turn
-        self._record_last_word(turn.last, into, confinement)
+        session_command = SessionCommand(keep_state_script(of), {**of.words, "into": into})
+        yield session_command
+        self._record_last_word(session_command.last, into, confinement)
 
     def _record_last_word(
         self, last: RemoteExitMessage, into: str, confinement: RemoteConfinement | None
@@ -279,8 +278,8 @@ class RemoteSession:
         if last.text == LAUNCHER_MISSING:
             self._launcher, self.folder = None, ""
             raise EnvironmentFailed(
-                "not run: the place was replaced, and files and shell state that were in it are "
-                "gone. The next command starts anew"
+                "not run: the container was replaced, and the files and the shell state in it are "
+                "gone. The next command starts a new session"
             )
         if last.not_run is not None:
             kind, reason = last.not_run
@@ -300,7 +299,7 @@ class RemoteSession:
         report: str,
         confinement: RemoteConfinement | None,
     ) -> RemoteShellStart:
-        """How to start a process that leaves the state of the session alone."""
+        """How to start a process that does not change the state of the session."""
         if not await self._keeps_states(confinement):
             return self._start_here(command, tree=tree, cwd=cwd, exit_file="/dev/null", tty=tty)
         return await self._kept(
@@ -309,7 +308,7 @@ class RemoteSession:
         )  # fmt: skip
 
     async def _keeps_states(self, confinement: RemoteConfinement | None) -> bool:
-        """Whether the launcher is there. Raises `EnvironmentFailed` for a command that needs it."""
+        """Whether the launcher works. Raises `EnvironmentFailed` for a command that needs it."""
         if confinement is None:
             return self._launcher is not None and not self._launcher.support.reason
         if reason := (await self.launcher()).support.reason:
@@ -324,17 +323,17 @@ class RemoteSession:
             raise EnvironmentFailed(f"not written: {reason}")
         full = path if path.startswith(("/", "~")) else f"{self.folder}/{path}"
         body = launcher.replace_words(confinement.profile, full, len(data))
-        word, said = await self._lines.run_program(
+        word, output = await self._channels.run_program(
             body, stdin=data, ends_itself=True, timeout=FILE_TIMEOUT_S
         )
-        if word != "0" or said:
-            reason = said.decode("utf-8", "replace").strip()[-500:] or "it failed"
+        if word != "0" or output:
+            reason = output.decode("utf-8", "replace").strip()[-500:] or "it failed"
             raise ToolError(f"cannot write {path}: {reason}")
 
     async def close(self) -> None:
         temporary = self._launcher.temporary if self._launcher else ""
         words = {"folder": self.shell.folder, "temporary": temporary or self.shell.folder}
-        await self._lines.run_program('rm -rf -- "$folder" "$temporary"', words)
+        await self._channels.run_program('rm -rf -- "$folder" "$temporary"', words)
 
     async def _kept(
         self,
@@ -348,20 +347,20 @@ class RemoteSession:
         tty: str = "",
     ) -> RemoteShellStart:
         launcher = await self.launcher()
-        given = ""
+        state = ""
         if confinement is None and self._latest == "held":
-            given = await self._harmless_state()
+            state = await self._harmless_state()
         at = cwd if cwd.startswith(("/", "~")) else f"{self.folder}/{cwd}"
         via = ""
         if confinement is not None:
             via = launcher.words(confinement.profile, tree=tree, cwd=at, report=report)
         return self._start_kept(
-            command, source=self._latest, given=given, via=via, tree=tree, cwd=cwd,
+            command, source=self._latest, state=state, via=via, tree=tree, cwd=cwd,
             exit_file=exit_file, tty=tty, temporary=launcher.temporary if via else "",
         )  # fmt: skip
 
     def _start_kept(
-        self, command: str, *, source: str, given: str, via: str = "", temporary: str = "",
+        self, command: str, *, source: str, state: str, via: str = "", temporary: str = "",
         tree: str = "", **launch: str,
     ) -> RemoteShellStart:  # fmt: skip
         tree = tree or new_tree_mark()
@@ -370,28 +369,30 @@ class RemoteSession:
             "TMPDIR": temporary,
             "XDG_CACHE_HOME": f"{temporary}/cache",
         }
-        made = self.shell.launch(
+        started = self.shell.launch(
             command,
             tree=tree,
             descriptors=(STATE_IN_DESCRIPTOR, STATE_OUT_DESCRIPTOR),
             preferred=preferred if temporary else None,
             **launch,
         )
-        words = {"home": self.shell.folder, "from": source, "given": given}
+        words = {"home": self.shell.folder, "from": source, "given": state}
         return RemoteShellStart(
-            ShellLaunch(made.argv, {**self._variables, **made.variables}),
+            ShellLaunch(started.argv, {**self._variables, **started.variables}),
             via,
             {**words, "tree": tree, "follows": FOLDER_MARK_TEXT},
         )
 
     def _start_here(self, command: str, *, tree: str = "", **launch: str) -> RemoteShellStart:
-        made = self.shell.launch(command, tree=tree or new_tree_mark(), **launch)  # type: ignore[arg-type]
-        return RemoteShellStart(ShellLaunch(made.argv, {**self._variables, **made.variables}))
+        started = self.shell.launch(command, tree=tree or new_tree_mark(), **launch)  # type: ignore[arg-type]
+        return RemoteShellStart(ShellLaunch(started.argv, {**self._variables, **started.variables}))
 
     async def _harmless_state(self) -> str:
-        """What an unconfined command takes over from the confined ones before it."""
-        _, said = await self._lines.run_program(READ_STATES_SCRIPT, {"home": self.shell.folder})
-        size, _, both = said.partition(b" ")
+        """The state that an unconfined command takes over from confined ones before it."""
+        _, output = await self._channels.run_program(
+            READ_STATES_SCRIPT, {"home": self.shell.folder}
+        )
+        size, _, both = output.partition(b" ")
         state, cut = ShellState(), int(size) if size.isdigit() else 0
         state.take(both[:cut], confined=False)
         state.take(both[cut:], confined=True)

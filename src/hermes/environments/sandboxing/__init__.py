@@ -1,1 +1,4 @@
-"""Opens sandboxes and starts confined commands: the side of Hermes. The other side, standard library only, is `confinement`."""
+"""Opens sandboxes and starts confined commands, in the process of Hermes.
+
+The programs that it starts are in `confinement`; they use the standard library only.
+"""

@@ -1,7 +1,7 @@
-"""Counts memory and processes of a whole sandbox, where this machine lets us: cgroups 1 and 2.
+"""Limits memory and processes of a whole sandbox with cgroups (versions 1 and 2), if permitted.
 
-Resource limits know single processes (and, for user 0, not even their number); a cgroup knows
-all of them together. Where none can be made, the launcher watches memory itself.
+Resource limits apply to single processes (and, for user 0, not to their number); a cgroup counts
+all of them together. Where none can be created, the launcher checks the memory itself.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ from hermes.core.messages import Value
 OWN_PROC_FOLDER = Path("/proc/self")
 CGROUP_PREFIX = "hermes-sandbox-"
 SANDBOX_OVERHEAD_PROCESSES = 4
-"""Processes besides the commands: the launcher, outside and inside, a supervisor, a keeper."""
+"""Processes besides the commands: the launcher, outside and inside, and two supervisors."""
 
 
 class SandboxCgroup(Value, frozen=True):
-    """Folders made for one sandbox, in one hierarchy or several."""
+    """The cgroup folders of one sandbox, in one or more hierarchies."""
 
     folders: tuple[str, ...] = ()
     memory: bool = False
@@ -34,7 +34,7 @@ class SandboxCgroup(Value, frozen=True):
 
 
 def create_cgroup(*, memory: int, processes: int, own: Path = OWN_PROC_FOLDER) -> SandboxCgroup:
-    """As much of it as can be had; nothing at all is an answer too."""
+    """Limits as much as possible; the result may have no folders."""
     name = f"{CGROUP_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
     made = SandboxCgroup()
     for folder, controllers in _parent_folders(own).items():
@@ -49,7 +49,7 @@ def create_cgroup(*, memory: int, processes: int, own: Path = OWN_PROC_FOLDER) -
 
 
 async def join_cgroup(cgroup: SandboxCgroup, pid: int) -> None:
-    """Put a process there. The kernel may wait for all processors before it answers."""
+    """Moves a process into the cgroup. The kernel may take a moment for that."""
     await to_thread.run_sync(_join, cgroup.entries, pid)
 
 
@@ -59,7 +59,7 @@ def _join(entries: tuple[str, ...], pid: int) -> None:
 
 
 async def kill_members(cgroup: SandboxCgroup) -> None:
-    """Kill whoever is left there: a launcher that was killed could not."""
+    """Kills the remaining processes, after the launcher was killed."""
     for _ in range(200):
         left = {pid for entry in cgroup.entries for pid in _members(entry)}
         for pid in left:
@@ -77,7 +77,7 @@ def _members(entry: str) -> list[int]:
 
 
 async def remove_cgroup(cgroup: SandboxCgroup) -> None:
-    """A folder can go once its last process has gone, which may take the kernel a moment."""
+    """A folder can be removed once its last process is gone, which may take a moment."""
     for folder in cgroup.folders:
         for pause in (0.0, 0.002, 0.01, 0.05, 0.2, 1.0):
             await anyio.sleep(pause)
@@ -92,7 +92,7 @@ def _try_remove(folder: Path) -> bool:
 
 
 def available_controllers() -> set[str]:
-    """Which of memory and pids this process could have counted; makes nothing."""
+    """Which of memory and pids could be limited; creates nothing."""
     return {
         controller
         for folder, controllers in _parent_folders(OWN_PROC_FOLDER).items()
@@ -102,7 +102,7 @@ def available_controllers() -> set[str]:
 
 
 def _parent_folders(own: Path) -> dict[Path, set[str]]:
-    """Folders under which a group may be made, with what is counted there."""
+    """Folders in which a group may be created, with their controllers."""
     found: dict[Path, set[str]] = {}
     mounted = _hierarchies(own)
     with contextlib.suppress(OSError):
@@ -116,7 +116,7 @@ def _parent_folders(own: Path) -> dict[Path, set[str]]:
 
 
 def _relative_group(group: str, root: str) -> str:
-    """In a container the mount may already be a part of the hierarchy."""
+    """In a container, only a part of the hierarchy may be mounted."""
     return group.removeprefix(root.rstrip("/")).strip("/")
 
 
@@ -125,8 +125,8 @@ def _add_folder(found: dict[Path, set[str]], controller: str, mount: Path, group
     if controller:
         found.setdefault(here, set()).add(controller)
         return
-    # Version 2: only a group without processes of its own has children with limits. Ours has
-    # some (us), so the new group becomes our sister; at the very root it may be a child.
+    # Version 2: only a group without own processes has children with limits. Ours has this
+    # process, so the new group becomes a sibling; at the root it may be a child.
     for folder in (here, here.parent) if group else (here,):
         with contextlib.suppress(OSError):
             given = set((folder / "cgroup.subtree_control").read_text().split())
@@ -158,7 +158,7 @@ def _limit_files(
     limits: dict[str, str] = {}
     if "memory" in controllers and memory:
         limits["memory.max" if second else "memory.limit_in_bytes"] = str(memory)
-        # Swap would only make a hog slower; not every kernel counts it.
+        # No swap, which would only slow the processes down; not every kernel counts it.
         limits["?memory.swap.max" if second else "?memory.memsw.limit_in_bytes"] = (
             "0" if second else str(memory)
         )
@@ -183,7 +183,7 @@ def _create_folder(folder: Path, limits: dict[str, str]) -> bool:
 
 
 def _remove_stale_groups(parent: Path) -> None:
-    """Folders of a Hermes that was killed: empty, and their maker is gone."""
+    """Removes empty folders of processes of Hermes that were killed."""
     with contextlib.suppress(OSError):
         for left in parent.glob(f"{CGROUP_PREFIX}*"):
             maker = left.name.removeprefix(CGROUP_PREFIX).partition("-")[0]

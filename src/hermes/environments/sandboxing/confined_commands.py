@@ -1,8 +1,8 @@
-"""Commands on this machine, held by the kernel to what they were judged to do.
+"""Starts commands on this machine that the kernel confines to their verdict.
 
-A `ConfinementProfile` says what a command may do. Just before it starts, the paths in it are looked up once
-more: one that now leads elsewhere than when it was judged refuses the command. What cannot be
-confined is not run.
+A `ConfinementProfile` says what a command may do. Its paths are resolved again just before the
+command starts: if one leads elsewhere than when it was judged, the command is refused. A command
+that cannot be confined is not run.
 """
 
 import contextlib
@@ -48,18 +48,18 @@ READ_ONLY_VARIABLES: Mapping[str, str] = {
     "REDISCLI_HISTFILE": "/dev/null",
     "SQLITE_HISTORY": "/dev/null",
 }
-"""Variables by which programs that only read do not write beside it."""
+"""Variables that keep reading programs from writing caches and similar files."""
 
 
 class ForkServerClient:
-    """Starts confined commands from a warm process, which is started when it is first needed.
+    """Starts confined commands through a fork server, which is started when it is first needed.
 
     `hidden` are files that commands find empty, unless their verdict covers them.
     """
 
     def __init__(self, hidden: tuple[str, ...] = ()) -> None:
-        self.hidden = hidden
-        self._line: LauncherClient | None = None
+        self.hidden = tuple(map(os.path.realpath, hidden))
+        self._server: LauncherClient | None = None
         self._support: KernelSupport | None = None
         self._lock = anyio.Lock()
 
@@ -70,7 +70,7 @@ class ForkServerClient:
             return self._support
 
     async def _probe_support(self) -> KernelSupport:
-        """Trying is the only way to know: containers and other filters may forbid any step."""
+        """Tries it: containers and other filters may forbid any step."""
         found = support.kernel_support()
         if found.reason:
             return found
@@ -85,11 +85,11 @@ class ForkServerClient:
         return structs.replace(found, reason=reason)
 
     async def start(self, request: LauncherRequest, files: Sequence[int]) -> int:
-        """The process of the command, a child of ours. Raises `EnvironmentFailed` if it cannot be run."""
+        """The process id of the command. Raises `EnvironmentFailed` if it cannot start."""
         answer, link = await self._ask(request, files)
         answers = [answer]
         with link:
-            while answer := await _receive_answer(link):  # a successful exec closes the line
+            while answer := await _receive_answer(link):  # a successful exec closes the socket
                 answers.append(answer)
         pid = next((int(each[1:]) for each in answers if each[:1] == messages.ANSWER_OK), 0)
         problem = next((each[1:] for each in answers if each[:1] == messages.ANSWER_FAILED), b"")
@@ -103,9 +103,9 @@ class ForkServerClient:
     async def _ask(
         self, request: LauncherRequest, files: Sequence[int]
     ) -> tuple[bytes, socket.socket]:
-        """The first answer and its line. A server that has died is replaced once."""
+        """The first answer and its socket. A server that has ended is replaced once."""
         for _ in range(2):
-            line = self._line = self._line or LauncherClient(launcher_argv("fork_server"))
+            line = self._server = self._server or LauncherClient(launcher_argv("fork_server"))
             try:
                 answer, link = await _exchange_messages(line, request, files)
             except OSError as error:
@@ -120,8 +120,8 @@ class ForkServerClient:
         raise EnvironmentFailed("not run: the process that confines commands does not start")
 
     async def close(self) -> None:
-        """Running commands go on."""
-        line, self._line = self._line, None
+        """Running commands continue."""
+        line, self._server = self._server, None
         if line is None:
             return
         spare = 0
@@ -139,7 +139,7 @@ class ForkServerClient:
 async def _exchange_messages(
     line: LauncherClient, request: LauncherRequest, files: Sequence[int]
 ) -> tuple[bytes, socket.socket]:
-    """The first answer, and the line for more. Raises `OSError` when the server is gone."""
+    """The first answer, and the socket for more. Raises `OSError` when the server is gone."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     try:
@@ -162,7 +162,7 @@ async def _send_request(
 
 
 async def _receive_answer(link: socket.socket) -> bytes:
-    """The next answer; empty when the line was closed."""
+    """The next answer; empty when the socket was closed."""
     with anyio.fail_after(START_TIMEOUT_S):
         while True:
             await anyio.wait_readable(link)
@@ -173,7 +173,7 @@ async def _receive_answer(link: socket.socket) -> bytes:
 
 
 class CommandConfinement:
-    """Starts the commands of one verdict, and collects what the kernel refused them."""
+    """Starts the commands of one verdict, and collects what the kernel refused to them."""
 
     def __init__(
         self, profile: ConfinementProfile, server: ForkServerClient, temporary: Path
@@ -181,7 +181,7 @@ class CommandConfinement:
         self._profile, self._server = profile, server
         self._temporary = temporary
         self.folder = "/"
-        """Where the next command starts."""
+        """The working folder of the next command."""
         self._reports: list[int] = []
         self.preferred: Mapping[str, str] = {
             **READ_ONLY_VARIABLES,
@@ -207,7 +207,7 @@ class CommandConfinement:
             rules.files += own
             rules.mark = tree
             if not self._profile.own_secrets:
-                rules.hidden = tuple(filter(os.path.isfile, self._server.hidden))
+                rules.hidden += tuple(filter(os.path.isfile, self._server.hidden))
             request = LauncherRequest()
             request.argv = tuple(os.fsencode(each) for each in argv)
             request.variables = tuple(
@@ -234,12 +234,12 @@ class CommandConfinement:
         return start
 
     def check_write(self, path: str) -> None:
-        """Raises `ToolError` for a file that the verdict does not let be written."""
+        """Raises `ToolError` for a file that the verdict does not cover."""
         if reason := outside_reason(path, self._profile.writable):
             raise ToolError(reason)
 
     def blocked(self) -> list[BlockedAccess]:
-        """What was refused since the last call, of the commands that were started."""
+        """What was refused to these commands since the last call."""
         found = []
         for report in tuple(self._reports):
             try:
@@ -263,7 +263,7 @@ class CommandConfinement:
 
 
 class KernelRefusals(Protocol):
-    """What the commands of one verdict were refused."""
+    """What the kernel refused to the commands of one verdict."""
 
     @property
     def judged(self) -> str: ...
@@ -273,7 +273,7 @@ class KernelRefusals(Protocol):
 
 
 class ConfinedProcess:
-    """A background process and what the kernel refused it."""
+    """A background process and what the kernel refused to it."""
 
     def __init__(self, process: BackgroundProcess, confinement: KernelRefusals) -> None:
         self.handle, self.pid = process.handle, process.pid

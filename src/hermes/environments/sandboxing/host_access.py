@@ -1,18 +1,17 @@
-"""As whom commands run: never with more rights than an ordinary user.
+"""Decides as which user the commands of a sandbox run, and which files of the host they see.
 
-Started by an ordinary user, the sandbox stays that user: its files are the ones to work on, and
-the walls keep it from everything else it owns.
+Commands never have more rights than an ordinary user. Started by an ordinary user, the sandbox
+keeps that user, who owns the files to work on; the isolation hides everything else.
 
-Started by root, it becomes a user that exists nowhere else, drawn anew for each sandbox. That is
-the only way in which the limit on processes binds (it does not bind user 0), and it puts every
-file that only root may read out of reach a second time. The folders it may write to belong to
-somebody else, though, and giving them away would change the host. So:
+Started by root, it gets an unused random user id. Only then the limit on processes applies (it does
+not apply to user 0), and files that only root may read are protected a second time. But the folders
+that it may write to have another owner, and changing that would change the host. So:
 
-1. A folder made for the sandbox is simply given to that user.
-2. Any other is mounted with its owner translated (an id-mapped mount, Linux 5.12): inside it
-   belongs to the sandbox's user, and what is made there belongs to the folder's owner outside.
-3. Where the file system cannot do that, or without namespaces, the sandbox stays user 0 with no
-   capability left, but only if a cgroup bounds its processes; else it is refused.
+1. A folder created for the sandbox is given to that user.
+2. Any other folder is mounted with a mapped owner (an id-mapped mount, Linux 5.12): inside it
+   belongs to the sandbox's user, and new files belong to the folder's owner outside.
+3. Where the file system does not support that, or without namespaces, the sandbox stays user 0
+   without capabilities, but only if a cgroup limits its processes; otherwise it is refused.
 """
 
 import os
@@ -25,7 +24,7 @@ from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
 
 FIRST_UNUSED_UID, LAST_UNUSED_UID = 1_879_048_192, 2_147_483_000
-"""Above all that distributions and containers hand out, below where numbers turn negative."""
+"""Above the ids of distributions and containers, below those that are negative as 32 bits."""
 
 
 def is_root() -> bool:
@@ -33,12 +32,12 @@ def is_root() -> bool:
 
 
 def is_mapped_root() -> bool:
-    """True when the user that we call 0 is an ordinary one of the machine."""
+    """Whether user 0 is mapped to an ordinary user of the machine."""
     return all(inside or outside for inside, outside, _ in _uid_ranges())
 
 
 def find_unused_uid() -> int:
-    """A user number that nobody has; -1 when this user namespace has none to spare."""
+    """A user id without a user; -1 when this user namespace has none left."""
     first, _, count = max(_uid_ranges(), key=lambda each: each[2], default=(0, 0, 0))
     if first <= FIRST_UNUSED_UID and first + count > LAST_UNUSED_UID:
         return FIRST_UNUSED_UID + secrets.randbelow(LAST_UNUSED_UID - FIRST_UNUSED_UID)
@@ -46,11 +45,11 @@ def find_unused_uid() -> int:
         return -1
     return (
         first + count - 2 - secrets.randbelow(4_000) - 600
-    )  # 65534 is nobody, some above 65000 too
+    )  # 65534 and some ids above 65000 are taken
 
 
 def _uid_ranges() -> list[tuple[int, int, int]]:
-    """(first number in here, first outside, how many) of our user namespace."""
+    """(first id inside, first id outside, count) of our user namespace."""
     try:
         lines = Path("/proc/self/uid_map").read_text().splitlines()
     except OSError:
@@ -59,7 +58,7 @@ def _uid_ranges() -> list[tuple[int, int, int]]:
 
 
 def foreign_owners(paths: tuple[str, ...], uid: int) -> tuple[tuple[str, int, int], ...]:
-    """Those of `paths` that do not belong to `uid`, with their owners."""
+    """The paths that do not belong to `uid`, with their owners."""
     stats = [(path, Path(path).stat()) for path in paths]
     return tuple((path, each.st_uid, each.st_gid) for path, each in stats if each.st_uid != uid)
 
@@ -83,7 +82,7 @@ magic.mime mailcap manpath.config mime.types nanorc networks nsswitch.conf os-re
 pki/tls/certs profile profile.d protocols python3 python3.11 python3.12 python3.13 redhat-release
 rpc services shells skel ssl/certs ssl/openssl.cnf terminfo timezone vim xattr.conf
 """
-"""Named one by one: /etc also holds passwords, keys and the configuration of services."""
+"""Listed one by one: /etc also has passwords, keys and configurations of services."""
 
 NEVER_WRITABLE_FOLDERS = """
 / /bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt /opt /proc /root /run /sbin /srv /sys
@@ -94,17 +93,17 @@ SECRET_HOME_FOLDERS = (".ssh", ".hermes", ".gnupg", ".aws", ".config", ".kube", 
 
 
 MAX_COPIED_FILE_BYTES = 1 << 17
-"""Bytes of a file that is copied rather than mounted."""
+"""Larger files are mounted instead of copied."""
 
 
 class SystemFiles(Value, frozen=True):
-    """What is readable in every sandbox."""
+    """The files that are readable in every sandbox."""
 
     paths: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
     """Links of the root folder, such as /bin -> usr/bin."""
     files: tuple[tuple[str, bytes], ...]
-    """Small ones of `paths`, with their content: a copy is quicker than a mount."""
+    """Small files of `paths` with their content: a copy is faster than a mount."""
 
 
 def find_system_files(*, network: bool = False) -> SystemFiles:
@@ -125,14 +124,14 @@ def find_system_files(*, network: bool = False) -> SystemFiles:
 
 
 def _is_copyable(path: str) -> bool:
-    """And readable for everybody: a copy must not show more than the file did."""
+    """Small and readable for all users: a copy must not show more than the file did."""
     found = Path(path).stat()
     plain = stat.S_ISREG(found.st_mode) and found.st_mode & 0o444 == 0o444
     return plain and 0 < found.st_size <= MAX_COPIED_FILE_BYTES
 
 
 def _python_folders(folders: list[str]) -> list[str]:
-    """The interpreter we run on, and the packages beside it: code that `python` needs inside."""
+    """The current interpreter and its packages, which `python` needs inside."""
     prefixes = {os.path.realpath(sys.base_prefix), os.path.realpath(sys.prefix)}
     outside = [path for path in prefixes if not any(_within(path, each) for each in folders)]
     return [path for path in outside if not _grants_too_much(path)]
@@ -143,7 +142,7 @@ def _within(path: str, folder: str) -> bool:
 
 
 def resolve_grants(paths: tuple[str, ...], *, writable: bool) -> tuple[str, ...]:
-    """Real paths of what the operator named. Raises `EnvironmentFailed` for one that gives too much."""
+    """The real paths of the granted paths. Raises `EnvironmentFailed` for one that is too wide."""
     return tuple(_resolve_grant(path, writable) for path in paths)
 
 
@@ -166,7 +165,7 @@ def _resolve_grant(path: str, writable: bool) -> str:
 
 
 def _grants_too_much(path: str) -> bool:
-    """True for a folder that holds the home folder, and for the secret places in it."""
+    """True for a folder that contains the home folder, and for its secret folders."""
     home = Path(os.path.realpath(Path.home()))
     return any(
         _within(str(each), path) for each in (home, *(home / name for name in SECRET_HOME_FOLDERS))
@@ -174,7 +173,7 @@ def _grants_too_much(path: str) -> bool:
 
 
 def identity_files(uid: int, gid: int, home: str) -> tuple[tuple[str, bytes], ...]:
-    """Who exists inside: the commands' own user, and nobody of the host."""
+    """The user database inside: only the user of the commands."""
     name = "root" if uid == 0 else "sandbox"
     users = f"{name}:x:{uid}:{gid}:sandbox:{home}:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n"
     groups = f"{name}:x:{gid}:\nnogroup:x:65534:\n"

@@ -1,4 +1,4 @@
-"""Our end of the line to a launcher: start one, hand it commands, learn how they end."""
+"""Starts a launcher and sends it requests: to run commands, and to read and replace files."""
 
 import contextlib
 import fcntl
@@ -15,17 +15,18 @@ import anyio
 from anyio import to_thread
 
 from hermes.core.errors import EnvironmentFailed, ToolError
+from hermes.environments import confinement
 from hermes.environments.confinement import messages
 from hermes.environments.confinement.launcher import LAUNCHER_DESCRIPTOR
 from hermes.environments.confinement.messages import LauncherRequest, SandboxPlan
 from hermes.environments.processes.spawn import ChildProcess
 
 LAUNCHER_TIMEOUT_S = 20.0
-"""Seconds for a launcher to go behind its walls, or to end what ran there."""
+"""Seconds for a launcher to isolate itself, or to end its commands."""
 E2BIG = 7
 """E2BIG."""
 
-# The packages above are empty shells: their own modules may import what the launcher must not.
+# The parent packages are empty: their `__init__` may import what the launcher must not.
 _BOOT = """
 import sys
 names = "hermes", "hermes.environments", "hermes.environments.confinement"
@@ -38,20 +39,20 @@ main()
 
 
 def launcher_argv(module: str = "launcher") -> list[str]:
-    """How to start the `main` of a module of this package, with nothing else loaded."""
-    here = Path(__file__).parent
+    """The argv to start `main` of a module of `confinement`, with nothing else loaded."""
+    here = Path(confinement.__file__).parent
     folders = [str(folder) for folder in (here.parent.parent, here.parent, here)]
     return [sys.executable, "-I", "-S", "-c", _BOOT.replace("MODULE", module), *folders]
 
 
 class LauncherClient:
-    """A running launcher. `argv` starts it, itself or inside of another program."""
+    """A running launcher. `argv` starts it directly or through another program."""
 
     def __init__(self, argv: list[str], files: Sequence[int] = ()) -> None:
-        """`files` are further descriptors to pass, as 4, 5..."""
+        """`files` are further descriptors, passed as 4, 5..."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._error_file = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
-        # Copies far above the targets: else one could be overwritten before its turn comes.
+        # Copies with high numbers: otherwise a target could overwrite a source before its use.
         given = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in (theirs.fileno(), *files)]
         try:
             actions = [
@@ -59,8 +60,8 @@ class LauncherClient:
                 (os.POSIX_SPAWN_DUP2, 0, 1),
                 (os.POSIX_SPAWN_DUP2, self._error_file.fileno(), 2),
                 *(
-                    (os.POSIX_SPAWN_DUP2, fd, LAUNCHER_DESCRIPTOR + place)
-                    for place, fd in enumerate(given)
+                    (os.POSIX_SPAWN_DUP2, fd, LAUNCHER_DESCRIPTOR + index)
+                    for index, fd in enumerate(given)
                 ),
             ]
             self._child = ChildProcess(
@@ -79,13 +80,13 @@ class LauncherClient:
         ours.setblocking(False)
 
     async def open(self, plan: SandboxPlan) -> str:
-        """Send it behind its walls; what went wrong, or nothing."""
+        """Lets the launcher isolate itself; returns what went wrong, or an empty text."""
         with anyio.move_on_after(LAUNCHER_TIMEOUT_S):
             try:
                 messages.send_message(self._socket, plan.pack())
                 await anyio.wait_readable(self._socket)
                 answer = self._socket.recv(messages.MAX_MESSAGE_BYTES)
-            except OSError:  # it is gone already
+            except OSError:  # it has ended already
                 answer = b""
             if answer == messages.ANSWER_OK:
                 return ""
@@ -93,11 +94,11 @@ class LauncherClient:
         return f"the launcher did not answer within {LAUNCHER_TIMEOUT_S:.0f} seconds"
 
     def _error_output(self) -> str:
-        said = os.pread(self._error_file.fileno(), 4096, 0).decode("utf-8", "replace").strip()
-        return said.splitlines()[-1] if said else "the launcher ended at once"
+        output = os.pread(self._error_file.fileno(), 4096, 0).decode("utf-8", "replace").strip()
+        return output.splitlines()[-1] if output else "the launcher ended at once"
 
     async def close(self) -> None:
-        """The end of the line is the end of all that runs behind it."""
+        """Closing the socket ends all that runs in the sandbox."""
         self._socket.close()
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(LAUNCHER_TIMEOUT_S):
@@ -108,7 +109,7 @@ class LauncherClient:
         self._error_file.close()
 
     def send(self, data: bytes, files: tuple[int, ...]) -> None:
-        """Raises `BlockingIOError` while there is no room."""
+        """Raises `BlockingIOError` while the socket is full."""
         messages.send_message(self._socket, data, files)
 
     async def writable(self) -> None:
@@ -117,7 +118,7 @@ class LauncherClient:
     async def start_call(
         self, request: LauncherRequest, files: Sequence[int] = ()
     ) -> "LauncherCall":
-        """Hand over a request with the descriptors it needs."""
+        """Sends a request with its descriptors."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         try:
@@ -153,18 +154,18 @@ def too_long_error() -> ToolError:
 
 
 class LauncherCall:
-    """One request being carried out inside."""
+    """A request that is being executed inside."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._code: int | None = None
         self._error: EnvironmentFailed | ToolError | None = None
         self.full = False
-        """Whether the files of the sandbox took up too much when the program ended."""
+        """Whether the files of the sandbox exceeded their limit when the program ended."""
         self._lock = anyio.Lock()
 
     async def answer(self) -> tuple[bytes, bytes, list[int]]:
-        """The next answer: its kind, its words, its files. Raises `EnvironmentFailed` when it breaks."""
+        """The next answer: kind, text, files. Raises `EnvironmentFailed` if the sandbox ended."""
         while True:
             await anyio.wait_readable(self._link)
             try:
@@ -178,7 +179,7 @@ class LauncherCall:
             return data[:1], data[1:], files
 
     async def wait(self) -> int:
-        """How the program ended: its exit code, 128 + n when signal n ended it."""
+        """The exit code; 128 + n when signal n ended the program."""
         async with self._lock:
             if self._error is None and self._code is None:
                 try:
@@ -209,7 +210,7 @@ class LauncherCall:
             messages.send_message(self._link, order)
 
     def close(self) -> None:
-        """Whatever still runs is killed."""
+        """Kills what still runs."""
         self._link.close()
 
 
@@ -231,14 +232,14 @@ def build_request(
 
 
 MAX_UNSIZED_READ_BYTES = 16 << 20
-"""Most bytes of a file that does not say how long it is."""
+"""Bytes that are read of a file without a known size."""
 
 
 async def read_sandbox_file(
-    line: LauncherClient, path: str, *, cwd: str, offset: int, limit: int | None
+    launcher: LauncherClient, path: str, *, cwd: str, offset: int, limit: int | None
 ) -> bytes:
-    """Raises `ToolError` saying why not."""
-    call = await line.start_call(_file_request("read", path, cwd))
+    """Raises `ToolError`."""
+    call = await launcher.start_call(_file_request("read", path, cwd))
     try:
         descriptor = await _receive_descriptor(call, "read", path)
     finally:
@@ -246,9 +247,11 @@ async def read_sandbox_file(
     return await to_thread.run_sync(partial(_read, descriptor, offset, limit))
 
 
-async def replace_sandbox_file(line: LauncherClient, path: str, data: bytes, *, cwd: str) -> None:
-    """All of it or nothing. Raises `ToolError` saying why not."""
-    call = await line.start_call(_file_request("write", path, cwd))
+async def replace_sandbox_file(
+    launcher: LauncherClient, path: str, data: bytes, *, cwd: str
+) -> None:
+    """Replaces the file atomically. Raises `ToolError`."""
+    call = await launcher.start_call(_file_request("write", path, cwd))
     try:
         descriptor = await _receive_descriptor(call, "write", path)
         try:
@@ -286,7 +289,7 @@ def _refusal_error(verb: str, path: str, words: bytes) -> ToolError:
 def _read(descriptor: int, offset: int, limit: int | None) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         file.seek(max(0, offset))
-        if limit is None:  # what the kernel makes up while it is read may have no end
+        if limit is None:  # a file generated by the kernel may be endless
             limit = max(os.fstat(descriptor).st_size, MAX_UNSIZED_READ_BYTES)
         return file.read(max(0, limit))
 

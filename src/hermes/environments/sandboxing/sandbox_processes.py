@@ -1,4 +1,4 @@
-"""Runs one program inside to its end: output bounded, time bounded, nothing of it left behind."""
+"""Runs commands and background processes in a sandbox."""
 
 import os
 import time
@@ -12,14 +12,14 @@ from hermes.core.protocols import CommandResult
 from hermes.environments.confinement import messages
 from hermes.environments.confinement.messages import LauncherRequest
 from hermes.environments.processes.output import BoundedOutput, OutputPiece, RollingOutput
+from hermes.environments.processes.run import TIMEOUT_EXIT_CODE
 from hermes.environments.sandboxing.launcher_client import LauncherCall, LauncherClient
 
 RUN_READ_BYTES = 65_536
 RUN_STOP_GRACE_S = 2.0
-"""Seconds between asking a tree of processes to end and killing it."""
+"""Seconds between SIGTERM and SIGKILL."""
 KILL_TIMEOUT_S = 12.0
-"""Seconds for the keeper to kill everything; it gives up before."""
-TIMEOUT_EXIT_CODE = 124
+"""Seconds for the supervisor to kill everything; longer than its own time-out."""
 QUOTA_EXCEEDED_NOTE = (
     "\n[the files written in this sandbox take up more than terminal.total_mb: what was running "
     "was ended, and files can only be removed until there is room again. Remove some, or raise "
@@ -28,24 +28,24 @@ QUOTA_EXCEEDED_NOTE = (
 
 
 async def run_in_sandbox(
-    line: LauncherClient,
+    launcher: LauncherClient,
     request: LauncherRequest,
     *,
     timeout: float,
     stdin: bytes,
     let_go: Callable[[int], None],
 ) -> CommandResult:
-    """Raises `EnvironmentFailed` when the sandbox did not survive the command.
+    """Raises `EnvironmentFailed` when the sandbox ended during the command.
 
-    What the program left running is not waited for; if it still holds the pipe, that goes to
-    `let_go`.
+    Processes that the program left are not waited for; if they still hold the pipe, it is
+    passed to `let_go`.
     """
     started = time.monotonic()
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     source, feed = _open_input(stdin)
     try:
-        call = await line.start_call(request, (source, write_end, write_end))
+        call = await launcher.start_call(request, (source, write_end, write_end))
     except BaseException:
         feed.close()
         os.close(read_end)
@@ -69,13 +69,13 @@ async def run_in_sandbox(
 
 
 class _InputFeed:
-    """Our end of the program's input."""
+    """Writes the input of the program."""
 
     def __init__(self, pipe: int, data: bytes) -> None:
         self._pipe, self._rest = pipe, memoryview(data)
 
     async def __call__(self) -> None:
-        """Until all is given, or nobody takes it any more."""
+        """Runs until everything is written, or the reader is gone."""
         with suppress(BrokenPipeError):
             while self._rest:
                 await anyio.wait_writable(self._pipe)
@@ -110,7 +110,7 @@ async def _wait_for_exit(
                     code = await call.wait()
                 if clock.cancelled_caught:
                     await end_call(call)
-            except (EnvironmentFailed, ToolError) as error:  # as itself, not as one of a group
+            except (EnvironmentFailed, ToolError) as error:  # re-raised outside of the task group
                 failure = error
             group.cancel_scope.cancel()
     finally:
@@ -125,16 +125,16 @@ async def _wait_for_exit(
 
 
 async def end_call(call: LauncherCall, grace: float = RUN_STOP_GRACE_S) -> None:
-    """Ask all that came from it to end, then kill it. Returns when nobody is left."""
+    """Terminates its whole process tree, then kills it. Returns when no process is left."""
     if grace and not call.ended:
         call.send_order(messages.ORDER_TERMINATE)
         with anyio.move_on_after(grace):
             await call.wait()
     if not call.ended:
         call.send_order(messages.ORDER_KILL)
-        with anyio.move_on_after(KILL_TIMEOUT_S) as patience:
+        with anyio.move_on_after(KILL_TIMEOUT_S) as timeout:
             await call.wait()
-        if patience.cancelled_caught:
+        if timeout.cancelled_caught:
             raise EnvironmentFailed(
                 "a command in the sandbox cannot be ended; the sandbox is given up"
             )
@@ -148,14 +148,14 @@ async def _pump_output(pipe: int, capture: BoundedOutput) -> None:
 
 
 def drain_output(pipe: int, feed: Callable[[bytes], None]) -> bool:
-    """Take what is there, but not for ever: somebody may write as fast as we read. False at the
-    end of the stream."""
+    """Reads the available output, up to a limit, because a process may write as fast as we
+    read. False at the end of the stream."""
     for _ in range(16):
         try:
             data = os.read(pipe, RUN_READ_BYTES)
         except BlockingIOError:
             return True
-        except OSError:  # EIO: nobody holds the other end of a terminal
+        except OSError:  # EIO: the other end of a terminal is closed
             return False
         if not data:
             return False
@@ -165,13 +165,13 @@ def drain_output(pipe: int, feed: Callable[[bytes], None]) -> bool:
 
 PROCESS_READ_BYTES = 65_536
 OUTPUT_WINDOW_BYTES = 204_800
-"""Bytes of output that one who finds the process later can still read."""
+"""Bytes of output that are kept for another reader."""
 INPUT_TIMEOUT_S = 10.0
 EXIT_POLL_INTERVAL_S = 0.1
 
 
 class _ProcessOutput:
-    """What the process prints, read from the pipe once and kept for a while."""
+    """The output of a process, read from the pipe once and kept for all readers."""
 
     def __init__(self, pipe: int, stdin: int, call: LauncherCall) -> None:
         self.pipe, self.stdin = pipe, stdin
@@ -181,7 +181,7 @@ class _ProcessOutput:
         self._lock = anyio.Lock()
 
     async def since(self, position: int) -> OutputPiece:
-        """What follows `position`; without data at the end."""
+        """The output after `position`; empty at the end."""
         while True:
             if position < self.kept.total:
                 return self.kept.since(position)
@@ -199,8 +199,8 @@ class _ProcessOutput:
         try:
             data = os.read(self.pipe, PROCESS_READ_BYTES)
         except BlockingIOError:
-            self.finished = ended  # something it left behind may still hold the pipe
-        except OSError:  # EIO: nobody holds the other end of the terminal
+            self.finished = ended  # a process it left may still hold the pipe
+        except OSError:  # EIO: the other end of the terminal is closed
             self.finished = True
         else:
             self.finished = not data
@@ -210,7 +210,7 @@ class _ProcessOutput:
         return b""
 
     async def settle(self) -> None:
-        """Its process has ended: take what it printed last, and hold nothing open for it."""
+        """Reads the last output after its process has ended, and closes the pipe."""
         async with self._lock:
             if not self.finished:
                 drain_output(self.pipe, self.kept.feed)
@@ -239,7 +239,7 @@ class SandboxProcess:
     ) -> None:
         self.handle = handle
         self.pid: int | None = None
-        """Numbers of processes mean nothing outside of the sandbox."""
+        """None: process ids of the sandbox mean nothing outside."""
         self._call, self._stream, self._terminal = call, stream, terminal
         self._position = stream.kept.since(0).start
 
@@ -267,7 +267,7 @@ class SandboxProcess:
             raise ToolError("the process does not take its input") from error
 
     async def wait(self) -> int | None:
-        """None when the sandbox went down with it."""
+        """None when the sandbox ended together with the process."""
         code = None
         with suppress(EnvironmentFailed):
             code = await self._call.wait()
@@ -275,7 +275,7 @@ class SandboxProcess:
         return code
 
     async def kill(self) -> None:
-        with suppress(EnvironmentFailed):  # then it is gone as well
+        with suppress(EnvironmentFailed):  # then the process is gone as well
             await end_call(self._call)
         await self._stream.settle()
 
@@ -284,15 +284,15 @@ class SandboxProcess:
         return self._call.ended
 
     def close(self) -> None:
-        """Whatever still runs of it is killed. Once for all its readers."""
+        """Kills what still runs; once for all readers."""
         self._stream.close()
 
 
 async def start_in_sandbox(
-    line: LauncherClient, request: LauncherRequest, handle: str
+    launcher: LauncherClient, request: LauncherRequest, handle: str
 ) -> SandboxProcess:
     if request.terminal:
-        call = await line.start_call(request)
+        call = await launcher.start_call(request)
         kind, words, files = await call.answer()
         if kind != messages.ANSWER_FILE:
             call.close()
@@ -304,7 +304,7 @@ async def start_in_sandbox(
     for fd in (output, stdin):
         os.set_blocking(fd, False)
     try:
-        call = await line.start_call(request, (their_stdin, their_output, their_output))
+        call = await launcher.start_call(request, (their_stdin, their_output, their_output))
     except BaseException:
         os.close(output)
         os.close(stdin)

@@ -1,9 +1,9 @@
-"""Remembers which folders sandboxes could write to, and when: what changed there is distrusted.
+"""Records which folders sandboxes could write to, and when: files that changed are not trusted.
 
 A command in a sandbox may write a git configuration, a hook or a script into its working folder. It
-is harmless there, and runs without any bounds when a program outside obeys it. So the gate of
-another environment asks about a file that changed while a sandbox could write to it. A file that
-is changed outside later no longer counts.
+is harmless there, but runs without limits when a program outside uses it. So the policy of another
+environment asks about a file that changed while a sandbox could write to it. A file that was
+changed outside later does not count.
 
 The kernel keeps the time of a file's last change (ctime), and no command in a sandbox can set it.
 """
@@ -23,15 +23,15 @@ from hermes.environments.processes.process_tree import process_birth
 
 RECORDS_FOLDER = "sandboxes"
 FILE_TIME_MARGIN_NS = 20_000_000
-"""The times of files come from a coarser clock than ours."""
+"""File times come from a coarser clock than `time_ns`."""
 MAX_SCANNED_FILES = 50_000
-"""Entries looked at below one granted folder; in a larger one every file counts as written."""
+"""Files checked in one granted folder; in a larger one every file counts as written."""
 RECORD_RETENTION_S = 90 * 24 * 3600
 
 
 class SandboxRecord(Value, kw_only=True, frozen=True):
     folders: tuple[str, ...]
-    """Real paths that the sandbox could write to and that exist outside of it as well."""
+    """Real paths that the sandbox could write to and that also exist outside."""
     opened_ns: int
     closed_ns: int = 0
     owner: str = ""
@@ -42,11 +42,11 @@ class SandboxRecords:
     """Records in the home of Hermes, one file for each sandbox that was granted a folder."""
 
     def __init__(self, home: Path) -> None:
-        self._place = home / RECORDS_FOLDER
+        self._folder = home / RECORDS_FOLDER
         self._written: dict[tuple[str, str], frozenset[str]] = {}
 
     def record_opened(self, folders: Iterable[str]) -> Path | None:
-        """Notes a sandbox that is about to open; None when it is granted no folder.
+        """Records a sandbox that is about to open; None when it is granted no folder.
 
         Raises `EnvironmentFailed`: without the record, later commands would trust what it writes.
         """
@@ -59,19 +59,19 @@ class SandboxRecords:
             opened_ns=time.time_ns() - FILE_TIME_MARGIN_NS,
             owner=f"{pid}:{process_birth(pid)}",
         )
-        file = self._place / f"{time.time_ns()}-{secrets.token_hex(4)}.json"
+        file = self._folder / f"{time.time_ns()}-{secrets.token_hex(4)}.json"
         try:
-            self._place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _save_record(file, record)
         except OSError as error:
             raise EnvironmentFailed(
-                f"cannot record the folders of the sandbox in {self._place}: {error.strerror}. "
+                f"cannot record the folders of the sandbox in {self._folder}: {error.strerror}. "
                 "Make room there, or open the sandbox without a folder (terminal.cwd: '')"
             ) from error
         return file
 
     def record_closed(self, file: Path | None) -> None:
-        """Notes the end of a sandbox. If it cannot be noted, the record stays an open one."""
+        """Records the end of a sandbox. If that fails, the record stays open."""
         found = _load_record(file) if file is not None else None
         if file is None or found is None:
             return
@@ -109,21 +109,21 @@ class SandboxRecords:
         return found
 
     def _around(self, path: str) -> Iterator[tuple[str, SandboxRecord, str]]:
-        """The granted folders that hold this path, with their records."""
+        """The granted folders that contain this path, with their records."""
         for name, record in self._records():
             for folder in record.folders:
                 if _within(path, folder):
                     yield name, record, folder
 
     def _records(self) -> Iterator[tuple[str, SandboxRecord]]:
-        if not self._place.is_dir():
+        if not self._folder.is_dir():
             return
-        for file in sorted(self._place.glob("*.json")):
+        for file in sorted(self._folder.glob("*.json")):
             record = _load_record(file)
             if record is None:
                 continue
             if not record.closed_ns and not _is_owner_alive(record.owner):
-                self.record_closed(file)  # it ended without a word: what changed until now counts
+                self.record_closed(file)  # it was killed: changes until now count
                 record = _load_record(file) or record
             if record.closed_ns and time.time() - record.closed_ns / 1e9 > RECORD_RETENTION_S:
                 file.unlink(missing_ok=True)
@@ -131,12 +131,12 @@ class SandboxRecords:
             yield file.name, record
 
     def _files(self, name: str, record: SandboxRecord, folder: str) -> frozenset[str]:
-        """Files that changed in the time of the sandbox; the folder itself when it is too large."""
+        """Files that changed while the sandbox was open; the folder itself when it is too large."""
         known = self._written.get((name, folder))
         if known is not None and all(_changed_during(path, record) for path in known):
             return known
         found = _find_changed_files(folder, record)
-        if record.closed_ns:  # nothing more can be added
+        if record.closed_ns:  # the result is final
             self._written[name, folder] = found
         return found
 
@@ -154,14 +154,14 @@ def _changed_during(path: str, record: SandboxRecord) -> bool:
 
 
 def _find_changed_files(folder: str, record: SandboxRecord) -> frozenset[str]:
-    found, seen = [], 0
-    for place, folders, files in os.walk(folder):
-        seen += len(folders) + len(files)
-        if seen > MAX_SCANNED_FILES:
+    found, count = [], 0
+    for parent, folders, files in os.walk(folder):
+        count += len(folders) + len(files)
+        if count > MAX_SCANNED_FILES:
             return frozenset({folder})
-        links = [name for name in folders if Path(place, name).is_symlink()]
+        links = [name for name in folders if Path(parent, name).is_symlink()]
         found += [
-            path for name in (*files, *links) if _changed_during(path := f"{place}/{name}", record)
+            path for name in (*files, *links) if _changed_during(path := f"{parent}/{name}", record)
         ]
     return frozenset(found)
 

@@ -1,7 +1,8 @@
-"""The folder that a sandbox gets for itself: its home, the state of its shell, its /tmp if need be.
+"""Opens a sandbox: its scratch folder, cgroup and launcher; replaces a lost launcher.
 
-Whoever made it holds a lock on it. One that nobody holds was left by a Hermes that was killed,
-and is swept away by the next.
+The scratch folder has the home, the shell state and, if necessary, the /tmp of the sandbox. Its
+owner holds a lock on it. A folder without a lock was left by a process that was killed, and the
+next process of Hermes removes it.
 """
 
 import fcntl
@@ -21,6 +22,7 @@ from anyio import to_thread
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
+from hermes.environments import confinement
 from hermes.environments.confinement import landlock
 from hermes.environments.confinement.isolation import FIRST_CGROUP_DESCRIPTOR
 from hermes.environments.confinement.messages import SandboxPlan
@@ -34,7 +36,7 @@ from hermes.environments.settings import TerminalSettings
 SCRATCH_PREFIX = "hermes-sandbox-"
 SCRATCH_FOLDERS = ("home", "state", "tmp", "work")
 UNLOCKED_GRACE_S = 60.0
-"""Seconds in which a folder may have been made and not yet locked."""
+"""Seconds in which a new folder may not be locked yet."""
 
 
 class ScratchFolder:
@@ -68,12 +70,12 @@ def _remove_stale_in(left: Path) -> None:
 
 
 def _is_ours(found: os.stat_result) -> bool:
-    """In a folder that all users share, others may have laid out something for us to remove."""
-    stranger = host_access.is_root() and found.st_uid >= host_access.FIRST_UNUSED_UID
+    """In a shared folder, other users may have created folders for us to remove."""
+    sandbox_user = host_access.is_root() and found.st_uid >= host_access.FIRST_UNUSED_UID
     private = (
         stat.S_IMODE(found.st_mode) == 0o700 and time.time() - found.st_mtime > UNLOCKED_GRACE_S
     )
-    return private and (found.st_uid == os.geteuid() or stranger)
+    return private and (found.st_uid == os.geteuid() or sandbox_user)
 
 
 def _remove(folder: str) -> None:
@@ -81,23 +83,23 @@ def _remove(folder: str) -> None:
         shutil.rmtree(folder)
 
 
-CONFINEMENT_FOLDER = str(Path(__file__).parent)
+CONFINEMENT_FOLDER = str(Path(confinement.__file__).parent)
 
 
 def isolation_kinds() -> tuple[str, ...]:
-    """The kinds of walls, best first, for who we are."""
+    """The kinds of isolation for the current user, best first."""
     if host_access.is_root():
         return ("namespaces", "bubblewrap", "landlock")
     return ("bubblewrap", "namespaces", "landlock")
 
 
 class SandboxOptions(Value, kw_only=True, frozen=True):
-    """What a sandbox should be, whatever it is made of."""
+    """The grants and limits of a sandbox, independent of the kind of isolation."""
 
     scratch: str
-    """A folder made for it alone; its subfolders hold home, shell state and the like."""
+    """A folder for it alone, with home, shell state and so on."""
     writable: tuple[str, ...] = ()
-    """Folders of others, as they are called in reality."""
+    """Real paths of folders outside of `scratch`."""
     readable: tuple[str, ...] = ()
     network: bool = False
     memory: int = 0
@@ -108,16 +110,16 @@ class SandboxOptions(Value, kw_only=True, frozen=True):
 
 
 class OpenedSandbox(Value, frozen=True):
-    """How it was done: enough to open the same again."""
+    """The launcher, and the plan to open the same sandbox again."""
 
-    line: LauncherClient
+    launcher: LauncherClient
     plan: SandboxPlan
 
 
 async def open_isolated(
     options: SandboxOptions, cgroup: SandboxCgroup, kinds: Sequence[str]
 ) -> OpenedSandbox:
-    """Raises `EnvironmentFailed` with what is missing and how to get it."""
+    """Raises `EnvironmentFailed` with what is missing and what to do."""
     reasons = []
     user = host_access.find_unused_uid() if host_access.is_root() else -1
     for kind in kinds:
@@ -128,9 +130,9 @@ async def open_isolated(
             problem = _find_unbounded(options, kind, uid, cgroup)
             if not problem:
                 plan = _build_plan(options, kind, uid, cgroup)
-                line, problem = await open_launcher(plan, cgroup)
+                launcher, problem = await open_launcher(plan, cgroup)
                 if not problem:
-                    return OpenedSandbox(line, plan)
+                    return OpenedSandbox(launcher, plan)
         reasons.append(f"with {kind}: {problem}")
     raise EnvironmentFailed(
         f"no sandbox can be made here. {'; '.join(reasons)}. {NO_ISOLATION_ADVICE}"
@@ -145,9 +147,9 @@ NO_ISOLATION_ADVICE = (
 
 
 def find_missing_support(kind: str) -> str:
-    """What can be told without trying."""
+    """Checks without trying it."""
     if kind not in isolation_kinds():
-        return "there is no such kind of walls"
+        return "unknown kind of isolation"
     if kind == "bubblewrap" and support.find_bubblewrap() is None:
         return "bwrap is not installed (apt install bubblewrap)"
     if kind == "landlock" and landlock.landlock_version() < landlock.VERSION_WITH_SCOPES:
@@ -165,7 +167,7 @@ def _find_exposure(options: SandboxOptions) -> str:
 
 
 def _find_unbounded(options: SandboxOptions, kind: str, uid: int, cgroup: SandboxCgroup) -> str:
-    """The limit on processes does not bind user 0; see `identity`."""
+    """The limit on processes does not apply to user 0; see `host_access`."""
     if uid >= 0:
         if kind != "namespaces" and options.writable:
             return f"{NO_OWNER_MAPPING}: only namespaces of our own can"
@@ -180,7 +182,7 @@ def _find_unbounded(options: SandboxOptions, kind: str, uid: int, cgroup: Sandbo
 
 def _build_plan(options: SandboxOptions, kind: str, uid: int, cgroup: SandboxCgroup) -> SandboxPlan:
     plan = SandboxPlan()
-    plan.walls = kind
+    plan.isolation = kind
     plan.uid = plan.gid = uid
     plan.own_user_namespace = not host_access.is_root()
     system = host_access.find_system_files(network=options.network)
@@ -206,7 +208,7 @@ def _build_plan(options: SandboxOptions, kind: str, uid: int, cgroup: SandboxCgr
 
 
 def _give_scratch_to(scratch: str, uid: int) -> None:
-    """Before anything ran there: afterwards root must not follow a path that others can bend."""
+    """Only before anything ran there: later, other users could redirect a path that root uses."""
     if host_access.is_root():
         owner = max(uid, 0)
         for folder in (scratch, *(str(each) for each in Path(scratch).iterdir())):
@@ -214,37 +216,37 @@ def _give_scratch_to(scratch: str, uid: int) -> None:
 
 
 async def open_launcher(plan: SandboxPlan, cgroup: SandboxCgroup) -> tuple[LauncherClient, str]:
-    """A new launcher with the same plan, and what went wrong (then the line is closed)."""
+    """A new launcher for the plan, and what went wrong (then the launcher is closed)."""
     files: list[int] = []
     argv = launcher_argv()
     try:
-        if plan.walls == "bubblewrap":
+        if plan.isolation == "bubblewrap":
             files = [os.open(entry, os.O_WRONLY) for entry in cgroup.entries]
             argv = support.bubblewrap_argv(
                 plan, argv, CONFINEMENT_FOLDER, FIRST_CGROUP_DESCRIPTOR + len(files)
             )
             files += support.open_made_files(plan)
-        line = LauncherClient(argv, files)
+        launcher = LauncherClient(argv, files)
     finally:
         for fd in files:
             os.close(fd)
     try:
-        if plan.walls != "bubblewrap":
-            await cgroups.join_cgroup(cgroup, line.pid)
-        problem = await line.open(plan)
+        if plan.isolation != "bubblewrap":
+            await cgroups.join_cgroup(cgroup, launcher.pid)
+        problem = await launcher.open(plan)
     except BaseException:
-        await line.close()
+        await launcher.close()
         raise
     if problem:
-        await line.close()
-    return line, problem
+        await launcher.close()
+    return launcher, problem
 
 
 MEBIBYTE_BYTES = 1 << 20
 
 
 class SandboxResources:
-    """Opened once; a launcher that was lost is replaced by another behind the same walls."""
+    """Opened once; a lost launcher is replaced by another with the same plan."""
 
     def __init__(
         self,
@@ -271,15 +273,17 @@ class SandboxResources:
         self._folder = await to_thread.run_sync(ScratchFolder)
         try:
             self.directory = own[0] if own else f"{self.scratch}/work"
-            wish = self._options(own)
+            options = self._options(own)
             if self._records is not None:
-                self._record = self._records.record_opened(wish.writable)
-            self._cgroup = cgroups.create_cgroup(memory=wish.memory, processes=wish.processes)
-            opened = await open_isolated(wish, self._cgroup, self._isolation or isolation_kinds())
+                self._record = self._records.record_opened(options.writable)
+            self._cgroup = cgroups.create_cgroup(memory=options.memory, processes=options.processes)
+            opened = await open_isolated(
+                options, self._cgroup, self._isolation or isolation_kinds()
+            )
         except BaseException:
             await self.close()
             raise
-        self._launcher, self._plan = opened.line, opened.plan
+        self._launcher, self._plan = opened.launcher, opened.plan
         return self
 
     async def __aexit__(
@@ -312,8 +316,8 @@ class SandboxResources:
 
     @property
     def isolation(self) -> str:
-        """The kind that stands."""
-        return "" if self._plan is None else self._plan.walls
+        """The kind of isolation in use."""
+        return "" if self._plan is None else self._plan.isolation
 
     @property
     def user(self) -> str:
@@ -322,27 +326,27 @@ class SandboxResources:
 
     @property
     def temporary(self) -> str:
-        """Without a mount namespace, /tmp is everybody's."""
+        """Without a mount namespace, /tmp is shared with all users."""
         return f"{self.scratch}/tmp" if self.isolation == "landlock" else "/tmp"
 
     async def launcher(self) -> LauncherClient:
-        """The line to a launcher that lives, or lived a moment ago."""
+        """A running launcher; starts a new one if necessary."""
         async with self._lock:
             if self._launcher is None:
                 if self._plan is None:
                     raise EnvironmentFailed("the environment is not open")
-                line, problem = await open_launcher(self._plan, self._cgroup)
+                launcher, problem = await open_launcher(self._plan, self._cgroup)
                 if problem:
                     raise EnvironmentFailed(f"the sandbox could not be started again: {problem}")
-                self._launcher = line
+                self._launcher = launcher
             return self._launcher
 
-    async def discard_launcher(self, line: LauncherClient) -> None:
-        """What was behind this line ended, or must."""
+    async def discard_launcher(self, launcher: LauncherClient) -> None:
+        """Closes a launcher that failed, and ends what ran in it."""
         async with self._lock:
-            if self._launcher is line:
+            if self._launcher is launcher:
                 self._launcher = None
-                await line.close()
+                await launcher.close()
                 await cgroups.kill_members(self._cgroup)
 
     async def close(self) -> None:

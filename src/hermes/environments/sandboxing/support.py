@@ -1,10 +1,10 @@
-"""Bubblewrap as the maker of the namespaces, where the kernel trusts it and not us.
+"""Finds out which kinds of isolation this machine supports, and how to start bubblewrap.
 
-Some distributions let only known programs make user namespaces; bubblewrap is one of them. The
-launcher then starts inside of it and puts up the other walls itself.
+Some distributions let only certain programs make user namespaces; bubblewrap is one of them. The
+launcher then starts inside of it and adds the other restrictions itself.
 
-Bubblewrap's own first process would keep the environment it was started with, readable for all
-in `/proc/1/environ`: it is started with an empty one, and the launcher takes its place.
+Bubblewrap's own first process would show its environment in `/proc/1/environ`: so it is started
+with an empty one, and the launcher replaces it.
 """
 
 import os
@@ -44,8 +44,8 @@ def bubblewrap_argv(
         for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
             words += ["--cap-add", capability]
     words += _mount_options(plan, package)
-    for place, (path, _) in enumerate(plan.files):
-        words += ["--perms", "0644", "--file", str(first_file + place), path]
+    for index, (path, _) in enumerate(plan.files):
+        words += ["--perms", "0644", "--file", str(first_file + index), path]
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--", *launcher]
 
 
@@ -65,7 +65,7 @@ def _mount_options(plan: SandboxPlan, package: str) -> list[str]:
 
 
 def open_made_files(plan: SandboxPlan) -> list[int]:
-    """Descriptors from which bubblewrap reads the files made for the sandbox."""
+    """Descriptors from which bubblewrap reads the files created for the sandbox."""
     return [_memory_file(content) for _, content in plan.files]
 
 
@@ -79,12 +79,12 @@ def _memory_file(content: bytes) -> int:
 class SandboxSupport(Value, kw_only=True, frozen=True):
     linux: bool
     architecture: str
-    """Empty when we do not know its system calls."""
+    """Empty when its system calls are unknown."""
     landlock: int = 0
-    """Version; 0 is none."""
+    """The version; 0 is none."""
     seccomp: bool = False
     bubblewrap: str = ""
-    """Where it is; empty when it is not installed."""
+    """The path; empty when it is not installed."""
     counts_memory: bool = False
     counts_processes: bool = False
     """Whether a cgroup can limit all processes of a sandbox together."""
@@ -108,7 +108,7 @@ def probe_sandbox_support() -> SandboxSupport:
 
 
 def kernel_support() -> KernelSupport:
-    """What can be told without trying: a container or another filter may still forbid it."""
+    """Checked without trying it: a container or another filter may still forbid it."""
     here = probe_sandbox_support()
     reason = ""
     if not here.linux:
@@ -129,7 +129,7 @@ def kernel_support() -> KernelSupport:
 
 
 def _ptrace_scope() -> int:
-    """What Yama lets an ordinary user look into; 0 is every process of their own."""
+    """Which processes Yama lets an ordinary user inspect; 0 is all of that user."""
     try:
         return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
     except (OSError, ValueError):
@@ -137,7 +137,7 @@ def _ptrace_scope() -> int:
 
 
 def no_sandbox_reason() -> str:
-    """Why no sandbox can exist here at all; empty when it is worth trying."""
+    """Why no sandbox is possible here; empty when it may be."""
     here = probe_sandbox_support()
     if not here.linux:
         return "the sandbox needs Linux; use terminal.backend docker on this system"

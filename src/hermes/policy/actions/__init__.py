@@ -1,1 +1,1 @@
-"""From a tool call to the effects it would have: what the rules match on and what the kernel must allow."""
+"""Finds the effects of a tool call, which the rules match and the kernel enforces."""

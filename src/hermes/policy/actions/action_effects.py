@@ -1,4 +1,4 @@
-"""A tool call made plain: the steps it would take, each with its effects. What rules match on."""
+"""The effects of a tool call: the steps it would take, each with its effects. Rules match these."""
 
 import hashlib
 
@@ -9,39 +9,47 @@ from hermes.core.events.base import RunOrigin
 from hermes.core.messages import Value
 from hermes.policy.commands.effects import READING_EFFECTS, CommandTarget
 
+INTERPRETER_PROGRAMS = frozenset(
+    {".", "source", "sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "busybox", "expect"}
+    | {"python", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "tclsh"}
+    | {"Rscript", "java", "go", "awk", "gawk", "mawk", "sed", "make", "gmake", "ansible-playbook"}
+    | {"psql", "mysql", "mariadb", "sqlite", "redis-cli", "vim", "ex", "ed", "gdb", "exec"}
+)
+"""Programs that run what is in a file they are given."""
+
 
 class ActionStep(Value, kw_only=True, frozen=True):
-    """One simple command, or one file that a tool touches."""
+    """One simple command, or one file that a tool reads or changes."""
 
     node: str
-    """The piece of text it was read from."""
+    """The part of the command that it was read from."""
     effects: frozenset[str]
     program: str = ""
     argv: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
-    """Those of the paths that it would write or delete."""
+    """The paths that it would write or delete."""
     repositories: tuple[str, ...] = ()
-    """Folders in which it changes the git repository they belong to."""
+    """Folders whose git repository it changes."""
     via: tuple[str, ...] = ()
-    """Wrappers it was peeled out of: sudo, xargs, sh -c."""
+    """Wrappers around it: sudo, xargs, sh -c."""
     why: tuple[str, ...] = ()
     target: CommandTarget = CommandTarget()
     written: tuple[str, ...] = ()
-    """Files that it runs and that this very run, or a command in a sandbox, wrote before."""
+    """Files that it runs and that this run, or a command in a sandbox, wrote before."""
 
     @property
     def is_read_only(self) -> bool:
-        """True when it only looks."""
+        """True when it only reads."""
         return self.effects <= READING_EFFECTS
 
 
 class ActionLocation(Value, kw_only=True, frozen=True):
     environment: str = ""
-    """What the place stands for: prod, staging."""
+    """The stage of the environment: prod, staging."""
     place: str = ""
-    """Its kind: local, sandbox, docker."""
+    """The kind of environment: local, sandbox, docker."""
     host: str = ""
     service: str = ""
     namespace: str = ""
@@ -58,26 +66,28 @@ class ActionEffects(Value, kw_only=True, frozen=True):
     tool: str
     steps: tuple[ActionStep, ...]
     hash: str
-    """Of the exact action: the same words in the same folder on the same target, running scripts
-    with the same content. Grants are bound to it."""
+    """Identifies the exact action: the same words in the same folder on the same target, with
+    scripts of the same content. Grants are bound to it."""
     command: str = ""
     cwd: str = ""
     workspace: str = ""
-    """The folder the work is about; `.` in a policy."""
+    """The working folder of the task; `.` in a policy."""
     run: str = ""
     origin: RunOrigin = "cli"
     actor: str = ""
     tainted: bool = False
     carried: str = ""
-    """Its words that came from text nobody vouches for, as far as they are known."""
+    """Its words that came from untrusted text, as far as they are known."""
     where: ActionLocation = ActionLocation()
     incident: IncidentFacts = IncidentFacts()
     variables: tuple[str, ...] = ()
-    """Variables whose values, unknown here, decide what it means."""
+    """Variables with unknown values that decide its meaning."""
     dynamic: tuple[str, ...] = ()
-    """Why it cannot be known before it runs."""
+    """Why its effects cannot be known before it runs."""
     kernel: KernelSupport | None = None
-    """What the place can enforce; None when nobody asked it."""
+    """What the kernel can enforce; None when unknown."""
+    protected: tuple[str, ...] = ()
+    """Files of Hermes below paths that it changes."""
 
     @property
     def effects(self) -> frozenset[str]:
@@ -88,10 +98,15 @@ class ActionEffects(Value, kw_only=True, frozen=True):
         return all(step.is_read_only for step in self.steps)
 
 
+def root_run(run: str) -> str:
+    """The run that started a subagent: they share tasks, reports and files."""
+    return run.partition("/")[0]
+
+
 def fingerprint(*parts: object) -> str:
     """A stable hash of plain values."""
     try:
         data = msgspec.json.encode(parts, order="deterministic")
-    except (TypeError, UnicodeEncodeError):  # half a surrogate pair is still an exact action
+    except (TypeError, UnicodeEncodeError):  # text with half a surrogate pair can be hashed too
         data = repr(parts).encode("utf-8", "backslashreplace")
     return hashlib.sha256(data).hexdigest()[:32]

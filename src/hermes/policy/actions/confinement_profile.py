@@ -1,7 +1,7 @@
-"""From what a command was judged to do, to what the kernel lets it do, and whether it can.
+"""Builds the confinement profile of an action from its effects, and checks if it is enforceable.
 
-Pure: everything it depends on is in the deed. A rule or a person may have allowed something that
-has no bounds (a script, a service); such a command is unrestricted, and the profile says why.
+It depends on the effects only. A rule or a person may have allowed something that has no limits (a
+script, a service); such a command is unrestricted, and the profile says why.
 """
 
 import posixpath
@@ -10,15 +10,14 @@ from collections.abc import Iterable
 from typing import Literal
 
 from hermes.core.actions import ConfinementProfile, KernelSupport
-from hermes.policy.actions.action_effects import ActionEffects, ActionStep
-from hermes.policy.actions.reader import INTERPRETER_PROGRAMS
+from hermes.policy.actions.action_effects import INTERPRETER_PROGRAMS, ActionEffects, ActionStep
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import READING_EFFECTS, word_set
 from hermes.policy.programs import resource_access
 
 RepositoryAccess = Literal["", "records", "files"]
 _UNBOUNDED_EFFECTS = ("self-change", "wipe", "fork-bomb", "exec-dynamic", "unknown", "privilege")
-"""Effects that no set of paths and ports describes, the gravest first."""
+"""Effects that no set of paths and ports describes, worst first."""
 _NETWORK_EFFECTS = frozenset({"network-local", "network-read", "network-out"})
 _CHANGE_EFFECTS = frozenset({"write", "delete", "irreversible"})
 _SIGNAL_PROGRAMS = frozenset({"kill", "pkill", "killall", "killall5", "skill", "snice", "renice"})
@@ -44,22 +43,22 @@ _PROCESS_FILE = re.compile(r"/proc/(?!self\b|thread-self\b|sys\b|net\b)[^/a-z]")
 _HOST_OPTION = re.compile(r"-H|--host\b")
 _FOLLOW_REDIRECT_OPTIONS = frozenset({"-L", "--location", "--location-trusted", "--follow", "-F"})
 _GIT_RECORD_VERBS = word_set("add commit fetch branch tag notes gc worktree stash")
-"""Verbs of git that change only its records."""
+"""Verbs of git that change only the repository data."""
 _GIT_SETTING_VERBS = word_set(
     "config init clone remote submodule lfs flow maintenance sparse-checkout subtree bisect"
 )
-"""Verbs of git whose purpose is, or involves, a change of the configuration."""
+"""Verbs of git that change the configuration."""
 _GIT_REMOTE_VERBS = word_set(
     "fetch pull clone push ls-remote submodule lfs remote archive send-pack"
 )
-"""Verbs of git that may speak to another host."""
+"""Verbs of git that may connect to another host."""
 LANDLOCK_SIGNAL_VERSION, LANDLOCK_DEVICE_VERSION, LANDLOCK_TRUNCATE_VERSION = 6, 5, 3
-"""Versions of Landlock that brought a right."""
+"""Landlock versions that introduced a right."""
 
 
-def build_profile(deed: ActionEffects, *, asked: bool = False) -> ConfinementProfile:
-    """`asked`: a person has to say yes first, and sees what is changed."""
-    parts = [_step_profile(step) for step in deed.steps]
+def build_profile(effects: ActionEffects, *, asked: bool = False) -> ConfinementProfile:
+    """`asked`: a person has to approve it first, and sees what is changed."""
+    parts = [_step_profile(step) for step in effects.steps]
     for part in parts:
         if part.unrestricted:
             return ConfinementProfile(unrestricted=part.unrestricted, peers=part.peers)
@@ -78,25 +77,37 @@ def build_profile(deed: ActionEffects, *, asked: bool = False) -> ConfinementPro
         else "none",
         ports=_merged_ports(parts),
         sockets=_merged(part.sockets for part in parts),
-        special=_special_access(deed, parts),
+        special=_special_access(effects, parts),
         optional=_merged(part.optional for part in parts),
-        own_secrets="secret-read" in deed.effects or _runs_ourselves(deed),
+        hidden=_hidden_files(effects, parts),
+        own_secrets="secret-read" in effects.effects or _runs_ourselves(effects),
         may_signal=any(part.may_signal for part in parts),
         hard_links=asked,
+        setuid_files=asked,
+        protected=effects.protected,
         peers=_merged(part.peers for part in parts),
         gains_privileges=next((p.gains_privileges for p in parts if p.gains_privileges), ""),
     )
 
 
-def _runs_ourselves(deed: ActionEffects) -> bool:
-    return any(posixpath.basename(step.program) == "hermes" for step in deed.steps)
+def _hidden_files(effects: ActionEffects, parts: list[ConfinementProfile]) -> tuple[str, ...]:
+    """A command without network and sockets needs no credentials."""
+    if "secret-read" in effects.effects:
+        return ()
+    listed = tables.path_lists()
+    speaks = any(part.network != "none" or part.sockets or part.gains_privileges for part in parts)
+    return (*listed["hidden_accounts"], *(() if speaks else listed["hidden_credentials"]))
 
 
-def _special_access(deed: ActionEffects, parts: list[ConfinementProfile]) -> tuple[str, ...]:
-    """Landlock would hide other processes, so that a command which looks into them is held without
-    it: only programs that run no code of files may stand beside it. Else it sees only its own."""
+def _runs_ourselves(effects: ActionEffects) -> bool:
+    return any(posixpath.basename(step.program) == "hermes" for step in effects.steps)
+
+
+def _special_access(effects: ActionEffects, parts: list[ConfinementProfile]) -> tuple[str, ...]:
+    """A command that inspects other processes is confined without Landlock, which would hide them:
+    only if all its programs run no code from files. Otherwise it sees only its own processes."""
     found = _merged(part.special for part in parts)
-    programs = {posixpath.basename(step.program) for step in deed.steps if step.program}
+    programs = {posixpath.basename(step.program) for step in effects.steps if step.program}
     if programs <= resource_access.PROCESS_INSPECTORS.union(tables.path_lists()["runs_no_files"]):
         return found
     return tuple(each for each in found if each not in ("processes", "attach"))
@@ -115,7 +126,7 @@ def _merged_ports(parts: list[ConfinementProfile]) -> tuple[int, ...]:
 def _step_profile(step: ActionStep) -> ConfinementProfile:
     program = posixpath.basename(step.program)
     carrier = next((each for each in step.via if each in resource_access.REMOTE_WRAPPERS), "")
-    if carrier:  # what it does, it does there
+    if carrier:  # its effects are on the other host
         return _access_profile(carrier, step)
     if reason := _unbounded_reason(program, step):
         return ConfinementProfile(unrestricted=reason)
@@ -203,7 +214,7 @@ def _access_profile(program: str, step: ActionStep) -> ConfinementProfile:
     raised = (program, *step.via)
     return ConfinementProfile(
         needs=found.needs,
-        # A Java tool asks the machine by a file and a signal, and is answered on a socket.
+        # A Java tool contacts the JVM by a file and a signal; the JVM answers on a socket.
         beside=("/tmp",) if java or program == "systemd-analyze" else (),
         may_signal=java,
         network="any" if found.network or {"raw-sockets", "listens"} & {*special} else "none",
@@ -221,7 +232,7 @@ def _sockets(found: resource_access.ResourceAccess, step: ActionStep) -> tuple[s
 
 
 def _sees_processes(program: str, step: ActionStep) -> bool:
-    """`ss -p`, `ps e`, and files of /proc that only show themselves to who may look inside."""
+    """`ss -p`, `ps e`, and files of /proc that need the right to inspect a process."""
     words = step.argv[1:]
     if program in ("ss", "netstat"):
         return any(_PROCESS_NAME_OPTION.fullmatch(word) for word in words)
@@ -232,7 +243,7 @@ def _sees_processes(program: str, step: ActionStep) -> bool:
 
 
 def _named_sockets(step: ActionStep) -> tuple[str, ...]:
-    """Sockets that the words of the command name: `-H unix:///x`, `-S /x`, `-h /folder`."""
+    """Sockets named in the arguments: `-H unix:///x`, `-S /x`, `-h /folder`."""
     found = []
     for word in step.argv[1:]:
         path = word.rpartition("unix://")[2] if "unix://" in word else word.rpartition("=")[2]
@@ -244,14 +255,14 @@ def _named_sockets(step: ActionStep) -> tuple[str, ...]:
 def _changed_paths(
     step: ActionStep, program: str
 ) -> tuple[tuple[str, ...], tuple[str, ...], RepositoryAccess] | str:
-    """Paths, folders for temporary files, and the repository; in words why there are no bounds."""
+    """Paths, folders for temporary files, and the repository; or why there are no limits."""
     repository = _repository(program, step)
     if not step.changes:
         if repository:
             return (), (), repository
         if (
             resource_access.access_of(program) is resource_access.DATABASE_ACCESS
-        ):  # what it changes is behind the socket
+        ):  # it changes what is behind the socket
             return _NO_CHANGES
         if step.effects & {"write", "delete"}:
             return f"nothing says where {program or 'it'} writes"
@@ -284,7 +295,7 @@ def git_verb(step: ActionStep) -> str:
 
 
 def _known_part(path: str) -> str:
-    """The path, or the folder above its first unknown part; empty when that bounds nothing."""
+    """The path, or the folder above its first unknown part; empty when that is too wide."""
     unknown = _UNKNOWN_PART.search(path)
     if unknown is None:
         return path if path.startswith("/") and path != "/" else ""
@@ -293,19 +304,19 @@ def _known_part(path: str) -> str:
 
 
 def _sqlite_databases(program: str, step: ActionStep) -> tuple[str, ...]:
-    """A reader of SQLite opens a database for writing, and reads it if that is refused."""
+    """A reader of SQLite opens a database for writing, and for reading if that is refused."""
     return step.paths if program in ("sqlite3", "sqlite", "litecli") else ()
 
 
 def _sqlite_lock_files(program: str, step: ActionStep) -> tuple[str, ...]:
-    """It takes part in the locks, which are files beside the database."""
+    """The lock files beside the database."""
     return tuple(
         f"{path}{end}" for path in _sqlite_databases(program, step) for end in ("-wal", "-shm")
     )
 
 
 def named_ports(step: ActionStep) -> tuple[int, ...]:
-    """The TCP ports that the words of a command name; empty when it could be any."""
+    """The TCP ports named in the arguments; empty when it could be any."""
     if _FOLLOW_REDIRECT_OPTIONS.intersection(step.flags) or posixpath.basename(step.program) in (
         "wget",
         "wget2",
@@ -313,8 +324,8 @@ def named_ports(step: ActionStep) -> tuple[int, ...]:
         return ()
     found: set[int] = set()
     for word in step.argv[1:]:
-        for scheme, place in _URL.findall(word):
-            port = place.rpartition(":")[2]
+        for scheme, address in _URL.findall(word):
+            port = address.rpartition(":")[2]
             found.add(int(port) if port.isdigit() else _DEFAULT_PORTS[scheme])
         if "://" not in word:
             found |= {int(port) for port in _HOST_PORT.findall(word)}
@@ -331,7 +342,7 @@ EnforcementLevel = Literal["yes", "partly", "no"]
 def check_enforcement(
     profile: ConfinementProfile, kernel: KernelSupport
 ) -> tuple[EnforcementLevel, str]:
-    """Whether this kernel can hold a command to the profile, and what it cannot hold."""
+    """Whether this kernel can enforce the profile, and what it cannot enforce."""
     if profile.unrestricted:
         return "no", profile.unrestricted
     if obstacle := find_obstacle(profile, kernel):
@@ -346,7 +357,7 @@ def check_enforcement(
 
 
 def _network_gaps(profile: ConfinementProfile) -> list[str]:
-    """The kernel's rules name TCP ports, and neither hosts nor datagrams."""
+    """The kernel's rules cover TCP ports, but neither hosts nor datagrams."""
     datagrams = "UDP datagrams to any host"
     if profile.network == "any":
         return [f"TCP connections to any host and port, {datagrams}"]
@@ -357,7 +368,7 @@ def _network_gaps(profile: ConfinementProfile) -> list[str]:
 
 
 def find_obstacle(profile: ConfinementProfile, kernel: KernelSupport) -> str:
-    """Why the kernel cannot confine it at all, though it has bounds; empty when it can."""
+    """Why the kernel cannot confine it, although it has limits; empty when it can."""
     if kernel.reason:
         return kernel.reason
     if "processes" in profile.special and not kernel.root:
@@ -392,11 +403,11 @@ _CONFIGURED_PROGRAMS = frozenset(
 )
 
 
-def verdict_basis(deed: ActionEffects) -> str:
-    """What, besides the program tables, the verdict depends on; empty when nothing."""
-    if _SHELL_EXPANSION.search(deed.command):
+def verdict_basis(effects: ActionEffects) -> str:
+    """What the verdict depends on besides the program tables; empty for nothing."""
+    if _SHELL_EXPANSION.search(effects.command):
         return "variables and expansions of the shell"
-    for step in deed.steps:
+    for step in effects.steps:
         program = posixpath.basename(step.program)
         if program in _CONFIGURED_PROGRAMS:
             return f"the configuration that {program} finds where it runs"

@@ -1,4 +1,4 @@
-"""What the gate may look up on this very machine: where symlinks lead, what is in a script."""
+"""Reads an action: finds its steps and effects, and remembers what a run wrote and typed."""
 
 import hashlib
 import os
@@ -16,18 +16,23 @@ from hermes.core.actions import Action
 from hermes.core.messages import Value
 from hermes.policy.actions import written_files
 from hermes.policy.actions.action_effects import (
+    INTERPRETER_PROGRAMS,
     ActionEffects,
     ActionLocation,
     ActionStep,
     IncidentFacts,
     fingerprint,
+    root_run,
 )
+from hermes.policy.actions.lent_access import is_below_changes, mark_lent_access
+from hermes.policy.actions.repository_programs import find_configured_program
 from hermes.policy.actions.tool_calls import ToolIntent, read_intent
 from hermes.policy.actions.written_files import (
     WrittenFiles,
     implicit_files_of,
     is_git_data,
     loads_file,
+    writes_trees,
 )
 from hermes.policy.commands.effects import CommandAnalysis, PathLookup, SimpleCommand
 
@@ -35,15 +40,15 @@ _MAX_DIGEST_BYTES = 8 * 1024 * 1024
 
 
 def resolve_symlinks(path: str) -> str:
-    """The real path; the path itself where there is nothing to follow."""
+    """The real path; the path itself if it cannot be resolved."""
     try:
         return os.path.realpath(path)
-    except (OSError, ValueError):  # a loop of links, or a byte no file name has
+    except (OSError, ValueError):  # a loop of links, or an invalid byte
         return path
 
 
 def file_digest(path: str) -> str:
-    """Of the content of a script, empty if it cannot be read; of a huge file only its face."""
+    """The hash of a script, empty if unreadable; of a huge file only metadata."""
     try:
         file = Path(path)
         status = file.stat()
@@ -74,7 +79,7 @@ class RunMemory:
         self._runs: OrderedDict[str, _RunActivity] = OrderedDict()
 
     def record_write(self, run: str, path: str, digest: str) -> None:
-        """A file or folder was changed; `digest` says to what, or at least by what."""
+        """A path was changed; `digest` is that of its content, or of the action that changed it."""
         known = self._activity_of(run)
         known.written[path] = digest
         known.written.move_to_end(path)
@@ -83,50 +88,45 @@ class RunMemory:
             known.overflowed = True
 
     def digest(self, run: str, path: str) -> str:
-        """What this run last made of the file, empty if it never touched it."""
-        known = self._runs.get(_root_run(run))
+        """The digest of the last change by this run; empty if it never changed the file."""
+        known = self._runs.get(root_run(run))
         if known is None:
             return ""
-        for place in _path_and_parents(path):
-            if found := known.written.get(place):
+        for each in _path_and_parents(path):
+            if found := known.written.get(each):
                 return found
         return FORGOTTEN_DIGEST if known.overflowed else ""
 
     def matching(self, run: str, folder: str, patterns: Iterable[str]) -> list[str]:
-        """Files below a folder that this run wrote, by patterns relative to the folder."""
-        known = self._runs.get(_root_run(run))
+        """Files in a folder that this run wrote, by patterns relative to the folder."""
+        known = self._runs.get(root_run(run))
         if known is None or not known.written:
             return []
         wanted = [f"{folder.rstrip('/')}/{pattern}" for pattern in patterns]
         return [p for p in known.written if any(fnmatchcase(p, glob) for glob in wanted)]
 
     def record_typing(self, run: str, session: str, text: str) -> None:
-        """Text went into a process; what follows its last line end is still to be completed."""
+        """Text was typed into a process; the part after its last line end is still pending."""
         open_line = (self.pending_input(run, session) + text).rpartition("\n")[2]
         self._activity_of(run).typed[session] = open_line[-_MAX_TYPED_CHARS:]
 
     def pending_input(self, run: str, session: str) -> str:
-        known = self._runs.get(_root_run(run))
+        known = self._runs.get(root_run(run))
         return "" if known is None else known.typed.get(session, "")
 
     def forget(self, run: str) -> None:
-        self._runs.pop(_root_run(run), None)
+        self._runs.pop(root_run(run), None)
 
     def _activity_of(self, run: str) -> _RunActivity:
-        known = self._runs.setdefault(_root_run(run), _RunActivity())
-        self._runs.move_to_end(_root_run(run))
+        known = self._runs.setdefault(root_run(run), _RunActivity())
+        self._runs.move_to_end(root_run(run))
         if len(self._runs) > _MAX_RUNS:
             self._runs.popitem(last=False)
         return known
 
 
-def _root_run(run: str) -> str:
-    """What a subagent writes, another of its family may run."""
-    return run.partition("/")[0]
-
-
 def _path_and_parents(path: str) -> Iterator[str]:
-    """The path and the folders it is in, but not the root."""
+    """The path and its parent folders, without the root."""
     yield path
     for parent in PurePosixPath(path).parents:
         if len(parent.parts) > 1:
@@ -134,15 +134,8 @@ def _path_and_parents(path: str) -> Iterator[str]:
 
 
 _DISPLAY_ARGUMENTS = frozenset({"timeout", "watch", "limit", "offset"})
-"""Arguments that change nothing in the world; the same deed with another is the same deed."""
+"""Arguments that do not change what the action does, so they are not part of its hash."""
 _FOLDER_CHANGING_PROGRAMS = frozenset({"cd", "pushd"})
-INTERPRETER_PROGRAMS = frozenset(
-    {".", "source", "sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "busybox", "expect"}
-    | {"python", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "tclsh"}
-    | {"Rscript", "java", "go", "awk", "gawk", "mawk", "sed", "make", "gmake", "ansible-playbook"}
-    | {"psql", "mysql", "mariadb", "sqlite", "redis-cli", "vim", "ex", "ed", "gdb", "exec"}
-)
-"""Programs that run what is in a file they are given."""
 
 
 class CommandAnalyser(Protocol):
@@ -152,26 +145,26 @@ class CommandAnalyser(Protocol):
 
 
 class ActionContext(Value, kw_only=True, frozen=True):
-    """What the call itself does not say."""
+    """What the call itself does not contain."""
 
     cwd: str = "/"
     home: str = "/root"
-    """The home folder of the user, in the place where it runs."""
+    """The home folder of the user in the environment."""
     workspace: str = ""
-    """The folder the work is about; empty is `cwd`."""
+    """The working folder of the task; empty is `cwd`."""
     command: str = ""
-    """What a tool declared in YAML would run."""
+    """The command of a tool that is declared in YAML."""
     receiver: str = ""
     """The command of the background process that text is typed into."""
     tainted: bool = False
     actor: str = ""
-    """Who asked for it; the `requester` that may not approve it."""
+    """The requester, who may not approve it."""
     where: ActionLocation = ActionLocation()
     incident: IncidentFacts = IncidentFacts()
 
 
 class SandboxWrites(Protocol):
-    """Files that commands in a sandbox wrote where this gate's commands can reach them."""
+    """Files written by commands in a sandbox that commands outside can reach."""
 
     def wrote(self, path: str) -> bool: ...
 
@@ -196,7 +189,7 @@ class ActionReader:
     digest: Callable[[str], str] = _empty_digest
     run_memory: RunMemory = field(default_factory=RunMemory)
     written_files: WrittenFiles = field(default_factory=WrittenFiles)
-    """What earlier sessions wrote, and this one."""
+    """Files that this and earlier sessions wrote."""
     sandbox_writes: SandboxWrites | None = None
 
     def read(self, action: Action, situation: ActionContext) -> ActionEffects:
@@ -215,7 +208,7 @@ class ActionReader:
         scripts = sorted(set().union(*(self._scripts(action.run, s, folders) for s in steps)))
         steps = tuple(self._mark_written_scripts(action, step, folders) for step in steps)
         where = _location_of(action, situation.where)
-        return ActionEffects(
+        effects = ActionEffects(
             tool=action.call.name,
             steps=steps,
             hash=fingerprint(
@@ -238,18 +231,31 @@ class ActionReader:
             variables=variables,
             dynamic=dynamic,
             kernel=action.kernel,
+            protected=tuple(own for own in self.own_paths if is_below_changes(own, cwd, steps)),
+        )
+        if self.lookup is _unresolved_path:  # its files are not on this machine
+            return effects
+        return mark_lent_access(
+            effects, lambda step: _folders_searched(step, folders), find_configured_program
         )
 
-    def record_start(self, action: Action, deed: ActionEffects) -> None:
-        """The deed is being done: what it writes and types is remembered."""
+    def record_start(self, action: Action, effects: ActionEffects) -> None:
+        """The action starts: remembers what it writes and types."""
         content = fingerprint(action.call.arguments)
         if not action.isolated:
-            made = (path for s in deed.steps if s.effects != {"delete"} for path in s.changes)
+            made = (path for s in effects.steps if s.effects != {"delete"} for path in s.changes)
             self.written_files.remove(
-                _environment_key(action), (path for s in deed.steps for path in s.written)
+                _environment_key(action), (path for s in effects.steps for path in s.written)
             )
             self.written_files.add(_environment_key(action), made)
-        for step in deed.steps:
+            trees = (
+                f"{path}/"
+                for s in effects.steps
+                if writes_trees(s.program, s.flags)
+                for path in s.changes
+            )
+            self.written_files.add(_environment_key(action), trees)
+        for step in effects.steps:
             for path in step.changes:
                 before = self.run_memory.digest(action.run, path)
                 self.run_memory.record_write(action.run, path, fingerprint(before, content))
@@ -264,7 +270,7 @@ class ActionReader:
     def _steps(
         self, intent: ToolIntent, cwd: str, situation: ActionContext
     ) -> tuple[tuple[ActionStep, ...], tuple[str, ...], tuple[str, ...]]:
-        """The steps, why it cannot be known, and the variables that decide what it means."""
+        """The steps, why they cannot be known, and the variables that decide their meaning."""
         if not intent.command:
             return (intent.step(),), (), ()
         try:
@@ -276,7 +282,7 @@ class ActionReader:
                 own_paths=self.own_paths,
             )
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            # A reader that stumbles over a command must not let it pass, nor end the run.
+            # An error of the reader must not allow the command, nor end the run.
             reason = f"it could not be read ({type(error).__name__})"
             return (_unreadable_step(intent.shown or intent.command, reason),), (reason,), ()
         steps = [_step_from_command(intent, command) for command in analysis.commands]
@@ -286,7 +292,7 @@ class ActionReader:
     def _mark_written_scripts(
         self, action: Action, step: ActionStep, folders: Sequence[str]
     ) -> ActionStep:
-        """A file that the agent or a sandbox wrote and that now runs is only known at run time."""
+        """A step that runs a file which the agent or a sandbox wrote is known only at run time."""
         run, scripts = action.run, files_run_by(step, folders)
         here = [path for path in scripts if self.run_memory.digest(run, path)]
         inside = [
@@ -325,7 +331,7 @@ class ActionReader:
             return [f"a file (who knows which: {error}; move it away to begin a new one)"]
 
     def _scripts(self, run: str, step: ActionStep, folders: Sequence[str]) -> set[tuple[str, str]]:
-        """Files whose content is part of what is done, with its hash."""
+        """Files whose content is part of the action, with their hashes."""
         found = {(path, self._content(run, path)) for path in files_run_by(step, folders)}
         return {(path, content) for path, content in found if content}
 
@@ -339,12 +345,12 @@ def _environment_key(action: Action) -> str:
 
 
 def _folders_searched(step: ActionStep, folders: Sequence[str]) -> tuple[str, ...]:
-    """Folders in which a program may find files that it obeys."""
+    """Folders in which a program may find files that it runs or reads as configuration."""
     return tuple(dict.fromkeys((*folders, *map(posixpath.dirname, step.paths), *step.paths)))
 
 
 def files_run_by(step: ActionStep, folders: Sequence[str]) -> list[str]:
-    """Files whose content would be run; `folders` are those it may be run from."""
+    """Files whose content would be run; `folders` are the possible working folders."""
     found: list[str] = []
     if "/" in step.program:
         found += [posixpath.normpath(posixpath.join(each, step.program)) for each in folders]
@@ -376,11 +382,11 @@ def _step_from_command(intent: ToolIntent, command: SimpleCommand) -> ActionStep
 def _unattributed_steps(
     intent: ToolIntent, analysis: CommandAnalysis, steps: Sequence[ActionStep]
 ) -> list[ActionStep]:
-    """Effects that no single command accounts for must not get lost."""
-    told = frozenset().union(*(step.effects for step in steps))
-    rest = analysis.effects - told
+    """Steps for effects that belong to no single command."""
+    known = frozenset().union(*(step.effects for step in steps))
+    rest = analysis.effects - known
     reasons = (*analysis.dynamic, *analysis.problems)
-    if reasons and "exec-dynamic" not in told:
+    if reasons and "exec-dynamic" not in known:
         rest |= {"exec-dynamic"}
     if not steps:
         rest |= intent.effects
@@ -401,7 +407,7 @@ def _relevant_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _typed_text(action: Action) -> tuple[str, str] | None:
-    """The session and the text, if the call types something into a background process."""
+    """The session and the text, if the call types into a background process."""
     arguments = action.call.arguments
     if action.call.name != "process" or arguments.get("action") not in ("write", "submit"):
         return None

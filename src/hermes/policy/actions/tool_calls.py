@@ -1,7 +1,7 @@
-"""What each tool's arguments mean, before any command in them is read.
+"""Translates the arguments of each tool into a command or effects.
 
-Files are put as the command that would do the same (`cat`, `tee`), so that one reader knows all
-about paths, symlinks, secrets and our own files.
+A file access becomes the command that would do the same (`cat`, `tee`), so that one reader handles
+paths, symlinks, secrets and our own files.
 """
 
 import re
@@ -37,20 +37,20 @@ class ToolIntent(Value, kw_only=True, frozen=True):
 
     command: str = ""
     shown: str = ""
-    """What people see in place of a command that we made up."""
+    """Shown to people instead of a generated command."""
     workdir: str = ""
     effects: frozenset[str] = frozenset()
-    """Effects on top of what the command says."""
+    """Effects in addition to those of the command."""
     why: tuple[str, ...] = ()
     declared: frozenset[str] = frozenset()
-    """What the tool says of itself, for a command that somebody else rendered."""
+    """Effects that the tool declares, for a command from a template."""
 
     def step(self) -> ActionStep:
         return ActionStep(node=self.shown, effects=self.effects, why=self.why)
 
 
 def read_intent(action: Action, home: str, pending: str = "", receiver: str = "") -> ToolIntent:
-    """`pending` is what was typed into the same process and not yet sent off with Enter."""
+    """`pending` was typed into the same process without Enter."""
     name, arguments = action.call.name, action.call.arguments
     known = _INTENT_READERS.get(name)
     if known is not None:
@@ -139,7 +139,7 @@ def _process_intent(arguments: Mapping[str, Any], pending: str, receiver: str) -
 
 
 def _typing_intent(text: str, receiver: str) -> ToolIntent:
-    """Only a plain shell reads its input the way we do; anything else may do anything with it."""
+    """Only the input of a plain shell can be analysed; any other program may do anything."""
     if _SHELL_PROGRAM.fullmatch(receiver) and not _CONTROL_CHARACTER.search(text):
         return ToolIntent(command=text, shown="" if text.strip() else "type nothing")
     why = ("exec-dynamic: typed into a program that may run it",)

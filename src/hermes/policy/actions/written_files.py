@@ -1,8 +1,8 @@
-"""Files that a program runs or obeys without being given their names.
+"""Finds files that a program runs or uses as configuration without an argument that names them.
 
-`python job.py` imports a `json.py` beside it, `terraform plan` runs what `main.tf` says, git runs
-what a repository's configuration names. A file of this kind that the agent wrote before counts as
-a script that it wrote and now runs.
+`python job.py` imports a `json.py` beside it, `terraform plan` runs `main.tf`, git runs programs
+named in a repository's configuration. If the agent wrote such a file before, it counts as a script
+that it wrote and now runs.
 """
 
 import re
@@ -10,7 +10,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from functools import cache, lru_cache
 from pathlib import Path
 from posixpath import dirname
@@ -88,7 +88,7 @@ _RUBY_FILES = ("*.rb", "Gemfile*", "Rakefile", "Vagrantfile", ".bundle/*")
 _GIT_RECORDS = re.compile(
     r"/\.git/(?:(?:objects|refs|logs)/.*|index|packed-refs|COMMIT_EDITMSG|[A-Z_]*HEAD)"
 )
-"""What git writes with every commit: it names no program to run."""
+"""Files that git writes with every commit, which name no program to run."""
 
 IMPLICIT_FILES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
@@ -130,7 +130,7 @@ _START_UP_MODULES = frozenset({"sitecustomize", "usercustomize"})
 
 
 def implicit_files_of(program: str, words: Sequence[str] = ()) -> tuple[str, ...]:
-    """Patterns, relative to the folder it runs in or the folder of its script."""
+    """Patterns, relative to its working folder or the folder of its script."""
     name = program.rpartition("/")[2]
     if name in ("docker", "podman") and words and not _DOCKER_BUILD_VERBS.intersection(words):
         return ()
@@ -138,10 +138,10 @@ def implicit_files_of(program: str, words: Sequence[str] = ()) -> tuple[str, ...
 
 
 def loads_file(program: str, words: Sequence[str], file: str) -> bool:
-    """Whether a program that is judged to read only would load this file of its folder.
+    """Whether a program that only reads would load this file in its folder.
 
-    Python, when it runs a module or a line of code, finds only modules that these import: the
-    module itself and those of the standard library.
+    When Python runs a module or a line of code, it loads only the modules that these import: the
+    module itself and those with names of the standard library.
     """
     name = program.rpartition("/")[2].rstrip("0123456789.")
     if name not in ("python", "pypy") or not _MODULE_FILES.search(file):
@@ -153,52 +153,67 @@ def loads_file(program: str, words: Sequence[str], file: str) -> bool:
 
 
 def is_git_data(path: str) -> bool:
-    """Whether a file that git reads holds commits and references only."""
+    """Whether a file of git contains only commits and references."""
     return _GIT_RECORDS.search(path) is not None
+
+
+_UNPACKING_PROGRAMS = frozenset(
+    {"tar", "bsdtar", "unzip", "cpio", "pax", "unar", "unrar", "jar", "rsync", "scp", "sftp", "mv"}
+)
+_RECURSIVE_COPY_FLAGS = frozenset({"-r", "-R", "-a", "--recursive", "--archive"})
+
+
+def writes_trees(program: str, flags: Iterable[str]) -> bool:
+    """Whether a program may place files of any name below the paths that it changes."""
+    name = program.rpartition("/")[2]
+    copies = name == "cp" and _RECURSIVE_COPY_FLAGS.intersection(flags)
+    return name in _UNPACKING_PROGRAMS or bool(copies)
 
 
 WRITTEN_FILES_NAME = "written.db"
 MAX_WRITTEN_ENTRIES = 5_000
 FOLDED_FRACTION_DIVISOR = 5
-"""Beyond the limit the oldest entries, one in so many, are kept as their folders only."""
+"""Above the limit, this fraction of the oldest entries is replaced by their folders."""
 LOCK_TIMEOUT_S = 2.0
 _CREATE_TABLE_SQL = "CREATE TABLE IF NOT EXISTS written (path TEXT PRIMARY KEY, number INTEGER)"
 _ADD_PATH_SQL = "INSERT OR REPLACE INTO written SELECT ?, coalesce(max(number), 0) + 1 FROM written"
 
 
 class WrittenFiles:
-    """Paths are those of one machine; `place` tells machines apart. Without a file, in memory."""
+    """Records written files; `machine` identifies the host. Without a file, in memory."""
 
     def __init__(
         self, file: Path | None = None, exists: Callable[[str], bool] = lambda path: True
     ) -> None:
-        """`exists` tells whether a file of this machine is still there."""
+        """`exists` tells whether a file of this machine still exists."""
         self._file, self._exists = file, exists
         self._unsaved: set[str] = set()
-        """What could not be recorded: at least this process knows it."""
+        """Paths that could not be saved; known to this process only."""
 
-    def add(self, place: str, paths: Iterable[str]) -> None:
-        wanted = [place + path for path in paths if _implicit_file_pattern().fullmatch(path)]
+    def add(self, machine: str, paths: Iterable[str]) -> None:
+        """A path that ends in `/` stands for everything in the folder."""
+        pattern = _implicit_file_pattern()
+        wanted = [machine + path for path in paths if path.endswith("/") or pattern.fullmatch(path)]
         if wanted and not self._change(_ADD_PATH_SQL, wanted):
             self._unsaved.update(wanted)
 
-    def remove(self, place: str, paths: Iterable[str]) -> None:
-        """They were shown to a person, or a rule lets them run."""
-        known = [place + path for path in paths]
+    def remove(self, machine: str, paths: Iterable[str]) -> None:
+        """They were shown to a person, or a rule allows to run them."""
+        known = [machine + path for path in paths]
         self._unsaved.difference_update(known)
         if known and self._file is not None and self._file.exists():
             self._change("DELETE FROM written WHERE path = ?", known)
 
-    def below(self, place: str, folder: str) -> Iterator[str]:
-        """Recorded paths in a folder; one that ends in `/` stands for all that is in it.
+    def below(self, machine: str, folder: str) -> Iterator[str]:
+        """Recorded paths in a folder; one that ends in `/` stands for everything in it.
 
         Raises `OSError` when the record cannot be read.
         """
-        start = f"{place}{folder.rstrip('/')}/"
+        start = f"{machine}{folder.rstrip('/')}/"
         for path in (*self._saved(start), *self._unsaved):
             near = path.startswith(start) or (path.endswith("/") and start.startswith(path))
-            if near and (place or self._exists(path)):
-                yield path.removeprefix(place)
+            if near and (machine or self._exists(path)):
+                yield path.removeprefix(machine)
 
     def _saved(self, start: str) -> list[str]:
         if self._file is None or not self._file.exists():
@@ -253,17 +268,28 @@ def _implicit_file_pattern() -> Pattern[str]:
 def matching_files(
     paths: Iterable[str], folder: str, patterns: Iterable[str], fits: Callable[[str], bool]
 ) -> list[str]:
-    """Of recorded paths those that a program in this folder would load.
+    """The recorded paths that a program in this folder would load.
 
     `fits` takes a path relative to the folder.
     """
-    wanted = _compile_patterns(folder.rstrip("/"), tuple(patterns))
+    patterns = tuple(patterns)
+    wanted = _compile_patterns(folder.rstrip("/"), patterns)
     start = len(folder.rstrip("/")) + 1
     return [
         path
         for path in paths
-        if path.endswith("/") or (wanted.fullmatch(path) and fits(path[start:]))
+        if (path.endswith("/") and _may_match_inside(path[start:-1], patterns))
+        or (wanted.fullmatch(path) and fits(path[start:]))
     ]
+
+
+def _may_match_inside(inner: str, patterns: Iterable[str]) -> bool:
+    """Whether files of a folder, given relative to the one searched, may match."""
+    first = inner.partition("/")[0]
+    return not first or any(
+        pattern.startswith("*") or fnmatchcase(first, pattern.partition("/")[0])
+        for pattern in patterns
+    )
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
-"""What a person allowed for good: the seed's `command_allowlist`, and the answers "always".
+"""Exceptions for actions that a person always allows: `command_allowlist` and answers "always".
 
-Both become exceptions for one exact thing, never for a class of things: readable, revocable, and
-unable to lift the floor.
+Each exception is for one exact command or action. It is readable and revocable, and does not lift
+what is always denied.
 """
 
 import os
@@ -29,7 +29,7 @@ _MAX_SHOWN_CHARS = 500
 
 
 class AlwaysAllowed(Value, kw_only=True, frozen=True):
-    """One thing that needs no approval any more."""
+    """A command or action that needs no approval any more."""
 
     name: str
     shown: str
@@ -39,25 +39,25 @@ class AlwaysAllowed(Value, kw_only=True, frozen=True):
 
 
 def exceptions_from_allowlist(commands: Iterable[str]) -> LoadedDocuments:
-    """`command_allowlist` as exceptions. What looks like a pattern is taken word for word."""
+    """`command_allowlist` as exceptions. Patterns are taken literally."""
     documents: list[LocatedDocument] = []
     problems: list[PolicyProblem] = []
     for index, command in enumerate(dict.fromkeys(each.strip() for each in commands), start=1):
-        place = "command_allowlist"
+        source = "command_allowlist"
         if not command:
-            problems.append(PolicyProblem(file=place, line=index, cause="an empty command"))
+            problems.append(PolicyProblem(file=source, line=index, cause="an empty command"))
             continue
         if "*" in command and " " not in command:
             cause = f"{command!r} is taken as that exact command, not as a pattern"
-            problems.append(PolicyProblem(file=place, line=index, cause=cause, fatal=False))
-        documents.append(LocatedDocument(_exception_for_command(command), place, index))
+            problems.append(PolicyProblem(file=source, line=index, cause=cause, fatal=False))
+        documents.append(LocatedDocument(_exception_for_command(command), source, index))
     return LoadedDocuments(documents=tuple(documents), problems=tuple(problems))
 
 
 def allow_always(
     file: Path, *, action: str, shown: str, owner: str, days: int, now: datetime | None = None
 ) -> AlwaysAllowed:
-    """Write down that this exact action needs no approval. `shown` must hold no secret."""
+    """Saves that this exact action needs no approval. `shown` must contain no secret."""
     now = now or datetime.now(UTC)
     expires = (now + timedelta(days=days)).replace(microsecond=0)
     name = f"always-{action[:16]}"
@@ -82,12 +82,12 @@ def allow_always(
 
 
 def list_always(file: Path) -> list[AlwaysAllowed]:
-    """Raises `SettingsError` when the file was broken by hand."""
+    """Raises `SettingsError` when the file is invalid."""
     return list(_always_allowed(_load_always_file(file).documents))
 
 
 def load_always_exceptions(file: Path, home: str) -> tuple[RuleException, ...]:
-    """What the file lifts now. Raises `SettingsError` when it was broken by hand."""
+    """The current exceptions. Raises `SettingsError` when the file is invalid."""
     return tuple(
         compile_exception(placed.document, placed.source, home=home)
         for placed in _load_always_file(file).documents
@@ -100,7 +100,7 @@ def list_allowlisted_commands(commands: Iterable[str]) -> list[AlwaysAllowed]:
 
 
 def revoke_always(file: Path, name: str) -> bool:
-    """Take one back; false when there is none of that name."""
+    """Removes one; false when there is none of that name."""
     _load_always_file(file)
     pieces = _read_document_texts(file)
     kept = [piece for piece in pieces if _document_name(piece) != name]
@@ -151,7 +151,7 @@ def _load_always_file(file: Path) -> LoadedDocuments:
 
 
 def _read_document_texts(file: Path) -> list[str]:
-    """The documents of the file as text: what people wrote around ours stays as it is."""
+    """The documents of the file as text: comments and other documents are kept."""
     _load_always_file(file)
     try:
         lines = file.read_text("utf-8").splitlines(keepends=True)
@@ -172,7 +172,7 @@ def _document_name(piece: str) -> str:
 
 
 def _write_document_texts(file: Path, pieces: list[str]) -> None:
-    """In one step: a reader sees the old file or the new one, never half of it."""
+    """Replaces the file atomically."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     text = _FILE_HEADER + "".join(f"---\n{piece.removeprefix(_FILE_HEADER)}" for piece in pieces)
     descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{ALWAYS_FILE_NAME}.")

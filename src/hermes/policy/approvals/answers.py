@@ -1,4 +1,4 @@
-"""When the time for an answer is over, by whichever clock says so first."""
+"""Waits for answers to an approval request, counts them and watches the deadline."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,15 +31,15 @@ def utc_now() -> datetime:
 class AnswerDeadline:
     """From `since` until `until`.
 
-    The monotonic clock does not follow when somebody sets the time back; the wall clock also counts
-    while the machine sleeps and between two lives of a process. A wall clock that stands before
-    the question was asked has been set back: how long ago that was is not known, so it is over.
+    Over when either clock says so. The monotonic clock ignores changes of the time; the wall clock
+    also counts while the machine sleeps and between two processes. If the wall clock is before
+    `since`, it was set back and the elapsed time is unknown, so the deadline counts as over.
     """
 
     since: datetime
     until: datetime
     newest: datetime
-    """The latest that is known to have happened: time is at least so late."""
+    """The latest known time; it cannot be earlier now."""
     clock: WallClock = utc_now
     monotonic: MonotonicClock = time.monotonic
     begun: float = field(init=False)
@@ -51,7 +51,7 @@ class AnswerDeadline:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since it was asked; setting the time forth or back does not change it."""
+        """Seconds since the request; changes of the wall clock do not matter."""
         return self.age + self.monotonic() - self.begun
 
     @property
@@ -65,7 +65,7 @@ class AnswerDeadline:
 
 @dataclass(frozen=True)
 class AnswerCountdown:
-    """So many seconds of waiting that somebody could have used, whatever the time of day."""
+    """A fixed number of seconds in which somebody could answer, by the monotonic clock."""
 
     seconds: float
     monotonic: MonotonicClock = time.monotonic
@@ -88,7 +88,7 @@ _SCOPES: tuple[ApprovalScope, ...] = ("once", "session", "always")
 
 
 class AnswerTally:
-    """Answers in the order of the journal; the first that decides wins, later ones do nothing."""
+    """Counts answers in the order of the journal; after a decision, later ones are ignored."""
 
     def __init__(self, request: ApprovalRequested) -> None:
         self.request = request
@@ -96,12 +96,12 @@ class AnswerTally:
         self.escalations = 0
         self.yes: dict[str, ApprovalAnswered] = {}
         self.no = ""
-        """Who said no."""
+        """Who denied it."""
         self.note = ""
         self.via = ""
 
     def add(self, event: ApprovalAnswered | ApprovalEscalated | ActionStopped) -> str:
-        """Why it does not count, empty when it does."""
+        """Why it does not count; empty when it does."""
         if isinstance(event, ApprovalEscalated):
             self.escalated = (*self.escalated, *event.to)
             self.escalations += 1
@@ -116,7 +116,7 @@ class AnswerTally:
             return why
         self.via, self.note = event.via, event.note
         if event.approved:
-            self.yes.setdefault(event.by, event)  # the same person twice is one person
+            self.yes.setdefault(event.by, event)  # two answers of the same person count once
         else:
             self.no = event.by or "somebody"
         return ""
@@ -132,7 +132,7 @@ class AnswerTally:
 
     @property
     def scope(self) -> ApprovalScope:
-        """The narrowest that any of them gave."""
+        """The narrowest scope of all answers."""
         given = [_SCOPES.index(answer.scope) for answer in self.yes.values()]
         return _SCOPES[min(given, default=0)]
 
@@ -143,13 +143,13 @@ class AnswerTally:
 
 WaitResult = Literal["answered", "over", "granted", "unheard"]
 CLOCK_CHECK_INTERVAL_S = 1.0
-"""Seconds after which the clocks are looked at again: somebody may have set one."""
+"""Seconds between checks of the clocks, which may have been changed."""
 
 AskLocally = Callable[[], Awaitable[Approval]]
 
 
 class AnswerWait:
-    """Answers take effect in the order in which the journal has them, those given here too."""
+    """All answers, also local ones, take effect in the order of the journal."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class AnswerWait:
         self._ended: WaitResult = "over"
 
     async def wait(self, after: int, here: AskLocally | None, *, alone: bool) -> WaitResult:
-        """`alone`: when nobody is here to answer, nobody anywhere is waited for."""
+        """`alone`: when nobody is present, do not wait for others either."""
         if self.tally.outcome is not None:
             return "answered"
         async with anyio.create_task_group() as group:
@@ -194,12 +194,12 @@ class AnswerWait:
         request = self._request
         async for recorded in self._bus.follow(after=after, run=request.run):
             if self._deadline.left <= 0:
-                return  # too late, even if nobody has said so yet
+                return  # too late
             event = recorded.event
             if isinstance(event, ApprovalAnswered | ApprovalEscalated | ActionStopped):
                 if event.approval == request.approval:
                     self.tally.add(event)
-            elif isinstance(event, GrantGiven):  # perhaps for the same, asked side by side
+            elif isinstance(event, GrantGiven):  # possibly for the same action, asked in parallel
                 self.grant = await self._granted()
             if self.grant is not None or self.tally.outcome is not None:
                 self._end("granted" if self.grant is not None else "answered")
@@ -227,7 +227,7 @@ class AnswerWait:
             return
         request = self._request
         if self.tally.objection(answer.by, approved=answer.approved):
-            return  # it would not count; others may still answer
+            return  # not allowed to answer; others may
         await self._bus.publish(
             ApprovalAnswered(
                 run=request.run,

@@ -1,4 +1,4 @@
-"""Leave that was given for more than once, kept in the journal: counted, taken back, restored."""
+"""Asks people for approval and keeps the requests, answers and grants in the journal."""
 
 import time
 from collections.abc import Callable
@@ -53,11 +53,11 @@ from hermes.policy.approvals.request import (
 from hermes.policy.rules.rule import AskOptions
 
 SESSION_GRANT_S = 7 * 86_400.0
-"""Seconds after which even a session that still goes on is asked again."""
+"""Seconds after which a grant for a session ends, even if the session continues."""
 
 
 class GrantStore:
-    """The grants of the runs that this process works on; any process may take one back."""
+    """The grants of the runs of this process; any process may revoke one."""
 
     def __init__(self, bus: Bus, clock: WallClock, monotonic: MonotonicClock) -> None:
         self._bus = bus
@@ -72,7 +72,7 @@ class GrantStore:
                 self._grants.give(held.grant, used=held.used)
 
     async def use_grant(self, action: str, run: str) -> Grant | None:
-        """Use it, if there is any that nobody has taken back."""
+        """Uses a grant for the action, if there is one that was not revoked."""
         if not self._grants.may_have(action, run):
             return None
         after = self._last_read.get(run, 0)
@@ -87,9 +87,9 @@ class GrantStore:
     def create_grant(
         self, action: str, request: ApprovalRequested, tally: AnswerTally, ask: AskOptions
     ) -> tuple[Event, ...]:
-        """What the answer allows beyond this once, to be written down; this use is the first.
+        """The events for a grant beyond this one use, which is its first.
 
-        Words that nobody vouches for, and variables, are looked at each time.
+        Actions with untrusted words or unknown variables get none: they are checked each time.
         """
         session = tally.scope == "session" or ask.grant_scope == "session"
         uses = 0 if session and ask.grant_uses == 1 else ask.grant_uses
@@ -106,7 +106,7 @@ class GrantStore:
             valid_for=SESSION_GRANT_S if tally.scope == "session" else ask.grant_seconds,
             rule=request.rule,
         )
-        self._grants.give(grant, used=1)  # before it is told: who waits for the same takes it then
+        self._grants.give(grant, used=1)  # first: a waiting request may use it
         return (
             GrantGiven(
                 run=grant.run,
@@ -126,23 +126,23 @@ class GrantStore:
 
 ACTION_CHANGED_REASON = "what it would do has changed since it was approved"
 SaveAlways = Callable[[ApprovalRequested, str], str]
-"""Writes down that this is allowed for good, and by whom; what went wrong, if anything did."""
+"""Saves that the action is always allowed, and by whom; returns what went wrong, if anything."""
 ApprovalOutcome = Literal["approved", "denied", "expired", "withdrawn", "changed"]
 
 
 @dataclass(frozen=True)
 class ApprovalSubject:
-    """What is asked about."""
+    """The action that approval is requested for."""
 
     action: Action
     decision: Decision
     ask: AskOptions
     id: str
-    """Of exactly this action."""
+    """The hash of the exact action."""
 
 
 class JournalApprover:
-    """An `Approver`. `party` is the person in front of us; None when nobody sits there."""
+    """An `Approver`. `party` is the person at this terminal, or None."""
 
     def __init__(
         self,
@@ -168,79 +168,79 @@ class JournalApprover:
         self._histories: dict[str, ApprovalHistory] = {}
 
     async def __call__(self, action: Action, decision: Decision) -> Approval:
-        """Raises `StoreError`: what cannot be written down is not asked."""
-        matter = ApprovalSubject(
+        """Raises `StoreError` when the request cannot be saved."""
+        subject = ApprovalSubject(
             action, decision, ask_options_of(decision), action_identity(action, decision)
         )
         try:
-            return await self._resolve(matter)
+            return await self._resolve(subject)
         except ExceptionGroup as group:
             raise _innermost_error(group) from group
 
-    async def _resolve(self, matter: ApprovalSubject) -> Approval:
-        run, manners = matter.action.run, self._options
-        if run not in self._histories:  # it may have had an earlier life
+    async def _resolve(self, subject: ApprovalSubject) -> Approval:
+        run, manners = subject.action.run, self._options
+        if run not in self._histories:  # it may have an earlier history
             self._histories[run] = await read_approval_history(self._bus.journal, run=run)
             self._grant_store.restore(run, self._histories[run])
-        if not matter.decision.tainted and (
-            grant := await self._grant_store.use_grant(matter.id, run)
+        if not subject.decision.tainted and (
+            grant := await self._grant_store.use_grant(subject.id, run)
         ):
-            used = GrantUsed(run=run, grant=grant.id, call_id=matter.action.call.id)
+            used = GrantUsed(run=run, grant=grant.id, call_id=subject.action.call.id)
             await self._bus.publish(used)
             return _approval_by_grant(grant)
-        if matter.ask.announce > 0 and (
+        if subject.ask.announce > 0 and (
             manners.wait or isinstance(self._local_approver, AnswersApprovals)
         ):
-            return await self._announce(matter)
-        if self._local_approver is None and not (manners.wait or matter.ask.waits):
+            return await self._announce(subject)
+        if self._local_approver is None and not (manners.wait or subject.ask.waits):
             return Approval(approved=False, by="nobody")
-        return await self._ask(matter)
+        return await self._ask(subject)
 
-    async def _ask(self, matter: ApprovalSubject) -> Approval:
-        question, after = await self._question(matter)
+    async def _ask(self, subject: ApprovalSubject) -> Approval:
+        question, after = await self._question(subject)
         request, tally = question.request, question.tally
-        until = request.until or request.at + timedelta(seconds=matter.ask.timeout)
+        until = request.until or request.at + timedelta(seconds=subject.ask.timeout)
         deadline = AnswerDeadline(request.at, until, question.newest, self._clock, self._monotonic)
-        vigil = self._open_wait(matter, tally, deadline)
-        here = self._local_question(matter, request)
-        alone = not (self._options.wait or matter.ask.waits)
-        ended = await self._wait_for_answer(vigil, request, after, here, alone=alone)
-        if ended == "granted" and vigil.grant is not None:
-            used = GrantUsed(run=request.run, grant=vigil.grant.id, call_id=request.call_id)
-            await self._settle(request, "approved", vigil.grant.by, used)
-            return _approval_by_grant(vigil.grant)
+        waiting = self._open_wait(subject, tally, deadline)
+        here = self._local_question(subject, request)
+        alone = not (self._options.wait or subject.ask.waits)
+        ended = await self._wait_for_answer(waiting, request, after, here, alone=alone)
+        if ended == "granted" and waiting.grant is not None:
+            used = GrantUsed(run=request.run, grant=waiting.grant.id, call_id=request.call_id)
+            await self._settle(request, "approved", waiting.grant.by, used)
+            return _approval_by_grant(waiting.grant)
         if ended == "unheard":
             await self._settle(request, "denied")
             return Approval(approved=False, by="nobody")
         if tally.outcome is None:
             await self._settle(request, "expired", tuple(tally.yes))
             return Approval(approved=False, by="nobody", reason=_timeout_reason(request, tally))
-        return await self._conclude(matter, request, tally)
+        return await self._conclude(subject, request, tally)
 
-    async def _question(self, matter: ApprovalSubject) -> tuple[ApprovalQuestion, int]:
-        """The question to wait on: the one of an earlier life, if it still is the same one."""
-        past = self._histories[matter.action.run]
-        known = past.unsettled(matter.action.call.id)
+    async def _question(self, subject: ApprovalSubject) -> tuple[ApprovalQuestion, int]:
+        """The question to wait for: that of an earlier process, if it is still the same."""
+        past = self._histories[subject.action.run]
+        known = past.unsettled(subject.action.call.id)
         if known is not None:
-            if self._still_counts(known, matter):
+            if self._still_counts(known, subject):
                 return known, past.last
-            same = known.request.hash == matter.decision.hash
+            same = known.request.hash == subject.decision.hash
             await self._settle(known.request, "expired" if same else "changed")
-        request = self._build_request(matter)
+        request = self._build_request(subject)
         numbers = await self._bus.publish(request)
         return ApprovalQuestion(request, AnswerTally(request), request.at), numbers[-1]
 
-    def _still_counts(self, known: ApprovalQuestion, matter: ApprovalSubject) -> bool:
-        """A yes of long ago is asked for again: what it was about may be over."""
-        if known.request.hash != matter.decision.hash:
+    def _still_counts(self, known: ApprovalQuestion, subject: ApprovalSubject) -> bool:
+        """An old approval is requested again, because the situation may have changed."""
+        if known.request.hash != subject.decision.hash:
             return False
         ages = [(self._clock() - yes.at).total_seconds() for yes in known.tally.yes.values()]
-        return all(0 <= age <= matter.ask.grant_seconds for age in ages)
+        return all(0 <= age <= subject.ask.grant_seconds for age in ages)
 
-    def _build_request(self, matter: ApprovalSubject) -> ApprovalRequested:
+    def _build_request(self, subject: ApprovalSubject) -> ApprovalRequested:
         return build_request(
-            matter.action,
-            matter.decision,
+            subject.action,
+            subject.decision,
             self._options,
             now=self._clock(),
             prompted=isinstance(self._local_approver, AnswersApprovals),
@@ -248,18 +248,18 @@ class JournalApprover:
         )
 
     def _local_question(
-        self, matter: ApprovalSubject, request: ApprovalRequested, announced: float = 0.0
+        self, subject: ApprovalSubject, request: ApprovalRequested, announced: float = 0.0
     ) -> AskLocally | None:
         party = self._local_approver
         if isinstance(party, AnswersApprovals):
-            return partial(party.answer, matter.action, request, announced)
+            return partial(party.answer, subject.action, request, announced)
         if party is None or announced:
             return None
-        return partial(party, matter.action, matter.decision)
+        return partial(party, subject.action, subject.decision)
 
     def _open_wait(
         self,
-        matter: ApprovalSubject,
+        subject: ApprovalSubject,
         tally: AnswerTally,
         deadline: AnswerDeadline | AnswerCountdown,
     ) -> AnswerWait:
@@ -269,31 +269,31 @@ class JournalApprover:
             tally,
             deadline,
             escalate=[
-                (each.after, expand_groups((each.to,), groups)) for each in matter.ask.escalate
+                (each.after, expand_groups((each.to,), groups)) for each in subject.ask.escalate
             ],
-            granted=partial(self._grant_store.use_grant, matter.id, matter.action.run),
+            granted=partial(self._grant_store.use_grant, subject.id, subject.action.run),
             tick=self._tick,
         )
 
     async def _wait_for_answer(
         self,
-        vigil: AnswerWait,
+        waiting: AnswerWait,
         request: ApprovalRequested,
         after: int,
         here: AskLocally | None,
         alone: bool,
     ) -> WaitResult:
         try:
-            return await vigil.wait(after, here, alone=alone)
+            return await waiting.wait(after, here, alone=alone)
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(2, shield=True):
                 await self._settle(request, "withdrawn")
             raise
 
-    async def _announce(self, matter: ApprovalSubject) -> Approval:
-        """Anybody may stop it; silence lets it go on, so the clock is one that nobody can set."""
-        seconds = matter.ask.announce
-        request = replace(self._build_request(matter), approvers=(), barred=(), count=1)
+    async def _announce(self, subject: ApprovalSubject) -> Approval:
+        """Anybody may stop it. It proceeds without an answer, so its clock cannot be set."""
+        seconds = subject.ask.announce
+        request = replace(self._build_request(subject), approvers=(), barred=(), count=1)
         numbers = await self._bus.publish(
             ActionAnnounced(
                 run=request.run,
@@ -310,21 +310,21 @@ class JournalApprover:
             )
         )
         tally = AnswerTally(request)
-        vigil = self._open_wait(matter, tally, AnswerCountdown(seconds, self._monotonic))
-        here = self._local_question(matter, request, seconds)
-        await self._wait_for_answer(vigil, request, numbers[-1], here, alone=False)
-        return await self._conclude(matter, request, tally)
+        waiting = self._open_wait(subject, tally, AnswerCountdown(seconds, self._monotonic))
+        here = self._local_question(subject, request, seconds)
+        await self._wait_for_answer(waiting, request, numbers[-1], here, alone=False)
+        return await self._conclude(subject, request, tally)
 
     async def _conclude(
-        self, matter: ApprovalSubject, request: ApprovalRequested, tally: AnswerTally
+        self, subject: ApprovalSubject, request: ApprovalRequested, tally: AnswerTally
     ) -> Approval:
         by = ", ".join(tally.by) or "nobody objected"
         if tally.outcome == "denied":
             await self._settle(request, "denied", tally.by, via=tally.via)
-            said = f"{by} said no" + (f": {tally.note}" if tally.note else "")
-            return Approval(approved=False, by=by, reason=said)
-        again = self._decide(matter.action)
-        if again.hash != matter.decision.hash or again.verdict == "deny":
+            reason = f"{by} said no" + (f": {tally.note}" if tally.note else "")
+            return Approval(approved=False, by=by, reason=reason)
+        again = self._decide(subject.action)
+        if again.hash != subject.decision.hash or again.verdict == "deny":
             await self._settle(request, "changed", tally.by, via=tally.via)
             return Approval(approved=False, by=by, reason=ACTION_CHANGED_REASON)
         scope, trouble = tally.scope, ""
@@ -333,7 +333,7 @@ class JournalApprover:
                 self._save_always(request, by) if self._save_always else ""
             )
             scope = "once" if trouble or self._save_always is None else scope
-        given = self._grant_store.create_grant(matter.id, request, tally, matter.ask)
+        given = self._grant_store.create_grant(subject.id, request, tally, subject.ask)
         await self._settle(request, "approved", tally.by, *given, via=tally.via, note=trouble)
         return Approval(approved=True, by=by, scope=scope)
 

@@ -1,4 +1,4 @@
-"""Leave to do exactly what was approved: bound to the hash of the action, counted, short-lived."""
+"""Grants for approved actions: bound to the hash of the exact action, with a number of uses."""
 
 import time
 from collections.abc import Callable
@@ -13,16 +13,16 @@ _MAX_GRANTS = 10_000
 
 
 class Grant(Value, kw_only=True, frozen=True):
-    """What an approval gives. Everything in it can be journalled and read back."""
+    """The result of an approval, as it is stored in the journal."""
 
     id: str
     action: str
-    """Hash of the exact action."""
+    """The hash of the exact action."""
     run: str
     by: tuple[str, ...]
     scope: Literal["exact-action", "session"] = "exact-action"
     uses: int = 1
-    """How often it may be used; 0 is as often as the session lasts."""
+    """How often it may be used; 0 is any number of times in the session."""
     given_at: datetime
     valid_for: float
     rule: str = ""
@@ -38,9 +38,9 @@ class _HeldGrant(msgspec.Struct):
 class LiveGrants:
     """Live grants of this process.
 
-    A grant ends by whichever clock says so first. The monotonic clock does not follow when
-    somebody sets the time back; the wall clock also counts while the machine sleeps. A wall clock
-    that stands before the moment of granting was set back, and the grant is void.
+    A grant ends when either clock says so. The monotonic clock ignores changes of the time; the
+    wall clock also counts while the machine sleeps. If the wall clock is before the time of the
+    grant, it was set back, and the grant is void.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class LiveGrants:
         self._held: dict[str, _HeldGrant] = {}
 
     def give(self, grant: Grant, *, used: int = 0) -> None:
-        """Hold a grant; one read back from the journal says how often it was used before."""
+        """Adds a grant; one from the journal may have been used before."""
         age = (self._clock() - grant.given_at).total_seconds()
         if age < 0 or age >= grant.valid_for:
             return
@@ -66,13 +66,13 @@ class LiveGrants:
             self._held.pop(next(iter(self._held)))
 
     def may_have(self, action: str, run: str) -> bool:
-        """Whether there may be one; `take` looks at the clocks."""
+        """Whether there may be one; `use` checks the clocks."""
         return any(
             held.grant.action == action and held.grant.run == run for held in self._held.values()
         )
 
     def use(self, action: str, run: str) -> Grant | None:
-        """Use a grant for this exact action of this run, if there is one that still holds."""
+        """Uses a grant for this exact action of this run, if there is a live one."""
         for held in list(self._held.values()):
             if held.grant.action != action or held.grant.run != run:
                 continue
@@ -89,12 +89,12 @@ class LiveGrants:
         return self._held.pop(id, None) is not None
 
     def end(self, run: str) -> None:
-        """A session is over, and with it all that was granted in it."""
+        """Removes all grants of a run that is over."""
         for id in [id for id, held in self._held.items() if held.grant.run == run]:
             del self._held[id]
 
     def live(self) -> list[tuple[Grant, int]]:
-        """Grants that still hold, with how many uses are left."""
+        """The live grants, with how many uses are left."""
         return [(held.grant, held.left) for held in self._held.values() if self._is_live(held)]
 
     def _is_live(self, held: _HeldGrant) -> bool:

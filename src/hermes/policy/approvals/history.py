@@ -1,4 +1,4 @@
-"""What the journal says about approvals: what still waits for an answer, and what was granted."""
+"""Folds journal events into open approval requests and grants."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -33,13 +33,13 @@ GRANT_EVENT_KINDS = ("grant.given", "grant.used", "grant.revoked")
 
 @dataclass
 class ApprovalQuestion:
-    """One request or announcement, with what became of it so far."""
+    """A request or announcement, with its answers so far."""
 
     request: ApprovalRequested
     tally: AnswerTally
     newest: datetime
     seconds: float = 0.0
-    """Above 0: announced, and goes on by itself after so long."""
+    """Above 0: announced, and proceeds by itself after this time."""
     settled: ApprovalSettled | None = None
 
     def is_open(self, now: datetime) -> bool:
@@ -54,8 +54,8 @@ class ApprovalQuestion:
         return "announced" if self.seconds else "waiting"
 
     def is_in_time(self, event: ApprovalAnswered | ActionStopped) -> bool:
-        """Judged afterwards, when no clock was running: by its own time, and by that of what was
-        written before it, so that a clock set back does not help a late answer."""
+        """Decided afterwards: by its own time, and by that of the events before it, so that setting
+        the clock back does not help a late answer."""
         until = self.request.until
         self.newest = max(self.newest, event.at)
         return event.at >= self.request.at and (until is None or self.newest < until)
@@ -63,7 +63,7 @@ class ApprovalQuestion:
 
 @dataclass
 class GrantUsage:
-    """One grant, with how often it was used."""
+    """A grant, with how often it was used."""
 
     grant: Grant
     shown: str = ""
@@ -90,7 +90,7 @@ class ApprovalHistory:
         return (each for each in self.questions.values() if each.is_open(now))
 
     def unsettled(self, call_id: str) -> ApprovalQuestion | None:
-        """What was asked about this call by an earlier life of ours, and never settled."""
+        """The question of an earlier process about this call that was not settled."""
         for each in reversed(self.questions.values()):
             if each.request.call_id == call_id and each.settled is None and not each.seconds:
                 return each
@@ -155,7 +155,7 @@ _FOLD_STEPS: dict[type, Any] = {
 
 
 def request_from_announcement(event: ActionAnnounced) -> ApprovalRequested:
-    """An announcement as the question that it is: may it go on?"""
+    """An announcement in the form of an approval request."""
     return ApprovalRequested(
         run=event.run,
         at=event.at,

@@ -1,4 +1,4 @@
-"""What a person is shown before they answer: the deed in full, the rule, the way back."""
+"""Builds approval requests: the whole action, the rule, and how to undo it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -14,17 +14,17 @@ from hermes.policy.rules.rule import AskOptions, PolicyVerdict
 from hermes.policy.undo import find_undo
 
 MAX_SHOWN_CHARS = 20_000
-"""Characters; what is longer says that it is."""
+"""Longer texts are truncated with a note."""
 
 
 class ApprovalOptions(Value, kw_only=True, frozen=True):
-    """What an operator decided about asking people."""
+    """The operator's settings for approvals."""
 
     requester: str = ""
-    """In whose name this process works."""
+    """The user for whom this process works."""
     groups: dict[str, tuple[str, ...]] = {}
     wait: bool = False
-    """Somebody follows the journal, so it is waited for also where nobody sits."""
+    """Wait for answers from elsewhere, even without a person at this terminal."""
 
 
 def ask_options_of(decision: Decision) -> AskOptions:
@@ -33,7 +33,7 @@ def ask_options_of(decision: Decision) -> AskOptions:
 
 
 def action_identity(action: Action, decision: Decision) -> str:
-    """The exact action, also for a policy that does not say."""
+    """The hash of the exact action, also for a policy that does not provide it."""
     call = action.call
     parts = (call.name, call.arguments, action.command, action.environment, action.target)
     return decision.hash or fingerprint(*parts, action.cwd)
@@ -79,7 +79,7 @@ def build_request(
 
 
 def expand_groups(names: Iterable[str], groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """People: a group gives way to its members, any other name stands for itself."""
+    """Replaces groups by their members; other names are kept."""
     found = (person for name in names for person in groups.get(name, (name,)))
     return tuple(dict.fromkeys(person for person in found if person))
 
@@ -90,7 +90,7 @@ def environment_label(action: Action) -> str:
 
 
 def render_call(call: ToolCall, command: str = "") -> str:
-    """A lone command reads as a shell line; other arguments one after the other by name."""
+    """A single command as a shell line; other arguments as `name: value`."""
     if set(call.arguments) == {"command"} and isinstance(call.arguments["command"], str):
         return str(call.arguments["command"])
     if call.malformed:

@@ -1,1 +1,1 @@
-"""Signed checkpoints over the journal, their verification, and the audit log as people read it."""
+"""Signs and verifies checkpoints over the journal, and renders the audit log."""

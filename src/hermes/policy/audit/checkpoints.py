@@ -1,10 +1,9 @@
-"""Signed checkpoints over the journal's hash chain: the proof that no one rewrote the past.
+"""Signs and verifies checkpoints over the journal's hash chain, which prove that it is unchanged.
 
-A checkpoint says: the event right before me carried this digest. Each names the digest of the
-checkpoint before it. The head, kept outside the journal, says the same of the newest checkpoint
-itself, so that a cut-off tail is seen. Whoever holds the public key can verify; only the holder of
-`audit.key` can sign. Loaded only when something is signed or verified: the library behind it
-takes 20 ms.
+A checkpoint contains the digest of the event before it and the digest of the previous checkpoint.
+The head, kept outside the journal, contains the digest of the newest checkpoint, so that a cut-off
+tail is detected. The public key is enough to verify; only `audit.key` can sign. Loaded only when
+something is signed or verified: importing the library takes 20 ms.
 """
 
 import hashlib
@@ -21,16 +20,16 @@ from hermes.policy.audit.head import AuditHead
 from hermes.policy.signing import SigningKeyPair, create_key, read_key, verify_bare_signature
 
 AUDIT_RUN = "audit"
-"""Checkpoints belong to no conversation."""
+"""The run id of checkpoints, which belong to no conversation."""
 NO_PREVIOUS_DIGEST = "0" * 64
-"""Stands before the first checkpoint."""
+"""The previous digest of the first checkpoint."""
 
 
 class AuditSigner:
-    """Holds the private key of one home."""
+    """Signs with the private key of one home."""
 
     def __init__(self, private: bytes) -> None:
-        """Raises `SettingsError` when it is no key."""
+        """Raises `SettingsError` for an invalid key."""
         try:
             self._key = SigningKeyPair(private)
         except SettingsError as error:
@@ -58,7 +57,7 @@ class AuditSigner:
         return msgspec.structs.replace(unsigned, signature=signature)
 
     def sign_head(self, seq: int, digest: str) -> AuditHead:
-        """`seq` and `digest` of the newest checkpoint as it stands in the journal."""
+        """`seq` and `digest` of the newest checkpoint in the journal."""
         key = key_fingerprint(self.public)
         unsigned = AuditHead(seq=seq, digest=digest, at=datetime.now(UTC), key=key)
         return msgspec.structs.replace(
@@ -67,7 +66,7 @@ class AuditSigner:
 
 
 def verify_signed_record(signed: CheckpointSigned | AuditHead, public: bytes) -> bool:
-    """Whether the holder of that key signed exactly this."""
+    """Whether the signature is valid for this key."""
     if signed.key != key_fingerprint(public):
         return False
     message = (
@@ -91,7 +90,7 @@ def _checkpoint_message(signed: CheckpointSigned) -> bytes:
 
 
 def _head_message(head: AuditHead) -> bytes:
-    # Another first word: a head can never be passed off as a checkpoint.
+    # Another first element, so that a head cannot be used as a checkpoint.
     return msgspec.json.encode(("hermes audit head 1", head.seq, head.digest, head.at, head.key))
 
 
@@ -100,7 +99,7 @@ KEY_DESCRIPTION = "audit key"
 
 
 def open_signer(home: Path) -> AuditSigner:
-    """The signer of a home; its key is made the first time. Raises `SettingsError`."""
+    """The signer of a home; its key is created the first time. Raises `SettingsError`."""
     file = home / KEY_FILE_NAME
     try:
         return AuditSigner(read_key(file, KEY_DESCRIPTION))
@@ -124,7 +123,7 @@ def read_public_key(file: Path) -> bytes:
 def read_own_public_key(home: Path) -> tuple[bytes | None, str]:
     """The public key of a home, and what is wrong with it.
 
-    The private key says what the public one is: a replaced `audit.pub` convinces nobody here.
+    The public key is derived from the private one, so a replaced `audit.pub` is detected.
     """
     try:
         own = AuditSigner(read_key(home / KEY_FILE_NAME, KEY_DESCRIPTION)).public
@@ -135,37 +134,35 @@ def read_own_public_key(home: Path) -> tuple[bytes | None, str]:
     except SettingsError as error:
         return own, "" if own is not None else str(error)
     if own is not None and public != own:
-        return (
-            own,
-            f"{home / PUBLIC_KEY_FILE_NAME} is not the public half of {KEY_FILE_NAME}: it was replaced",
-        )
+        path = home / PUBLIC_KEY_FILE_NAME
+        return own, f"{path} is not the public half of {KEY_FILE_NAME}: it was replaced"
     return public, ""
 
 
 MAX_LISTED_PROBLEMS = 20
-"""Problems that are listed one by one."""
+"""Problems that are listed individually."""
 
 
 class AuditFindings(Value, kw_only=True, frozen=True):
     checkpoints: int = 0
     signed: int = 0
-    """The last event that a signature covers, 0 when none does."""
+    """The last event that is covered by a signature; 0 for none."""
     last: int = 0
     key: str = ""
-    """Fingerprint of the key that was held against it."""
+    """The fingerprint of the key that was used."""
     problems: tuple[str, ...] = ()
     """Proof that something was changed, removed, moved or cut off."""
     doubts: tuple[str, ...] = ()
-    """What cannot be proven either way, and why."""
+    """What cannot be verified, and why."""
 
     @property
     def unsigned(self) -> int:
-        """Events that came after the last signature: chained, not yet signed."""
+        """Events after the last signature: chained, but not signed yet."""
         return max(0, self.last - self.signed)
 
 
 class AuditInspection:
-    """Shown every event in order with `see`; `findings` says what came of it."""
+    """Checks all events in order (`add_event`); `findings` returns the result."""
 
     def __init__(self, public: bytes | None, head: AuditHead | None) -> None:
         if public is not None and len(public) != 32:

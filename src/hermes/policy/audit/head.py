@@ -1,4 +1,4 @@
-"""The signed head of the audit log, kept outside the journal: it finds a tail that was cut off."""
+"""Stores the signed head of the audit log outside the journal, to detect a cut-off tail."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ HEAD_FILE_NAME = "audit.head"
 
 
 class AuditHead(Value, kw_only=True, frozen=True):
-    """The newest checkpoint: its own number and digest in the journal."""
+    """The newest checkpoint: its position and digest in the journal."""
 
     seq: int
     digest: str
@@ -28,7 +28,7 @@ class AuditHead(Value, kw_only=True, frozen=True):
 
 
 def head_file(home: Path, journal: str) -> Path:
-    """One for each journal that a home has used; the usual one has the plain name."""
+    """One file for each journal of a home; the default journal has the plain name."""
     if journal == str(home / "journal.db"):
         return home / HEAD_FILE_NAME
     return home / f"audit-{sha256(journal.encode()).hexdigest()[:8]}.head"
@@ -45,12 +45,12 @@ def read_head(file: Path) -> AuditHead | None:
 
 
 def write_head(file: Path, head: AuditHead) -> None:
-    """Put it in place in one step. Of several processes the newest checkpoint wins."""
+    """Replaces the file atomically. Of several processes, the newest checkpoint wins."""
     with _file_lock(file):
         try:
             kept = read_head(file)
         except SettingsError:
-            kept = None  # damaged: the next verification would only say so for ever
+            kept = None  # damaged: replaced, or verification would always fail
         if kept is None or kept.seq <= head.seq:
             _replace_file(file, msgspec.json.encode(head) + b"\n")
 

@@ -1,4 +1,4 @@
-"""The audit log as people read it: who wanted what, which rule said what, and what came of it."""
+"""Folds journal events into audited actions: who requested what, which rule decided, the result."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -32,11 +32,11 @@ AUDIT_EVENT_KINDS = (
     *("approval.settled", "grant.given", "grant.used", "action.announced", "action.stopped"),
     *("run.deleted", "audit.signed"),
 )
-"""What an audit is about; of everything else an export keeps the hash alone."""
+"""Events of an audit; of all others an export contains only the hash."""
 
 
 class AuditedAction(Value, kw_only=True, frozen=True):
-    """One action from the wish to the result."""
+    """One action from the request to the result."""
 
     seq: int
     at: datetime
@@ -53,33 +53,33 @@ class AuditedAction(Value, kw_only=True, frozen=True):
     tainted: str = ""
     audited: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
-    """Who was asked, answered, granted, stopped it."""
+    """The people who answered, granted or stopped it."""
     started: bool = False
     result: str = ""
-    """ok, error or denied; empty while nothing is known."""
+    """ok, error or denied; empty while unknown."""
     seconds: float = 0.0
 
 
 class AuditFilter(Value, kw_only=True, frozen=True):
-    """What a reader wants to see."""
+    """Selects audited actions."""
 
     since: datetime | None = None
     run: str = ""
     rule: str = "*"
     verdict: str = ""
 
-    def matches(self, deed: AuditedAction) -> bool:
+    def matches(self, action: AuditedAction) -> bool:
         return (
-            (self.since is None or deed.at >= self.since)
-            and (not self.run or deed.run == self.run or deed.run.startswith(f"{self.run}/"))
-            and fnmatchcase(deed.rule, self.rule)
-            and self.verdict in ("", deed.verdict)
+            (self.since is None or action.at >= self.since)
+            and (not self.run or action.run == self.run or action.run.startswith(f"{self.run}/"))
+            and fnmatchcase(action.rule, self.rule)
+            and self.verdict in ("", action.verdict)
         )
 
 
 def fold_audited_actions(records: Iterable[JournalRecord]) -> Iterator[AuditedAction]:
-    """Every action that was wanted, in the order in which it was."""
-    deeds: dict[tuple[str, str], AuditedAction] = {}
+    """Every requested action, in order."""
+    actions: dict[tuple[str, str], AuditedAction] = {}
     origins: dict[str, str] = {}
     of_approval: dict[str, tuple[str, str]] = {}
     of_grant: dict[str, str] = {}
@@ -88,7 +88,7 @@ def fold_audited_actions(records: Iterable[JournalRecord]) -> Iterator[AuditedAc
             case RunStarted() as event:
                 origins[event.run] = event.origin
             case ToolRequested() as event:
-                deeds[event.run, event.call.id] = AuditedAction(
+                actions[event.run, event.call.id] = AuditedAction(
                     seq=recorded.seq,
                     at=event.at,
                     run=event.run,
@@ -100,25 +100,25 @@ def fold_audited_actions(records: Iterable[JournalRecord]) -> Iterator[AuditedAc
             case ApprovalRequested() as event:
                 of_approval[event.approval] = (event.run, event.call_id)
                 _add_person(
-                    deeds, (event.run, event.call_id), f"asked as {event.requester or 'hermes'}"
+                    actions, (event.run, event.call_id), f"asked as {event.requester or 'hermes'}"
                 )
             case ApprovalAnswered() | ApprovalSettled() as event:
                 key = of_approval.get(event.approval, ("", ""))
-                _add_person(deeds, key, _describe_answer(event))
+                _add_person(actions, key, _describe_answer(event))
             case GrantGiven() as event:
                 of_grant[event.grant] = ", ".join(event.by)
             case GrantUsed() as event:
                 by = of_grant.get(event.grant, "")
                 _add_person(
-                    deeds, (event.run, event.call_id), f"by grant {event.grant} of {by or '?'}"
+                    actions, (event.run, event.call_id), f"by grant {event.grant} of {by or '?'}"
                 )
             case event:
-                _apply_event(deeds, event)
-    yield from deeds.values()
+                _apply_event(actions, event)
+    yield from actions.values()
 
 
 def render_call(call: ToolCall) -> str:
-    """The command, or the arguments, in one line."""
+    """The command or the arguments in one line."""
     command = call.arguments.get("command")
     if isinstance(command, str):
         return command
@@ -133,18 +133,18 @@ def _describe_answer(event: ApprovalAnswered | ApprovalSettled) -> str:
 
 
 def _add_person(
-    deeds: dict[tuple[str, str], AuditedAction], key: tuple[str, str], words: str
+    actions: dict[tuple[str, str], AuditedAction], key: tuple[str, str], entry: str
 ) -> None:
-    deed = deeds.get(key)
-    if deed is not None:
-        deeds[key] = replace(deed, people=(*deed.people, words))
+    action = actions.get(key)
+    if action is not None:
+        actions[key] = replace(action, people=(*action.people, entry))
 
 
-def _apply_event(deeds: dict[tuple[str, str], AuditedAction], event: object) -> None:
+def _apply_event(actions: dict[tuple[str, str], AuditedAction], event: object) -> None:
     match event:
         case ToolDecided():
             _update_action(
-                deeds,
+                actions,
                 (event.run, event.call_id),
                 verdict=event.verdict,
                 rule=event.rule,
@@ -155,22 +155,24 @@ def _apply_event(deeds: dict[tuple[str, str], AuditedAction], event: object) -> 
                 audited=event.audited,
             )
         case ToolApproved():
-            said = "approved" if event.approved else "refused"
-            _add_person(deeds, (event.run, event.call_id), f"{said} by {event.by} ({event.scope})")
+            answer = "approved" if event.approved else "refused"
+            _add_person(
+                actions, (event.run, event.call_id), f"{answer} by {event.by} ({event.scope})"
+            )
         case ActionAnnounced():
-            _add_person(deeds, (event.run, event.call_id), f"announced for {event.seconds:g} s")
+            _add_person(actions, (event.run, event.call_id), f"announced for {event.seconds:g} s")
         case ActionStopped():
-            _add_person(deeds, (event.run, event.call_id), f"stopped by {event.by}")
+            _add_person(actions, (event.run, event.call_id), f"stopped by {event.by}")
         case ToolStarted():
-            _update_action(deeds, (event.run, event.call_id), started=True)
+            _update_action(actions, (event.run, event.call_id), started=True)
         case ToolFinished():
             result = event.result
             key = (event.run, result.call_id)
-            _update_action(deeds, key, result=result.status, seconds=event.seconds)
+            _update_action(actions, key, result=result.status, seconds=event.seconds)
 
 
 def _update_action(
-    deeds: dict[tuple[str, str], AuditedAction], key: tuple[str, str], **changes: object
+    actions: dict[tuple[str, str], AuditedAction], key: tuple[str, str], **changes: object
 ) -> None:
-    if key in deeds:
-        deeds[key] = replace(deeds[key], **changes)
+    if key in actions:
+        actions[key] = replace(actions[key], **changes)

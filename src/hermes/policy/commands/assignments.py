@@ -1,6 +1,6 @@
-"""Tells whether an arithmetic expression can run code.
+"""Reads assignments, and finds those and the arithmetic expressions that can run code.
 
-Bash evaluates the text of a variable as an expression again, and a subscript in it may hold a
+Bash evaluates the text of a variable as an expression again, and a subscript in it may contain a
 command substitution: `x='a[$(reboot)]'; echo $((x))`. An expression is harmless only when every
 value in it is known to be a number.
 """
@@ -41,9 +41,9 @@ def is_number(value: VariableValue | None) -> bool:
 
 
 def unknown_operand(text: str, scope: ShellScope, outputs: Iterable[str] = ()) -> str:
-    """What in an expression may be anything; empty when all of it is numbers.
+    """The operand of an expression that may be anything; empty when all are numbers.
 
-    `outputs` is what the command substitutions inside it print.
+    `outputs` are the outputs of the command substitutions in it.
     """
     if any(not is_number(output) for output in outputs):
         return "the output of a command"
@@ -60,7 +60,7 @@ def unknown_operand(text: str, scope: ShellScope, outputs: Iterable[str] = ()) -
 
 
 def assigned_names(text: str) -> list[str]:
-    """Variables that an expression sets; they hold numbers afterwards."""
+    """Variables that an expression sets; they are numbers afterwards."""
     return _ASSIGNED_VARIABLE.findall(_outside_substitutions(text))
 
 
@@ -84,7 +84,7 @@ def unknown_in_test(text: str, scope: ShellScope, outputs: Iterable[str]) -> str
 
 
 def _outside_substitutions(text: str) -> str:
-    """The text without its command substitutions, whose output is judged apart."""
+    """The text without its command substitutions, whose output is checked separately."""
     kept, at = [], 0
     while found := _SUBSTITUTION.search(text, at):
         kept.append(text[at : found.start()])
@@ -104,7 +104,7 @@ def _substitution_end(text: str, found: re.Match[str]) -> int:
 
 
 _MAX_VALUE_CHARS = 4000
-"""Beyond this nobody reads along; and a=$b$b, b=$a$a, … would double without end."""
+"""Longer values count as unknown; a=$b$b, b=$a$a, … would double forever."""
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CODE_EXPANSION = re.compile(r"\$\(|`|\$\{.*@P\}")
 _REMOTE_URL = re.compile(r"\w+://(?!(?:localhost|127\.|\[::1\]))")
@@ -157,20 +157,20 @@ def _as_tuple(value: VariableValue) -> tuple[str, ...]:
 
 
 def check_assignment(call: ProgramCall, name: str, value: VariableValue) -> None:
-    """Mark what setting a variable does beyond remembering it."""
+    """Marks the effects of setting a variable."""
     if variable_decides_code(name) and not _is_harmless_value(call, name, value):
         call.dynamic(f"{name} decides which code runs")
     for text in _as_tuple(value):
         if _CODE_EXPANSION.search(text):
             call.dynamic(f"{name} holds shell code, which arithmetic and prompts would run")
-        if text[:1] in "/~" and call.analyst.places.is_secret(call.path(text)):
+        if text[:1] in "/~" and call.analyst.classifier.is_secret(call.path(text)):
             call.mark("secret-read", f"{name} names {display_text(text)}, which holds secrets")
 
 
 def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) -> None:
-    """A variable that programs will see: unknown names may choose code by naming a file or a host.
+    """An exported variable with an unknown name may choose code by a file or a host.
 
-    The names that are known to do so are in the tables; this is for those that nobody listed.
+    The names that are known to do so are in the tables; this is for all others.
     """
     if variable_decides_code(name) or is_harmless_variable(name):
         return
@@ -180,20 +180,20 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
         if has_untrusted_text(text):
             call.dynamic(f"{name} is handed to programs, with a value only known at run time")
         elif _REMOTE_URL.search(text) or any(
-            call.analyst.places.agent_may_have_written(call.path(path))
+            call.analyst.classifier.agent_may_have_written(call.path(path))
             for path in _PATH.findall(text)
         ):
             call.dynamic(f"{name} hands {display_text(text)} to programs that may run or obey it")
 
 
 def check_variable_name(call: ProgramCall, name: str) -> None:
-    """The name of a variable that a builtin sets; its subscript is evaluated."""
+    """Checks the name of a variable that a builtin sets; its subscript is evaluated."""
     if has_untrusted_text(name):
         call.dynamic("the name of the variable is only known at run time, and may hold code")
 
 
 def is_harmless_variable(name: str) -> bool:
-    """Whether it is known to change nothing but language, time zone, width or verbosity."""
+    """Whether it changes only language, time zone, width or verbosity."""
     return any(
         name == one or (one.endswith("*") and name.startswith(one[:-1]))
         for one in path_lists()["harmless_variables"]
@@ -206,7 +206,7 @@ def exports_variable(words: list[str]) -> bool:
 
 
 def bind_variable(call: ProgramCall, name: str, value: VariableValue) -> None:
-    """What a builtin such as `read` puts into a variable."""
+    """Sets the variable of a builtin such as `read`."""
     check_variable_name(call, name)
     check_assignment(call, name, value)
     call.scope.variables[name] = value
@@ -218,10 +218,10 @@ def _is_harmless_value(call: ProgramCall, name: str, value: VariableValue) -> bo
     if name == "PATH":
         folders = value.replace(ONE_OF_SEVERAL, "").split(":")
         return all(
-            one == SYSTEM_NAME or call.analyst.places.is_trusted_folder(one) for one in folders
+            one == SYSTEM_NAME or call.analyst.classifier.is_trusted_folder(one) for one in folders
         )
     if name == "KUBECONFIG":
-        # A file in a folder that anybody may write to can name a program that gets the credentials.
+        # A file in a folder that is writable for others can name a program for the credentials.
         return not has_untrusted_text(value) and not paths.is_temporary(call.path(value))
     quiet = {"PAGER", "GIT_PAGER", "SYSTEMD_PAGER", "MANPAGER", "AWS_PAGER", "KUBECTL_PAGER"}
     return (

@@ -1,4 +1,4 @@
-"""Names of machines: which of them are certainly in the house."""
+"""One program call with its words and the effects found so far; also which hosts are internal."""
 
 import re
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from hermes.policy.commands.effects import CommandTarget, SimpleCommand
 from hermes.policy.commands.paths import PathClassifier
 from hermes.policy.commands.placeholders import (
     LIVE_GLOB,
+    SYSTEM_NAME,
     UNKNOWN_TEXT,
     UNTRUSTED_UNKNOWN,
     display_text,
@@ -30,34 +31,34 @@ LOOPBACK_HOST = re.compile(r"(?:localhost|127(?:\.\d+){3}|\[?::1\]?)\Z", re.I)
 
 
 class CommandAnalyst(Protocol):
-    """Who reads nested commands; the walker, seen from below."""
+    """Analyses nested commands; implemented by the walker."""
 
-    places: PathClassifier
+    classifier: PathClassifier
     kept: int
-    """How many commands were judged and written down so far."""
+    """How many commands were analysed and kept so far."""
 
     def run(self, call: "ProgramCall") -> str:
-        """Judge a command given by its words; gives what it would print."""
+        """Analyses a command given by its words; returns its output, if known."""
         ...
 
     def shell(self, call: "ProgramCall", text: str, scope: ShellScope) -> str:
-        """Judge a shell text that this command would run."""
+        """Analyses a shell text that this command would run."""
         ...
 
 
 @dataclass
 class ProgramCall:
-    """A program, its words and its surroundings; findings are added as they are made."""
+    """A program, its words and its context; effects are added as they are found."""
 
     analyst: CommandAnalyst
     argv: list[str]
     scope: ShellScope
     stdin: str | None = None
-    """What is piped in, as far as it is known; None when nothing is."""
+    """The piped input, as far as known; None without a pipe."""
     doubtful: bool = False
-    """Some word has another value when a variable is set."""
+    """Some word depends on whether a variable is set."""
     disputed: bool = False
-    """The program itself has another name when a variable is set."""
+    """The program name depends on whether a variable is set."""
     via: tuple[str, ...] = ()
     node: tuple[int, int] = (0, 0)
     target: CommandTarget = field(default_factory=CommandTarget)
@@ -66,16 +67,16 @@ class ProgramCall:
     flags: tuple[str, ...] = ()
     paths: list[str] = field(default_factory=list)
     contents: list[str] = field(default_factory=list)
-    """Those of the paths whose content it reads."""
+    """The paths whose content it reads."""
     changes: list[str] = field(default_factory=list)
     repositories: list[str] = field(default_factory=list)
-    """Folders in which git changes the repository they belong to."""
+    """Folders whose git repository it changes."""
     peeled: frozenset[str] | None = None
-    """Effects that the commands run by this one have taken over."""
+    """Effects that were passed on to the commands that this one runs."""
     borrowed: str = ""
-    """How it got another user's rights from a wrapper, such as sudo."""
+    """The wrapper that gave it another user's rights, such as sudo."""
     guarded: bool = True
-    """False when the program can be left for a shell by a key."""
+    """False when a key in the program opens a shell."""
 
     def mark(self, effect: str, why: str) -> None:
         self.effects.setdefault(effect, why)
@@ -93,7 +94,7 @@ class ProgramCall:
     def child(
         self, argv: list[str], *, stdin: str | None = None, scope: ShellScope | None = None
     ) -> "ProgramCall":
-        """A command that this one runs, and to which its own effects stick."""
+        """A command that this one runs, and that gets its effects."""
         self.peeled = (self.peeled or frozenset()) | frozenset(self.effects)
         return ProgramCall(
             self.analyst,
@@ -109,7 +110,7 @@ class ProgramCall:
         )
 
     def run(self, argv: list[str], **around: object) -> str:
-        """Peel: judge the command that this one runs."""
+        """Analyses the command that this one runs."""
         if not argv:
             return ""
         before, peeled = self.analyst.kept, self.peeled
@@ -122,7 +123,7 @@ class ProgramCall:
         return printed
 
     def shell(self, text: str, *, scope: ShellScope | None = None, stdin: str | None = None) -> str:
-        """Peel: judge the shell text that this one runs."""
+        """Analyses the shell text that this one runs."""
         before, peeled = self.analyst.kept, self.peeled
         call = self.child([], stdin=stdin)
         if not is_fully_known(text) and UNTRUSTED_UNKNOWN.search(text):
@@ -133,7 +134,7 @@ class ProgramCall:
         return printed
 
     def aim(self, **where: str) -> None:
-        """Note what a wrapper or verb names as its target."""
+        """Sets the target that a wrapper or verb names."""
         self.target = replace_target(
             self.target, {key: display_text(one) for key, one in where.items()}
         )
@@ -142,41 +143,46 @@ class ProgramCall:
         return paths.resolve_path(word, self.scope.cwd)
 
     def names(self, word: str) -> str:
-        """A path that is only named: its content stays unread."""
+        """A path that is only named; its content is not read."""
         path = self.path(word)
         self.paths.append(path)
         return path
 
     def reads(self, word: str) -> None:
         if word[:2] in ("@/", "@~", "@."):
-            self.reads(word[1:])  # how many programs are told to take their words from a file
+            self.reads(word[1:])  # `@file`: many programs read arguments from a file
         path = self.names(word)
         self.contents.append(path)
         if paths.is_network_path(path):
-            # Opened for reading it sends nothing, and whether a port answers is a fair question.
+            # Opening it for reading sends nothing; it only shows whether a port answers.
             near = not UNTRUSTED_UNKNOWN.search(path) and LOCAL_HOST.match(path.split("/")[3:4][0])
             self.mark(
                 "network-local" if near else "network-out",
                 f"{display_text(path)} is a network connection",
             )
-        for place in self.analyst.places.with_real_path(path):
-            if self.analyst.places.is_secret(place):
-                self.mark("secret-read", f"{display_text(place)} holds secrets")
+        if word == SYSTEM_NAME:
+            return  # a name from another program's output says nothing of the working folder
+        for each in self.analyst.classifier.with_real_path(path):
+            if self.analyst.classifier.is_secret(each):
+                self.mark("secret-read", f"{display_text(each)} holds secrets")
 
-    def writes(self, word: str, why: str = "") -> None:
+    def writes(self, word: str, why: str = "", *, tree: bool = False) -> None:
+        """`tree`: whatever is below the path may be replaced as well."""
         path = self.names(word)
         if paths.discards_writes(path) or path == self.scope.cwd + "/-":
             return
         reason = why or f"writes {display_text(path)}"
-        for place in self.analyst.places.with_real_path(path):
-            self._dangers(place, reason)
-        self.changes += self.analyst.places.with_real_path(path)
+        for each in self.analyst.classifier.with_real_path(path):
+            self._dangers(each, reason)
+            if tree and self.analyst.classifier.holds_own_file(each):
+                self.own_below(each)
+        self.changes += self.analyst.classifier.with_real_path(path)
         self._aliased(path)
         self.mark("write", reason)
 
     def _aliased(self, path: str) -> None:
-        """A file that can be reached by another name is not only what its path says."""
-        if self.analyst.places.has_other_names(path):
+        """Checks for a file that has other names (hard links)."""
+        if self.analyst.classifier.has_other_names(path):
             self.mark(
                 "unknown", f"{display_text(path)} has another name, whose file would change, too"
             )
@@ -188,16 +194,16 @@ class ProgramCall:
                 )
 
     def _dangers(self, path: str, reason: str) -> None:
-        places = self.analyst.places
+        classifier = self.analyst.classifier
         if paths.is_block_device(path):
             self.wipe(f"{display_text(path)} is a block device or memory")
-        if places.is_vital(path):
+        if classifier.is_vital(path):
             self.irreversible(f"nothing works without {display_text(path)}")
         if paths.is_network_path(path):
             self.mark("network-out", f"{display_text(path)} is a network connection")
         if paths.is_kernel_path(path):
             self.mark("service-change", f"{display_text(path)} is a switch of the kernel")
-        if places.is_own_file(path):
+        if classifier.is_own_file(path):
             self.own(path)
         if any(path.startswith(one) or f"/{one}" in path for one in _PRIVILEGE_FILES):
             self.mark("privilege", f"{display_text(path)} decides what may run, or as whom")
@@ -206,29 +212,29 @@ class ProgramCall:
         path = self.names(word)
         if paths.discards_writes(path):
             return
-        self.changes += self.analyst.places.with_real_path(path)
+        self.changes += self.analyst.classifier.with_real_path(path)
         self.mark("delete", why or f"removes {display_text(path)}")
-        if self.analyst.places.is_socket(path):
+        if self.analyst.classifier.is_socket(path):
             self.mark(
                 "service-change", f"{display_text(path)} is a socket that a service listens on"
             )
-        for place in self.analyst.places.with_real_path(path):
-            self._losses(place, recursive)
+        for each in self.analyst.classifier.with_real_path(path):
+            self._losses(each, recursive)
 
     def _losses(self, path: str, recursive: bool) -> None:
-        places = self.analyst.places
+        classifier = self.analyst.classifier
         worst = paths.with_unknown_emptied(path) if UNTRUSTED_UNKNOWN.search(path) else path
-        if places.is_own_file(path, tree=recursive or LIVE_GLOB.search(path) is not None):
+        if classifier.is_own_file(path, tree=recursive or LIVE_GLOB.search(path) is not None):
             self.own(path)
         if paths.is_block_device(path):
             self.wipe(f"{display_text(path)} is a device")
         wide = recursive or LIVE_GLOB.search(path) is not None
-        if wide and places.is_system_tree(worst):
+        if wide and classifier.is_system_tree(worst):
             if UNTRUSTED_UNKNOWN.search(path):
                 self.irreversible(f"with an empty variable {display_text(path)} is {worst}")
             else:
                 self.wipe(f"{display_text(path)} is a tree of the system")
-        if places.is_precious(worst) or (recursive and not places.is_temporary_path(path)):
+        if classifier.is_precious(worst) or (recursive and not classifier.is_temporary_path(path)):
             self.irreversible(f"what is lost in {display_text(path)} does not come back")
 
     def wipe(self, why: str) -> None:
@@ -238,6 +244,12 @@ class ProgramCall:
     def own(self, path: str) -> None:
         self.mark("self-change", f"{display_text(path)} is one of our own files")
         self.irreversible(f"{display_text(path)} is one of our own files")
+
+    def own_below(self, path: str) -> None:
+        shown = display_text(path)
+        why = f"our own files are below {shown}: name a folder beside them"
+        self.mark("self-change", why)
+        self.irreversible(why)
 
     def result(self) -> SimpleCommand:
         effects = self.effects or {"read": f"{self.program} only looks"}
@@ -283,7 +295,7 @@ _VERSIONED_PROGRAM = re.compile(
 
 
 def program_name(call: ProgramCall) -> str:
-    """The program's plain name; marks the call when nobody can tell which program it is."""
+    """The program's plain name; marks the call when the program is unknown."""
     word = call.argv[0]
     if not word or UNKNOWN_TEXT.search(word):
         call.dynamic("which program runs is only known at run time")
@@ -301,12 +313,12 @@ def program_name(call: ProgramCall) -> str:
 
 def _name_at_path(call: ProgramCall, word: str) -> str:
     path = call.path(word)
-    places = call.analyst.places
+    classifier = call.analyst.classifier
     if path.startswith("/etc/init.d/") and dirname(path) == "/etc/init.d":
         call.argv = ["service", basename(path), *call.argv[1:]]
         return "service"
-    real = places.real_path(path)
-    if places.is_trusted_folder(dirname(path)):
+    real = classifier.real_path(path)
+    if classifier.is_trusted_folder(dirname(path)):
         target = basename(real)
         return target if target != basename(path) and _is_known_program(target) else basename(path)
     call.mark("unknown", f"{display_text(word)} is not one of the system's programs")
@@ -325,16 +337,16 @@ def _table_name(name: str) -> str:
 
 
 class TooManyCommands(Exception):
-    """The text holds more commands than anyone would read before saying yes."""
+    """The text contains more commands than a person would review."""
 
 
 class ScriptWalk(Protocol):
-    """One text being walked."""
+    """The analysis of one shell text."""
 
     text: bytes
 
     def statement(self, node: Node, scope: ShellScope, stdin: str | None) -> str:
-        """Judge a statement; gives what it would print."""
+        """Analyses a statement; returns its output, if known."""
         ...
 
     def children(self, node: Node) -> list[Node]: ...
@@ -342,23 +354,23 @@ class ScriptWalk(Protocol):
     def value(self, node: Node, scope: ShellScope) -> str: ...
     def body(self, node: Node, scope: ShellScope) -> str: ...
     def substitutions(self, node: Node, scope: ShellScope) -> list[str]:
-        """Judge every substitution below a node, and give what each would print."""
+        """Analyses every substitution below a node; returns their outputs."""
         ...
 
     def arithmetic(self, node: Node, scope: ShellScope) -> None:
-        """Judge a node whose text the shell evaluates as arithmetic."""
+        """Analyses a node whose text the shell evaluates as arithmetic."""
         ...
 
     def call(self, node: Node, scope: ShellScope) -> ProgramCall:
-        """A fresh command at a place of the text, with what surrounds the text sticking to it."""
+        """A new call at a node of the text, with the context of the text."""
         ...
 
     def run(self, call: ProgramCall) -> str:
-        """Judge a command and keep the result."""
+        """Analyses a command and keeps the result."""
         ...
 
     def keep(self, call: ProgramCall) -> None:
-        """Keep a result as it is."""
+        """Keeps the result of a call."""
         ...
 
 

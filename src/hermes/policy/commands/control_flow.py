@@ -1,4 +1,4 @@
-"""Lists, pipelines, loops, conditions and functions: which commands run, in which state."""
+"""Analyses lists, pipelines, loops, conditions and functions."""
 
 import re
 
@@ -22,7 +22,7 @@ _WAITING_COMMAND = re.compile(rb"\b(?:sleep|wait|read|inotifywait)\b")
 
 
 def walk_statements(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """One after the other: a program, a group, the body of a loop."""
+    """A sequence of statements: a program, a group, the body of a loop."""
     printed = []
     found = walk.children(node)
     for at, child in enumerate(found):
@@ -47,7 +47,7 @@ def walk_subshell(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | 
 
 
 def walk_compound(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """`{ …; }`, and `((…))`, which looks the same to the parser."""
+    """`{ …; }`, and `((…))`, which has the same node type."""
     if walk.text[node.start_byte : node.start_byte + 2] == b"((":
         walk.arithmetic(node, scope)
         return ""
@@ -55,7 +55,7 @@ def walk_compound(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | 
 
 
 def walk_pipeline(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """Each stage is a shell of its own, fed by the one before."""
+    """Each stage is a subshell whose input is the output of the stage before."""
     flowing = stdin
     for child in walk.children(node):
         if child.type not in _IGNORED_TOKENS:
@@ -64,7 +64,7 @@ def walk_pipeline(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | 
 
 
 def walk_chain(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """`a && b || c`. What a part that may not run has changed is unknown afterwards."""
+    """`a && b || c`. What an optional part changed is unknown afterwards."""
     first = node
     while first.type == "list":
         first = walk.children(first)[0]
@@ -98,7 +98,7 @@ def walk_negation(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | 
 
 
 def walk_if(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """`if` and its branches: each starts from the same state, any of them may have run."""
+    """`if` and its branches: each starts from the same state, and any of them may run."""
     start = scope.copy()
     branch = scope
     outputs = []
@@ -147,7 +147,7 @@ def walk_case(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None
 
 
 def walk_while(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """`while` and `until`: the second round sees what the first has changed."""
+    """`while` and `until`: the second iteration starts with the changes of the first."""
     _check_endless(walk, node, scope)
     start = scope.copy()
     printed = walk_statements(walk, node, scope, stdin)
@@ -170,7 +170,7 @@ def _check_endless(walk: ScriptWalk, node: Node, scope: ShellScope) -> None:
 
 
 def walk_for(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """`for x in …`: once for each word, as far as they are known."""
+    """`for x in …`: once for each known word."""
     name, values, bodies = "", [], []
     for child in walk.children(node):
         if child.type == "variable_name":
@@ -195,7 +195,7 @@ def walk_for(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None)
 
 
 def _limited_values(values: list[str]) -> list[str]:
-    """The values to go through, or one that stands for all of them."""
+    """The values to iterate over, or one placeholder for all of them."""
     if all(value.isdigit() for value in values) and len(values) > 3:
         return [SYSTEM_NAME]
     if len(values) > _MAX_LOOP_ROUNDS:
@@ -221,7 +221,7 @@ def walk_counted_for(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str
 
 
 def define_function(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """A function: kept for its calls, and looked into at once for what no call shows."""
+    """A function: analysed at each call, and once at its definition."""
     found = walk.children(node)
     word = next(child for child in found if child.type in ("word", "concatenation"))
     name = walk.text[word.start_byte : word.end_byte].decode("utf-8", "replace")

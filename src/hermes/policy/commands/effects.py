@@ -1,4 +1,4 @@
-"""What a command would do, as typed values: the half of an Action that is read from its text."""
+"""The types for the result of a command analysis."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -29,19 +29,19 @@ READING_EFFECTS: frozenset[str] = READ_ONLY_EFFECTS
 """Looking, and nothing else. Anything beyond this is held unless a rule says otherwise."""
 
 ALWAYS_DENIED_EFFECTS: frozenset[str] = frozenset({"wipe", "fork-bomb", "self-change"})
-"""What no file and no exception may lift. Each of these is irreversible too."""
+"""Effects that no policy and no exception can allow. All of them are irreversible."""
 
 PathLookup = Callable[[str], str]
-"""Follows symlinks of an absolute path; gives the path itself when there is nothing to follow."""
+"""Resolves the symlinks of an absolute path; returns the path itself if there are none."""
 
 
 def word_set(text: str) -> frozenset[str]:
-    """A set of words, written as one reads them."""
+    """The words of a text as a set."""
     return frozenset(text.split())
 
 
 class CommandTarget(Value, frozen=True):
-    """Where a wrapper or verb says that it acts; empty means here."""
+    """The target that a wrapper or verb names; empty for this environment."""
 
     host: str = ""
     container: str = ""
@@ -51,41 +51,41 @@ class CommandTarget(Value, frozen=True):
 
 
 class SimpleCommand(Value, kw_only=True, frozen=True):
-    """One program with its words, after everything around it was peeled away."""
+    """One program with its words, without wrappers and shell syntax."""
 
     program: str
     argv: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
-    """Every path it names, resolved. `…` stands for what is only known at run time."""
+    """Every path it names, resolved. `…` stands for parts that are known only at run time."""
     changes: tuple[str, ...] = ()
-    """Those of the paths that it would write or delete."""
+    """The paths that it would write or delete."""
     repositories: tuple[str, ...] = ()
-    """Folders in which it changes the git repository they belong to."""
+    """Folders whose git repository it changes."""
     effects: frozenset[str] = frozenset()
     via: tuple[str, ...] = ()
     node: tuple[int, int] = (0, 0)
-    """Bytes of the text it was read from; for a nested shell, those of the outermost command."""
+    """Byte range in the text; for a nested shell, that of the outermost command."""
     why: tuple[str, ...] = ()
-    """One line an effect, `effect: reason`."""
+    """One line for each effect, `effect: reason`."""
     target: CommandTarget = CommandTarget()
 
 
 class CommandAnalysis(Value, kw_only=True, frozen=True):
-    """All commands of one shell string and what they add up to."""
+    """All commands of one shell text, and their effects."""
 
     commands: tuple[SimpleCommand, ...] = ()
     effects: frozenset[str] = frozenset()
     dynamic: tuple[str, ...] = ()
-    """Why parts of it are only known at run time."""
+    """Why parts of it are known only at run time."""
     variables: tuple[str, ...] = ()
-    """Variables of the environment whose values decide what it means."""
+    """Environment variables whose values decide its meaning."""
     problems: tuple[str, ...] = ()
-    """What kept us from reading it properly; each of them makes it `exec-dynamic`."""
+    """Why it could not be analysed; each problem makes it `exec-dynamic`."""
 
     @property
     def is_read_only(self) -> bool:
-        """True when it only looks."""
+        """True when it only reads."""
         return self.effects <= READING_EFFECTS
 
     @property

@@ -1,4 +1,4 @@
-"""Escapes inside words: `$'…'` and the format of echo -e and printf, as bash reads them."""
+"""Expands escapes, braces and parameters of words as bash does."""
 
 import re
 from collections.abc import Callable
@@ -58,12 +58,12 @@ def unescape_ansi(body: str) -> str:
 
 
 def unescape_echo(text: str) -> str:
-    r"""What `echo -e` and `printf %b` make of it; `\c` ends the output."""
+    r"""The output of `echo -e` and `printf %b`; `\c` ends it."""
     return _ECHO_ESCAPE.sub(_unescape, text.split("\\c", 1)[0])
 
 
 def format_printf(format_: str, words: list[str]) -> str | None:
-    """What printf writes, for formats made of text, %s, %b, %c, %d and %x; else None."""
+    """The output of printf, for formats with text, %s, %b, %c, %d and %x; else None."""
     text, rest = _ESCAPE.sub(_unescape, format_), list(words)
     if text.count("%") != format_.count("%"):
         return None
@@ -113,7 +113,7 @@ _RANGE = re.compile(r"(-?\d{1,18}|[A-Za-z])\.\.(-?\d{1,18}|[A-Za-z])(?:\.\.(-?\d
 
 
 def expand_braces(word: str) -> list[str]:
-    """Every word that the braces stand for. Raises `ShellSyntaxError` when they multiply without end."""
+    """Every word that the braces stand for. Raises `ShellSyntaxError` when there are too many."""
     found = (
         None if word.count(BRACE_OPEN) > _MAX_OPEN_BRACES else _expand_within(word, MAX_BRACE_WORDS)
     )
@@ -126,24 +126,24 @@ def restore_literal_braces(word: str) -> str:
     return word.replace(BRACE_OPEN, "{").replace(BRACE_COMMA, ",").replace(BRACE_CLOSE, "}")
 
 
-def _expand_within(word: str, room: int) -> list[str] | None:
+def _expand_within(word: str, limit: int) -> list[str] | None:
     start = word.find(BRACE_OPEN)
     while start >= 0:
         end, commas = _find_closing_brace(word, start)
         inner = word[start + 1 : end]
         choices = _split_at_commas(word, start, end, commas) if commas else _expand_range(inner)
         if end > 0 and choices:
-            return _combine(word[:start], choices, word[end + 1 :], room)
+            return _combine(word[:start], choices, word[end + 1 :], limit)
         start = word.find(BRACE_OPEN, start + 1)
     return [word]
 
 
-def _combine(before: str, choices: list[str], after: str, room: int) -> list[str] | None:
+def _combine(before: str, choices: list[str], after: str, limit: int) -> list[str] | None:
     words: list[str] = []
-    tails = _expand_within(after, room)
+    tails = _expand_within(after, limit)
     for choice in choices:
-        heads = _expand_within(choice, room)
-        if heads is None or tails is None or len(words) + len(heads) * len(tails) > room:
+        heads = _expand_within(choice, limit)
+        if heads is None or tails is None or len(words) + len(heads) * len(tails) > limit:
             return None
         words += [before + head + tail for head in heads for tail in tails]
     return words
@@ -180,7 +180,7 @@ def _expand_range(inner: str) -> list[str]:
     low, high = (ord(first), ord(last)) if first.isalpha() else (int(first), int(last))
     ends = range(low, high + 1, step) if low <= high else range(low, high - 1, -step)
     if len(ends) > MAX_BRACE_WORDS:
-        # Numbers are no options; below zero they look like one.
+        # Negative numbers look like options, but are none.
         return [SYSTEM_NAME, SYSTEM_NAME] if min(low, high) >= 0 else [ANY_WORDS, ANY_WORDS]
     if first.isalpha():
         return [chr(number) for number in ends]
@@ -200,7 +200,7 @@ def first_value(value: VariableValue) -> str:
 
 
 class ParameterExpander:
-    """Values of one shell's parameters, put through the operators of `${…}`."""
+    """Applies the operators of `${…}` to the parameters of one shell."""
 
     def __init__(self, scope: ShellScope, piece: Callable[[str, bool], str]) -> None:
         self.scope = scope
@@ -215,7 +215,7 @@ class ParameterExpander:
         return value if name in "@*" else first_value(value)
 
     def braced(self, inside: str, quoted: bool) -> VariableValue:
-        """The value of what stands between `${` and `}`."""
+        """The value of the text between `${` and `}`."""
         found = _PARAMETER.match(inside)
         if not found:
             return ANY_WORD

@@ -1,4 +1,4 @@
-"""Where a path leads and what stands there: secrets, devices, system trees, our own files."""
+"""Resolves and classifies paths: secrets, devices, system folders, our own files."""
 
 import os
 import re
@@ -47,7 +47,7 @@ _PROCESS_ROOT_LINK = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)(?=/|\
 
 
 def resolve_path(word: str, cwd: str) -> str:
-    """An absolute path as far as it is known; a way through /proc leads where it leads."""
+    """The absolute path, as far as known; links in /proc are resolved."""
     path = _absolute(word, cwd)
     while path.startswith("/proc/") and (through := _PROCESS_ROOT_LINK.match(path)):
         path = path[through.end() :] or "/"
@@ -66,7 +66,7 @@ def _absolute(word: str, cwd: str) -> str:
 
 
 def discards_writes(path: str) -> bool:
-    """Writing there changes nothing."""
+    """Whether writing to it changes nothing."""
     return path.startswith(("/dev/", "/proc/")) and _DISCARDING_DEVICE.match(path) is not None
 
 
@@ -92,7 +92,7 @@ def is_temporary(path: str) -> bool:
 
 
 def count_hard_links(path: str) -> int:
-    """How many names a regular file has; 0 when there is none."""
+    """The number of names of a regular file; 0 if it does not exist."""
     try:
         status = os.lstat(path)
     except (OSError, ValueError):
@@ -112,12 +112,12 @@ def is_known_path(path: str) -> bool:
 
 
 def with_unknown_emptied(path: str) -> str:
-    """The path if everything unknown in it were empty: the worst that an unset variable does."""
+    """The path if everything unknown in it is empty: the worst case of an unset variable."""
     return normpath(UNKNOWN_TEXT.sub("", path) or "/")
 
 
 def _glob_pattern(path: str) -> re.Pattern[str]:
-    """A path with live wildcards as a pattern. One wildcard does not cross a slash."""
+    """A path with wildcards as a pattern. A wildcard does not match a slash."""
     parts = {GLOB_STAR: "[^/]*", GLOB_QUESTION: "[^/]", GLOB_SET: "["}
     wild = dict.fromkeys((ANY_WORD, ANY_WORDS, NON_EMPTY_WORD, SYSTEM_NAME), "[^/]*")
     text = "".join(
@@ -133,7 +133,7 @@ def _glob_pattern(path: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class PathPatternLists:
-    """The lists of places, compiled for one home folder."""
+    """The path lists of the tables, compiled for one home folder."""
 
     secret: re.Pattern[str]
     public: re.Pattern[str]
@@ -147,7 +147,7 @@ class PathPatternLists:
 
 
 def _glob_meets(path: str, own: str, *, tree: bool) -> bool:
-    """Whether wildcards reach a path or something below it; `tree`: or something above it."""
+    """Whether wildcards match a path or one below it; `tree`: or one above it."""
     parts, wanted = path.split("/"), own.split("/")
     reached = all(
         _glob_pattern(part).match(want) for part, want in zip(parts, wanted, strict=False)
@@ -156,7 +156,7 @@ def _glob_meets(path: str, own: str, *, tree: bool) -> bool:
 
 
 def _one_level(glob: str) -> str:
-    """A pattern whose `*` does not reach into folders below."""
+    """A pattern whose `*` does not match slashes."""
     return re.escape(glob).replace(r"\*", "[^/]*") + r"\Z"
 
 
@@ -185,16 +185,16 @@ def path_pattern_lists(home: str) -> PathPatternLists:
 
 @dataclass(frozen=True)
 class PathClassifier:
-    """Paths that matter, from the tables and from the caller."""
+    """Classifies paths by the tables and the caller's own files."""
 
     home: str
     own: tuple[str, ...] = ()
     lookup: PathLookup | None = None
     work: str = ""
-    """The folder it starts in, which the work is about."""
+    """The working folder of the task."""
 
     def is_temporary_path(self, path: str) -> bool:
-        """Whether nobody will miss it: temporary files, but not the work that lies among them."""
+        """Temporary files, except those in the working folder."""
         among = is_temporary(self.work) and self.work not in ("/tmp", "/var/tmp")
         mine = path == self.work or path.startswith(f"{self.work}/")
         return is_temporary(path) and not (among and mine)
@@ -204,7 +204,7 @@ class PathClassifier:
         return path_pattern_lists(self.home)
 
     def real_path(self, path: str) -> str:
-        """After symlinks, where there is somebody to ask."""
+        """The path with resolved symlinks, if a lookup is available."""
         if self.lookup is None or not path.startswith("/") or UNKNOWN_TEXT.search(path):
             return path
         return self.lookup(path)
@@ -232,13 +232,13 @@ class PathClassifier:
             return False
         pattern = _glob_pattern(name)
         return any(
-            pattern.match(known) and (not folder or (anywhere and folder.startswith(above)))
+            pattern.match(known) and (not folder or (anywhere and f"{folder}/".startswith(above)))
             for folder, known in self._known.names
             if known
         )
 
     def _hides_secret(self, path: str) -> bool:
-        """Whether a wildcard reaches a secret by more than chance."""
+        """Whether a wildcard matches a secret, and not only by chance."""
         name = path.rpartition("/")[2]
         if self._known.secret.match(literal_text(path)) and not self._known.public.match(
             literal_text(path)
@@ -255,7 +255,7 @@ class PathClassifier:
         )
 
     def may_contain_secrets(self, path: str) -> bool:
-        """A tree in which reading everything reads secrets."""
+        """A folder that contains secrets."""
         plain = literal_text(path).rstrip("/") or "/"
         if any(
             own.startswith(f"{plain}/") for own in self.own if own.endswith(_HERMES_SECRET_FILES)
@@ -266,21 +266,21 @@ class PathClassifier:
         )
 
     def is_system_tree(self, path: str) -> bool:
-        """The file system itself or one of its great trees, or a wildcard for all of it."""
+        """The root folder, one of its main folders, or a wildcard for all of it."""
         plain = literal_text(path).rstrip("*") or "/"
         return bool(self._known.system.match(plain.rstrip("/") or "/"))
 
     def is_precious(self, path: str) -> bool:
-        """Part of a tree without which the machine or its data is lost."""
+        """Part of a folder that the machine or its data depends on."""
         plain = literal_text(path)
         return any(plain == one or plain.startswith(one + "/") for one in self._known.precious)
 
     def is_vital(self, path: str) -> bool:
-        """A file whose content the machine cannot do without."""
+        """A file that the machine needs."""
         return bool(self._known.vital.match(literal_text(path)))
 
     def is_own_file(self, path: str, *, tree: bool = False) -> bool:
-        """One of our own policy, audit or configuration files; `tree`: or something above one."""
+        """One of our own policy, audit or configuration files; `tree`: or a folder above one."""
         plain = literal_text(path)
         if plain.startswith("~"):
             plain = self.home + plain[1:]
@@ -298,15 +298,40 @@ class PathClassifier:
                 return True
         return False
 
+    def holds_own_file(self, path: str) -> bool:
+        """Whether a tree written there could replace our own files.
+
+        Policies of the project count only where there are some: every archive that is unpacked in
+        the working folder could bring a folder for them.
+        """
+        plain = literal_text(path)
+        missing = frozenset(
+            own
+            for own in self.own
+            if own.startswith(f"{self.work.rstrip('/')}/")
+            and (self.lookup is None or not os.path.lexists(own))
+        )
+        above = f"{plain.rstrip('/')}/"
+        if not any(own.startswith(above) for own in missing):
+            return self.is_own_file(path, tree=True)
+        return any(own.startswith(above) for own in self.own if own not in missing)
+
+    def is_above_home_files(self, path: str) -> bool:
+        """Whether it is above our own files, those of the project excepted: these belong to it."""
+        above = f"{literal_text(path).rstrip('/')}/"
+        return any(
+            own.startswith(above) for own in self.own if not own.startswith(f"{self.work}/.hermes/")
+        )
+
     def mentions_own_file(self, text: str) -> bool:
-        """Our files named anywhere inside a text, such as code for an interpreter."""
+        """Whether a text, such as code, mentions one of our files."""
         return any(own in text or self._short(own) in text for own in self.own)
 
     def _short(self, own: str) -> str:
         return own.removeprefix(self.home + "/") if own.startswith(self.home + "/") else own
 
     def has_other_names(self, path: str) -> bool:
-        """Whether a file has hard links, where there is somebody to ask."""
+        """Whether a file has hard links, if a lookup is available."""
         return self.lookup is not None and is_known_path(path) and count_hard_links(path) > 1
 
     def may_be_folder(self, path: str) -> bool:
@@ -321,13 +346,13 @@ class PathClassifier:
         return self.lookup is not None and is_known_path(path) and socket_at(path)
 
     def agent_may_have_written(self, path: str) -> bool:
-        """Where an agent may have put a file: temporary folders, the work, the home folder."""
+        """Folders that an agent may write to: temporary folders, the working folder, the home."""
         return any(
-            is_temporary(place) or place == root or place.startswith(f"{root}/")
-            for place in self.with_real_path(path)
+            is_temporary(each) or each == root or each.startswith(f"{root}/")
+            for each in self.with_real_path(path)
             for root in (self.home, self.work or self.home)
         )
 
     def is_trusted_folder(self, folder: str) -> bool:
-        """A folder from which programs are the system's own."""
+        """A folder with programs of the system."""
         return folder in self._known.trusted

@@ -1,4 +1,4 @@
-"""The state of one shell as far as the text of a command tells it."""
+"""The state of one shell, as far as it is known from the text of a command."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _SYSTEM_NAME_VARIABLES = word_set(
 _NUMBER_VALUE = re.compile(rf"-?(?:\d+|{SYSTEM_NAME})\Z")
 
 ShellFunction = Callable[["ShellScope", str | None], str]
-"""Walks the body of a shell function in a given state, with a given input."""
+"""Analyses the body of a shell function in a given state, with a given input."""
 
 
 @dataclass
@@ -31,19 +31,19 @@ class ShellScope:
     functions: dict[str, ShellFunction] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] | None = None
-    """Positional parameters, when they are known."""
+    """Positional parameters, if known."""
     uncertain_functions: frozenset[str] = frozenset()
-    """Functions that were defined only if some condition held."""
+    """Functions that were defined conditionally."""
     calls: tuple[str, ...] = ()
     """Functions being called, outermost first."""
     used_variables: set[str] = field(default_factory=set)
-    """Variables of the environment that the text has put to use."""
+    """Environment variables that the text uses."""
     unpacked: set[str] = field(default_factory=set)
-    """Folders into which an archive or a repository was unpacked, links and all."""
+    """Folders into which an archive or a repository, possibly with links, was unpacked."""
     associative: set[str] = field(default_factory=set)
     """Arrays whose subscripts are words, not arithmetic."""
     multiplying: bool = False
-    """Inside a pipeline or a background job: calling oneself here is a fork bomb."""
+    """In a pipeline or a background job: a recursive call here is a fork bomb."""
 
     def copy(self) -> "ShellScope":
         return replace(
@@ -54,11 +54,11 @@ class ShellScope:
         )
 
     def for_other_machine(self) -> "ShellScope":
-        """A shell on another machine or in another container: nothing of ours is set there."""
+        """The state of a shell on another machine or in a container: nothing is set there."""
         return ShellScope(home="~", cwd=ANY_WORD)
 
     def value(self, name: str) -> VariableValue | None:
-        """What a variable holds; None when only the environment knows."""
+        """The value of a variable; None when it comes from the environment."""
         if name in self.variables:
             return self.variables[name]
         if name in PLACEHOLDER_VARIABLES:
@@ -87,7 +87,7 @@ class ShellScope:
         return None
 
     def merge(self, other: "ShellScope") -> None:
-        """Afterwards either this or the other happened: what differs is not known."""
+        """Either this or the other state applies afterwards: what differs is unknown."""
         for name in self.variables.keys() | other.variables.keys():
             mine, others = self.value(name), other.value(name)
             if mine != others:
@@ -107,5 +107,5 @@ class ShellScope:
 
 
 def _is_number(value: VariableValue | None) -> bool:
-    """A number, whichever: either way it stays one."""
+    """Whether a value is a number, known or not."""
     return isinstance(value, str) and _NUMBER_VALUE.match(value) is not None

@@ -1,4 +1,4 @@
-"""One shell text while it is walked: its bytes, its tree, and the steps for each kind of node."""
+"""Analyses one shell text: parses it and calls the handler for each kind of node."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _TWO_HERE_DOCUMENTS = re.compile(rb"(?<!<)<<-?[^<\n][^\n]*?(?<!<)<<(?!<)")
 
 
 class CommandRecorder(Protocol):
-    """Who judges commands and keeps the results: the walker."""
+    """Analyses commands and keeps the results; implemented by the walker."""
 
     def run(self, call: ProgramCall) -> str: ...
     def keep(self, call: ProgramCall) -> None: ...
@@ -34,38 +34,38 @@ class CommandRecorder(Protocol):
 
 
 class ShellScript:
-    """Fulfils `ScriptWalk` for one text. `around` is copied for each command found in it."""
+    """Implements `ScriptWalk` for one text. `around` is the context of each command in it."""
 
     def __init__(
         self,
         text: bytes,
-        keeper: CommandRecorder,
+        recorder: CommandRecorder,
         around: Callable[[Node, ShellScope], ProgramCall],
     ) -> None:
         self.text = text
         self.letters = text.decode("latin-1")
-        self.keeper = keeper
+        self.recorder = recorder
         self.call = around
-        self.run = keeper.run
-        self.keep = keeper.keep
+        self.run = recorder.run
+        self.keep = recorder.keep
         self.root = syntax.parse(text)
         self.depth = 0
 
     def walk(self, scope: ShellScope, stdin: str | None) -> str:
         if _TWO_HERE_DOCUMENTS.search(self.text):
-            self.keeper.problem("two here-documents on one line, which the parser mixes up")
+            self.recorder.problem("two here-documents on one line, which the parser mixes up")
         if self.root.descendant_count > _MAX_NODES:
             raise TooManyCommands("more shell than anyone would read before saying yes")
         if self.root.has_error:
-            self.keeper.problem("the text is not shell that the parser understands")
+            self.recorder.problem("the text is not shell that the parser understands")
         outside = self.text[: self.root.start_byte] + self.text[self.root.end_byte :]
         if not syntax.is_blank(outside):
-            self.keeper.problem(f"the parser skipped {outside[:40]!r}")
+            self.recorder.problem(f"the parser skipped {outside[:40]!r}")
         return self.statement(self.root, scope, stdin)
 
     @cached_property
     def nodes(self) -> dict[int, Node]:
-        """Every expansion by where it begins."""
+        """Every expansion by its start position."""
         if not any(mark in self.text for mark in (b"$", b"`", b"<(", b">(")):
             return {}
         found: dict[int, Node] = {}
@@ -73,7 +73,7 @@ class ShellScript:
         while waiting:
             node = waiting.pop()
             if node.type in _EXPANSIONS:
-                # Inside quotes the parser counts blanks before an expansion as part of it.
+                # In quotes, the parser includes blanks before an expansion in its node.
                 start = node.start_byte
                 while self.text[start : start + 1].isspace():
                     start += 1
@@ -94,14 +94,14 @@ class ShellScript:
                 return self._stray(node, scope, stdin)
             return step(self, node, scope, stdin)
         except ShellSyntaxError as gap:
-            self.keeper.problem(str(gap))
+            self.recorder.problem(str(gap))
             return self._stray(node, scope, stdin)
         finally:
             self.depth -= 1
 
     def _stray(self, node: Node, scope: ShellScope, stdin: str | None) -> str:
-        """Something that should not stand here: unknown, but its parts are still looked at."""
-        self.keeper.problem(f"cannot tell what this does: {node.type.lower()}")
+        """An unexpected node: its effects are unknown, but its parts are analysed."""
+        self.recorder.problem(f"cannot tell what this does: {node.type.lower()}")
         for child in node.children:
             if child.type in _NODE_HANDLERS:
                 self.statement(child, scope, stdin)
@@ -133,7 +133,7 @@ class ShellScript:
         return self._reader(scope).body(node.start_byte, node.end_byte)
 
     def substitutions(self, node: Node, scope: ShellScope) -> list[str]:
-        """Judge the commands inside, and give what each of them prints."""
+        """Analyses the commands inside; returns their outputs."""
         found = syntax.descendants(node, _SUBSTITUTIONS)
         return [self._output(each, scope).rstrip("\n") for each in found]
 
@@ -148,7 +148,7 @@ class ShellScript:
         scope.variables.update(dict.fromkeys(assigned_names(text), SYSTEM_NAME))
 
     def _output(self, node: Node, scope: ShellScope) -> str:
-        """What a substitution puts into the text."""
+        """The output of a substitution."""
         if node.type == "arithmetic_expansion":
             self.arithmetic(node, scope)
             return ""
@@ -193,8 +193,8 @@ class ShellScript:
             self.keep(call)
 
     def _backticks(self, node: Node, text: bytes, scope: ShellScope) -> str:
-        """Old substitution, in which backslashes are taken away before it is read."""
+        """A backtick substitution, in which backslashes are removed before it is read."""
         inner = text[1:-1].decode("utf-8", "surrogateescape")
         for mark in ("\\", "`", "$"):
             inner = inner.replace("\\" + mark, mark)
-        return self.keeper.shell(self.call(node, scope), inner, scope)
+        return self.recorder.shell(self.call(node, scope), inner, scope)

@@ -1,4 +1,4 @@
-"""Redirections: files opened for a command, here-documents, and words left behind by the parser."""
+"""Analyses simple commands with their assignments, redirections and here-documents."""
 
 from dataclasses import dataclass, field
 
@@ -17,18 +17,18 @@ _WRITING_OPERATORS = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
 
 @dataclass
 class OpenedFiles:
-    """What the redirections of one statement open."""
+    """The files that the redirections of one statement open."""
 
     written: list[tuple[str, str]] = field(default_factory=list)
     """Operator and word of each file opened for writing."""
     read: list[str] = field(default_factory=list)
     stdin: str | None = None
     silent: bool = False
-    """True when nothing of the output goes on to a pipe."""
+    """True when no output goes to a pipe."""
     words: list[str] = field(default_factory=list)
     """Further arguments of the command, which the parser attaches to a redirection."""
     following: list[Node] = field(default_factory=list)
-    """Statements that stand between a here-document's mark and its text."""
+    """Statements between a here-document's delimiter and its text."""
 
 
 def collect_redirects(walk: ScriptWalk, nodes: list[Node], scope: ShellScope) -> OpenedFiles:
@@ -106,7 +106,7 @@ def _collect_here_document(
 
 
 def _check_delimiter(start: str, end: bytes) -> None:
-    """The line that ends a here-document is its first word without the quotes."""
+    """Checks that the last line of a here-document is its delimiter without quotes."""
     word = "".join(mark for mark in start if mark not in "'\"\\")
     if end.strip().decode("utf-8", "replace") != word:
         raise ShellSyntaxError("a here-document that ends elsewhere for the parser")
@@ -120,7 +120,7 @@ _STATEMENT_NODE_KINDS = word_set(
 
 
 def apply_redirects(call: ProgramCall, opened: OpenedFiles) -> None:
-    """Mark what opening the files does."""
+    """Marks the effects of opening the files."""
     for word in opened.read:
         call.reads(word)
     for operator, word in opened.written:
@@ -170,7 +170,7 @@ def walk_command(
 
 
 def _check_gap(walk: ScriptWalk, end: int, start: int) -> None:
-    """A continued line is no gap: two words of the parser with nothing else between are one."""
+    """Checks for words that the parser separates only at a line continuation: they are one."""
     if end >= 0 and not walk.text[end:start].replace(b"\\\n", b""):
         raise ShellSyntaxError("two words without a space between them")
 
@@ -203,7 +203,7 @@ def _finish_command(
 
 
 def walk_redirected(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """A statement with redirections behind it."""
+    """A statement with redirections after it."""
     found = walk.children(node)
     opened = collect_redirects(
         walk, [one for one in found if one.type in REDIRECT_NODE_KINDS], scope
@@ -219,7 +219,7 @@ def walk_redirected(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str 
             raise ShellSyntaxError("words behind a redirection that belong to no command")
         for body in bodies:
             printed += walk.statement(body, scope, inside)
-        # The parser hangs the redirection of `a && b > f` on the whole list: b runs after a.
+        # The parser attaches the redirection of `a && b > f` to the whole list: b runs after a.
         apply_redirects(call, opened)
         walk.keep(call)
         printed = "" if opened.silent else printed
@@ -306,7 +306,7 @@ def walk_unset(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | Non
 
 
 def walk_test(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """`[ … ]` and `[[ … ]]`: nothing happens but what is substituted."""
+    """`[ … ]` and `[[ … ]]`: only substitutions have effects."""
     outputs = walk.substitutions(node, scope)
     call = walk.call(node, scope)
     text = walk.text[node.start_byte : node.end_byte].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""What is refused before parsing: text made to be read differently by people and by the shell."""
+"""Parses shell text, and refuses text that people and the shell would read differently."""
 
 import re
 import unicodedata
@@ -9,7 +9,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 MAX_COMMAND_BYTES = 20_000
-"""Bytes. Longer commands are not read, they are asked about."""
+"""Longer commands are not analysed, and need approval."""
 
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MISLEADING_CHARACTER = re.compile(
@@ -21,7 +21,7 @@ _MAX_TOKEN_COUNTS = {
     "<<": 24, "${": 120, "[[": 60, "|": 200, "((": 200, "`": 200, ">": 300, "(": 300, ")": 300,
     "<": 120, "$": 600, "for ": 100, "function ": 100, "case ": 40, "{": 400, "}": 400,
 }  # fmt: skip
-"""Marks that make the parser slow when there are very many of them, and how many are normal."""
+"""Tokens that make the parser slow in large numbers, and their normal maximum."""
 
 
 def find_misleading_characters(command: str) -> list[str]:
@@ -40,7 +40,7 @@ def find_misleading_characters(command: str) -> list[str]:
 
 
 def find_parse_obstacle(command: str) -> str:
-    """Why it cannot be parsed at all, or an empty string."""
+    """Why it cannot be parsed, or an empty string."""
     if len(command) > MAX_COMMAND_BYTES:
         return f"longer than {MAX_COMMAND_BYTES} characters"
     if "\0" in command:
@@ -52,7 +52,7 @@ def find_parse_obstacle(command: str) -> str:
 
 
 def has_placeholders(command: str) -> bool:
-    """Whether it holds characters that we use as marks of our own."""
+    """Whether it contains characters that are used as placeholders."""
     return not command.isascii() and any("\ue000" <= letter <= "\uf8ff" for letter in command)
 
 
@@ -61,7 +61,7 @@ __all__ = ["Node", "ShellSyntaxError", "children", "descendants", "is_blank", "p
 _SINGLE_READ_BYTES = 800
 _READ_CHUNK_BYTES = 32
 _MAX_READS_PER_BYTE = 16
-"""How often the parser may read each byte; for real scripts it is up to three times."""
+"""How often the parser may read each byte; real scripts need up to three times."""
 _ONE_BYTE = bytes(range(128)) + b"x" * 128
 _BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*\Z")
 
@@ -71,7 +71,7 @@ def is_blank(text: bytes) -> bool:
 
 
 class ShellSyntaxError(Exception):
-    """The tree and the text disagree. What the command does is not known."""
+    """The syntax tree and the text do not match: the effects are unknown."""
 
 
 @cache
@@ -80,14 +80,14 @@ def _load_language() -> Language:
 
 
 def parse(text: bytes) -> Node:
-    """The tree of a text, or `ShellSyntaxError` when the parser loses its way in it.
+    """The syntax tree of a text. Raises `ShellSyntaxError` when parsing takes too long.
 
-    Making sense of nonsense takes it a hundred times longer than reading shell, and then it comes
-    back to the same bytes again and again. A long text is therefore handed out in small pieces
-    that are counted: the same text always ends the same way, whatever the clock says.
+    Parsing nonsense takes a hundred times longer than shell text, because the parser reads the
+    same bytes again and again. So a long text is passed in small chunks that are counted: the
+    result does not depend on the speed of the machine.
     """
-    # The binding crashes when a character is cut in two, and letters of any alphabet are the same
-    # to the grammar: a letter of one byte stands for each byte of theirs.
+    # The binding crashes when a character is cut in two. The grammar treats all letters alike, so
+    # each byte of a longer letter is replaced by a one-byte letter.
     letters = text if text.isascii() else text.translate(_ONE_BYTE)
     if len(letters) <= _SINGLE_READ_BYTES:
         return Parser(_load_language()).parse(letters).root_node
@@ -105,7 +105,7 @@ def parse(text: bytes) -> Node:
 
 
 def children(node: Node, text: bytes) -> list[Node]:
-    """Children of a structural node. The parser is lenient: what it skipped must be blank."""
+    """Children of a structural node. Checks that text skipped by the parser is blank."""
     found = node.children
     at = node.start_byte
     for child in found:

@@ -1,4 +1,4 @@
-"""Splits the words of a command into options, their values, and the rest, as getopt does."""
+"""Reads the program tables, and parses the arguments of programs as getopt does."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -15,15 +15,15 @@ from hermes.policy.commands.placeholders import starts_unknown
 
 @dataclass(frozen=True)
 class OptionGrammar:
-    """Which options take a value and how they are written."""
+    """Which options take a value, and how they are written."""
 
     values: frozenset[str] = frozenset()
     single: bool = False
     """Long options begin with one dash, as in `find -name` or `terraform -auto-approve`."""
     stops: int | None = None
-    """After so many words the rest belongs to another command."""
+    """After this many words the rest belongs to another command."""
     stops_immediately: bool = False
-    """The rest begins right behind those words, even when it looks like an option."""
+    """The rest begins right after those words, even with an option."""
 
 
 @dataclass
@@ -31,9 +31,9 @@ class ParsedArguments:
     options: list[tuple[str, str | None]] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
-    """What follows the words, when the grammar stops."""
+    """The words after `stops`."""
     loose: list[str] = field(default_factory=list)
-    """Words that could turn out to be options."""
+    """Unknown words that could be options."""
 
     def names(self) -> set[str]:
         return {name for name, _ in self.options}
@@ -57,7 +57,7 @@ class ParsedArguments:
 
 
 def option_matches(option: str, names: Collection[str]) -> bool:
-    """Whether an option is one of these, perhaps shortened as getopt allows."""
+    """Whether an option is one of these, possibly abbreviated as getopt allows."""
     if option in names:
         return True
     if not option.startswith("--") or len(option) < 3:
@@ -66,7 +66,7 @@ def option_matches(option: str, names: Collection[str]) -> bool:
 
 
 def parse_arguments(words: list[str], grammar: OptionGrammar) -> ParsedArguments:
-    """Options anywhere before `--`; with `stops`, only until the command that follows."""
+    """Options are read up to `--`; with `stops`, up to the command that follows."""
     found = ParsedArguments()
     at = 0
     while at < len(words):
@@ -105,12 +105,12 @@ def _parse_short_option(
     word = words[at - 1]
     if word.startswith("--") or (grammar.single and len(word) > 2):
         return _parse_long_option(found, words, at, grammar)
-    for place in range(1, len(word)):
-        name = "-" + word[place]
+    for index in range(1, len(word)):
+        name = "-" + word[index]
         if name not in grammar.values:
             found.options.append((name, None))
             continue
-        value: str | None = word[place + 1 :]
+        value: str | None = word[index + 1 :]
         if not value:
             value = words[at] if at < len(words) else None
             at += 1
@@ -140,43 +140,43 @@ TABLE_FILES = (
 
 
 class ProgramSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry. Every list is a string of words, to keep the files readable."""
+    """One entry of a table. Lists are strings of words, for readability."""
 
     does: str = ""
-    """Effects of running it at all."""
+    """Effects of every call."""
     same: str = ""
-    """It is another name of this program."""
+    """Another name of this program, which has the entry."""
     values: str = ""
     """Options that take a value."""
     flags: str = ""
-    """Options that take none here, though they do for the program."""
+    """Options without a value here, although they take one elsewhere in the program."""
     single: bool = False
     """Long options begin with one dash."""
     options: dict[str, str] = {}
-    """Options, perhaps after @verb, and what they add: effects, or what their value is."""
+    """Options, optionally with @verb, and what they add: effects, or the kind of their value."""
     verbs: dict[str, str] = {}
     """Effects, and the verbs that have them, separated by commas; `*` in a verb is a wildcard."""
     args: str = "reads"
     """What the words are: reads names text writes deletes dest second pattern filter pager runs
     shell code script."""
     skip: int = 0
-    """Words before the command that it runs."""
+    """The number of words before the command that it runs."""
     alone: str = ""
     """Effects without any word."""
     stdin: str = ""
-    """What it makes of its input: shell code sql sends."""
+    """How it uses its input: shell code sql sends."""
     special: str = ""
-    """The function that knows it better than a table could."""
+    """The function that analyses it instead of the table."""
     gives: str = ""
-    """`names` when its output is names or numbers of the system's making."""
+    """`names` when its output is names or numbers generated by the system."""
     trusts: bool = False
-    """No option of it is worse than the verb, so words only known at run time are no danger."""
+    """No option is worse than the verb, so words known only at run time are harmless."""
     harmless: str = ""
-    """If given, every option that is not among these is unknown."""
+    """If set, every other option is unknown."""
     strict: bool = False
-    """Options are all obeyed: `only` holds when no other option stands beside it."""
+    """`only` applies when there is no other option."""
     escapes: bool = False
-    """People can get a shell out of it by a key."""
+    """A key in the program opens a shell."""
     target: str = ""
     """What its first word names: host, container or service."""
 
@@ -190,7 +190,7 @@ class OptionRule:
 
 @dataclass(frozen=True)
 class VerbRule:
-    """A phrase: `*` is part of a word, a first `**` any words before, a last `$` no more words."""
+    """A phrase: `*` is part of a word, a leading `**` any words, a final `$` no more words."""
 
     words: tuple[str, ...]
     does: tuple[str, ...]
@@ -201,7 +201,7 @@ class VerbRule:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """Longer phrases first, and of those the ones without a wildcard."""
+        """Longer phrases first, then those without a wildcard."""
         return -len(self.words), sum("*" in word for word in self.words)
 
     def matches(self, words: list[str]) -> bool:
@@ -254,7 +254,7 @@ class ProgramEntry:
         return tuple(sorted(rules, key=lambda rule: rule.weight))
 
     def verb(self, words: list[str]) -> tuple[str, ...] | None:
-        """Effects of the best phrase that the words begin with, and of every phrase with **."""
+        """Effects of the best phrase at the beginning of the words, and of every phrase with **."""
         best: tuple[str, ...] = ()
         anywhere: list[str] = []
         for rule in self.verb_rules:
@@ -266,7 +266,7 @@ class ProgramEntry:
         return tuple(dict.fromkeys((*best, *anywhere))) or None
 
     def under(self, parent: "ProgramEntry") -> OptionGrammar:
-        """The grammar of a verb that has an entry of its own."""
+        """The grammar of a verb with its own entry."""
         values = (parent.grammar.values | self.grammar.values) - set(self.spec.flags.split())
         return OptionGrammar(values, parent.spec.single or self.spec.single, self.grammar.stops)
 
@@ -282,9 +282,9 @@ def _option_rule(key: str, value: str) -> OptionRule:
 
 @cache
 def _entry_texts() -> dict[str, str]:
-    """The text of each entry by the names it has; an entry begins where a line does."""
+    """The text of each entry by its names; an entry begins at the start of a line."""
     found: dict[str, str] = {}
-    folder = files("hermes.policy.command_analysis") / "tables"
+    folder = files("hermes.policy.commands") / "tables"
     for name in TABLE_FILES:
         for entry in _ENTRY_START.split((folder / f"{name}.yaml").read_text()):
             if key := _ENTRY_KEY.match(entry):
@@ -314,12 +314,12 @@ def find_program(name: str) -> ProgramEntry | None:
 
 
 def program_names() -> Iterator[str]:
-    """Every program that some table knows."""
+    """Every program in the tables."""
     return iter(_entry_texts())
 
 
 def variable_decides_code(variable: str) -> bool:
-    """Whether programs let this variable choose code, libraries, options or editors."""
+    """Whether this variable selects code, libraries, options or editors of programs."""
     return any(
         variable == one or (one.endswith("*") and variable.startswith(one[:-1]))
         for one in path_lists()["variables"]
@@ -328,6 +328,6 @@ def variable_decides_code(variable: str) -> bool:
 
 @cache
 def path_lists() -> dict[str, list[str]]:
-    """The lists that are not about programs: secrets, system trees, telling variables."""
-    text = (files("hermes.policy.command_analysis") / "tables" / "places.yaml").read_text()
+    """The lists that are not about programs: secrets, system folders, variables."""
+    text = (files("hermes.policy.commands") / "tables" / "places.yaml").read_text()
     return msgspec.convert(_parse(text), dict[str, list[str]])

@@ -1,7 +1,7 @@
-"""Reads one word of the text as bash would: quotes, escapes, expansions, until only words remain.
+"""Reads words of the text as bash does: quotes, escapes and expansions.
 
-The parser says where a word begins and ends; this reader walks the same characters on its own.
-Where the two disagree nobody knows what bash would do, and `ShellSyntaxError` is raised.
+The parser finds where a word begins and ends; this reader reads the same characters independently.
+If the two disagree, `ShellSyntaxError` is raised, because it is unknown what bash would do.
 """
 
 import re
@@ -46,14 +46,14 @@ _LIVE_CHARACTERS = {
 
 
 class WordFields(NamedTuple):
-    """The words that one word became, and whether another value of a variable changes them."""
+    """The words that one word expands to, and whether they depend on a variable."""
 
     words: list[str]
     doubtful: bool
 
 
 def decode_text(text: str) -> str:
-    """Characters again: offsets are bytes, so the text is held as latin-1."""
+    """Decodes the text, which is kept as latin-1 because offsets are bytes."""
     if text.isascii():
         return text
     return _NON_ASCII.sub(
@@ -62,7 +62,7 @@ def decode_text(text: str) -> str:
 
 
 class WordReader:
-    """Reads words of one text within one shell's state."""
+    """Reads words of one text in the state of one shell."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class WordReader:
         self.out: list[str] = []
 
     def fields(self, start: int, end: int) -> WordFields:
-        """An argument: split, brace-expanded, with globs alive."""
+        """An argument: split, brace-expanded, with active globs."""
         if _PLAIN_WORD.match(self.text, start, end):
             return WordFields([self.text[start:end]], False)
         joined = self._read(start, end, self._unquoted)
@@ -95,7 +95,7 @@ class WordReader:
         )
 
     def value(self, start: int, end: int) -> str:
-        """The right side of an assignment, or a here-string: never split, never globbed."""
+        """The value of an assignment, or a here-string: not split, no globs."""
         joined = self._read(start, end, self._unquoted)
         plain = (
             expansions.restore_literal_braces(joined)
@@ -110,7 +110,7 @@ class WordReader:
         )
 
     def body(self, start: int, end: int) -> str:
-        """A here-document, where quotes mean nothing and expansions are made."""
+        """A here-document: quotes are literal, and expansions are made."""
         return (
             self._read(start, end, self._document).replace(EMPTY_QUOTE, "").replace(WORD_BREAK, " ")
         )
@@ -135,7 +135,7 @@ class WordReader:
         return joined
 
     def _tilde(self, start: int, end: int) -> int:
-        """A leading `~` or `~user`, also behind `name=`."""
+        """A leading `~` or `~user`, also after `name=`."""
         found = re.compile(r"(?:[A-Za-z_]\w*=)?~([\w.-]*|\+)(?=/|:|\Z)", re.A).match(
             self.text, start, end
         )
@@ -169,7 +169,7 @@ class WordReader:
         raise ShellSyntaxError(f"{letter!r} in the middle of a word")
 
     def _loose(self, at: int, end: int) -> int:
-        """Operands may hold spaces and metacharacters, which end no word there."""
+        """In operands, spaces and metacharacters do not end a word."""
         if self.text[at] in " \t\n":
             self.out.append(WORD_BREAK)
             return at + 1
@@ -287,7 +287,7 @@ class WordReader:
         raise ShellSyntaxError("an expansion without its end")
 
     def _insert(self, value: VariableValue, quoted: bool) -> None:
-        """Put down a value: inside quotes as it is, outside split and with live globs."""
+        """Inserts a value: in quotes unchanged, outside split and with active globs."""
         pieces = value if isinstance(value, tuple) else (value,)
         if quoted:
             self.out.append(

@@ -1,1 +1,1 @@
-"""What single programs would do with their arguments: by table, or by a function of their own."""
+"""Finds the effects of single programs from their arguments, by a table or a function."""

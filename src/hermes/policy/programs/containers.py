@@ -1,4 +1,4 @@
-"""docker, podman and kubectl: commands inside other places, and doors back to the host."""
+"""docker, podman and kubectl: commands in containers, and access to the host."""
 
 import re
 
@@ -55,7 +55,7 @@ _OBJECTS_WITHOUT_ENVIRONMENT = (
 
 
 def _check_inspect(call: ProgramCall, verb: str, rest: list[str]) -> None:
-    """A container's environment holds its passwords; a format that names other fields does not."""
+    """A container's environment may contain passwords; a format with other fields does not."""
     if verb in _OBJECTS_WITHOUT_ENVIRONMENT:
         return
     spec = parse_arguments(call.argv[1:], OptionGrammar(frozenset({"-f", "--format", "--type"})))
@@ -110,7 +110,7 @@ def _check_host_access(call: ProgramCall, found: ParsedArguments) -> None:
             call.mark(
                 "privilege", f"the container can change {display_text(path.group(1))} of the host"
             )
-            if call.analyst.places.is_own_file(call.path(path.group(1)), tree=True):
+            if call.analyst.classifier.is_own_file(call.path(path.group(1)), tree=True):
                 call.own(path.group(1))
     wide = found.names() & {
         "--privileged",

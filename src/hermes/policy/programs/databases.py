@@ -1,4 +1,4 @@
-"""Clients of databases: the statement may be an option, a word, or come in by a pipe."""
+"""Database clients: the statement may be in an option, an argument or the input."""
 
 import re
 
@@ -22,7 +22,7 @@ _READ_ONLY_DOT_COMMAND = re.compile(
 
 
 def sql_client(call: ProgramCall, entry: ProgramEntry) -> str:
-    """psql, mysql, clickhouse-client, sqlcmd…: options hold the SQL, or stdin does."""
+    """psql, mysql, clickhouse-client, sqlcmd…: the SQL is in options or in stdin."""
     apply_table(call, entry)
     found = parse_arguments(call.argv[1:], entry.grammar)
     if host := found.value("-h", "--host", "-S", "--server"):
@@ -81,7 +81,7 @@ _REDIS_READ_OPTIONS = word_set(
 
 
 def redis(call: ProgramCall, entry: ProgramEntry) -> str:
-    """A command of redis as words, or lines of them by a pipe."""
+    """A redis command in the arguments, or lines of commands in the input."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
     if host := found.value("-h", "-u"):
@@ -114,11 +114,11 @@ def _redis_command(call: ProgramCall, words: list[str]) -> None:
     upper = [words[0].upper(), *(word.upper() for word in words[1:2]), *words[2:]]
     upper[0] = upper[0].strip("\"'")
     effects = verbs.verb(upper) if verbs and is_fully_known(words[0]) else None
-    said = display_text(" ".join(words[:2]))
+    text = display_text(" ".join(words[:2]))
     if effects is None:
-        call.mark("unknown", f"redis {said} is not known")
+        call.mark("unknown", f"redis {text} is not known")
         return
-    call.marks(effects, f"redis {said}")
+    call.marks(effects, f"redis {text}")
     if has_untrusted_text(words[0]):
         call.dynamic("the redis command is only known at run time")
 

@@ -1,4 +1,4 @@
-"""Programs that move, remove, overwrite or unlock files: what exactly decides how bad it is."""
+"""Programs that move, remove, overwrite, pack or find files, or change permissions."""
 
 import re
 from itertools import pairwise
@@ -53,15 +53,15 @@ def move(call: ProgramCall, entry: ProgramEntry) -> str:
         path = call.names(word)
         call.mark("write", f"moves {display_text(path)}")
         call.changes.append(path)
-        for place in call.analyst.places.with_real_path(path):
-            if call.analyst.places.is_own_file(place, tree=True):
-                call.own(place)
-            if call.analyst.places.is_system_tree(place):
-                call.wipe(f"{display_text(place)} is a tree of the system")
-            elif call.analyst.places.is_precious(place):
-                call.irreversible(f"{display_text(place)} is part of the system")
-    for word in _target_paths(call, sources, target or (found.words or [ANY_WORD])[-1]):
-        call.writes(word)
+        for each in call.analyst.classifier.with_real_path(path):
+            if call.analyst.classifier.is_own_file(each, tree=True):
+                call.own(each)
+            if call.analyst.classifier.is_system_tree(each):
+                call.wipe(f"{display_text(each)} is a tree of the system")
+            elif call.analyst.classifier.is_precious(each):
+                call.irreversible(f"{display_text(each)} is part of the system")
+    for word in _target_paths(call, found, sources):
+        call.writes(word, tree=True)
         if call.path(word) == "/dev/null":
             call.mark("delete", "moved to nowhere")
             call.irreversible("moved to nowhere")
@@ -80,11 +80,11 @@ def copy(call: ProgramCall, entry: ProgramEntry) -> str:
             call.deletes(found.words[-1], why="emptied by copying /dev/null over it")
     _judge_mode(call, found.value("-m", "--mode") or "")
     sources = found.words if target else found.words[:-1]
-    for word in _target_paths(call, sources, target or (found.words or [ANY_WORD])[-1]):
-        call.writes(word)
     whole = found.has("-r", "-R", "-a", "--recursive", "--archive")
+    for word in _target_paths(call, found, sources):
+        call.writes(word, tree=whole)
     if whole and any(
-        call.analyst.places.may_contain_secrets(call.path(word)) for word in found.words[:-1]
+        call.analyst.classifier.may_contain_secrets(call.path(word)) for word in found.words[:-1]
     ):
         call.mark("secret-read", "copies a tree with secrets in it")
     if call.program == "install" and found.has("-d", "--directory"):
@@ -93,16 +93,21 @@ def copy(call: ProgramCall, entry: ProgramEntry) -> str:
     return ""
 
 
-def _target_paths(call: ProgramCall, sources: list[str], target: str) -> list[str]:
-    """Where files end up: under their own names, when the target can only be a folder."""
-    folder = target.endswith(("/", "/.")) or call.path(target) in ("/tmp", "/var/tmp")
+def _target_paths(call: ProgramCall, found: ParsedArguments, sources: list[str]) -> list[str]:
+    """The new paths of the files: inside the target, when it can only be a folder."""
+    into = found.value("-t", "--target-directory")
+    target = into or (found.words or [ANY_WORD])[-1]
+    path = call.path(target)
+    folder = target.endswith(("/", "/.")) or path in ("/tmp", "/var/tmp")
+    if is_fully_known(path) and not found.has("-T", "--no-target-directory"):
+        folder = folder or bool(into) or call.analyst.classifier.holds_own_file(path)
     if not folder or not sources or not all(basename(one.rstrip("/")) for one in sources):
         return [target]
     return [f"{target.rstrip('/')}/{basename(one.rstrip('/'))}" for one in sources]
 
 
 def mktemp(call: ProgramCall, entry: ProgramEntry) -> str:
-    """mktemp: in the folder for such files, unless it is told another place."""
+    """mktemp: in the temporary folder, unless another one is given."""
     found = _parse_file_arguments(call, entry)
     folder = found.value("-p", "--tmpdir")
     template = found.words[0] if found.words else "tmp.XXXXXXXXXX"
@@ -114,7 +119,7 @@ def mktemp(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def split_file(call: ProgramCall, entry: ProgramEntry) -> str:
-    """split: the second word is how the names of the pieces begin."""
+    """split: the second word is the prefix of the output files."""
     found = _parse_file_arguments(call, entry)
     apply_table(call, entry)
     call.writes((found.words[1] if len(found.words) > 1 else "x") + "aa")
@@ -122,7 +127,7 @@ def split_file(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def unzip(call: ProgramCall, entry: ProgramEntry) -> str:
-    """unzip: everything goes below one folder; `:` would let the archive choose another."""
+    """unzip: extracts into one folder; `:` would let the archive choose another."""
     found = _parse_file_arguments(call, entry)
     apply_table(call, entry)
     if "write" in call.effects:
@@ -133,12 +138,12 @@ def unzip(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def _mark_unpacked(call: ProgramCall, folder: str) -> None:
-    call.writes(folder, "unpacks files")
+    call.writes(folder, "unpacks files", tree=True)
     call.scope.unpacked.add(call.path(folder))
 
 
 def fallocate(call: ProgramCall, entry: ProgramEntry) -> str:
-    """fallocate: a disk that is full hurts everything on it."""
+    """fallocate: a full disk affects everything on it."""
     found = _parse_file_arguments(call, entry)
     apply_table(call, entry)
     if _gibibytes(found.value("-l", "--length") or "") >= 1:
@@ -150,7 +155,7 @@ _SIZE = re.compile(r"(\d+)([KMGTPE]?)(?:i?B)?\Z", re.IGNORECASE)
 
 
 def _gibibytes(size: str) -> float:
-    """Infinite where the size is only known at run time."""
+    """Infinite when the size is known only at run time."""
     found = _SIZE.match(size)
     if found is None:
         return 0.0 if not size else float("inf")
@@ -164,13 +169,13 @@ def link(call: ProgramCall, entry: ProgramEntry) -> str:
     target = found.value("-t", "--target-directory")
     for word in found.words:
         for path in _led_to(call, found, word):
-            if call.analyst.places.is_own_file(path, tree=True):
+            if call.analyst.classifier.is_own_file(path, tree=True):
                 call.own(path)
-            if call.analyst.places.is_secret(path):
+            if call.analyst.classifier.is_secret(path):
                 call.mark("secret-read", f"a second name for {display_text(path)}")
     call.writes(target or (found.words[-1] if found.words else ANY_WORD))
     for word in found.words if target else found.words[:-1]:
-        # Whatever is done to the new name is done to the old one.
+        # A change through the new name also changes the old one.
         call.names(word)
         call.changes += _led_to(call, found, word)
     return ""
@@ -191,7 +196,7 @@ def _led_to(call: ProgramCall, found: ParsedArguments, word: str) -> list[str]:
         return [beside]
     if len(found.words) > 2 or name.endswith("/"):
         return [inside]
-    return [beside, inside] if call.analyst.places.may_be_folder(call.path(name)) else [beside]
+    return [beside, inside] if call.analyst.classifier.may_be_folder(call.path(name)) else [beside]
 
 
 def change_permissions(call: ProgramCall, entry: ProgramEntry) -> str:
@@ -211,9 +216,9 @@ def change_permissions(call: ProgramCall, entry: ProgramEntry) -> str:
         call.writes(word, f"{call.program} changes who may use {display_text(call.path(word))}")
         path = call.path(word)
         worst = paths.with_unknown_emptied(path) if UNTRUSTED_UNKNOWN.search(path) else path
-        if recursive and call.analyst.places.is_own_file(path, tree=True):
+        if recursive and call.analyst.classifier.is_own_file(path, tree=True):
             call.own(path)
-        if recursive and call.analyst.places.is_system_tree(worst):
+        if recursive and call.analyst.classifier.is_system_tree(worst):
             call.irreversible(f"rights of all of {display_text(path)} are lost")
     call.mark("write", f"{call.program} changes rights")
     if call.program in ("setcap", "chattr"):
@@ -222,7 +227,7 @@ def change_permissions(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 _PERMISSION_REMOVAL = re.compile(r"-[rwxXst]+(?:,[ugoa]*[-+=][rwxXst]*)*")
-"""`chmod -x file`: what looks like an option takes rights away."""
+"""`chmod -x file`: looks like an option, but removes permissions."""
 
 
 def _judge_mode(call: ProgramCall, mode: str) -> None:
@@ -269,7 +274,7 @@ def truncate(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def tar(call: ProgramCall, entry: ProgramEntry) -> str:
-    """tar: one letter says whether it lists, reads or writes."""
+    """tar: one letter decides whether it lists, extracts or writes."""
     words = call.argv[1:]
     if words and not words[0].startswith("-") and re.fullmatch(r"[a-zA-Z]+", words[0]):
         words = _old_style_options(words)
@@ -299,7 +304,7 @@ def tar(call: ProgramCall, entry: ProgramEntry) -> str:
 def _judge_archive(call: ProgramCall, found: ParsedArguments, file: str) -> None:
     for word in found.words:
         call.reads(word)
-        if call.analyst.places.may_contain_secrets(call.path(word)):
+        if call.analyst.classifier.may_contain_secrets(call.path(word)):
             call.mark("secret-read", "packs a tree with secrets in it")
         if found.has("--remove-files"):
             call.deletes(word, recursive=True)
@@ -319,7 +324,7 @@ def _old_style_options(words: list[str]) -> list[str]:
 
 
 def rsync(call: ProgramCall, entry: ProgramEntry) -> str:
-    """rsync: a dry run looks, a transport of one's own runs code, --delete loses."""
+    """rsync: a dry run reads, a custom transport runs code, --delete removes files."""
     found = _parse_file_arguments(call, entry)
     far = any(re.match(r"[^/]*:|rsync://", word) for word in found.words)
     for option in found.values("-e", "--rsh", "--rsync-path"):
@@ -341,8 +346,9 @@ def _judge_rsync(call: ProgramCall, found: ParsedArguments) -> None:
         call.reads(word)
         if found.has("--remove-source-files"):
             call.deletes(word, recursive=True)
+    whole = found.has("-r", "-a", "--recursive", "--archive", "--files-from")
     for word in found.words[-1:]:
-        call.writes(word)
+        call.writes(word, tree=whole)
         if any(name.startswith("--del") for name in found.names()):
             why = f"rsync removes what is not in the source: {display_text(word)}"
             call.deletes(word, recursive=True, why=why)
@@ -406,7 +412,7 @@ def _found_path(root: str, end: str) -> str:
 
 
 def _found_names(words: list[str]) -> str:
-    """What the files found are called, as far as the expression says."""
+    """The name pattern of the files to find, if the expression has one."""
     if _finds_everything(words):
         return GLOB_STAR
     for word, value in pairwise(words):
@@ -416,7 +422,7 @@ def _found_names(words: list[str]) -> str:
 
 
 def _finds_everything(words: list[str]) -> bool:
-    """Whether nothing narrows it to some files."""
+    """Whether no test restricts the files."""
     pairs = zip(words, [*words[1:], ""], strict=True)
     return not any(
         word in _FIND_FILTERS and value not in ("*", "*.*", "?*") for word, value in pairs
@@ -430,7 +436,7 @@ _FIND_FILTERS = word_set(
 
 
 def fd(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`fd -x cmd` runs, the rest only looks."""
+    """`fd -x cmd` runs commands, all else only reads."""
     words = call.argv[1:]
     cut = next((i for i, word in enumerate(words) if _FD_RUN_OPTION.match(word)), None)
     if cut is None:

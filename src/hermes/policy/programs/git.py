@@ -1,4 +1,4 @@
-"""git: configuration on the command line runs programs, refspecs with a plus overwrite history."""
+"""git and gh: options can set programs to run, refspecs with a plus overwrite history."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _HARMLESS_SETTING = re.compile(
 
 def git(call: ProgramCall, entry: ProgramEntry) -> str:
     found = parse_arguments(call.argv[1:], entry.grammar)
-    # Behind the verb the same letters mean something else.
+    # After the verb the same letters have another meaning.
     before = parse_arguments(
         call.argv[1:], OptionGrammar(entry.grammar.values, stops=1, stops_immediately=True)
     )
@@ -26,7 +26,7 @@ def git(call: ProgramCall, entry: ProgramEntry) -> str:
         call.dynamic("git -p opens a pager, and out of that a shell")
     for setting in before.values("-c", "--config-env"):
         _judge_setting(call, setting)
-    for folder in before.values("-C"):  # each one starts from the one before
+    for folder in before.values("-C"):  # each is relative to the one before
         call.scope = call.scope.copy()
         call.scope.cwd = call.path(folder)
         call.names(folder)
@@ -36,14 +36,25 @@ def git(call: ProgramCall, entry: ProgramEntry) -> str:
         judge(call, words)
     if {"write", "delete"} & set(call.effects) and verb not in _OUTPUT_FILE_VERBS:
         for folder in (".", *before.values("--git-dir", "--work-tree")):
-            call.repositories += call.analyst.places.with_real_path(call.path(folder))
-    if verb in _CHECKOUT_VERBS:
-        call.scope.unpacked.add(call.scope.cwd)
+            call.repositories += call.analyst.classifier.with_real_path(call.path(folder))
+    _judge_work_tree(call, verb)
     if any(re.match(r"ext::", word) for word in words):
         call.dynamic("ext:: is a transport that runs a command")
     if found.loose and not _is_reading(call):
         call.dynamic("a word only known at run time may be an option of git")
     return ANY_WORD
+
+
+def _judge_work_tree(call: ProgramCall, verb: str) -> None:
+    if verb in _WORK_TREE_VERBS:
+        for folder in filter(call.analyst.classifier.is_above_home_files, call.repositories):
+            call.own_below(folder)
+    if verb in _CHECKOUT_VERBS:
+        call.scope.unpacked.add(call.scope.cwd)
+    if "--no-index" in call.argv:
+        for path in [call.path(word) for word in call.argv[2:] if not word.startswith("-")]:
+            if call.analyst.classifier.may_contain_secrets(path):
+                call.mark("secret-read", f"compares {display_text(path)}, with secrets in it")
 
 
 def _judge_setting(call: ProgramCall, setting: str) -> None:
@@ -85,15 +96,17 @@ _LIST_OPTIONS = word_set(
 
 
 def _judge_branch_or_tag(call: ProgramCall, words: list[str]) -> None:
-    """`git branch x` and `git tag x` make one, unless they were asked to list."""
+    """`git branch x` and `git tag x` create one, unless they list."""
     if words and not _LIST_OPTIONS & set(call.flags):
         call.mark("write", f"git names {display_text(words[0])}")
     if {"-f", "--force", "-M", "-C"} & set(call.flags):
         call.mark("delete", "git moves a name away from what it stood for")
 
 
-_CONFIG_READ_OPTIONS = frozenset({"--get", "--list", "-l", "--get-all", "--get-regexp", "--show-origin",
-                      "--get-urlmatch", "--name-only", "--show-scope"})  # fmt: skip
+_CONFIG_READ_OPTIONS = frozenset({
+    "--get", "--list", "-l", "--get-all", "--get-regexp", "--show-origin", "--get-urlmatch",
+    "--name-only", "--show-scope",
+})  # fmt: skip
 
 
 def _judge_config(call: ProgramCall, words: list[str]) -> None:
@@ -106,9 +119,8 @@ def _judge_config(call: ProgramCall, words: list[str]) -> None:
         return
     call.mark("write", "git config changes settings")
     if not _HARMLESS_SETTING.match(values[0] if values else "x"):
-        call.dynamic(
-            f"git config {display_text(literal_text(values[0])) if values else ''} can run a program"
-        )
+        name = display_text(literal_text(values[0])) if values else ""
+        call.dynamic(f"git config {name} can run a program")
 
 
 _VERB_HANDLERS: dict[str, Callable[[ProgramCall, list[str]], None]] = {
@@ -120,8 +132,13 @@ _VERB_HANDLERS: dict[str, Callable[[ProgramCall, list[str]], None]] = {
     "worktree": _judge_worktree,
 }
 _OUTPUT_FILE_VERBS = word_set("log diff show")
-"""Verbs that write nothing but the file that an option names."""
+"""Verbs that write only to the file of an option."""
 _CHECKOUT_VERBS = word_set("clone checkout pull switch worktree submodule restore")
+
+_WORK_TREE_VERBS = _CHECKOUT_VERBS | word_set(
+    "reset stash merge rebase cherry-pick revert clean apply am read-tree checkout-index mv rm"
+)
+"""Verbs that write files of the work tree."""
 
 
 def github(call: ProgramCall, entry: ProgramEntry) -> str:

@@ -1,4 +1,4 @@
-"""Interpreters. Code is not understood here, except Python that plainly only computes."""
+"""Interpreters. Only simple code is analysed: Python that computes, filters in Perl and jq."""
 
 import ast
 import re
@@ -63,7 +63,7 @@ _HARMLESS_NODES = (
 
 
 def is_harmless_python(code: str) -> bool:
-    """Python that only computes and prints: every name, module and method is a known good one."""
+    """Python that only computes and prints: every name, module and method is in a list."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -152,7 +152,7 @@ def _judge_inline_code(call: ProgramCall, code: str) -> str:
         call.mark("read", "Python that only computes")
         return ANY_WORD
     call.dynamic("code for an interpreter is not read here")
-    if call.analyst.places.mentions_own_file(code):
+    if call.analyst.classifier.mentions_own_file(code):
         call.own(code)
     return ANY_WORD
 
@@ -194,7 +194,7 @@ _CODE_OPTIONS = {"node": ("-e", "-p", "-pe"), "nodejs": ("-e", "-p"), "php": ("-
 
 
 def one_liner(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`node -e`, `ruby -e`, `php -r`, `lua -e`, and Perl in its role as a better sed."""
+    """`node -e`, `ruby -e`, `php -r`, `lua -e`, and Perl as a filter like sed."""
     words = call.argv[1:]
     if _only_prints(call.program, words) or (call.program == "perl" and _only_filters(words)):
         call.mark("read", f"{call.program} only computes and prints")
@@ -225,7 +225,7 @@ _PERL_FILE = re.compile(rf"[\w.~/{SYSTEM_NAME}+:@%-]*\w")
 
 
 def _only_filters(words: list[str]) -> bool:
-    """Options that only loop and split, code that only looks, files that only are files."""
+    """Only options that loop and split, code that reads, and plain files."""
     code, files, at = [], [], 0
     while at < len(words) and words[at].startswith("-"):
         word = words[at]
@@ -237,7 +237,7 @@ def _only_filters(words: list[str]) -> bool:
             code.append(words[at] if at < len(words) else "(")
             at += 1
     files = words[at:]
-    # A name that ends in | is a command to Perl, and one with < or > a redirection.
+    # Perl runs a file name that ends in | as a command; < and > are redirections.
     fine = all(_PERL_FILE.fullmatch(literal_text(word)) for word in files)
     return (
         fine
@@ -269,7 +269,7 @@ _BEFORE_MATCH = word_set("( , if unless and or not && || ! =~ !~ { ; split grep"
 
 def _only_reads(code: str) -> bool:
     if not re.search(r"\bprint|\bsay\b|\bs/|\btr/|\by/", code):
-        return False  # whatever it is for, it is no filter
+        return False  # no filter: it prints and substitutes nothing
     before, kind, at = "", "", 0
     while at < len(code):
         found = _PERL_TOKEN.match(code, at)
@@ -301,7 +301,7 @@ _LOAD_CALL = re.compile(r"\bload(?:_\w+)?\s*\(")
 
 
 def json_filter(call: ProgramCall, entry: ProgramEntry) -> str:
-    """jq and yq: a filter may print the environment; that of yq may read any file."""
+    """jq and yq: a filter may print the environment; in yq it may read any file."""
     apply_table(call, entry)
     for word in map(literal_text, call.argv[1:]):
         if _ENVIRONMENT_ACCESS.search(word):

@@ -1,4 +1,4 @@
-"""Programs that talk to other machines: looking at a URL is one thing, sending is another."""
+"""Programs that connect to other hosts: distinguishes reading a URL from sending data."""
 
 import re
 from posixpath import basename
@@ -30,7 +30,7 @@ _ENCODED_DATA = re.compile(r"[0-9a-fA-F]{24,}|[A-Za-z0-9+_-]{48,}")
 
 
 def mark_address(call: ProgramCall, url: str) -> None:
-    """Mark what fetching a URL, or naming a host, does."""
+    """Marks the effects of fetching a URL or contacting a host."""
     found = _URL.match(url.strip())
     if found is None:
         return
@@ -47,28 +47,28 @@ def mark_address(call: ProgramCall, url: str) -> None:
 
 
 def _is_numeric_host(host: str) -> bool:
-    """An address written as one number, which people do only to hide it."""
+    """An address written as one number, which is done only to hide it."""
     return re.fullmatch(r"\d{8,10}|0x[0-9a-fA-F]{8}", host) is not None
 
 
 def _classify_host(host: str, rest: str, user: str) -> tuple[str, str]:
-    said = display_text(host)
+    shown = display_text(host)
     if has_untrusted_text(host) or has_untrusted_text(user):
-        return "network-out", f"connects to {said}, only known at run time"
+        return "network-out", f"connects to {shown}, only known at run time"
     if LOCAL_HOST.match(host.replace(SYSTEM_NAME, "0")):
         if has_untrusted_text(rest) and not LOOPBACK_HOST.match(host):
-            return "network-out", f"sends what is only known at run time to {said}"
-        return "network-local", f"connects to {said}"
+            return "network-out", f"sends what is only known at run time to {shown}"
+        return "network-local", f"connects to {shown}"
     if UNKNOWN_TEXT.search(host + rest + user):
-        return "network-out", f"sends what is only known at run time to {said}"
+        return "network-out", f"sends what is only known at run time to {shown}"
     if (
         "?" in literal_text(rest)
         or user
         or _ENCODED_DATA.search(host + rest)
         or any(len(one) > 40 for one in host.split("."))
     ):
-        return "network-out", f"sends data to {said} in the address"
-    return "network-read", f"asks {said}"
+        return "network-out", f"sends data to {shown} in the address"
+    return "network-read", f"asks {shown}"
 
 
 def curl(call: ProgramCall, entry: ProgramEntry) -> str:
@@ -102,12 +102,12 @@ def curl(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def _check_connect_options(call: ProgramCall, found: ParsedArguments, urls: list[str]) -> None:
-    """`--resolve host:port:addresses` and `--connect-to host:port:host:port` lead elsewhere."""
+    """`--resolve host:port:addresses` and `--connect-to host:port:host:port` change the target."""
     split_at = re.compile(r":(?![^\[]*\])")
-    places = [split_at.split(each)[2:3] for each in found.values("--connect-to")]
+    targets = [split_at.split(each)[2:3] for each in found.values("--connect-to")]
     for each in found.values("--resolve"):
-        places.append(":".join(split_at.split(each)[2:]).split(","))
-    for host in (host for place in places for host in place if host):
+        targets.append(":".join(split_at.split(each)[2:]).split(","))
+    for host in (host for target in targets for host in target if host):
         for url in filter(None, map(_URL.match, map(str.strip, urls))):
             call.mark(*_classify_host(host, url.group(5), url.group(2) or ""))
 
@@ -116,7 +116,7 @@ _OUTPUT_OPTIONS = frozenset({"-w", "--write-out", "-o", "--output"})
 
 
 def _split_requests(call: ProgramCall, found: ParsedArguments) -> None:
-    """A line break in a header or the like begins another header, or another request."""
+    """A line break in a header or similar option starts another header or request."""
     for option, value in found.options:
         if value and option not in _OUTPUT_OPTIONS and re.search(r"[\r\n]", value):
             call.mark("network-out", f"{call.program} {option} holds a line break: more is sent")
@@ -129,7 +129,7 @@ _BODY_OPTIONS = (
 
 
 def _mark_sent_data(call: ProgramCall, found: ParsedArguments) -> None:
-    """Data goes out, unless -G makes a question of it that stays in the house."""
+    """Data is sent, unless -G makes it a query to an internal host."""
     for value in found.values(*_BODY_OPTIONS):
         file = value.partition("@")[2] if "@" in value.partition("=")[0] else ""
         if file and not has_untrusted_text(file):
@@ -145,7 +145,7 @@ def _only_addresses(found: ParsedArguments) -> bool:
 
 
 def _check_header(call: ProgramCall, header: str) -> None:
-    """A header only known at run time: a token, or anything."""
+    """A header that is known only at run time may be a token, or anything."""
     if "network-local" in call.effects and "network-out" not in call.effects:
         return
     call.mark("network-out", "a header carries what is only known at run time")
@@ -176,7 +176,7 @@ def wget(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def name_lookup(call: ProgramCall, entry: ProgramEntry) -> str:
-    """dig, host, nslookup, ping and others that name hosts: the name itself can carry data."""
+    """dig, host, nslookup, ping and others: the host name itself can carry data."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     apply_table(call, entry)
     for word in found.words:
@@ -186,7 +186,7 @@ def name_lookup(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def getent(call: ProgramCall, entry: ProgramEntry) -> str:
-    """getent: hosts are looked up by asking name servers, unless it is held to local files."""
+    """getent: hosts are looked up by name servers, unless it is limited to local files."""
     apply_table(call, entry)
     found = parse_arguments(call.argv[1:], entry.grammar)
     words = found.words
@@ -199,7 +199,7 @@ def getent(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def openssl(call: ProgramCall, entry: ProgramEntry) -> str:
-    """openssl: `s_client` sends what it is fed."""
+    """openssl: `s_client` sends its input."""
     apply_table(call, entry)
     if "s_client" in call.argv[1:2]:
         fed = call.stdin or ""
@@ -210,7 +210,7 @@ def openssl(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def netcat(call: ProgramCall, entry: ProgramEntry) -> str:
-    """nc, ncat, telnet: scanning looks, everything else may send or listen."""
+    """nc, ncat, telnet: scanning only reads, everything else may send or listen."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     apply_table(call, entry)
     host = found.words[0] if found.words else ""
@@ -234,7 +234,7 @@ def netcat(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def socat(call: ProgramCall, entry: ProgramEntry) -> str:
-    """socat: a known question to a socket of this machine looks; all else is an open door."""
+    """socat: a known query to a local socket only reads; anything else may do anything."""
     words = [word for word in call.argv[1:] if not re.fullmatch(r"-[dvtT]\d*|-[tT]", word)]
     ends = [word for word in words if not re.fullmatch(r"-|STDIO|stdio|\d+", word)]
     socket = re.fullmatch(
@@ -254,7 +254,7 @@ _READ_ONLY_REQUEST = re.compile(
 
 
 def httpie(call: ProgramCall, entry: ProgramEntry) -> str:
-    """httpie: the method is a word, items with = are sent."""
+    """httpie: the method is a word; items with = are sent."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     apply_table(call, entry)
     words = found.words
@@ -273,7 +273,7 @@ def httpie(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def rclone(call: ProgramCall, entry: ProgramEntry) -> str:
-    """rclone and its kin: a remote that is spelled out on the spot brings its own commands."""
+    """rclone and similar programs: a remote defined in an argument can run commands."""
     apply_table(call, entry)
     if any(word.startswith(":") or has_untrusted_text(word[:1]) for word in call.argv[1:]):
         call.dynamic("the remote is described on the command line, and may name a program to run")
@@ -281,7 +281,7 @@ def rclone(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def aws(call: ProgramCall, entry: ProgramEntry) -> str:
-    """aws: with an address of the caller's choice, requests and their signatures go there."""
+    """aws: with a custom endpoint, requests and their signatures are sent there."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     apply_table(call, entry)
     address = found.value("--endpoint-url")
@@ -329,7 +329,7 @@ _ANSIBLE_HARMLESS_OPTIONS = word_set(
 
 
 def ssh(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`ssh host command`: a shell elsewhere."""
+    """`ssh host command`: a shell on another host."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
     for option in found.values("-o"):

@@ -1,7 +1,7 @@
-"""What programs need beyond reading files: peers behind sockets, the network, devices, privileges.
+"""What programs need besides reading files: sockets, the network, devices, privileges.
 
-The program tables say what a command does. This says with what it has to speak to do it, so that
-the kernel can refuse it everything else.
+The program tables contain the effects of a command. This module contains what it has to connect to,
+so that the kernel can refuse everything else.
 """
 
 from typing import NamedTuple
@@ -11,12 +11,12 @@ from hermes.policy.commands.effects import word_set
 
 class ResourceAccess(NamedTuple):
     peer: str = ""
-    """Who may write on its behalf."""
+    """The service that may write on its behalf."""
     sockets: tuple[str, ...] = ()
     network: bool = False
-    """Its own configuration says where it connects to."""
+    """Its own configuration decides where it connects to."""
     needs: tuple[str, ...] = ()
-    """Files that it opens for writing even to read."""
+    """Files that it opens for writing even when it only reads."""
 
 
 _SYSTEMD_SOCKETS = (
@@ -191,29 +191,29 @@ DEVICE_PROGRAMS = word_set(
     " sysctl"
 )
 LISTENING_PROGRAMS = word_set("nginx openresty tengine apachectl apache2ctl httpd apache2")
-"""Programs that try their ports out when they test their configuration."""
+"""Programs that bind their ports when they test their configuration."""
 PROCESS_INSPECTORS = word_set(
     "lsof fuser pmap pwdx pidof iotop htop btop atop nethogs lsns lsfd lslocks smem numastat strace"
     " ltrace gdb py-spy rbspy jstack jps jinfo jstat jcmd jmap peekfd iftop glances nmon pidstat"
     " needrestart checkrestart procinfo jhsdb bpftop"
 )
-"""Programs that look into other processes."""
+"""Programs that inspect other processes."""
 JAVA_TOOLS = word_set("jstack jinfo jcmd jmap jhsdb")
 PROCESS_TRACERS = JAVA_TOOLS | word_set("strace ltrace gdb py-spy rbspy")
-"""Those of them that attach to a process, which they could change."""
+"""Those that attach to a process, which they could change."""
 PRIVILEGE_PROGRAMS = word_set(
     "sudo doas pkexec su runuser sudo-rs please dzdo gksudo gksu kdesu kdesudo sg newgrp ping ping6"
     " mtr traceroute arping fping crontab at atq atrm batch chage passwd mailq postqueue locate"
     " mlocate plocate mount umount fusermount fusermount3 dumpcap"
 )
-"""Programs that run with rights their user does not have; `no_new_privs` takes that away."""
+"""Programs with more rights than their user; `no_new_privs` removes these."""
 TEMPORARY_FILE_WRITERS = word_set(
     "sed gsed ssed perl ruby patch rsync gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lzma lz4"
     " pigz brotli compress uncompress dos2unix unix2dos install split csplit zip jq yq gojq"
     " jaq ruff black isort prettier gofmt shfmt terraform tofu sqlite3 sqlite duckdb wget curl sort"
     " openssl ssh-keygen sponge iconv"
 )
-"""Programs that write a temporary file beside the one they change, or derive its name from it."""
+"""Programs that write a temporary file beside the one they change."""
 OPTIONAL_PATHS: dict[str, tuple[str, ...]] = {
     "blkid": ("/run/blkid/blkid.tab*",),
     "findmnt": ("/run/mount/utab*",),
@@ -222,16 +222,16 @@ OPTIONAL_PATHS: dict[str, tuple[str, ...]] = {
         word_set("java javac jar jshell"), ("/proc/*/coredump_filter", "/tmp/hsperfdata_*")
     ),
 }
-"""What programs try, and without which they answer the same: caches, mostly."""
+"""Files that programs try to write but do not need: mostly caches."""
 REMOTE_WRAPPERS = word_set(
     "ssh autossh dbclient mosh rsh pssh parallel-ssh pdsh clush docker podman nerdctl kubectl oc k"
     " lxc incus crictl ctr docker-compose podman-compose nomad vagrant limactl multipass machinectl"
 )
-"""Wrappers whose command runs on another machine or in a container."""
+"""Wrappers whose command runs on another host or in a container."""
 
 
 def access_of(program: str) -> ResourceAccess:
-    """What the program speaks to; nothing for one that only reads files."""
+    """What the program needs; nothing for one that only reads files."""
     found = _ACCESS_BY_PROGRAM.get(program, ResourceAccess())
     return (
         found._replace(needs=_NEEDS_BY_PROGRAM[program]) if program in _NEEDS_BY_PROGRAM else found

@@ -1,4 +1,4 @@
-"""Builtins of the shell that change its state, print known text, or run text as code."""
+"""Shell builtins that change its state, print known text, or run text as code."""
 
 import re
 from itertools import pairwise
@@ -91,7 +91,7 @@ def change_folder(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def eval_words(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`eval`: the words once more, as text of this very shell."""
+    """`eval`: the words as text of this shell."""
     text = " ".join(call.argv[1:])
     if not text:
         return ""
@@ -131,7 +131,7 @@ def alias(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def read_variable(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`read x`: from a pipe whose kind is known, or from anybody."""
+    """`read x`: from a pipe with a known kind of text, or from anywhere."""
     apply_table(call, entry)
     value = (
         SYSTEM_NAME if call.stdin is not None and not has_untrusted_text(call.stdin) else ANY_WORD
@@ -149,7 +149,7 @@ def read_variable(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def read_array(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`mapfile x`: the lines of somebody's text; without a name they go to MAPFILE."""
+    """`mapfile x`: the lines of the input; without a name into MAPFILE."""
     apply_table(call, entry)
     for word in call.argv[1:]:
         if re.fullmatch(r"[A-Za-z_]\w*", word):
@@ -160,7 +160,7 @@ def read_array(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def next_option(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`getopts abc: name` puts a letter into `name`, and the argument into OPTARG."""
+    """`getopts abc: name` sets `name` to a letter, and OPTARG to the argument."""
     call.mark("read", "reads an option")
     if len(call.argv) > 2:
         assignments.bind_variable(call, call.argv[2], "?")
@@ -169,7 +169,7 @@ def next_option(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def wait_for_process(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`wait -p name` puts the number of a process into `name`."""
+    """`wait -p name` sets `name` to a process id."""
     call.mark("read", "waits for a process")
     words = call.argv[1:]
     if "-p" in words and (rest := words[words.index("-p") + 1 :]):
@@ -178,7 +178,7 @@ def wait_for_process(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def test_expression(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`test -v name` evaluates the subscript of the name; nothing else in it is code."""
+    """`test -v name` evaluates the subscript of the name; nothing else is evaluated."""
     apply_table(call, entry)
     words = call.argv[1:]
     for option, word in pairwise(words):
@@ -206,7 +206,7 @@ def set_options(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def replace_shell(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`exec`: -a gives a false name, -c empties the environment."""
+    """`exec`: -a sets another name, -c clears the environment."""
     words = call.argv[1:]
     while words and re.fullmatch(r"-[cla]+|--", words[0]):
         words = words[2:] if "a" in words[0] else words[1:]
@@ -216,7 +216,7 @@ def replace_shell(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def builtin(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`command` and `builtin`: functions and aliases are passed by."""
+    """`command` and `builtin`: ignore functions and aliases."""
     words = call.argv[1:]
     while words and re.fullmatch(r"-[pvV]+|--", words[0]):
         if "v" in words[0] or "V" in words[0]:
@@ -236,7 +236,7 @@ def builtin(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def which(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`which x` prints a path that is known to end in x."""
+    """`which x` prints a path that ends in x."""
     call.mark("read", "tells where a program is")
     words = [word for word in call.argv[1:] if not word.startswith("-")]
     known = len(words) == 1 and "/" not in words[0]
@@ -244,7 +244,7 @@ def which(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def export(call: ProgramCall, entry: ProgramEntry) -> str:
-    """Declarations that the parser took for ordinary commands."""
+    """Declarations that were parsed as ordinary commands."""
     call.mark("read", call.program)
     for word in call.argv[1:]:
         name, equals, value = word.partition("=")

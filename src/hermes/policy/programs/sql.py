@@ -1,4 +1,4 @@
-"""SQL cut into tokens, far enough to see verbs, conditions and functions."""
+"""Finds the effects of SQL statements from their verbs, conditions and functions."""
 
 import re
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _DIALECTS = tuple(
     re.compile(own + _COMMON_TOKENS, re.X | re.S) for own in (_STANDARD_TOKENS, _MYSQL_TOKENS)
 )
 _DIALECT_DEPENDENT = re.compile(r"[\\#\"$`]|--")
-"""Marks that servers read differently: text with one of them is read both ways."""
+"""Characters that servers read differently: text with one of them is read both ways."""
 
 
 class SqlToken(NamedTuple):
@@ -45,7 +45,7 @@ class SqlToken(NamedTuple):
 
 
 def tokenize(text: str, reading: re.Pattern[str]) -> list[SqlToken]:
-    """Everything but blanks and comments; a comment that a server may run is `hidden`."""
+    """All tokens except blanks and comments; a comment that a server may run is `hidden`."""
     found = []
     for match in reading.finditer(text):
         kind = match.lastgroup or "other"
@@ -57,7 +57,7 @@ def tokenize(text: str, reading: re.Pattern[str]) -> list[SqlToken]:
 
 
 def split_statements(text: str) -> list[list[SqlToken]]:
-    """Tokens of each statement, without the semicolons; in every way a server may read it."""
+    """The tokens of each statement, without semicolons, in every dialect."""
     separated = re.sub(r"(?m)^(\s*\\.*)$", r";\1\n;", text)
     readings = _DIALECTS if _DIALECT_DEPENDENT.search(text) else _DIALECTS[:1]
     found: list[list[SqlToken]] = []
@@ -72,7 +72,7 @@ def split_statements(text: str) -> list[list[SqlToken]]:
 
 
 def where_condition(statement: list[SqlToken]) -> list[SqlToken] | None:
-    """The outermost WHERE up to the clause that follows it; None when there is none."""
+    """The outermost WHERE up to the next clause; None when there is none."""
     depth, start = 0, None
     for at, token in enumerate(statement):
         if token.text == "(":
@@ -91,7 +91,7 @@ _LOGIC_WORDS = word_set("AND OR NOT TRUE FALSE NULL IS LIKE ILIKE BETWEEN IN XOR
 
 
 def selects_rows(condition: list[SqlToken]) -> bool:
-    """Whether a condition really picks rows: some column is compared, and no OR undoes that."""
+    """Whether a condition restricts the rows: a column is compared, and no OR cancels that."""
     arms = _split_or(condition)
     return bool(arms) and all(_compares_column(arm) for arm in arms)
 
@@ -196,7 +196,7 @@ _SECRET_TABLES = word_set("pg_shadow pg_authid user_mapping pg_user_mapping user
 
 
 def mark_sql_effects(call: ProgramCall, text: str) -> None:
-    """Mark the effects of every statement in a text."""
+    """Marks the effects of every statement in a text."""
     if has_untrusted_text(text):
         call.dynamic("part of the SQL is only known at run time")
     for statement in split_statements(literal_text(text)):
@@ -217,22 +217,22 @@ def _judge_statement(call: ProgramCall, statement: list[SqlToken]) -> None:
         token.kind == "meta" for token in statement[:-1]
     ):
         call.dynamic("a backslash command within SQL")
-    said = display_text(" ".join(token.text for token in statement[:4]))
+    beginning = display_text(" ".join(token.text for token in statement[:4]))
     work = _VERB_HANDLERS.get(verb)
     if work:
-        work(call, statement, said)
+        work(call, statement, beginning)
     else:
-        _judge_by_verb(call, verb, statement, said)
+        _judge_by_verb(call, verb, statement, beginning)
     _judge_functions(call, statement)
     _judge_select_into(call, statement)
 
 
-def _judge_by_verb(call: ProgramCall, verb: str, statement: list[SqlToken], said: str) -> None:
+def _judge_by_verb(call: ProgramCall, verb: str, statement: list[SqlToken], beginning: str) -> None:
     for verbs, effects in _EFFECTS_BY_VERBS:
         if verb in verbs:
-            call.marks(effects, f"SQL: {said}")
+            call.marks(effects, f"SQL: {beginning}")
             return
-    call.mark("unknown", f"SQL that is not known: {said}")
+    call.mark("unknown", f"SQL that is not known: {beginning}")
 
 
 _EFFECTS_BY_VERBS: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
@@ -245,17 +245,17 @@ _EFFECTS_BY_VERBS: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
 )
 
 
-def _judge_select(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
-    """SELECT and WITH: reading, unless a change hides in them."""
+def _judge_select(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
+    """SELECT and WITH: a read, unless they contain a change."""
     uppers = [token.upper for token in statement]
-    call.mark("read", f"SQL: {said}")
+    call.mark("read", f"SQL: {beginning}")
     if "INTO" in uppers and not _CHANGE_VERBS & set(uppers):
         call.mark("write", "SELECT … INTO writes its result")
     for at, upper in enumerate(uppers):
         if upper in ("UPDATE", "DELETE") and uppers[at - 1] not in ("FOR", "ON", "KEY"):
-            _judge_rows(call, statement[at:], said)
+            _judge_rows(call, statement[at:], beginning)
         elif upper in ("INSERT", "MERGE") and at + 1 < len(uppers) and uppers[at + 1] == "INTO":
-            call.mark("write", f"SQL: {said}")
+            call.mark("write", f"SQL: {beginning}")
     if _SECRET_TABLES & {token.text.lower().strip('"`') for token in statement}:
         call.mark("secret-read", "password hashes of the database")
     text = " ".join(token.text for token in statement).lower()
@@ -263,9 +263,9 @@ def _judge_select(call: ProgramCall, statement: list[SqlToken], said: str) -> No
         call.mark("secret-read", "password hashes of the database")
 
 
-def _judge_explain(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+def _judge_explain(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
     uppers = {token.upper for token in statement}
-    call.mark("read", f"SQL: {said}")
+    call.mark("read", f"SQL: {beginning}")
     if uppers & {"ANALYZE", "ANALYSE"} and uppers & _CHANGE_VERBS:
         for at, token in enumerate(statement):
             if token.upper in _CHANGE_VERBS:
@@ -273,79 +273,81 @@ def _judge_explain(call: ProgramCall, statement: list[SqlToken], said: str) -> N
                 return
 
 
-def _judge_rows(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+def _judge_rows(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
     """UPDATE and DELETE: the condition decides."""
     verb = statement[0].upper
-    call.mark("delete" if verb == "DELETE" else "write", f"SQL: {said}")
+    call.mark("delete" if verb == "DELETE" else "write", f"SQL: {beginning}")
     where = where_condition(statement)
     if where is None or not selects_rows(where):
         call.irreversible(f"{verb} of every row: no condition that picks any")
 
 
-def _judge_copy(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+def _judge_copy(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
     uppers = [token.upper for token in statement]
     if "PROGRAM" in uppers:
         call.dynamic("COPY … PROGRAM runs a command on the server")
     elif "STDOUT" in uppers:
-        call.mark("read", f"SQL: {said}")
+        call.mark("read", f"SQL: {beginning}")
     else:
-        call.mark("write", f"SQL: {said}")
+        call.mark("write", f"SQL: {beginning}")
     if "FROM" in uppers and "'" in "".join(uppers):
         call.mark("secret-read", "COPY … FROM reads a file of the server")
 
 
-def _judge_set(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+def _judge_set(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
     uppers = {token.upper for token in statement}
     if uppers & {"GLOBAL", "PERSIST", "PASSWORD", "ROLE", "AUTHORIZATION", "PERSIST_ONLY"} or any(
         token.text.startswith("@@") for token in statement
     ):
-        call.mark("service-change", f"SQL: {said}")
+        call.mark("service-change", f"SQL: {beginning}")
     else:
-        call.mark("read", f"SQL: {said}")
+        call.mark("read", f"SQL: {beginning}")
 
 
-def _judge_start_or_reset(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
-    """START and RESET: of a transaction or a setting they are nothing, of a server a lot."""
+def _judge_start_or_reset(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
+    """START and RESET: harmless for a transaction or a setting, but not for a server."""
     uppers = {token.upper for token in statement[1:]}
     if uppers & {"MASTER", "BINARY", "SLAVE", "REPLICA", "PERSIST", "GROUP_REPLICATION"}:
-        call.mark("service-change", f"SQL: {said}")
+        call.mark("service-change", f"SQL: {beginning}")
         if statement[0].upper == "RESET":
-            call.irreversible(f"SQL: {said}")
+            call.irreversible(f"SQL: {beginning}")
     else:
-        call.mark("service-change" if "CACHE" in uppers else "read", f"SQL: {said}")
+        call.mark("service-change" if "CACHE" in uppers else "read", f"SQL: {beginning}")
 
 
-def _judge_transaction_end(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
-    """COMMIT and ROLLBACK of what another session prepared reach beyond this one."""
+def _judge_transaction_end(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
+    """COMMIT and ROLLBACK of a prepared transaction affect another session."""
     prepared = any(token.upper == "PREPARED" for token in statement)
-    call.mark("write" if prepared else "read", f"SQL: {said}")
+    call.mark("write" if prepared else "read", f"SQL: {beginning}")
 
 
-def _judge_pragma(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+def _judge_pragma(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
     changes = any(token.text == "=" for token in statement)
-    call.mark("write" if changes else "read", f"SQL: {said}")
+    call.mark("write" if changes else "read", f"SQL: {beginning}")
 
 
-def _judge_create(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+def _judge_create(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
     uppers = {token.upper for token in statement}
-    call.mark("write", f"SQL: {said}")
+    call.mark("write", f"SQL: {beginning}")
     if uppers & {"USER", "ROLE"}:
-        call.mark("privilege", f"SQL: {said}")
+        call.mark("privilege", f"SQL: {beginning}")
     if uppers & {"FUNCTION", "PROCEDURE", "LANGUAGE", "EXTENSION", "TRIGGER", "EVENT", "LIBRARY"}:
-        call.dynamic(f"SQL keeps code on the server: {said}")
+        call.dynamic(f"SQL keeps code on the server: {beginning}")
 
 
 _StatementHandler = Callable[[ProgramCall, list[SqlToken], str], None]
 _VERB_HANDLERS: dict[str, _StatementHandler] = {
-    "SELECT": _judge_select, "WITH": _judge_select, "VALUES": _judge_select, "EXPLAIN": _judge_explain,
-    "DESCRIBE": _judge_explain, "DESC": _judge_explain, "UPDATE": _judge_rows, "DELETE": _judge_rows,
+    "SELECT": _judge_select, "WITH": _judge_select, "VALUES": _judge_select,
+    "EXPLAIN": _judge_explain, "DESCRIBE": _judge_explain, "DESC": _judge_explain,
+    "UPDATE": _judge_rows, "DELETE": _judge_rows,
     "COPY": _judge_copy, "SET": _judge_set, "PRAGMA": _judge_pragma, "CREATE": _judge_create,
-    "START": _judge_start_or_reset, "RESET": _judge_start_or_reset, "COMMIT": _judge_transaction_end, "ROLLBACK": _judge_transaction_end,
+    "START": _judge_start_or_reset, "RESET": _judge_start_or_reset,
+    "COMMIT": _judge_transaction_end, "ROLLBACK": _judge_transaction_end,
 }  # fmt: skip
 
 
 def _judge_functions(call: ProgramCall, statement: list[SqlToken]) -> None:
-    """Functions may do anything; those that are known to only compute are left alone."""
+    """Functions may do anything, except those that are known to only compute."""
     reading = statement[0].upper in ("SELECT", "WITH", "VALUES", "EXPLAIN", "SHOW", "TABLE")
     for token, following in pairwise(statement):
         if following.text != "(" or token.kind not in ("word", "name"):
@@ -358,7 +360,7 @@ def _judge_functions(call: ProgramCall, statement: list[SqlToken]) -> None:
 
 
 def _judge_select_into(call: ProgramCall, statement: list[SqlToken]) -> None:
-    """MySQL writes files by SELECT … INTO OUTFILE."""
+    """MySQL writes files with SELECT … INTO OUTFILE."""
     uppers = {token.upper for token in statement}
     if uppers & {"OUTFILE", "DUMPFILE"}:
         call.mark("write", "writes a file on the server")

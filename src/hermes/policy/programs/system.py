@@ -1,4 +1,4 @@
-"""Programs that tell about the machine without words and change it with them."""
+"""Programs that show the state of the machine, or change it when given arguments."""
 
 import re
 
@@ -29,7 +29,7 @@ def ps(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def ip(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`ip object verb`: verbs may be shortened, and without one it shows."""
+    """`ip object verb`: verbs may be abbreviated; without one it shows."""
     found = parse_arguments(call.argv[1:], OptionGrammar(entry.grammar.values, True, stops=None))
     call.flags = tuple(found.names())
     if found.has("-b", "-batch", "-force"):
@@ -77,7 +77,7 @@ def hostname(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def kill(call: ProgramCall, entry: ProgramEntry) -> str:
-    """kill, pkill, killall: -0 only asks, -1 and 1 are everybody."""
+    """kill, pkill, killall: -0 only checks; -1 and 1 are all processes."""
     words = call.argv[1:]
     signals = {word for word in words if re.fullmatch(r"-(?:\d+|[A-Z]+\d*)|--signal.*", word)}
     asks = words[:1] in (["-l"], ["-L"], ["--list"], ["--table"]) or words[:2] in (["-s", "0"],)
@@ -103,7 +103,7 @@ def sysctl(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def network_interface(call: ProgramCall, entry: ProgramEntry) -> str:
-    """ifconfig, route, arp: a second word changes."""
+    """ifconfig, route, arp: with a second word they change."""
     apply_table(call, entry)
     found = parse_arguments(call.argv[1:], entry.grammar)
     limit = 1 if call.program in ("ifconfig", "arp", "iwconfig") else 0
@@ -113,7 +113,7 @@ def network_interface(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def crontab(call: ProgramCall, entry: ProgramEntry) -> str:
-    """crontab: -l shows, -r throws away, everything else replaces."""
+    """crontab: -l shows, -r removes, everything else replaces."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
     if found.value("-u"):

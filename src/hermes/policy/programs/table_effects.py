@@ -1,4 +1,4 @@
-"""What the words of a command are: files to read or write, names, code, another command."""
+"""Applies the entry of a program table: marks the effects of options, verbs and words."""
 
 import re
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from hermes.policy.programs.sql import mark_sql_effects
 
 def mark_unread_code(call: ProgramCall, value: str, where: str) -> None:
     call.dynamic(f"{call.program} {display_text(where)} runs code that is not read here")
-    if call.analyst.places.mentions_own_file(value):
+    if call.analyst.classifier.mentions_own_file(value):
         call.own(value)
 
 
@@ -43,7 +43,7 @@ def apply_word_roles(
 
 def _unwrap_command(call: ProgramCall, found: ParsedArguments, role: str) -> None:
     if not found.rest:
-        # The words that usually stand before the command may have been left out.
+        # The words that usually precede the command may be missing.
         if found.words:
             call.run(found.words)
         return
@@ -59,10 +59,10 @@ def mark_words_read(call: ProgramCall, words: list[str]) -> None:
 
 
 def _mark_plain_words(call: ProgramCall, words: list[str]) -> None:
-    """Words that are no files for all the table knows; a secret's name is one all the same."""
+    """Words that are no files by the table; but the name of a secret is still marked."""
     for word in words:
         path = word.lstrip("@")
-        if path[:1] in ("/", "~") and call.analyst.places.is_secret(call.path(path)):
+        if path[:1] in ("/", "~") and call.analyst.classifier.is_secret(call.path(path)):
             call.reads(path)
 
 
@@ -97,14 +97,14 @@ def _mark_after_first(call: ProgramCall, words: list[str]) -> None:
 
 
 def _mark_filter_words(call: ProgramCall, words: list[str]) -> None:
-    """A filter expression looks like a path; only what surely is a file is read."""
+    """A filter expression looks like a path; only certain files are marked as read."""
     for word in words:
         if word.startswith(("/", "~", "./", "../")) or word == words[-1]:
             call.reads(word if len(words) > 1 or word[:1] in "/~" else "./-")
 
 
 def _mark_pager_words(call: ProgramCall, words: list[str]) -> None:
-    """Files for a pager, among which `+command` runs at the start."""
+    """Files for a pager; `+command` among them runs at the start."""
     for word in words:
         if not word.startswith("+"):
             call.reads(word)
@@ -139,7 +139,7 @@ _ROLE_HANDLERS: dict[str, Callable[[ProgramCall, list[str]], None]] = {
 
 
 def apply_table(call: ProgramCall, entry: ProgramEntry) -> str | None:
-    """Judge a command by its entry; gives its output where that is known."""
+    """Marks the effects of a command by its entry; returns its output, if known."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     verb = _subcommand_entry(entry, found)
     if verb:
@@ -176,7 +176,7 @@ _COUNT_OPTIONS, _MATCH_OPTIONS = (
 
 
 def printed_kind(call: ProgramCall, gives: str, words: list[str]) -> str:
-    """What kind of text it prints."""
+    """The kind of text that it prints."""
     if gives == "names":
         return SYSTEM_NAME
     if gives == "same" and call.stdin is not None and not has_untrusted_text(call.stdin):
@@ -188,7 +188,7 @@ def printed_kind(call: ProgramCall, gives: str, words: list[str]) -> str:
     ):
         return SYSTEM_NAME
     if gives == "paths" and words and not any(map(has_untrusted_text, words)):
-        # Which of them exist is not known, and so neither is the first word that it prints.
+        # It is unknown which of them exist, and so which word it prints first.
         return "\n".join([SYSTEM_NAME, *words, ""])
     if gives == "paths":
         return SYSTEM_NAME
@@ -210,7 +210,7 @@ def _apply_options(
     verb: str,
     strict: bool,
 ) -> bool:
-    """Mark what the options add; True when one of them makes it do something else instead."""
+    """Marks the effects of options; True when one of them replaces the usual effects."""
     instead = False
     spared = not strict or all(
         _is_harmless_rule(_find_option_rule(*one, rules, verb)) for one in found.options
@@ -239,11 +239,11 @@ def _apply_options(
 
 _DRY_RUN_OPTION = re.compile(r"--?(?:dry-?run|simulate|just-print|no-act|noop)")
 _EFFECTS_SKIPPED_IN_DRY_RUN = frozenset({"delete", "irreversible", "write", "service-change"})
-"""Effects of other options that do not come about in a rehearsal; running code still does."""
+"""Effects of other options that do not occur in a dry run; running code still does."""
 
 
 def _apply_unlisted_option(call: ProgramCall, option: str, value: str | None) -> None:
-    """An option that no table names: a file is read, and what is called a command may be one."""
+    """An option without an entry: its value may be a file to read, or a command."""
     if value and value[:1] in "/.~@":
         call.reads(value.lstrip("@"))
     if _OPTION_NAMING_A_COMMAND.fullmatch(option) and not option.startswith("--no-"):
@@ -257,7 +257,7 @@ _OPTION_NAMING_A_COMMAND = re.compile(
 
 
 def _is_switched_off(found: ParsedArguments, rules: tuple[OptionRule, ...], verb: str) -> bool:
-    """`--dry-run=none`: an option that would make it look only, and is switched off."""
+    """`--dry-run=none`: a dry run that is switched off."""
     return any(
         value is not None
         and value.lower() in _OFF_VALUES
@@ -292,7 +292,7 @@ def _find_option_rule(
 
 
 def apply_table_word(call: ProgramCall, kind: str, value: str | None, where: str) -> None:
-    """One word of a table: an effect, or what a value is."""
+    """Applies one word of a table: an effect, or the kind of a value."""
     value = value or ""
     work = _TABLE_WORD_HANDLERS.get(kind)
     if work is None:
@@ -327,7 +327,7 @@ def _value_is_sql(call: ProgramCall, value: str, where: str) -> None:
 
 
 def _value_is_kubeconfig(call: ProgramCall, value: str, where: str) -> None:
-    """A kubeconfig may also name the program that gets the credentials."""
+    """A kubeconfig may also name a program that provides the credentials."""
     path = call.names(value)
     if "kubeconfig" not in where:
         return
@@ -349,19 +349,23 @@ def _mark_recursive(call: ProgramCall, value: str, where: str) -> None:
     for word in call.argv[1:]:
         if word.startswith("-"):
             continue
-        places = call.analyst.places
-        if any(places.may_contain_secrets(path) for path in places.with_real_path(call.path(word))):
+        classifier = call.analyst.classifier
+        if any(
+            classifier.may_contain_secrets(path)
+            for path in classifier.with_real_path(call.path(word))
+        ):
             call.mark("secret-read", f"reads all of {display_text(word)}, secrets included")
 
 
 def _mark_nothing(call: ProgramCall, value: str, where: str) -> None:
-    """A harmless option that must not be taken for the start of a harmful one."""
+    """A harmless option that must not count as the abbreviation of a harmful one."""
 
 
 _TABLE_WORD_HANDLERS: dict[str, Callable[[ProgramCall, str, str], None]] = {
-    "runs": _value_runs, "code": mark_unread_code, "reads": _value_is_read, "writes": _value_is_written, "deletes": _value_is_deleted,
-    "sql": _value_is_sql, "uses": _value_is_kubeconfig, "recurses": _mark_recursive, "configures": _value_is_configuration,
-    "nothing": _mark_nothing,
+    "runs": _value_runs, "code": mark_unread_code, "reads": _value_is_read,
+    "writes": _value_is_written, "deletes": _value_is_deleted, "sql": _value_is_sql,
+    "uses": _value_is_kubeconfig, "recurses": _mark_recursive,
+    "configures": _value_is_configuration, "nothing": _mark_nothing,
     "network-host": lambda call, value, where: call.aim(host=value),
     "namespace": lambda call, value, where: call.aim(namespace=value),
     "context": lambda call, value, where: call.aim(context=value),
@@ -398,15 +402,16 @@ def _mark_all(call: ProgramCall, effects: tuple[str, ...], what: str) -> None:
 def _check_unknown_words(
     call: ProgramCall, found: ParsedArguments, entry: ProgramEntry, rules: list[OptionRule]
 ) -> None:
-    """A word only known at run time may be an option; that matters where options do harm."""
+    """A word that is known only at run time may be a harmful option."""
     if entry.spec.trusts or not any(_is_harmful_rule(rule) for rule in rules):
         return
     if call.doubtful or any(starts_unknown(word) for word in found.loose) or ANY_WORDS in call.argv:
         call.dynamic(f"a word only known at run time may be an option of {call.program}")
 
 
-_HARMLESS_TABLE_WORDS = {"only", "reads", "uses", "read", "nothing", "recurses", "network-host", "namespace",
-         "context"}  # fmt: skip
+_HARMLESS_TABLE_WORDS = {
+    "only", "reads", "uses", "read", "nothing", "recurses", "network-host", "namespace", "context",
+}  # fmt: skip
 
 
 def _is_harmless_rule(rule: OptionRule | None) -> bool:
@@ -414,7 +419,7 @@ def _is_harmless_rule(rule: OptionRule | None) -> bool:
 
 
 def _check_allowed_options(call: ProgramCall, found: ParsedArguments, entry: ProgramEntry) -> None:
-    """Where the harmless options are listed, every other one is unknown."""
+    """If the harmless options are listed, every other one is unknown."""
     allowed = entry.spec.harmless.split()
     for option, _ in found.options:
         if allowed and option not in allowed:

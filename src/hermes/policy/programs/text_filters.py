@@ -1,4 +1,4 @@
-"""sed: scripts are parsed, because a single letter of them runs commands or writes files."""
+"""sed and awk: parses their scripts, which can run commands and write files."""
 
 import re
 
@@ -45,7 +45,7 @@ def sed(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def _in_place(words: list[str]) -> list[str]:
-    """`-i.bak` and `-ni` are -i with something attached."""
+    """`-i.bak` and `-ni` contain -i."""
     return ["--in-place" if re.match(r"-[nErsuz]*i", word) else word for word in words]
 
 
@@ -58,7 +58,7 @@ def _judge_sed_script(call: ProgramCall, script: str) -> None:
 
 
 def _judge_sed_command(call: ProgramCall, text: str) -> str | None:
-    """Judge one command; gives what follows it, or None when the script cannot be read."""
+    """Marks the effects of one command; returns the rest, or None when it cannot be parsed."""
     text = _after_addresses(text).lstrip(" \t!")
     if not text:
         return None
@@ -110,10 +110,10 @@ def _judge_substitution(call: ProgramCall, letter: str, rest: str) -> str | None
         return None
     tail = rest[found.end() :]
     flags = re.match(r"[gpiImM0-9e]*", tail)
-    said = flags.group() if flags and letter == "s" else ""
-    if "e" in said:
+    letters = flags.group() if flags and letter == "s" else ""
+    if "e" in letters:
         call.dynamic("sed s///e runs the result")
-    tail = tail[len(said) :]
+    tail = tail[len(letters) :]
     if tail.startswith("w") and letter == "s":
         call.writes(tail[1:].partition("\n")[0].strip())
         return tail.partition("\n")[2]
@@ -169,7 +169,7 @@ def _judge_awk_program(call: ProgramCall, program: str) -> None:
 
 
 class _AwkState:
-    """Where in the program we are: within a print statement, `>` writes a file."""
+    """The parser state: in a print statement, `>` writes a file."""
 
     def __init__(self) -> None:
         self.printing = False

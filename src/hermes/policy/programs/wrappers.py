@@ -1,4 +1,4 @@
-"""Programs whose words are another command, in ways that a table cannot say."""
+"""Programs whose arguments are another command, in ways that a table cannot describe."""
 
 import re
 import shlex
@@ -32,7 +32,7 @@ _SHELL_VALUE_OPTIONS = frozenset({"-o", "-O", "--rcfile", "--init-file"})
 
 
 def env(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`env`: options, assignments, then a command; -S holds all of that in one word."""
+    """`env`: options, assignments, then a command; -S has all of that in one word."""
     words = call.argv[1:]
     while words:
         found = parse_arguments(words, OptionGrammar(entry.grammar.values, stops=0))
@@ -62,7 +62,7 @@ def _split_env_string(text: str) -> list[str]:
 
 
 def shell(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`sh`, `bash` and their kin: -c text, a script, or whatever comes in."""
+    """`sh`, `bash` and others: -c text, a script, or the input."""
     found = parse_arguments(
         _without_plus_options(call.argv[1:]), OptionGrammar(_SHELL_VALUE_OPTIONS, stops=0)
     )
@@ -105,7 +105,7 @@ def _command_string(call: ProgramCall, rest: list[str]) -> str:
 
 
 def sudo(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`sudo` and `doas`: privilege sticks to the command; assignments may stand before it."""
+    """`sudo` and `doas`: the command gets the privilege; assignments may precede it."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
     if found.has("-l", "--list", "-k", "-K", "--remove-timestamp") and not found.rest:
@@ -128,7 +128,7 @@ def sudo(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def su(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`su` and `runuser`: a shell for somebody, with -c its text."""
+    """`su` and `runuser`: a shell of another user, with -c its text."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
     call.borrowed = f"{call.program} becomes another user"
@@ -142,7 +142,7 @@ def su(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def xargs(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`xargs`: the command gets words from its input."""
+    """`xargs`: the command gets words from the input."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
     words = found.rest or ["echo"]
@@ -158,7 +158,7 @@ def xargs(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def _xargs_words(fed: str | None, found: ParsedArguments) -> list[str]:
-    """The words that xargs reads from its input, as far as that is known."""
+    """The words that xargs reads from its input, as far as known."""
     if fed is None or has_untrusted_text(fed):
         return [ANY_WORDS]
     fed = fed.replace(ONE_OF_SEVERAL, "")
@@ -178,7 +178,7 @@ def _xargs_words(fed: str | None, found: ParsedArguments) -> list[str]:
 
 
 def parallel(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`parallel cmd ::: words`: each word makes one shell command."""
+    """`parallel cmd ::: words`: one shell command for each word."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     words = found.rest
     cut = next((at for at, word in enumerate(words) if word.startswith(":::")), len(words))
@@ -208,7 +208,7 @@ def watch(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def tmux(call: ProgramCall, entry: ProgramEntry) -> str:
-    """tmux: a `;` among the words begins another of its commands."""
+    """tmux: a `;` among the words separates its commands."""
     apply_table(call, entry)
     if any(word.endswith(";") for word in call.argv):
         call.dynamic("several commands of tmux")
@@ -216,7 +216,7 @@ def tmux(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def flock(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`flock file cmd` and `flock file -c text`; a number is a file that is open already."""
+    """`flock file cmd` and `flock file -c text`; a number is an open descriptor."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     call.mark("read", "takes a lock")
     rest = found.rest
@@ -229,7 +229,7 @@ def flock(call: ProgramCall, entry: ProgramEntry) -> str:
     elif rest:
         printed = call.run(rest)
     for file in found.words[:1]:
-        if not file.isdigit():  # its own, and not of the command that it runs
+        if not file.isdigit():  # opened by flock, not by its command
             call.writes(file, f"flock makes {display_text(file)} if it is not there")
     return printed
 
@@ -260,7 +260,7 @@ def at_job(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def busybox(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`busybox rm`: the word behind it is the program."""
+    """`busybox rm`: the next word is the program."""
     words = call.argv[1:]
     if not words or words[0] in ("--list", "--list-full", "--help"):
         call.mark("read", f"{call.program} tells about itself")
@@ -269,7 +269,7 @@ def busybox(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def strace(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`strace`, `ltrace`: look at a process, or start one; faults may be put in on the way."""
+    """`strace`, `ltrace`: trace a process or start one; they can inject faults."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     if any(
         re.search(r"inject|fault", value) for value in found.values("-e", "--inject", "--fault")
@@ -282,7 +282,7 @@ def strace(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def nsenter(call: ProgramCall, entry: ProgramEntry) -> str:
-    """nsenter: into the network of a process it only changes the view, as `ip netns exec` does."""
+    """nsenter: entering only the network namespace is harmless, as with `ip netns exec`."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     if not found.names() <= {"-t", "--target", "-n", "--net"} or not found.rest:
         apply_table(call, entry)
@@ -292,9 +292,11 @@ def nsenter(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def ldd(call: ProgramCall, entry: ProgramEntry) -> str:
-    """ldd may start what it is given; the system's own programs are none to fear."""
+    """ldd may run its argument; programs of the system are harmless."""
     found = parse_arguments(call.argv[1:], entry.grammar)
-    system = [call.analyst.places.is_trusted_folder(dirname(call.path(one))) for one in found.words]
+    system = [
+        call.analyst.classifier.is_trusted_folder(dirname(call.path(one))) for one in found.words
+    ]
     if system and all(system) and not found.options:
         call.mark("read", "ldd names libraries")
         return ANY_WORD

@@ -1,7 +1,7 @@
-"""Takes secrets out of whole events, on their way to the journal and everybody behind it.
+"""Removes secrets from events before they are written to the journal and published.
 
-Every text of an event is cleaned, whatever kind it is, so that a new kind needs no line here. Only
-names by which things are found again stay as they are: an id that looks like chance is no secret.
+Every text of an event is cleaned, so that new event types need no code here. Only identifiers are
+kept: an id that looks random is no secret.
 """
 
 from collections import OrderedDict
@@ -15,18 +15,18 @@ from hermes.policy.redaction.redactor import REDACTION_MARK, redaction_marker
 from hermes.policy.redaction.secret_heuristics import SECRET_WORD_STEMS
 
 MIN_SECRET_CHARS = 6
-"""Characters below which nothing is a secret."""
+"""A shorter text is no secret."""
 UNREDACTED_FIELDS = frozenset(
     {
         *("run", "parent", "id", "call_id", "approval", "grant", "process", "fact", "artifact"),
         *("hash", "action", "digest", "previous", "key", "signature"),
         *("model", "directory", "cwd", "environment", "target", "origin", "file"),
-        "wire",  # signed by the provider, who wants it back unchanged
+        "wire",  # signed by the provider, which needs it unchanged
     }
 )
 MAX_CACHED_TEXTS, MAX_CACHED_TEXT_CHARS = 64, 16_384
-"""Texts that were cleaned lately, and how long one may be to be remembered: a call is written
-three times, a result is cleaned by the executor before it comes here."""
+"""The cache of cleaned texts: a call is written three times, and the executor cleans a result
+before it gets here."""
 
 AnyValue = TypeVar("AnyValue")
 
@@ -37,7 +37,7 @@ class EventRedactor:
         self._recent_texts: OrderedDict[str, str] = OrderedDict()
 
     def __call__(self, event: Event) -> Event:
-        """The same object when there is nothing to take out."""
+        """The same object when there is nothing to remove."""
         return self._struct(event)
 
     def text(self, text: str) -> str:
@@ -45,7 +45,7 @@ class EventRedactor:
             return text
         known = self._recent_texts.get(text)
         if known is not None:
-            return text if known == text else known  # callers ask with `is` whether it changed
+            return text if known == text else known  # callers use `is` to detect a change
         cleaned = self._clean(text)
         if len(text) <= MAX_CACHED_TEXT_CHARS:
             for one in {text, cleaned}:
@@ -79,7 +79,7 @@ class EventRedactor:
         return value
 
     def _mapping(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Arguments and the like: what a value is may only be told by its name."""
+        """Arguments and similar data: only the name may show that a value is a secret."""
         cleaned = {self.text(name): self._named(name, inner) for name, inner in value.items()}
         same = len(cleaned) == len(value) and all(
             cleaned.get(name, value) is inner for name, inner in value.items()

@@ -1,7 +1,7 @@
-"""Text without what hides a word from a search, and the way back to where each character stood.
+"""Removes characters that hide a word from a search, and maps positions back to the original.
 
-Colours and zero-width characters inside a token, and a token that a terminal wrapped, look whole to
-a person and broken to a pattern.
+A token with colour codes or zero-width characters, or one that a terminal wrapped, looks complete
+to a person but does not match a pattern.
 """
 
 import re
@@ -16,11 +16,11 @@ _LINE_BREAK = re.compile(r"\\?\r?\n[ \t]*(?:[>|][ \t]+)?")
 _INVISIBLE_OR_LINE_BREAK = re.compile(f"{_INVISIBLE.pattern}|{_LINE_BREAK.pattern}")
 
 SecretSpan = tuple[int, int, str]
-"""From where to where, and what kind of secret."""
+"""Start, end and kind of a secret."""
 
 
 class FoldedText:
-    """`_starts` and `_shifts`: from which place on how many characters are missing before it."""
+    """`_starts` and `_shifts`: from each position on, how many characters were removed before."""
 
     def __init__(self, text: str, starts: list[int], shifts: list[int]) -> None:
         self.text = text
@@ -28,7 +28,7 @@ class FoldedText:
 
     @classmethod
     def without(cls, text: str, pattern: re.Pattern[str]) -> Self | None:
-        """None when there is nothing to leave out."""
+        """None when nothing matches."""
         pieces, starts, shifts, done, size = [], [0], [0], 0, 0
         for match in pattern.finditer(text):
             pieces.append(text[done : match.start()])
@@ -39,20 +39,20 @@ class FoldedText:
         return cls("".join([*pieces, text[done:]]), starts, shifts) if done else None
 
     def lower(self) -> Self:
-        """A text that grows in lower case cannot be mapped, and nothing is found in it."""
+        """A text that gets longer in lower case cannot be mapped: the result is empty."""
         lower = self.text.lower()
         return type(self)(lower if len(lower) == len(self.text) else "", self._starts, self._shifts)
 
     def original(self, span: SecretSpan) -> SecretSpan:
         start, end, name = span
-        return self._place(start), self._place(end - 1) + 1, name
+        return self._original_position(start), self._original_position(end - 1) + 1, name
 
-    def _place(self, place: int) -> int:
-        return place + self._shifts[bisect_right(self._starts, place) - 1]
+    def _original_position(self, position: int) -> int:
+        return position + self._shifts[bisect_right(self._starts, position) - 1]
 
 
 def fold_all(text: str) -> FoldedText:
-    """Without invisible characters and line breaks."""
+    """The text without invisible characters and line breaks."""
     return FoldedText.without(text, _INVISIBLE_OR_LINE_BREAK) or FoldedText(text, [0], [0])
 
 

@@ -1,4 +1,4 @@
-"""Finds the secrets that Hermes itself holds, in every encoding in which they travel."""
+"""Replaces secrets in text: our own in common encodings, and others by patterns."""
 
 import html
 import json
@@ -17,6 +17,7 @@ from hermes.policy.redaction.folded_text import (
 from hermes.policy.redaction.secret_patterns import (
     ISSUED_KEY,
     LONG_TOKEN,
+    PUBLIC_BLOCK,
     SECRET_CONTEXTS,
     WRAPPED_PREFIX,
     block_spans,
@@ -24,7 +25,7 @@ from hermes.policy.redaction.secret_patterns import (
 
 MIN_SECRET_LENGTH = 6
 MIN_ENCODED_LENGTH = 8
-"""A shorter value has encodings that occur by chance."""
+"""Encodings of shorter values occur by chance."""
 MIN_KEY_LINE_LENGTH = 20
 _ORDINARY_VALUE = re.compile(
     r"(?:true|false|yes|no|on|off|none|null|localhost|\d{1,7})", re.IGNORECASE
@@ -32,7 +33,7 @@ _ORDINARY_VALUE = re.compile(
 
 
 class OwnSecrets:
-    """Knows the values, not where they may appear."""
+    """Finds the values of our own secrets."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         secrets = {
@@ -45,7 +46,7 @@ class OwnSecrets:
         self._folded = _longest_first(_encoded_forms(secrets))
 
     def spans(self, text: str) -> list[tuple[int, int, str]]:
-        """Where a secret stands, from its first to behind its last character, and its name."""
+        """Start, end and name of each secret in the text."""
         found = [span for value, name in self._exact for span in _find_all(text, value, name)]
         if self._folded:
             view = fold_all(text).lower()
@@ -60,13 +61,13 @@ class OwnSecrets:
 def _exact_forms(secrets: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     for name, value in secrets.items():
         yield value, name
-        for line in value.splitlines():  # a key of many lines is often quoted in part
+        for line in value.splitlines():  # a key of several lines is often quoted partly
             if len(line) >= MIN_KEY_LINE_LENGTH and not line.startswith("-----"):
                 yield line, name
 
 
 def _encoded_forms(secrets: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    """In lower case: they are looked for in text that was made lower, too."""
+    """In lower case, to be searched in lower-case text."""
     for name, value in secrets.items():
         if len(value) < MIN_ENCODED_LENGTH:
             continue
@@ -85,7 +86,7 @@ def _encoded_forms(secrets: Mapping[str, str]) -> Iterable[tuple[str, str]]:
 
 
 def _base64_forms(value: bytes) -> Iterable[str]:
-    """The characters that depend on the value alone, for each of the three alignments."""
+    """The characters that depend only on the value, for each of the three alignments."""
     for shift in range(3):
         encoded = b64encode(b"\0" * shift + value).decode()
         first = (0, 2, 3)[shift]
@@ -97,7 +98,7 @@ def _base64_forms(value: bytes) -> Iterable[str]:
 
 
 def _hex_forms(value: bytes) -> Iterable[str]:
-    """As `xxd`, `hexdump`, `od` and escapes in source code write it."""
+    """As written by `xxd`, `hexdump`, `od` and escapes in source code."""
     digits = value.hex()
     yield digits
     for separator in (" ", ":", ", 0x"):
@@ -105,7 +106,7 @@ def _hex_forms(value: bytes) -> Iterable[str]:
             value.hex(separator) if len(separator) == 1 else value.hex(",").replace(",", separator)
         )
     yield "".join(f"\\x{byte:02x}" for byte in value)
-    for first in (4, 2):  # two bytes a word, from an even or an odd offset
+    for first in (4, 2):  # two bytes per word, from an even or an odd offset
         words = [digits[:first], *(digits[at : at + 4] for at in range(first, len(digits), 4))]
         yield " ".join(words)
 
@@ -116,22 +117,19 @@ def _longest_first(forms: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _find_all(text: str, value: str, name: str) -> Iterable[tuple[int, int, str]]:
-    place = text.find(value)
-    while place >= 0:
-        yield place, place + len(value), name
-        place = text.find(value, place + len(value))
+    position = text.find(value)
+    while position >= 0:
+        yield position, position + len(value), name
+        position = text.find(value, position + len(value))
 
 
 REDACTION_MARK = "«redacted:"
 MIN_WRAPPED_LENGTH, MAX_WRAPPED_LENGTH = 8, 600
 MAX_ENCODED_LENGTH = 8_000
-_PUBLIC_BLOCK = re.compile(
-    r"-----BEGIN (?:CERTIFICATE|[A-Z ]*PUBLIC KEY)[^-]*-----.*?-----END [^-]+-----", re.DOTALL
-)
 _ORDINARY_TOKEN = re.compile(
     r"(?:\w{1,16}[:=])?[0-9a-f-]+|[0-9TZ:.,+-]+|/?[a-z0-9.-]+(?:/[a-z0-9.-]+)+"
 )
-"""Hashes, identifiers, paths: most of the long words there are. No issuer makes such."""
+"""Hashes, identifiers and paths: most long words. No issuer uses these forms."""
 _LONG_OPTION = re.compile(r"--[a-z-]*")
 _LOWERCASE_TABLE = {capital: capital + 32 for capital in range(ord("A"), ord("Z") + 1)}
 
@@ -141,13 +139,13 @@ def redaction_marker(name: str) -> str:
 
 
 class Redactor:
-    """Knows the values of our own `.env`, and what secrets of others look like."""
+    """Replaces the values of our own `.env`, and secrets that match known patterns."""
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self._own_secrets = OwnSecrets(values or {})
 
     def clean(self, text: str) -> str:
-        """The text without secrets; cleaning twice changes nothing more."""
+        """The text without secrets. Idempotent."""
         if own := self._own_secrets.spans(text):
             text = _replace_spans(text, sorted(own))
         spans = [*_secret_spans(text), *_wrapped_token_spans(text), *block_spans(text)]
@@ -159,7 +157,7 @@ class Redactor:
 
 def _secret_spans(text: str) -> Iterator[SecretSpan]:
     lower = text.lower()
-    if len(lower) != len(text):  # some letters grow when they become small
+    if len(lower) != len(text):  # some letters are longer in lower case
         lower = text.translate(_LOWERCASE_TABLE)
     yield from _pattern_spans(text, lower)
     yield from _guessed_spans(text, lower)
@@ -167,7 +165,7 @@ def _secret_spans(text: str) -> Iterator[SecretSpan]:
 
 
 def _wrapped_token_spans(text: str) -> Iterator[SecretSpan]:
-    """Tokens that go on in the next line: wrapped by a terminal, a mail or a column."""
+    """Tokens that continue in the next line, wrapped by a terminal, a mail or a column."""
     end = text.find("\n")
     while end >= 0:
         word = max(text.rfind(" ", 0, end), text.rfind("\n", 0, end), end - MAX_WRAPPED_LENGTH) + 1
@@ -186,10 +184,10 @@ def _joined_token_spans(text: str, start: int) -> Iterator[SecretSpan]:
 
 
 def _find_word(lower: str, word: str) -> Iterator[int]:
-    place = lower.find(word)
-    while place >= 0:
-        yield place
-        place = lower.find(word, place + len(word))
+    position = lower.find(word)
+    while position >= 0:
+        yield position
+        position = lower.find(word, position + len(word))
 
 
 def _pattern_spans(text: str, lower: str) -> Iterator[SecretSpan]:
@@ -197,8 +195,8 @@ def _pattern_spans(text: str, lower: str) -> Iterator[SecretSpan]:
         whole = "secret" not in context.regex.groupindex
         for anchor in context.anchors:
             done = 0
-            for place in _find_word(lower, anchor):
-                found = context.regex.match(text, place) if place >= done else None
+            for position in _find_word(lower, anchor):
+                found = context.regex.match(text, position) if position >= done else None
                 if found is None:
                     continue
                 done = found.end()
@@ -213,7 +211,7 @@ def _unquoted_span(text: str, start: int, end: int, name: str) -> SecretSpan:
 
 
 def _is_placeholder(secret: str) -> bool:
-    """Variables and blanks to fill in are no secrets."""
+    """Variables and placeholders are no secrets."""
     bare = secret.strip("\"'")
     return bare.startswith(("$", "<", "{", "%", "*", "«")) or set(bare) <= set("xX*.-_")
 
@@ -221,35 +219,38 @@ def _is_placeholder(secret: str) -> bool:
 def _guessed_spans(text: str, lower: str) -> Iterator[SecretSpan]:
     for stem in secret_heuristics.SECRET_WORD_STEMS:
         done = 0
-        for place in _find_word(lower, stem):
-            if place < done or (stem == "key" and not _is_qualified_key(lower, place)):
+        for position in _find_word(lower, stem):
+            if position < done or (stem == "key" and not _is_qualified_key(lower, position)):
                 continue
-            found = secret_heuristics.ASSIGNED_VALUE.match(text, place)
-            span = _assigned_span(found) if found else _unassigned_span(text, lower, place)
+            found = secret_heuristics.ASSIGNED_VALUE.match(text, position)
+            span = _assigned_span(found) if found else _unassigned_span(text, lower, position)
             if span is not None:
-                done = span[1]  # a value may be full of such words
+                done = span[1]  # a value may contain more of these words
                 yield span
 
 
-def _unassigned_span(text: str, lower: str, place: int) -> SecretSpan | None:
-    """The value of a telling word that no sign of assignment follows."""
+def _unassigned_span(text: str, lower: str, position: int) -> SecretSpan | None:
+    """The value after a secret word without a sign of assignment."""
     for pattern in (
         secret_heuristics.XML_VALUE,
         secret_heuristics.NAME_VALUE_PAIR,
         secret_heuristics.PASSWORD_IN_PROSE,
     ):
-        found = pattern.match(text, place)
+        found = pattern.match(text, position)
         if found is not None and _is_secret_word(
             found, spoken=pattern is secret_heuristics.PASSWORD_IN_PROSE
         ):
             return _unquoted_span(text, *found.span("value"), _secret_kind(found.group().lower()))
-    if '"' in text[place : place + 40] and "value" in lower[max(0, place - 300) : place]:
-        start = max(0, place - 300)
-        found = secret_heuristics.VALUE_NAME_PAIR.search(text[start:place])
+    if (
+        '"' in text[position : position + 40]
+        and "value" in lower[max(0, position - 300) : position]
+    ):
+        start = max(0, position - 300)
+        found = secret_heuristics.VALUE_NAME_PAIR.search(text[start:position])
         if found is not None and _is_secret_word(found, spoken=False):
             first, last = found.span("value")
             return start + first, start + last, "password"
-    return _option_span(text, lower, place)
+    return _option_span(text, lower, position)
 
 
 def _is_secret_word(found: re.Match[str], *, spoken: bool) -> bool:
@@ -261,12 +262,12 @@ def _is_secret_word(found: re.Match[str], *, spoken: bool) -> bool:
     return secret_heuristics.is_assigned_secret("password", value, quoted=not spoken)
 
 
-def _option_span(text: str, lower: str, place: int) -> SecretSpan | None:
+def _option_span(text: str, lower: str, position: int) -> SecretSpan | None:
     """`--db-password hunter2`, with or without an equals sign."""
-    dashes = lower.rfind("--", max(0, place - 30), place)
-    if dashes < 0 or not _LONG_OPTION.fullmatch(lower, dashes, place):
+    dashes = lower.rfind("--", max(0, position - 30), position)
+    if dashes < 0 or not _LONG_OPTION.fullmatch(lower, dashes, position):
         return None
-    found = secret_heuristics.OPTION_VALUE.match(text, place)
+    found = secret_heuristics.OPTION_VALUE.match(text, position)
     if found is None or _is_placeholder(found.group("value")):
         return None
     start, end, name = _unquoted_span(text, *found.span("value"), "argument")
@@ -278,8 +279,10 @@ def _option_span(text: str, lower: str, place: int) -> SecretSpan | None:
     )
 
 
-def _is_qualified_key(lower: str, place: int) -> bool:
-    return secret_heuristics.KEY_QUALIFIER.search(lower[max(0, place - 12) : place]) is not None
+def _is_qualified_key(lower: str, position: int) -> bool:
+    return (
+        secret_heuristics.KEY_QUALIFIER.search(lower[max(0, position - 12) : position]) is not None
+    )
 
 
 def _assigned_span(found: re.Match[str]) -> SecretSpan | None:
@@ -311,7 +314,7 @@ def _has_prefix(found: re.Match[str], name: str, value: str) -> bool:
 
 
 def _unquoted_range(found: re.Match[str]) -> tuple[int, int]:
-    """Where the value stands without `b` and backslashes around its quotes."""
+    """The range of the value without `b` and backslashes around its quotes."""
     start, end = found.span("value")
     text = found.string
     if text[start : start + 2] in ('b"', "b'", '\\"'):
@@ -329,7 +332,7 @@ def _secret_kind(name: str) -> str:
 
 
 def _issued_spans(text: str) -> Iterator[SecretSpan]:
-    """One walk over the long words: those with an issuer's mark, and those of pure chance."""
+    """Long words with the prefix of an issuer, and random ones, in one pass."""
     chances: list[SecretSpan] = []
     for word in LONG_TOKEN.finditer(text):
         if _ORDINARY_TOKEN.fullmatch(text, *word.span()):
@@ -347,7 +350,7 @@ def _issued_spans(text: str) -> Iterator[SecretSpan]:
                 if secret_heuristics.is_random_token(text, found.start(), found.group())
             ]
     if chances:
-        public = [match.span() for match in _PUBLIC_BLOCK.finditer(text)]
+        public = [match.span() for match in PUBLIC_BLOCK.finditer(text)]
         for span in chances:
             if not any(first <= span[0] < last for first, last in public):
                 yield span
@@ -358,7 +361,7 @@ def _issuer_name(found: re.Match[str]) -> str:
 
 
 def _hides_secret(word: str) -> bool:
-    """Whether a word is the base64 of a text with a secret in it."""
+    """Whether a word is base64 of a text with a secret."""
     if len(word) > MAX_ENCODED_LENGTH:
         return False
     inner = secret_heuristics.decode_base64_text(word)

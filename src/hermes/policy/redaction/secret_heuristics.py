@@ -1,4 +1,4 @@
-"""Secrets that only their surroundings, or their randomness, give away."""
+"""Recognizes secrets by their context or their randomness."""
 
 import math
 import re
@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import pairwise
 
 SECRET_WORD_STEMS = ("pass", "pwd", "_pw", "psk", "secret", "token", "credential", "key")
-"""Words behind which a value may be a secret; `key` only behind another word, as in `api_key`."""
+"""Words before a possible secret; `key` only after another word, as in `api_key`."""
 
 _SECRET_NAME = (
     r"(?:passw(?:or)?d|passwd|pass(?:phrase|code)?|pwd|_pw|psk|secret|token|credentials?|key)"
@@ -34,32 +34,32 @@ VALUE_NAME_PAIR = re.compile(
     r"\bvalue\"?\s*[:=]\s*\"(?P<value>[^\"\n]{3,200})\"\s*,?\s*\"?(?:name|key)\"?\s*[:=]\s*\"[\w.-]{0,40}$",
     re.IGNORECASE,
 )
-"""The same with the value first; what stands before the telling word."""
+"""The same with the value first; matches the text before the secret word."""
 PASSWORD_IN_PROSE = re.compile(
     r"pass(?:word|phrase|code)\b[^\n:=]{0,30}?\s(?:is|was)(?: now)?\s*:?\s+[\"'`]?"
     r"(?P<value>[^\s\"'`,;]{5,80})",
     re.IGNORECASE,
 )
 AMBIGUOUS_SECRET_NAMES = frozenset({"pass", "_pw", "psk"})
-"""These are other words, too: they count behind another word (`DB_PASS`, `dbPass`)."""
+"""These have other meanings, too: they count only after another word (`DB_PASS`, `dbPass`)."""
 OPTION_VALUE = re.compile(
     r"(?:password|passwd|passphrase|secret|token|key)[ =]"
     r"(?P<value>\"[^\"\n]{1,500}\"|'[^'\n]{1,500}'|[^\s\"'-][^\s\"']{0,500})",
     re.IGNORECASE,
 )
-"""Behind `--` and perhaps more words: an option of a command."""
+"""An option of a command: after `--` and possibly more words."""
 KEY_QUALIFIER = re.compile(
     r"(?:api|access|auth|account|app|client|encryption|master|private|secret|service|signing"
     r"|session|(?:pre)?shared|storage|deploy|license|webhook|admin|root|hmac|aes|jwt|auth)[_-]?$"
 )
-"""What must stand right before `key`."""
+"""Words that must precede `key`."""
 RANDOM_TOKEN = re.compile(r"(?<![A-Za-z0-9_/+.-])[A-Za-z0-9+/_-]{32,128}={0,2}(?![A-Za-z0-9_/+=-])")
 
 _PLACEHOLDER = re.compile(
     r"[$<{%*«!…]|x{3,}|\.{3}|https?:|file:|arn:|.*(?:_HERE|example|changeme|placeholder|your[-_ ])",
     re.IGNORECASE,
 )
-"""To be filled in, or a reference to something kept elsewhere."""
+"""Placeholders, and references to a secret that is stored elsewhere."""
 _CODE_EXPRESSION = re.compile(
     r".*[\[(]|(?:os|process|env|self|config|settings|this|request|args)\."
 )
@@ -83,7 +83,7 @@ _URLSAFE_CHARACTERS = b"-_"
 
 
 def is_assigned_secret(name: str, value: str, *, quoted: bool, shouting: bool = False) -> bool:
-    """Whether a value behind a telling name is a secret and not talk about one."""
+    """Whether a value after a secret name is a secret, and not a text about one."""
     if (
         len(value) < 4
         or _PLACEHOLDER.match(value)
@@ -107,7 +107,7 @@ def is_assigned_secret(name: str, value: str, *, quoted: bool, shouting: bool = 
 
 
 def is_random_token(text: str, start: int, token: str) -> bool:
-    """Whether a token is as jumbled as only a machine makes it, and nothing says why."""
+    """Whether a token looks random, and the context does not explain why."""
     body = token.rstrip("=")
     if (
         not _mixes_character_kinds(body)
@@ -137,7 +137,7 @@ def _entropy(token: str) -> float:
 
 
 def _count_kind_changes(token: str) -> int:
-    """How often a small letter, a capital, a digit or a sign follows one of another kind."""
+    """How often a lower-case letter, a capital, a digit or a sign follows another kind."""
     kinds = [
         "a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "-" for c in token
     ]
@@ -145,12 +145,12 @@ def _count_kind_changes(token: str) -> int:
 
 
 def _is_text(token: str) -> bool:
-    """Base64 of words people can read."""
+    """Base64 of readable text."""
     return decode_base64_text(token) is not None
 
 
 def decode_base64_text(token: str) -> str | None:
-    """The text of which a token is the base64; None when it is none."""
+    """The decoded text of a base64 token, or None."""
     try:
         data = b64decode(
             token + "=" * (-len(token) % 4), altchars=_URLSAFE_CHARACTERS, validate=False

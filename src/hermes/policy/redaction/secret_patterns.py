@@ -1,7 +1,6 @@
-"""Secrets that say themselves what they are, by the marks their issuers gave them or by the
-words around them.
+"""Patterns of secrets: by the prefix of their issuer, by the text before them, and key blocks.
 
-Speed comes from looking for plain words first: a pattern is tried only where its word stands.
+For speed, plain words are searched first: a pattern is tried only where its word occurs.
 """
 
 import re
@@ -13,7 +12,7 @@ from hermes.core.messages import Value
 from hermes.policy.redaction.folded_text import SecretSpan
 
 LONG_TOKEN = re.compile(r"[A-Za-z0-9_.:/+=~%-]{20,}")
-"""Whatever an issuer makes is at least this long, and made of these."""
+"""The minimum length and the characters of all issued tokens."""
 
 ISSUED_KEY_PATTERNS: Mapping[str, str] = {
     "anthropic-key": r"sk-ant-[\w-]{20,}",
@@ -64,7 +63,7 @@ WRAPPED_PREFIX = re.compile(
     r"|AIza|ya29\.|GOCSPX-|[sr]k_(?:live|test)_|SG\.|npm_|pypi-AgE|hf_|do[opr]_v1_|hv[sbr]\.|glsa_"
     r"|dckr_|ATATT3|dapi|gsk_|xai-|nvapi-|lin_api_|ntn_|tskey-|eyJ)[A-Za-z0-9_.+/=~%-]*\\?\r?$"
 )
-"""How the tokens of `ISSUED` begin, where the end of a line cuts one off."""
+"""The beginnings of issued tokens, for a token that is cut off at the end of a line."""
 _NAMED_GROUPS = "|".join(
     f"(?P<{name.replace('-', '_')}>{regex})" for name, regex in ISSUED_KEY_PATTERNS.items()
 )
@@ -74,13 +73,13 @@ ISSUED_KEY = re.compile(
 
 
 class SecretContext(Value, frozen=True):
-    """A secret known by what stands before it."""
+    """A secret that is recognized by the text before it."""
 
     name: str
     anchors: tuple[str, ...]
-    """In lower case; the pattern is tried where one of them stands."""
+    """In lower case; the pattern is tried where one of them occurs."""
     regex: Any
-    """The group `secret` is taken out, or all of it where there is none."""
+    """The group `secret` is removed, or the whole match without this group."""
 
 
 def _build_context(name: str, anchors: tuple[str, ...], regex: str) -> SecretContext:
@@ -257,9 +256,9 @@ _KEY_BODY = re.compile(
     r"(?m)^[ \t]*(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70})\r?\n"
     r"(?:[ \t]*[A-Za-z0-9+/]{8,76}={0,2}(?:\r?\n|$))+"
 )
-"""At least two lines as wide as OpenSSL and OpenSSH write them."""
+"""At least two lines with the width that OpenSSL and OpenSSH use."""
 _HEX_DIGEST = re.compile(r"\s*(?:[0-9a-f]{64}|[0-9A-F]{64})\s")
-"""A list of SHA-256 digests has lines of that width, too."""
+"""Lists of SHA-256 digests have lines of that width, too."""
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{4,76}={0,2}")
 _KEY_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY")
 _KEY_START = re.compile(
@@ -269,7 +268,7 @@ _KEY_START = re.compile(
 )
 _KEY_BASE64_PREFIXES = ("b3BlbnNzaC1rZXktdjE", "MII", "LS0tLS1CRUdJTiB")
 _KEY_WIDTHS = (64, 70)
-_PUBLIC_BLOCK = re.compile(
+PUBLIC_BLOCK = re.compile(
     r"-----BEGIN (?:CERTIFICATE|[A-Z ]*PUBLIC KEY)[^-]*-----.*?-----END [^-]+-----", re.DOTALL
 )
 _PUTTY_KEY = re.compile(
@@ -306,7 +305,7 @@ def block_spans(text: str) -> Iterator[SecretSpan]:
 
 
 def _key_body_spans(text: str) -> Iterator[SecretSpan]:
-    """Parts of a private key whose first or last line was cut off."""
+    """Parts of a private key without its first or last line."""
     found: list[tuple[int, int]] = []
     if any(mark in text for mark in _KEY_BASE64_PREFIXES):
         found += (match.span() for match in _KEY_START.finditer(text))
@@ -316,14 +315,14 @@ def _key_body_spans(text: str) -> Iterator[SecretSpan]:
         found += (m.span() for m in _KEY_BODY.finditer(text) if not _HEX_DIGEST.match(m.group()))
     if not found:
         return
-    public = [match.span() for match in _PUBLIC_BLOCK.finditer(text)]
+    public = [match.span() for match in PUBLIC_BLOCK.finditer(text)]
     for start, end in found:
         if not any(first <= start < last for first, last in public):
             yield start, start + len(text[start:end].rstrip()), "private-key"
 
 
 def _body_start(text: str, end: int) -> int:
-    """Where the lines begin that belong to the key that ends here."""
+    """The start of the lines of the key that ends here."""
     start = end
     while start:
         line = text.rfind("\n", 0, start - 1) + 1
@@ -334,7 +333,7 @@ def _body_start(text: str, end: int) -> int:
 
 
 def _manifest_spans(text: str) -> Iterator[SecretSpan]:
-    """Every value below `data` or `stringData` of a Kubernetes Secret, whatever its name is."""
+    """Every value below `data` or `stringData` of a Kubernetes Secret."""
     starts = [0, *(match.start() for match in _MANIFEST_START.finditer(text)), len(text)]
     for start, end in pairwise(starts):
         if _SECRET_KIND.search(text, start, end):

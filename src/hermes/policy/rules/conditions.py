@@ -1,4 +1,4 @@
-"""`when:` expressions in CEL. The engine, a Rust library, is loaded with the first of them."""
+"""Compiles and evaluates `when:` expressions in CEL. The engine is loaded with the first one."""
 
 import re
 import sys
@@ -50,7 +50,7 @@ CONDITION_VARIABLES: Mapping[str, Mapping[str, Any] | list[str]] = {
         "isolated": False,
     },
 }
-"""Every name an expression may use, with a value of the kind it will have."""
+"""The names that an expression may use, with sample values."""
 
 _MACRO_VARIABLE = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
 _FIELD_ACCESS = re.compile(r"(?<![\w.'\"])(\w+)\.(\w+)\b(?!\()")
@@ -59,10 +59,10 @@ _MAX_EXPRESSION_CHARS = 2_000
 
 
 class CelCondition:
-    """A compiled expression. What cannot be evaluated counts as `unsure`."""
+    """A compiled expression. `unsure` is the result when it cannot be evaluated."""
 
     def __init__(self, source: str) -> None:
-        """Raises `ValueError` that says what is wrong with the expression."""
+        """Raises `ValueError` for an invalid expression."""
         self.source = source
         self._program = _compile_expression(source)
         used = self._program.variables()
@@ -81,7 +81,7 @@ class CelCondition:
 def _compile_expression(source: str) -> Any:
     if (
         len(source) > _MAX_EXPRESSION_CHARS
-    ):  # the parser recurses; nobody writes such a condition by hand
+    ):  # the parser recurses; real conditions are not that deep
         raise ValueError(f"an expression is at most {_MAX_EXPRESSION_CHARS} characters long")
     try:
         return _load_engine().compile(source)
@@ -107,11 +107,11 @@ def _check_names(source: str, used: list[str]) -> None:
 
 
 def _evaluate_on_samples(program: Any) -> None:
-    """A first evaluation on sample values finds what does not fit together."""
+    """Evaluates the expression on sample values, to find type errors."""
     try:
         result = program.execute(CONDITION_VARIABLES)
     except (ArithmeticError, LookupError):
-        return  # it depends on the values, and these were only samples
+        return  # other values may work
     except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(str(error).partition(". ")[0]) from error
     if not isinstance(result, bool):
@@ -120,7 +120,7 @@ def _evaluate_on_samples(program: Any) -> None:
 
 @cache
 def _load_engine() -> ModuleType:
-    """Only the compiled half of the package: its `__init__` loads a command line, 170 ms."""
+    """Only the compiled module: the package's `__init__` imports a CLI, which takes 170 ms."""
     package = find_spec("cel")
     if package is None:
         raise SettingsError("`when:` needs the package common-expression-language: pip install it")
@@ -131,6 +131,6 @@ def _load_engine() -> ModuleType:
     if spec is None or spec.loader is None:
         raise SettingsError("the package common-expression-language is damaged: install it again")
     module = module_from_spec(spec)
-    sys.modules["cel.cel"] = module  # it can be initialised only once, whoever imports it next
+    sys.modules["cel.cel"] = module  # it can be initialised only once
     spec.loader.exec_module(module)
     return module

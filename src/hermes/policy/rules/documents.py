@@ -1,4 +1,4 @@
-"""YAML text into plain data that remembers the line of every key. Loaded with the first file."""
+"""Loads policy documents from YAML, and finds their problems with file and line."""
 
 import re
 from collections.abc import Hashable, Iterator, Sequence
@@ -27,9 +27,7 @@ from hermes.policy.rules.schema import (
     suggest_name,
 )
 
-YamlPath = tuple[str | int, ...]
-
-# Stubs know the C loader only as an attribute that may be missing, and so may the wheel.
+# The C loader may be missing, in the type stubs and in the installed package.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_NESTING = 40
 
@@ -44,22 +42,22 @@ class RawDocument(msgspec.Struct):
 
     data: Any
     line: int
-    lines: dict[YamlPath, int]
+    lines: dict[KeyPath, int]
 
-    def line_of(self, path: YamlPath) -> int:
-        """The line of a key, or of the nearest one above it."""
+    def line_of(self, path: KeyPath) -> int:
+        """The line of a key, or of the nearest existing parent."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, self.line)
 
 
 def read_yaml_documents(text: str) -> tuple[list[RawDocument], list[YamlProblem]]:
-    """All documents of a file up to the first place that is not YAML."""
+    """All documents of a file up to the first syntax error."""
     documents: list[RawDocument] = []
     mistakes: list[YamlProblem] = []
     try:
         loader = _Loader(text)
-    except yaml.YAMLError as error:  # the reader refuses control characters at once
+    except yaml.YAMLError as error:  # control characters
         return [], [_syntax_problem(error)]
     try:
         while loader.check_node():
@@ -76,9 +74,9 @@ def read_yaml_documents(text: str) -> tuple[list[RawDocument], list[YamlProblem]
 
 
 def _build_value(
-    loader: Any, node: yaml.Node, path: YamlPath, raw: RawDocument, mistakes: list[YamlProblem]
+    loader: Any, node: yaml.Node, path: KeyPath, raw: RawDocument, mistakes: list[YamlProblem]
 ) -> Any:
-    if len(path) > _MAX_NESTING:  # an alias may contain itself
+    if len(path) > _MAX_NESTING:  # an alias may be recursive
         mistakes.append(YamlProblem(_line_number(node), "too deeply nested"))
         return None
     if isinstance(node, yaml.MappingNode):
@@ -95,7 +93,7 @@ def _build_value(
         ]
     try:
         return loader.construct_object(node)
-    except ValueError as error:  # 2026-02-31 looks like a date and is none
+    except ValueError as error:  # 2026-02-31 is not a date
         mistakes.append(YamlProblem(_line_number(node), f"{node.value}: {error}"))
         return None
 
@@ -103,23 +101,23 @@ def _build_value(
 def _mapping_pairs(
     loader: Any,
     node: yaml.MappingNode,
-    path: YamlPath,
+    path: KeyPath,
     raw: RawDocument,
     mistakes: list[YamlProblem],
 ) -> Iterator[tuple[str, yaml.Node]]:
     written = {id(key) for key, _ in node.value}
-    loader.flatten_mapping(node)  # `<<: *shared` becomes ordinary pairs, before ours
-    seen: dict[str, int] = {}
+    loader.flatten_mapping(node)  # `<<: *shared` becomes ordinary pairs
+    first: dict[str, int] = {}
     for key_node, value in node.value:
         key = loader.construct_object(key_node, deep=True)
         name = str(key) if isinstance(key, Hashable) else "?"
         line = _line_number(key_node)
-        if id(key_node) in written:  # what was merged in may well be set anew
-            if name in seen:
+        if id(key_node) in written:  # a merged key may be overridden
+            if name in first:
                 mistakes.append(
-                    YamlProblem(line, f"{name} is set twice, first on line {seen[name]}")
+                    YamlProblem(line, f"{name} is set twice, first on line {first[name]}")
                 )
-            seen[name] = line
+            first[name] = line
         raw.lines[(*path, name)] = line
         yield name, value
 
@@ -279,14 +277,14 @@ class PolicyProblem(Value, kw_only=True, frozen=True):
     line: int
     cause: str
     fatal: bool = True
-    """False for what is worth knowing and changes no verdict, such as an expired exception."""
+    """False for a warning that changes no verdict, such as an expired exception."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.cause}"
 
 
 class LocatedDocument(Value, frozen=True):
-    """A document and where it stands."""
+    """A document with its file and line."""
 
     document: PolicyDocument
     file: str
@@ -308,7 +306,7 @@ class LoadedDocuments(Value, kw_only=True, frozen=True):
 
 
 def load_folder(folder: Path, *, tighten_only: bool = False) -> LoadedDocuments:
-    """All `*.yaml` and `*.yml` of a folder and of the folders in it; none if it is not there."""
+    """All `*.yaml` and `*.yml` files below a folder; none if it does not exist."""
     found = LoadedDocuments()
     if folder.is_dir():
         for file in sorted([*folder.rglob("*.yaml"), *folder.rglob("*.yml")]):
@@ -348,22 +346,22 @@ def load_text(text: str, file: str, *, tighten_only: bool = False) -> LoadedDocu
 def check_documents_together(
     documents: Sequence[LocatedDocument], now: datetime | None = None
 ) -> Iterator[PolicyProblem]:
-    """What is only wrong because of another document, or of the calendar."""
+    """Problems that depend on other documents or on the date."""
     now = now or datetime.now(UTC)
-    seen: dict[tuple[str, str], LocatedDocument] = {}
-    for placed in documents:
-        document = placed.document
+    first: dict[tuple[str, str], LocatedDocument] = {}
+    for located in documents:
+        document = located.document
         name = (document.kind, document.metadata.name)
-        if name in seen:
-            cause = f"{name[0]} {name[1]!r} is there already: {seen[name].source}"
-            yield PolicyProblem(file=placed.file, line=placed.line, cause=cause)
-        seen.setdefault(name, placed)
+        if name in first:
+            cause = f"{name[0]} {name[1]!r} is there already: {first[name].source}"
+            yield PolicyProblem(file=located.file, line=located.line, cause=cause)
+        first.setdefault(name, located)
         if (
             isinstance(document, schema.PolicyException)
             and expiry_time(document.spec.expires) <= now
         ):
             cause = f"the exception {name[1]!r} has expired and counts no more: renew or remove it"
-            yield PolicyProblem(file=placed.file, line=placed.line, cause=cause, fatal=False)
+            yield PolicyProblem(file=located.file, line=located.line, cause=cause, fatal=False)
 
 
 def _document_problems(raw: RawDocument, *, tighten_only: bool) -> Iterator[tuple[int, str]]:
@@ -391,7 +389,7 @@ def _document_problems(raw: RawDocument, *, tighten_only: bool) -> Iterator[tupl
 
 
 def _apply_defaults(spec: Any) -> None:
-    """A day as the end of it, and what a PolicyTest says once for all its cases."""
+    """Sets expiry days to their end, and adds the defaults of a PolicyTest to its cases."""
     if not isinstance(spec, dict):
         return
     expires = spec.get("expires")

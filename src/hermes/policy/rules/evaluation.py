@@ -1,4 +1,4 @@
-"""How often something was done lately: the memory behind `rate_limit`."""
+"""Evaluates the rules for an action: combines the strictest results into a verdict."""
 
 import time
 from collections import deque
@@ -32,19 +32,19 @@ _MAX_KEYS = 10_000
 
 
 class RateCounter:
-    """Counted on a monotonic clock, so that setting the time back or forth changes nothing."""
+    """Counts recent actions for `rate_limit`, on a monotonic clock that cannot be set."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._done: dict[tuple[str, str], deque[float]] = {}
 
     def count(self, rule: str, key: str, per: float) -> int:
-        """How often within the last `per` seconds."""
+        """The number of actions within the last `per` seconds."""
         since = self._clock() - per
         return sum(1 for at in self._done.get((rule, key), ()) if at > since)
 
     def record(self, rule: str, key: str, *, max_kept: int, ago: float = 0.0) -> None:
-        """It was started; `most` is how many of the latest are worth remembering."""
+        """Records an action that started; at most `max_kept` are kept."""
         if len(self._done) >= _MAX_KEYS and (rule, key) not in self._done:
             self._done.pop(min(self._done, key=lambda known: self._done[known][-1]))
         done = self._done.setdefault((rule, key), deque(maxlen=max_kept))
@@ -65,10 +65,10 @@ BUILT_IN_RULES = (
     ALWAYS_DENIED_RULE,
     UNENFORCED_RULE,
 )
-"""Names that stand for what holds without any file."""
+"""Names of the built-in rules that need no document."""
 
 _MAX_SHOWN_CHARS = 200
-"""Characters of the carried words that a reason shows."""
+"""Characters of untrusted words that a reason shows."""
 
 _VERDICT_BY_STRICTNESS: tuple[Literal["allow", "dry-run", "ask", "deny"], ...] = (
     "allow",
@@ -85,12 +85,12 @@ class RuleSet:
     audit_rules: tuple[PolicyRule, ...] = ()
     exceptions: tuple[RuleException, ...] = ()
     ask: AskOptions = field(default_factory=AskOptions)
-    """How to ask where no rule says how."""
+    """How to ask when no rule specifies it."""
 
 
 @dataclass(frozen=True)
 class VerdictCandidate:
-    """One reason for a verdict on one step."""
+    """A possible verdict on one step, with its reason."""
 
     rank: int
     name: str
@@ -100,84 +100,92 @@ class VerdictCandidate:
 
 
 def evaluate(
-    book: RuleSet, deed: ActionEffects, *, now: datetime, rates: RateCounter | None = None
+    rule_set: RuleSet, effects: ActionEffects, *, now: datetime, rates: RateCounter | None = None
 ) -> PolicyVerdict:
     found: list[VerdictCandidate] = []
     lifted: list[str] = []
     counted: list[tuple[str, str]] = []
-    views = [StepView(deed, step, now) for step in deed.steps]
+    views = [StepView(effects, step, now) for step in effects.steps]
     for view in views:
-        matching = [rule for rule in book.rules if rule.matches(view)]
+        matching = [rule for rule in rule_set.rules if rule.matches(view)]
         counted += [(rule.name, _rate_limit_key(rule, view)) for rule in matching if rule.rate]
-        found += _evaluate_step(book, view, matching, rates, lifted)
-    if deed.tainted and not _may_be_tainted(book.exceptions, views, deed):
-        step = next((step for step in deed.steps if not step.is_read_only), deed.steps[0])
+        found += _evaluate_step(rule_set, view, matching, rates, lifted)
+    if effects.tainted and not _may_be_tainted(rule_set.exceptions, views, effects):
+        step = next((step for step in effects.steps if not step.is_read_only), effects.steps[0])
         found.append(
-            VerdictCandidate(STRICTNESS["ask"], TAINTED_RULE, step, _taint_reason(deed), book.ask)
+            VerdictCandidate(
+                STRICTNESS["ask"], TAINTED_RULE, step, _taint_reason(effects), rule_set.ask
+            )
         )
-    obstacle = _enforcement_obstacle(deed)
+    obstacle = _enforcement_obstacle(effects)
     if obstacle:
-        found += _unenforced_candidates(book, views, deed, obstacle, lifted)
+        found += _unenforced_candidates(rule_set, views, effects, obstacle, lifted)
     audited = [
         AuditModeVerdict(rule.name, rule.effect)
-        for rule in book.audit_rules
+        for rule in rule_set.audit_rules
         if any(rule.matches(view) for view in views)
     ]
-    return _with_profile(_combine(deed, found, lifted, audited, counted), deed)
+    return _with_profile(_combine(effects, found, lifted, audited, counted), effects)
 
 
-def _enforcement_obstacle(deed: ActionEffects) -> str:
-    """Why the kernel cannot hold it to its verdict here, though a verdict with bounds it is."""
-    if deed.kernel is None or deed.where.isolated or not deed.command:
+def _enforcement_obstacle(effects: ActionEffects) -> str:
+    """Why the kernel cannot enforce the verdict here, although it has limits."""
+    if effects.kernel is None or effects.where.isolated or not effects.command:
         return ""
-    profile = build_profile(deed)
-    return "" if profile.unrestricted else find_obstacle(profile, deed.kernel)
+    profile = build_profile(effects)
+    return "" if profile.unrestricted else find_obstacle(profile, effects.kernel)
 
 
 def _unenforced_candidates(
-    book: RuleSet, views: Sequence[StepView], deed: ActionEffects, obstacle: str, lifted: list[str]
+    rule_set: RuleSet,
+    views: Sequence[StepView],
+    effects: ActionEffects,
+    obstacle: str,
+    lifted: list[str],
 ) -> list[VerdictCandidate]:
-    """A rule may require what the kernel cannot give; without one, only doubtful reads ask."""
+    """A rule may require enforcement; without one, only doubtful reads need approval."""
     found = []
     for view in views:
-        for rule in book.rules:
+        for rule in rule_set.rules:
             if rule.require and rule.matches(view):
                 reason = (
                     f"the rule requires an enforced verdict, and here there is none: {obstacle}"
                 )
                 found.append(
-                    VerdictCandidate(STRICTNESS["ask"], rule.name, view.step, reason, book.ask)
+                    VerdictCandidate(STRICTNESS["ask"], rule.name, view.step, reason, rule_set.ask)
                 )
-    # The words of a trusted playbook, whose runs carry this mark, were vouched for by people.
-    doubt = verdict_basis(deed) if deed.is_read_only and "#" not in deed.run else ""
+    # People approved the words of a trusted playbook, whose runs have this mark.
+    doubt = verdict_basis(effects) if effects.is_read_only and "#" not in effects.run else ""
     for view in views if doubt else ():
-        lift = _exception_for(book.exceptions, UNENFORCED_RULE, view)
-        if lift is None:
+        exception = _exception_for(rule_set.exceptions, UNENFORCED_RULE, view)
+        if exception is None:
             reason = f"the verdict rests on {doubt}, and nothing enforces it here: {obstacle}"
             found.append(
-                VerdictCandidate(STRICTNESS["ask"], UNENFORCED_RULE, view.step, reason, book.ask)
+                VerdictCandidate(
+                    STRICTNESS["ask"], UNENFORCED_RULE, view.step, reason, rule_set.ask
+                )
             )
         else:
-            lifted.append(f"{lift.name} > {UNENFORCED_RULE}")
+            lifted.append(f"{exception.name} > {UNENFORCED_RULE}")
     return found
 
 
-def _with_profile(verdict: PolicyVerdict, deed: ActionEffects) -> PolicyVerdict:
-    profile = build_profile(deed, asked=verdict.verdict == "ask")
-    if deed.kernel is None:
+def _with_profile(verdict: PolicyVerdict, effects: ActionEffects) -> PolicyVerdict:
+    profile = build_profile(effects, asked=verdict.verdict == "ask")
+    if effects.kernel is None:
         return replace(verdict, profile=profile)
-    enforced, unenforced = check_enforcement(profile, deed.kernel)
+    enforced, unenforced = check_enforcement(profile, effects.kernel)
     return replace(verdict, profile=profile, enforced=enforced, unenforced=unenforced)
 
 
 def _evaluate_step(
-    book: RuleSet,
+    rule_set: RuleSet,
     view: StepView,
     matching: Sequence[PolicyRule],
     rates: RateCounter | None,
     lifted: list[str],
 ) -> list[VerdictCandidate]:
-    """The strictest candidates; exceptions that were used are added to `lifted`."""
+    """The strictest candidates; used exceptions are added to `lifted`."""
     step = view.step
     sunk = step.effects & ALWAYS_DENIED_EFFECTS
     if sunk:
@@ -187,14 +195,16 @@ def _evaluate_step(
         ]
     candidates, spoken_for = [], False
     for rule in matching:
-        lift = _exception_for(book.exceptions, rule.name, view) if not rule.loosens else None
-        if lift is None:
-            candidates.append(_rule_candidate(rule, view, rates, book.ask))
+        exception = (
+            _exception_for(rule_set.exceptions, rule.name, view) if not rule.loosens else None
+        )
+        if exception is None:
+            candidates.append(_rule_candidate(rule, view, rates, rule_set.ask))
             spoken_for = spoken_for or rule.rank >= STRICTNESS["ask"] or rule.covers(view)
         else:
-            lifted.append(f"{lift.name} > {rule.name}")
+            lifted.append(f"{exception.name} > {rule.name}")
     if not spoken_for:
-        candidates.append(_default_candidate(book, view, lifted))
+        candidates.append(_default_candidate(rule_set, view, lifted))
     top = max(candidate.rank for candidate in candidates)
     return [candidate for candidate in candidates if candidate.rank == top]
 
@@ -212,54 +222,56 @@ def _rule_candidate(
     return VerdictCandidate(rank, rule.name, step, reason, rule.ask or ask)
 
 
-def _default_candidate(book: RuleSet, view: StepView, lifted: list[str]) -> VerdictCandidate:
+def _default_candidate(rule_set: RuleSet, view: StepView, lifted: list[str]) -> VerdictCandidate:
     step = view.step
     if step.is_read_only:
         return VerdictCandidate(STRICTNESS["allow"], DEFAULT_READ_RULE, step, "it only looks")
-    lift = _exception_for(book.exceptions, DEFAULT_ASK_RULE, view)
-    if lift is not None:
-        lifted.append(f"{lift.name} > {DEFAULT_ASK_RULE}")
+    exception = _exception_for(rule_set.exceptions, DEFAULT_ASK_RULE, view)
+    if exception is not None:
+        lifted.append(f"{exception.name} > {DEFAULT_ASK_RULE}")
         return VerdictCandidate(
-            STRICTNESS["allow"], lift.name, step, f"{lift.reason} ({lift.owner})"
+            STRICTNESS["allow"], exception.name, step, f"{exception.reason} ({exception.owner})"
         )
     return VerdictCandidate(
-        STRICTNESS["ask"], DEFAULT_ASK_RULE, step, _reason(step, step.effects), book.ask
+        STRICTNESS["ask"], DEFAULT_ASK_RULE, step, _reason(step, step.effects), rule_set.ask
     )
 
 
 def _exception_for(
-    lifts: Iterable[RuleException], rule: str, view: StepView
+    exceptions: Iterable[RuleException], rule: str, view: StepView
 ) -> RuleException | None:
-    return next((lift for lift in lifts if lift.covers(rule, view)), None)
+    return next((exception for exception in exceptions if exception.covers(rule, view)), None)
 
 
 def _may_be_tainted(
-    lifts: Iterable[RuleException], views: Sequence[StepView], deed: ActionEffects
+    exceptions: Iterable[RuleException], views: Sequence[StepView], effects: ActionEffects
 ) -> bool:
-    """Only looking, or an exception that names the rule: `*` was not meant for an attack.
+    """For reads, or with an exception that names this rule; `*` does not include it.
 
-    A look with carried words is one at an address that a text ordered: that may be a way to send.
+    A read with untrusted words is a request to an address from a text, which may send data.
     """
-    named = [lift for lift in lifts if TAINTED_RULE in lift.names]
+    named = [exception for exception in exceptions if TAINTED_RULE in exception.names]
     changing = [view for view in views if not view.step.is_read_only]
-    concerned = views if deed.carried and not changing else changing
-    return all(any(lift.covers(TAINTED_RULE, view) for lift in named) for view in concerned)
+    concerned = views if effects.carried and not changing else changing
+    return all(
+        any(exception.covers(TAINTED_RULE, view) for exception in named) for view in concerned
+    )
 
 
-def _reason_with_taint(first: VerdictCandidate, deed: ActionEffects) -> str:
-    """Whoever is asked must see whose words they are, also where another rule asks."""
-    if not deed.carried or first.name == TAINTED_RULE:
+def _reason_with_taint(first: VerdictCandidate, effects: ActionEffects) -> str:
+    """Also shows the untrusted words when another rule asks."""
+    if not effects.carried or first.name == TAINTED_RULE:
         return first.reason
-    return f"{first.reason}; {_taint_reason(deed)}"
+    return f"{first.reason}; {_taint_reason(effects)}"
 
 
-def _taint_reason(deed: ActionEffects) -> str:
-    shown = f" ({deed.carried[:_MAX_SHOWN_CHARS]})" if deed.carried else ""
+def _taint_reason(effects: ActionEffects) -> str:
+    shown = f" ({effects.carried[:_MAX_SHOWN_CHARS]})" if effects.carried else ""
     return f"its words{shown} come from text that nobody vouches for"
 
 
 def _combine(
-    deed: ActionEffects,
+    effects: ActionEffects,
     found: Sequence[VerdictCandidate],
     lifted: Sequence[str],
     audited: Sequence[AuditModeVerdict],
@@ -269,7 +281,7 @@ def _combine(
     strictest = [candidate for candidate in found if candidate.rank == top]
     if not strictest:
         return PolicyVerdict(
-            verdict="allow", rule=DEFAULT_READ_RULE, reason="it does nothing", hash=deed.hash
+            verdict="allow", rule=DEFAULT_READ_RULE, reason="it does nothing", hash=effects.hash
         )
     asks = [candidate.ask for candidate in strictest if candidate.ask is not None]
     first = max(strictest, key=lambda each: each.ask.count if each.ask else 0)
@@ -277,13 +289,13 @@ def _combine(
     return PolicyVerdict(
         verdict=_VERDICT_BY_STRICTNESS[top],
         rule=first.name,
-        reason=_reason_with_taint(first, deed),
-        effects=tuple(sorted(deed.effects)),
-        tainted=deed.carried,
-        variables=deed.variables,
+        reason=_reason_with_taint(first, effects),
+        effects=tuple(sorted(effects.effects)),
+        tainted=effects.carried,
+        variables=effects.variables,
         node=first.step.node,
         why="; ".join(first.step.why),
-        hash=deed.hash,
+        hash=effects.hash,
         ask=merge_ask_options(asks) if _VERDICT_BY_STRICTNESS[top] == "ask" else None,
         also=tuple(name for name in names if name != first.name),
         lifted=tuple(dict.fromkeys(lifted)),
@@ -293,7 +305,7 @@ def _combine(
 
 
 def merge_ask_options(asks: Sequence[AskOptions]) -> AskOptions:
-    """One question that satisfies every rule that wants one."""
+    """The options of one question that satisfies every rule."""
     first = max(asks, key=lambda ask: ask.count)
     named = [set(ask.approvers) for ask in asks if ask.approvers]
     common = set.intersection(*named) if named else set()
@@ -314,12 +326,12 @@ def merge_ask_options(asks: Sequence[AskOptions]) -> AskOptions:
     )
 
 
-def near_misses(book: RuleSet, deed: ActionEffects, now: datetime) -> tuple[NearMiss, ...]:
-    """Rules that one field kept from matching, the strictest first."""
+def near_misses(rule_set: RuleSet, effects: ActionEffects, now: datetime) -> tuple[NearMiss, ...]:
+    """Rules that only one field kept from matching, strictest first."""
     found: dict[str, NearMiss] = {}
-    for step in deed.steps:
-        view = StepView(deed, step, now)
-        for rule in (*book.rules, *book.audit_rules):
+    for step in effects.steps:
+        view = StepView(effects, step, now)
+        for rule in (*rule_set.rules, *rule_set.audit_rules):
             if rule.matches(view):
                 found.pop(rule.name, None)
                 continue
@@ -330,19 +342,19 @@ def near_misses(book: RuleSet, deed: ActionEffects, now: datetime) -> tuple[Near
 
 
 def _rate_limit_key(rule: PolicyRule, view: StepView) -> str:
-    deed = view.deed
+    effects = view.effects
     values = {
-        "service": view.service or deed.incident.service,
+        "service": view.service or effects.incident.service,
         "host": view.host,
-        "target": f"{deed.where.place}:{view.host}",
+        "target": f"{effects.where.place}:{view.host}",
         "program": view.step.program,
-        "tool": deed.tool,
-        "run": deed.run,
-        "actor": deed.actor or deed.origin,
+        "tool": effects.tool,
+        "run": effects.run,
+        "actor": effects.actor or effects.origin,
     }
     return values.get(rule.rate.key, "") if rule.rate else ""
 
 
 def _reason(step: ActionStep, effects: Iterable[str]) -> str:
-    told = [line for line in step.why if line.partition(":")[0] in effects]
-    return "; ".join(told) or "it has the effects " + ", ".join(sorted(effects))
+    reasons = [line for line in step.why if line.partition(":")[0] in effects]
+    return "; ".join(reasons) or "it has the effects " + ", ".join(sorted(effects))

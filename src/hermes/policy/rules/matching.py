@@ -1,4 +1,4 @@
-"""Words with `*` and folders with all below them, compiled once and matched thousands of times."""
+"""Compiles the match section of rules, and matches steps against it."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -24,11 +24,11 @@ _TRUSTED_PROGRAM_FOLDERS = frozenset(
 
 
 _SHARED_FOLDERS = frozenset({"", "/", "/tmp", "/var/tmp"})
-"""Folders that are never what the work is about, even when somebody starts there."""
+"""Folders that never count as the workspace, even if a session starts there."""
 
 
 class NamePatterns:
-    """Names to compare with; most have no `*` and are looked up in a set."""
+    """Name patterns; those without `*` are looked up in a set."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._exact = frozenset(name for name in names if not _GLOB.search(name))
@@ -44,8 +44,8 @@ class NamePatterns:
 def program_matches(program: str, programs: NamePatterns, *, every: bool) -> bool:
     """By name, or by path for a pattern with a slash.
 
-    A rule that loosens takes `/x/ls` for `ls` only where the system keeps its programs: anybody
-    can write a file of that name somewhere else.
+    A rule that loosens accepts `/x/ls` as `ls` only in folders of system programs, because a file
+    of that name elsewhere may be anything.
     """
     if programs.matches(program):
         return True
@@ -56,7 +56,7 @@ def program_matches(program: str, programs: NamePatterns, *, every: bool) -> boo
 
 
 class PathPatterns:
-    """`~` is the home of the user; `.` the folder the work is about."""
+    """`~` is the home folder, `.` the workspace."""
 
     def __init__(self, match: schema.PathMatch, home: str) -> None:
         under = tuple(_absolute(folder, home) for folder in as_words(match.under))
@@ -74,14 +74,14 @@ class PathPatterns:
         return any(self._touches(path, folders) for path in paths)
 
     def _covers(self, path: str, folders: tuple[str, ...]) -> bool:
-        """A folder does not cover itself: leave to clear it is not leave to remove it."""
+        """A folder does not cover itself: permission to clear it does not include removing it."""
         found = _GLOB.search(path)
         if found is None:
             return self._named(path) or any(_inside(path, folder) for folder in folders)
         head = path[: path.rfind("/", 0, found.start())]
         name = path[len(head) + 1 :].partition("/")[0]
         if "…" in path or ".." in path or not path.startswith("/"):
-            return False  # who knows where that leads
+            return False  # unknown target
         if any(_inside(head, folder) for folder in folders):
             return True
         return (
@@ -93,9 +93,9 @@ class PathPatterns:
         if found is None:
             return self._named(path) or any(_within(path, folder) for folder in folders)
         known = path[: found.start()]
-        places = (*folders, *self._exactly)
+        roots = (*folders, *self._exactly)
         return self._named(path) or any(
-            place.startswith(known) or _within(known, place) for place in places
+            root.startswith(known) or _within(known, root) for root in roots
         )
 
     def _named(self, path: str) -> bool:
@@ -117,47 +117,47 @@ def _absolute(path: str, home: str) -> str:
 
 
 class StepView:
-    """One step of a deed, as seen at one moment."""
+    """One step of an action at one time, as the rules match it."""
 
-    def __init__(self, deed: ActionEffects, step: ActionStep, now: datetime) -> None:
-        self.deed = deed
+    def __init__(self, effects: ActionEffects, step: ActionStep, now: datetime) -> None:
+        self.effects = effects
         self.step = step
         self.now = now
 
     @property
     def host(self) -> str:
         target = self.step.target
-        return target.host or target.container or self.deed.where.host
+        return target.host or target.container or self.effects.where.host
 
     @property
     def service(self) -> str:
-        return self.step.target.service or self.deed.where.service
+        return self.step.target.service or self.effects.where.service
 
     @property
     def namespace(self) -> str:
-        return self.step.target.namespace or self.deed.where.namespace
+        return self.step.target.namespace or self.effects.where.namespace
 
     @cached_property
     def variables(self) -> dict[str, Any]:
-        deed, step, where, now = self.deed, self.step, self.deed.where, self.now
-        effects = sorted(step.effects)
+        effects, step, where, now = self.effects, self.step, self.effects.where, self.now
+        effect_names = sorted(step.effects)
         return {
             "action": {
-                "tool": deed.tool,
+                "tool": effects.tool,
                 "program": step.program,
                 "argv": list(step.argv),
                 "flags": list(step.flags),
                 "paths": list(step.paths),
                 "changes": list(step.changes),
                 "via": list(step.via),
-                "effects": effects,
-                "command": deed.command,
+                "effects": effect_names,
+                "command": effects.command,
                 "node": step.node,
-                "cwd": deed.cwd,
-                "run": deed.run,
+                "cwd": effects.cwd,
+                "run": effects.run,
                 "isolated": where.isolated,
             },
-            "effects": effects,
+            "effects": effect_names,
             "now": {
                 "hour": now.hour,
                 "minute": now.minute,
@@ -168,8 +168,8 @@ class StepView:
                 "date": now.date().isoformat(),
                 "timestamp": int(now.timestamp()),
             },
-            "incident": _struct_fields(deed.incident),
-            "actor": {"name": deed.actor, "origin": deed.origin, "tainted": deed.tainted},
+            "incident": _struct_fields(effects.incident),
+            "actor": {"name": effects.actor, "origin": effects.origin, "tainted": effects.tainted},
             "target": {
                 **_struct_fields(where),
                 "environment": where.environment or where.place,
@@ -185,7 +185,7 @@ def _struct_fields(value: Value) -> dict[str, Any]:
 
 
 StepTest = Callable[[StepView, bool], bool]
-"""Does the step fit? The flag is true where a list must cover everything."""
+"""Whether the step matches. The flag is true where a list must cover everything."""
 CompiledClause = tuple[tuple[str, StepTest], ...]
 
 
@@ -203,7 +203,7 @@ class StepMatcher:
         return any(all(test(view, every) for _, test in clause) for clause in self.any)
 
     def unmatched_fields(self, view: StepView, *, every: bool) -> tuple[str, ...]:
-        """The fields that kept the closest clause from fitting."""
+        """The fields that kept the closest clause from matching."""
         must = [name for clause in self.all for name, test in clause if not test(view, every)]
         options = [
             [name for name, test in clause if not test(view, every)] for clause in self.any
@@ -212,7 +212,7 @@ class StepMatcher:
 
 
 def compile_match(match: schema.PolicyMatch, home: str) -> StepMatcher:
-    """Raises `ValueError` for a condition that is not CEL."""
+    """Raises `ValueError` for an invalid condition."""
     return StepMatcher(
         tuple(tuple(_clause_tests(each, home)) for each in match.any),
         tuple(tuple(_clause_tests(each, home)) for each in match.all),
@@ -220,23 +220,23 @@ def compile_match(match: schema.PolicyMatch, home: str) -> StepMatcher:
 
 
 def _clause_tests(clause: schema.MatchClause, home: str) -> Iterator[tuple[str, StepTest]]:
-    """Cheap tests first: most rules are about something else."""
+    """Cheap tests first, because most rules do not match."""
     made: tuple[tuple[str, schema.WordOrWords, Callable[[tuple[str, ...]], StepTest]], ...] = (
         ("effects", clause.effects, _effects_test),
         (
             "tool",
             clause.tool,
-            lambda given: _glob_test(NamePatterns(given), lambda view: view.deed.tool),
+            lambda given: _glob_test(NamePatterns(given), lambda view: view.effects.tool),
         ),
         ("program", clause.program, _program_test),
         ("verb", clause.verb, _verb_test),
         ("flags", clause.flags, _flags_test),
         ("via", clause.via, _via_test),
-        ("action", clause.action, lambda given: _exact_test(given, lambda view: view.deed.hash)),
+        ("action", clause.action, lambda given: _exact_test(given, lambda view: view.effects.hash)),
         (
             "command",
             clause.command,
-            lambda given: _exact_test(given, lambda view: view.deed.command),
+            lambda given: _exact_test(given, lambda view: view.effects.command),
         ),
     )
     for name, given, make in made:
@@ -260,30 +260,33 @@ def _clause_tests(clause: schema.MatchClause, home: str) -> Iterator[tuple[str, 
 def _target_tests(target: schema.TargetMatch) -> Iterator[tuple[str, StepTest]]:
     yield from _pattern_tests(
         ("target.environment", target.environment, _environment_of),
-        ("target.place", target.place, lambda view: view.deed.where.place),
+        ("target.place", target.place, lambda view: view.effects.where.place),
         ("target.host", target.host, lambda view: view.host),
         ("target.service", target.service, lambda view: view.service),
         ("target.namespace", target.namespace, lambda view: view.namespace),
     )
     if target.isolated is not None:
-        yield "target.isolated", _flag_test(target.isolated, lambda view: view.deed.where.isolated)
+        yield (
+            "target.isolated",
+            _flag_test(target.isolated, lambda view: view.effects.where.isolated),
+        )
 
 
 def _incident_tests(incident: schema.IncidentMatch) -> Iterator[tuple[str, StepTest]]:
     yield from _pattern_tests(
-        ("incident.id", incident.id, lambda view: view.deed.incident.id),
-        ("incident.severity", incident.severity, lambda view: view.deed.incident.severity),
-        ("incident.service", incident.service, lambda view: view.deed.incident.service),
+        ("incident.id", incident.id, lambda view: view.effects.incident.id),
+        ("incident.severity", incident.severity, lambda view: view.effects.incident.severity),
+        ("incident.service", incident.service, lambda view: view.effects.incident.service),
     )
 
 
 def _actor_tests(actor: schema.ActorMatch) -> Iterator[tuple[str, StepTest]]:
     yield from _pattern_tests(
-        ("actor.name", actor.name, lambda view: view.deed.actor),
-        ("actor.origin", actor.origin, lambda view: view.deed.origin),
+        ("actor.name", actor.name, lambda view: view.effects.actor),
+        ("actor.origin", actor.origin, lambda view: view.effects.origin),
     )
     if actor.tainted is not None:
-        yield "actor.tainted", _flag_test(actor.tainted, lambda view: view.deed.tainted)
+        yield "actor.tainted", _flag_test(actor.tainted, lambda view: view.effects.tainted)
 
 
 def _pattern_tests(
@@ -295,7 +298,7 @@ def _pattern_tests(
 
 
 def _environment_of(view: StepView) -> str:
-    return view.deed.where.environment or view.deed.where.place
+    return view.effects.where.environment or view.effects.where.place
 
 
 def _glob_test(globs: NamePatterns, value: Callable[[StepView], str]) -> StepTest:
@@ -320,26 +323,28 @@ def _verb_test(names: tuple[str, ...]) -> StepTest:
     verbs = NamePatterns(names)
 
     def test(view: StepView, every: bool) -> bool:
-        words = view.step.argv[1:2] if every else view.step.argv[1:]  # options may stand before it
+        words = view.step.argv[1:2] if every else view.step.argv[1:]  # options may precede it
         return any(verbs.matches(word) for word in words)
 
     return test
 
 
 def _paths_test(patterns: PathPatterns) -> StepTest:
-    return lambda view, every: patterns.match(view.step.paths, view.deed.workspace, every=every)
+    return lambda view, every: patterns.match(view.step.paths, view.effects.workspace, every=every)
 
 
 def _changes_test(patterns: PathPatterns) -> StepTest:
-    return lambda view, every: patterns.match(view.step.changes, view.deed.workspace, every=every)
+    return lambda view, every: patterns.match(
+        view.step.changes, view.effects.workspace, every=every
+    )
 
 
 def _repositories_test(patterns: PathPatterns) -> StepTest:
-    """The records in the folder, since a folder does not cover itself."""
+    """Tests the `.git` folder, because a folder does not cover itself."""
 
     def test(view: StepView, every: bool) -> bool:
         records = tuple(f"{folder}/.git" for folder in view.step.repositories)
-        return patterns.match(records, view.deed.workspace, every=every)
+        return patterns.match(records, view.effects.workspace, every=every)
 
     return test
 
@@ -348,8 +353,12 @@ def _effects_test(names: tuple[str, ...]) -> StepTest:
     wanted = frozenset(names)
 
     def test(view: StepView, every: bool) -> bool:
-        effects = view.step.effects
-        return effects - READING_EFFECTS <= wanted if every else not effects.isdisjoint(wanted)
+        effect_names = view.step.effects
+        return (
+            effect_names - READING_EFFECTS <= wanted
+            if every
+            else not effect_names.isdisjoint(wanted)
+        )
 
     return test
 
@@ -375,5 +384,5 @@ def _via_test(names: tuple[str, ...]) -> StepTest:
 
 
 def _condition_test(condition: CelCondition) -> StepTest:
-    # What cannot be evaluated never opens a door, and never leaves one open.
+    # A condition that cannot be evaluated never allows anything.
     return lambda view, every: condition.holds(view.variables, unsure=not every)

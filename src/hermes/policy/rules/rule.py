@@ -1,4 +1,4 @@
-"""What the gate says about an action, with everything an approver or an auditor needs to see."""
+"""Compiled rules and exceptions, and the verdict with what approvers and auditors need."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,33 +20,33 @@ class EscalationStep(Value, frozen=True):
 
 
 class AskOptions(Value, kw_only=True, frozen=True):
-    """How a person is asked. Seconds throughout."""
+    """How a person is asked. All times in seconds."""
 
     approvers: tuple[str, ...] = ()
-    """Groups or people who may answer; empty is anybody who may approve at all."""
+    """Groups or people who may answer; empty is anybody with the right to approve."""
     count: int = 1
     excluded: tuple[str, ...] = ("requester",)
     timeout: float = 600.0
-    """No answer by then is a no."""
+    """Without an answer by then, the action is denied."""
     announce: float = 0.0
-    """Above 0: say what will be done, and go on after that time unless somebody stops it."""
+    """Above 0: announces the action, and proceeds after this time unless somebody stops it."""
     escalate: tuple[EscalationStep, ...] = ()
     grant_scope: Literal["exact-action", "session"] = "exact-action"
     grant_uses: int = 1
     grant_seconds: float = 900.0
     waits: bool = False
-    """The rule itself says who answers, or until when: also waited for where nobody sits."""
+    """The rule sets approvers or a timeout: waits even without a person at the terminal."""
 
     @property
     def barred(self) -> tuple[str, ...]:
-        """Who may not say yes. A plain question is for whoever sits there, and asked for it."""
+        """Who may not approve. A plain question may be answered by the requester."""
         if self.approvers or self.count > 1:
             return self.excluded
         return tuple(name for name in self.excluded if name != "requester")
 
 
 class NearMiss(Value, frozen=True):
-    """A rule that would have matched but for a few of its fields."""
+    """A rule that would have matched without some of its fields."""
 
     rule: str
     effect: str
@@ -56,18 +56,18 @@ class NearMiss(Value, frozen=True):
 
 class PolicyVerdict(Decision, kw_only=True, frozen=True):
     node: str = ""
-    """The piece of the command that decided."""
+    """The part of the command that decided."""
     why: str = ""
-    """Why that piece has its effects."""
+    """Why that part has its effects."""
     ask: AskOptions | None = None
     undo: str = ""
-    """How to take it back, in the words of whoever wrote the step; else it is looked for."""
+    """How to undo it, from the author of the step; otherwise derived from the command."""
     also: tuple[str, ...] = ()
-    """Further rules that were as strict."""
+    """Other rules that were equally strict."""
     lifted: tuple[str, ...] = ()
     """Exceptions that made it laxer, as `exception > rule`."""
     near: tuple[NearMiss, ...] = ()
-    """Only in `examine`: looking for it costs time."""
+    """Only in `examine`, because finding them takes time."""
     counted: tuple[tuple[str, str], ...] = ()
     """Rate limits that this action counts towards once it starts: rule and key."""
 
@@ -96,7 +96,7 @@ class PolicyRule:
     source: str
     """`file:line`."""
     require: str = ""
-    """`enforced`: asks where the kernel cannot hold the command to its verdict."""
+    """`enforced`: asks when the kernel cannot enforce the verdict."""
 
     @property
     def loosens(self) -> bool:
@@ -109,7 +109,7 @@ class PolicyRule:
         return self.exclude is None or not self.exclude.matches(view, every=not every)
 
     def covers(self, view: StepView) -> bool:
-        """Whether it speaks for all that the step does, and so in place of the default."""
+        """Whether it covers all effects of the step, and so replaces the default."""
         if not self.match.matches(view, every=True):
             return False
         return self.exclude is None or not self.exclude.matches(view, every=False)
@@ -137,7 +137,7 @@ class RuleException:
 def compile_rule(
     document: schema.ActionPolicy, source: str, *, home: str, timeout: float
 ) -> PolicyRule:
-    """Raises `ValueError` for what does not fit; `documents` has checked it before."""
+    """Raises `ValueError` for an invalid document; `documents` has checked it before."""
     spec = document.spec
     decide = spec.decide
     asks = decide.effect == "ask"
@@ -172,7 +172,7 @@ def compile_exception(document: schema.PolicyException, source: str, *, home: st
 
 
 def expiry_time(when: datetime | date) -> datetime:
-    """A day without an hour lasts until its end; a time without a zone is UTC."""
+    """A date without a time means its end; a time without a zone is UTC."""
     if not isinstance(when, datetime):
         return datetime.combine(when, time.max, UTC)
     return when if when.tzinfo else when.replace(tzinfo=UTC)

@@ -1,7 +1,7 @@
-"""The three kinds of policy document, as they are written. Unknown keys are mistakes.
+"""The schema of the three kinds of policy documents. Unknown keys are errors.
 
-`ActionPolicy` decides, `PolicyException` lifts a named policy for a while, `PolicyTest` says what
-the verdicts should be. `policy.documents` reads them, `policy.rules` makes them ready to match.
+`ActionPolicy` decides, `PolicyException` lifts a named policy for a time, `PolicyTest` contains
+expected verdicts. `rules.documents` reads them, `rules.rule` compiles them.
 """
 
 import re
@@ -15,7 +15,7 @@ import msgspec
 from msgspec import field
 
 WordOrWords = str | tuple[str, ...]
-"""One word or a list of them; with `*` and `?` where the field says so."""
+"""One word or a list of words; some fields allow `*` and `?`."""
 PolicyEffect = Literal["allow", "dry-run", "ask", "deny"]
 
 API_VERSION = "hermes/v1"
@@ -32,10 +32,10 @@ class DocumentMetadata(DocumentSection, frozen=True, kw_only=True):
 
 
 class PathMatch(DocumentSection, frozen=True, kw_only=True):
-    """`~` is the home folder, `.` the folder the work is about."""
+    """`~` is the home folder, `.` the workspace."""
 
     under: WordOrWords = ()
-    """Folders, with all that is in them."""
+    """Folders, with everything in them."""
     exactly: WordOrWords = ()
     like: WordOrWords = ()
     """Patterns with `*` over the whole path."""
@@ -43,9 +43,9 @@ class PathMatch(DocumentSection, frozen=True, kw_only=True):
 
 class TargetMatch(DocumentSection, frozen=True, kw_only=True):
     environment: WordOrWords = ()
-    """What the place stands for (prod, staging), or its kind (local, docker) if nobody said."""
+    """The stage of the environment (prod, staging), or its kind (local, docker) if not set."""
     place: WordOrWords = ()
-    """Its kind: local, sandbox, docker, ssh."""
+    """The kind of environment: local, sandbox, docker, ssh."""
     host: WordOrWords = ()
     service: WordOrWords = ()
     namespace: WordOrWords = ()
@@ -65,12 +65,12 @@ class ActorMatch(DocumentSection, frozen=True, kw_only=True):
 
 
 class MatchClause(DocumentSection, frozen=True, kw_only=True):
-    """All of its fields must fit."""
+    """All of its fields must match."""
 
     tool: WordOrWords = ()
     effects: WordOrWords = ()
     program: WordOrWords = ()
-    """The name without its folder, or with it when the pattern has a slash."""
+    """The name without its folder, or the path when the pattern has a slash."""
     verb: WordOrWords = ()
     """The word after the program: `commit` of `git commit`."""
     flags: WordOrWords = ()
@@ -81,9 +81,9 @@ class MatchClause(DocumentSection, frozen=True, kw_only=True):
     changes: PathMatch | None = None
     """Paths it would write or delete."""
     repositories: PathMatch | None = None
-    """Folders in which git would change the repository they belong to."""
+    """Folders whose git repository would be changed."""
     written: bool | None = None
-    """Whether it runs a file that the agent itself wrote."""
+    """Whether it runs a file that the agent wrote."""
     target: TargetMatch | None = None
     incident: IncidentMatch | None = None
     actor: ActorMatch | None = None
@@ -97,14 +97,14 @@ class MatchClause(DocumentSection, frozen=True, kw_only=True):
 
 class PolicyMatch(DocumentSection, frozen=True, kw_only=True):
     any: tuple[MatchClause, ...] = ()
-    """One of these must fit."""
+    """One of these must match."""
     all: tuple[MatchClause, ...] = ()
-    """Each of these must fit."""
+    """Each of these must match."""
 
 
 class ApproversSection(DocumentSection, frozen=True, kw_only=True):
     from_: tuple[str, ...] = field(default=(), name="from")
-    """Groups or people; empty is anybody who may approve at all."""
+    """Groups or people; empty is anybody with the right to approve."""
     count: int = 1
     not_: tuple[str, ...] = field(default=("requester",), name="not")
 
@@ -121,7 +121,7 @@ class GrantSection(DocumentSection, frozen=True, kw_only=True):
 
 
 class RateLimit(DocumentSection, frozen=True, kw_only=True):
-    """Past it an allow asks, and an ask is denied."""
+    """Above the limit, `allow` becomes `ask`, and `ask` becomes `deny`."""
 
     key: Literal["service", "host", "target", "program", "tool", "run", "actor", "rule"] = "rule"
     max: int
@@ -131,15 +131,15 @@ class RateLimit(DocumentSection, frozen=True, kw_only=True):
 class DecideSection(DocumentSection, frozen=True, kw_only=True):
     effect: PolicyEffect
     announce: str = ""
-    """With `ask`: says what will be done and goes on after this time unless somebody stops it."""
+    """With `ask`: announces the action, and proceeds after this time unless it is stopped."""
     approvers: ApproversSection = ApproversSection()
     timeout: str = ""
-    """No answer by then is a no; empty is what the settings say."""
+    """Without an answer by then, it is denied; empty is the value of the settings."""
     escalate: tuple[EscalationSection, ...] = ()
     grant: GrantSection = GrantSection()
     rate_limit: RateLimit | None = None
     require: Literal["", "enforced"] = ""
-    """`enforced`: asks where the kernel cannot hold the command to its verdict."""
+    """`enforced`: asks when the kernel cannot enforce the verdict."""
 
 
 class PolicySpec(DocumentSection, frozen=True, kw_only=True):
@@ -161,9 +161,9 @@ class ExceptionSpec(DocumentSection, frozen=True, kw_only=True):
     owner: str
     reason: str
     expires: datetime
-    """A day lasts until its end; a time without a zone is UTC."""
+    """A date without a time means its end; a time without a zone is UTC."""
     policies: WordOrWords
-    """Names or patterns of the policies it lifts; `default-asks` is what no policy matched."""
+    """Names or patterns of the policies it lifts; `default-asks` is the default without a match."""
     match: PolicyMatch
 
 
@@ -175,7 +175,7 @@ class PolicyException(DocumentSection, frozen=True, kw_only=True):
 
 
 class ActionDescription(DocumentSection, frozen=True, kw_only=True):
-    """An action as people write one down: a command, or a tool with its arguments."""
+    """A description of an action: a command, or a tool with its arguments."""
 
     command: str = ""
     tool: str = ""
@@ -192,22 +192,22 @@ class ActionDescription(DocumentSection, frozen=True, kw_only=True):
     tainted: bool = False
     incident: dict[str, str] = {}
     now: str = ""
-    """When, in ISO form; empty is now."""
+    """The time in ISO format; empty is now."""
 
 
 class PolicyTestCase(ActionDescription, frozen=True, kw_only=True):
     expect: PolicyEffect
     rule: str = ""
     effects: tuple[str, ...] = ()
-    """Effects it must have, among others."""
+    """Effects that it must include."""
 
 
 class PolicyTestSpec(DocumentSection, frozen=True, kw_only=True):
     cases: tuple[PolicyTestCase, ...]
     set: str = ""
-    """The built-in set under test; empty is the policy at hand."""
+    """The built-in set under test; empty is the current policy."""
     defaults: dict[str, Any] = {}
-    """Keys that every case has unless it says otherwise."""
+    """Default values of the keys of every case."""
 
 
 class PolicyTest(DocumentSection, frozen=True, kw_only=True):
@@ -242,7 +242,7 @@ _TYPE_WORDS: dict[Any, str] = {
 
 
 def schema_problems(kind: Any, data: Any, path: KeyPath = ()) -> Iterator[SchemaProblem]:
-    """Each mistake with the path of the key it belongs to."""
+    """Each problem with the path of its key."""
     struct = _struct_in(kind)
     if struct is not None:
         yield from _section_problems(struct, data, path)
@@ -278,8 +278,8 @@ def _section_problems(
             )
         else:
             yield from schema_problems(known[key].type, value, (*path, key))
-    for key, field in known.items():
-        if field.required and key not in data:
+    for key, entry in known.items():
+        if entry.required and key not in data:
             yield path, f"{_key_name(path)}: {key} is missing"
 
 
@@ -342,7 +342,7 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 
 
 def parse_duration(text: str) -> float:
-    """Raises `ValueError` for anything but numbers with a unit."""
+    """Raises `ValueError` unless the text consists of numbers with units."""
     if not _DURATION.fullmatch(text):
         raise ValueError(f"{text!r} is not a length of time; write it like 30s, 10m, 1h30m or 7d")
     return sum(

@@ -1,1 +1,1 @@
-"""Recognizes actions that repeat what an untrusted text said."""
+"""Recognizes actions that contain words from untrusted text."""

@@ -1,4 +1,4 @@
-"""Words by which a text gives orders, and words by which it may be speaking to an agent."""
+"""Remembers what a run has read: the words of untrusted text, and instructions in it."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -72,11 +72,11 @@ ORDER_LABELS = word_set(
     "run execute exec do fix command delete remove type enter use try action call combine join "
     "concatenate assemble apply"
 )
-"""With a colon after them still an order, where other words are the name of who complains."""
+"""Verbs that are an instruction even before a colon; other words are the name of a program."""
 SYSTEM_CALL_VERBS = word_set(
     "open write read mkdir rename load call get post set start stop create"
 )
-"""Verbs that stand in error messages as what was being done."""
+"""Verbs that error messages use for the failed operation."""
 
 
 _REQUIRED_CONTINUATION = {
@@ -90,7 +90,7 @@ _REQUIRED_CONTINUATION = {
     )
     for word in words.split()
 }
-"""Words that are an order only with what follows."""
+"""Words that are an instruction only with the following words."""
 _ORDER_WORDS = ORDER_VERBS | ORDER_PROGRAMS | ORDER_MODALS | FOREIGN_ORDER_WORDS
 _TOKEN = re.compile(r"[^\W\d_][\w'-]*")
 _ORDER_LEAD_IN = re.compile(
@@ -111,7 +111,7 @@ _ERROR_CHAIN = re.compile(
 _BACK_REFERENCE = re.compile(r"\b(?:it|them|this|that|these|those|above|together|both|object)\b")
 _URL_FOLLOWS = re.compile(r"(?:\s{1,9}\S{1,99}){0,3}\s{1,9}\W?https?://")
 _LABEL_FOLLOWS = re.compile(r"(?:\s{1,9}\S{1,300})?\s{0,9}: ")
-"""`open /etc/x: no such file` and `rm: cannot`: how programs complain."""
+"""`open /etc/x: no such file` and `rm: cannot`: the form of error messages."""
 
 _ADDRESSES_AGENT = re.compile(
     r"(?:ignore|disregard|forget|override|supersede)\w*\W+(?:\w+\W+){0,4}?(?:previous|prior|above"
@@ -145,12 +145,12 @@ _CHARS_BEFORE_ORDER, _CHARS_AFTER_ORDER, _MAX_CONTINUATIONS, _MAX_LINE_CHARS = 1
 
 
 class InstructionScan:
-    """One walk over a text in lower case."""
+    """Finds instructions in a text in lower case."""
 
     def __init__(self, plain: str) -> None:
         self.plain = plain
         self.alarming = False
-        """Whether it speaks to an agent."""
+        """Whether it addresses an agent."""
         self.orders: list[tuple[int, int]] = []
         asked = -1
         for token in _TOKEN.finditer(plain):
@@ -162,7 +162,7 @@ class InstructionScan:
                 self.orders.append(token.span())
 
     def parts(self) -> Iterator[str]:
-        """The pieces around each order: its line up to there, its rest and the line after it."""
+        """The text around each instruction: the line before it, its rest and the next line."""
         reached = 0
         for start, end in self.orders:
             begin, stop = max(self._begin_of(start, end), reached), self._end_of(end)
@@ -193,17 +193,17 @@ class InstructionScan:
         )
         return leads_in and not _REPORT_LEAD_IN.search(before)
 
-    def _lines_around(self, place: int) -> tuple[int, int]:
-        """A stretch of text for each trigger, at most a page of it."""
-        start = self.plain.rfind("\n", max(0, place - _CHARS_AFTER_ORDER), place)
-        end = self.plain.find("\n", place, place + _MAX_LINE_CHARS)
+    def _lines_around(self, position: int) -> tuple[int, int]:
+        """The range of text for each trigger, at most a page."""
+        start = self.plain.rfind("\n", max(0, position - _CHARS_AFTER_ORDER), position)
+        end = self.plain.find("\n", position, position + _MAX_LINE_CHARS)
         return (
-            start + 1 if start >= 0 else max(0, place - _CHARS_AFTER_ORDER),
-            end if end >= 0 else min(len(self.plain), place + _MAX_LINE_CHARS),
+            start + 1 if start >= 0 else max(0, position - _CHARS_AFTER_ORDER),
+            end if end >= 0 else min(len(self.plain), position + _MAX_LINE_CHARS),
         )
 
     def _begin_of(self, start: int, end: int) -> int:
-        """Where its line begins, or some lines earlier if it speaks of what stands there."""
+        """The start of its line, or some lines earlier if it refers to them."""
         first = max(0, start - 2 * _CHARS_BEFORE_ORDER)
         line = max(self.plain.rfind("\n", first, start) + 1, start - _CHARS_BEFORE_ORDER, 0)
         if not _BACK_REFERENCE.search(self.plain, line, self._line_end(end)):
@@ -213,7 +213,7 @@ class InstructionScan:
         return line
 
     def _end_of(self, end: int) -> int:
-        """Where its line ends, or the next one if what is to be done only stands there."""
+        """The end of its line, or of the next line if the instruction continues there."""
         stop = self._line_end(end)
         rest = self.plain[end:stop]
         if (
@@ -224,24 +224,24 @@ class InstructionScan:
             stop = self._line_end(stop + 1)
         return min(stop, end + _CHARS_AFTER_ORDER)
 
-    def _line_end(self, place: int) -> int:
-        """Or as far as anybody looks: a line may be a megabyte long."""
-        found = self.plain.find("\n", place, place + _CHARS_AFTER_ORDER)
-        return found if found >= 0 else min(len(self.plain), place + _CHARS_AFTER_ORDER)
+    def _line_end(self, position: int) -> int:
+        """The end of the line, or a maximum distance: a line may be a megabyte long."""
+        found = self.plain.find("\n", position, position + _CHARS_AFTER_ORDER)
+        return found if found >= 0 else min(len(self.plain), position + _CHARS_AFTER_ORDER)
 
 
 WORD_PAIR, READ_WORD, ORDERED_WORD, STATED_WORD = range(4)
 MemoryEntry = tuple[int, str, str]
 _FILTER_BITS = 1 << 23
-"""A megabyte for a run: after a million entries one lookup in forty is wrong, on the safe side."""
+"""1 MB per run: after a million entries, one lookup in forty is a false positive."""
 _FILTER_PRIME = _FILTER_BITS - 15
 _MAX_UNREAD_CHARS = 2_000_000
-"""Characters of a run that may wait to be taken apart."""
+"""Characters of a run that may wait to be processed."""
 _MAX_TRUSTED_ENTRIES = 200_000
 
 
 class _BloomFilter:
-    """A Bloom filter: it may take for known what is not, never the other way round."""
+    """May report an unknown entry as known, but never the reverse."""
 
     def __init__(self) -> None:
         self._bits = bytearray(_FILTER_BITS >> 3)
@@ -249,12 +249,14 @@ class _BloomFilter:
     def add(self, entries: Iterable[MemoryEntry]) -> None:
         bits = self._bits
         for entry in entries:
-            for place in _bit_positions(entry):
-                bits[place >> 3] |= 1 << (place & 7)
+            for position in _bit_positions(entry):
+                bits[position >> 3] |= 1 << (position & 7)
 
     def __contains__(self, entry: MemoryEntry) -> bool:
         bits = self._bits
-        return all(bits[place >> 3] & (1 << (place & 7)) for place in _bit_positions(entry))
+        return all(
+            bits[position >> 3] & (1 << (position & 7)) for position in _bit_positions(entry)
+        )
 
 
 def _bit_positions(entry: MemoryEntry) -> tuple[int, int, int]:
@@ -267,18 +269,18 @@ class RunReading:
         self.read: _BloomFilter | None = None
         self.anything = False
         self.has_instructions = False
-        """A text spoke to the agent; from then on whatever was read is suspect."""
+        """A text addressed the agent; from then on everything that was read is suspect."""
         self.trusted: set[MemoryEntry] = set()
         self.unread: list[tuple[str, str]] = []
-        """Read, and not taken apart yet: most runs only look, and for those it never matters."""
+        """Texts that were not processed yet: most runs only read, and never need it."""
         self.size = 0
         self.opened: set[str] = set()
-        """Files that the agent chose to read, or changed: going on with them needs no text."""
+        """Files that the agent chose to read, or changed: these are not suspect."""
         self.written: set[str] = set()
-        """Files made from untrusted words."""
+        """Files that contain untrusted words."""
 
     def add_unread(self, text: str, opened: str = "") -> None:
-        """`opened` is the file that the agent chose to read, if it is the text of one."""
+        """`opened` is the file with this text, if the agent chose to read it."""
         self.anything = True
         self.unread.append((text, opened))
         self.size += len(text)
@@ -287,14 +289,14 @@ class RunReading:
 
     def read_pending(self) -> None:
         for text, opened in self.unread:
-            # A file that a text told it to read was not chosen.
+            # The agent did not choose a file that a text instructed it to read.
             chosen = (word for word in normalized_words(opened) if not self._asked_for(word))
             self.opened.update(chosen)
             self._read(text)
         self.unread, self.size = [], 0
 
     def add_trusted(self, text: str) -> None:
-        """A person said it."""
+        """Adds text of a person."""
         if len(self.trusted) < _MAX_TRUSTED_ENTRIES:
             self.trusted.update(_trusted_entries(normalized_words(text)))
 
@@ -320,8 +322,8 @@ class RunReading:
 
     def has(self, kind: int, first: str, second: str = "") -> bool:
         entry = (kind, first, second)
-        vouched = (WORD_PAIR if kind == WORD_PAIR else READ_WORD, first, second)
-        return self.read is not None and vouched not in self.trusted and entry in self.read
+        known_entry = (WORD_PAIR if kind == WORD_PAIR else READ_WORD, first, second)
+        return self.read is not None and known_entry not in self.trusted and entry in self.read
 
 
 def _word_entries(words: list[str]) -> Iterator[MemoryEntry]:
@@ -334,7 +336,7 @@ def _word_entries(words: list[str]) -> Iterator[MemoryEntry]:
 
 
 def _trusted_entries(words: list[str]) -> Iterator[MemoryEntry]:
-    """Whoever names a path also names the file at its end."""
+    """A path also includes its file name."""
     yield from _word_entries(words)
     for word in words:
         if "/" in word:

@@ -1,4 +1,4 @@
-"""Which words of an action decide what happens, tool by tool."""
+"""Tracks what each run has read, and finds words of actions that came from untrusted text."""
 
 import re
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from typing import Any
 
 from hermes.core.actions import Action
 from hermes.core.messages import ToolCall
-from hermes.policy.actions.action_effects import ActionEffects, ActionStep
+from hermes.policy.actions.action_effects import ActionEffects, ActionStep, root_run
 from hermes.policy.commands.effects import word_set
 from hermes.policy.taint.memory import ORDERED_WORD, READ_WORD, STATED_WORD, WORD_PAIR, RunReading
 from hermes.policy.taint.words import (
@@ -46,19 +46,19 @@ _COMMON_WORDS = word_set(
 )
 _GLOB = re.compile(r"[*?\[]")
 _MIN_NUMBER_DIGITS = 3
-"""Digits below which a number stands in every text."""
+"""Shorter numbers occur in every text."""
 
 
 @dataclass(frozen=True)
 class ActionText:
-    """The texts of an action, and what in them is a verb."""
+    """The texts of an action, and the verbs in them."""
 
     texts: tuple[str, ...]
     verbs: frozenset[str]
     code: bool = False
-    """A program in a language that nobody parses here: each of its words may be a verb."""
+    """Code in a language that is not parsed: each of its words may be a verb."""
     strict: bool = False
-    """A command in a place that is not isolated; edits of files are recorded and can be undone."""
+    """A command without isolation; edits of files do not count, because they can be undone."""
 
     @property
     def size(self) -> int:
@@ -66,13 +66,13 @@ class ActionText:
 
     @cached_property
     def variants(self) -> list[list[str]]:
-        """Their words, plain and with encodings taken off."""
+        """The words, plain and decoded."""
         shown = [join_string_pieces(text) if self.code else text for text in self.texts]
         hidden = [found for text in self.texts for found in decode_hidden_texts(text)]
         return [words for words in map(normalized_words, [*shown, *hidden]) if words]
 
     def objects(self, words: Iterable[str], step: ActionStep) -> Iterator[str]:
-        """What it acts on: of these words those that mean something by themselves."""
+        """The objects of the action: the distinctive words among these."""
         alone = len(step.argv) == 1
         for word in (*words, *self._paths(step)):
             if word in self.verbs and not alone:
@@ -90,13 +90,13 @@ class ActionText:
             yield path.lower().rpartition("/")[2]
 
 
-def action_text(call: ToolCall, deed: ActionEffects, *, whole: bool = False) -> ActionText:
-    """`whole` also counts the parts of a file that run nothing: for what is run later.
+def action_text(call: ToolCall, effects: ActionEffects, *, whole: bool = False) -> ActionText:
+    """`whole` also includes the parts of a file that run nothing, for a file that is run later.
 
-    What a file says after an edit is mostly what it said before, and that came from reading it:
-    of an edit only the new words count, of a whole file only its path and lines that run things.
+    The content of a file after an edit is mostly that of before, which was read: so only the new
+    words of an edit count, and of a whole file only its path and lines that run something.
     """
-    verbs = frozenset(_step_verbs(deed.steps))
+    verbs = frozenset(_step_verbs(effects.steps))
     if call.name == "write_file":
         path, content = str(call.arguments.get("path", "")), str(call.arguments.get("content", ""))
         kept = content if whole or _is_script(path, content) else _lines_that_run(content)
@@ -104,23 +104,23 @@ def action_text(call: ToolCall, deed: ActionEffects, *, whole: bool = False) -> 
         return ActionText(texts, verbs, code=True)
     if call.name == "patch":
         return ActionText(tuple(_patch_texts(call.arguments, whole)), verbs, code=True)
-    texts = (deed.command,) if deed.command and call.name != "process" else ()
-    argv = tuple(" ".join(step.argv) for step in deed.steps if step.argv)
+    texts = (effects.command,) if effects.command and call.name != "process" else ()
+    argv = tuple(" ".join(step.argv) for step in effects.steps if step.argv)
     return ActionText(
         (*texts, *_argument_texts(call.arguments.values()), *argv),
         verbs,
         code=call.name == "execute_code",
-        strict=not deed.where.isolated,
+        strict=not effects.where.isolated,
     )
 
 
 def is_lasting_note(call: ToolCall) -> bool:
-    """Notes change nothing but what every later session is told first."""
+    """Notes change only the prompt of later sessions."""
     return call.name == "memory" and call.arguments.get("action") != "read"
 
 
 def _step_verbs(steps: Iterable[ActionStep]) -> Iterator[str]:
-    """Programs, and the words right after them that say what the program is to do."""
+    """Programs, and the words right after them that are their verbs."""
     for step in steps:
         yield step.program.rpartition("/")[2].lower()
         for word in step.argv[:3]:
@@ -161,23 +161,23 @@ def _argument_texts(values: Iterable[Any]) -> Iterator[str]:
 
 _MAX_RUNS = 64
 _ECHO_TOOLS = frozenset({"todo", "clarify"})
-"""Tools that only give back what the model or a person said."""
+"""Tools that only return text of the model or a person."""
 _NETWORK_EFFECTS = frozenset({"network-read", "network-local", "network-out"})
 _UNKNOWN_EFFECTS = frozenset({"exec-dynamic"})
 _MAX_COMPARED_CHARS = 200_000
-"""Characters of an action that are compared with what was read; a longer one is asked about."""
+"""A longer action is not compared, and needs approval."""
 _MIN_QUOTED_WORDS = 4
-"""Words in a row that nobody writes twice by chance."""
+"""This many equal words in a row do not occur by chance."""
 
 
 class TaintTracker:
-    """What each run has read, and what people said in it."""
+    """Keeps what each run has read, and the text of people in it."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[str, RunReading] = OrderedDict()
 
     def heard(self, run: str, text: str, *, trusted: bool, call: ToolCall | None = None) -> None:
-        """A person's words, or what a tool brought along."""
+        """Adds text of a person, or the result of a tool."""
         if trusted:
             self._reading_of(run).add_trusted(text)
         elif text and (call is None or call.name not in _ECHO_TOOLS):
@@ -185,45 +185,45 @@ class TaintTracker:
             opened = str(call.arguments.get("path", "")) if call is not None and reads else ""
             self._reading_of(run).add_unread(text, opened)
 
-    def find_tainted_words(self, action: Action, deed: ActionEffects) -> str:
+    def find_tainted_words(self, action: Action, effects: ActionEffects) -> str:
         """The words of an action that came from untrusted text, or an empty string."""
-        known = self._runs.get(_root_run(action.run))
+        known = self._runs.get(root_run(action.run))
         lasting = is_lasting_note(action.call)
         steps = [
-            step for step in deed.steps if not step.is_read_only or step.effects & _NETWORK_EFFECTS
+            step
+            for step in effects.steps
+            if not step.is_read_only or step.effects & _NETWORK_EFFECTS
         ]
         if known is None or not known.anything or not (steps or lasting):
             return ""
         known.read_pending()
-        said = action_text(action.call, deed)
-        if said.size > _MAX_COMPARED_CHARS:
+        text = action_text(action.call, effects)
+        if text.size > _MAX_COMPARED_CHARS:
             return "more text than can be compared"
         if lasting:
-            return next(filter(None, (_copied_order(known, words) for words in said.variants)), "")
-        return next(filter(None, (_tainted_words_in_step(known, step, said) for step in steps)), "")
+            return next(filter(None, (_copied_order(known, words) for words in text.variants)), "")
+        return next(filter(None, (_tainted_words_in_step(known, step, text) for step in steps)), "")
 
-    def started(self, action: Action, deed: ActionEffects) -> None:
-        """Files made from untrusted words are remembered: running them does what those said."""
-        changed = [path for step in deed.steps for path in step.changes]
+    def started(self, action: Action, effects: ActionEffects) -> None:
+        """Remembers files with untrusted words, because they may be run later."""
+        changed = [path for step in effects.steps for path in step.changes]
         if not changed:
             return
         known = self._reading_of(action.run)
-        for path in map(
-            str.lower, changed
-        ):  # before anything was read as well: the tool will say it
+        for path in map(str.lower, changed):  # also before anything was read: the tool returns it
             known.opened |= {path, path.rpartition("/")[2]}
         if not known.anything:
             return
         known.read_pending()
-        content = action_text(action.call, deed, whole=True)
+        content = action_text(action.call, effects, whole=True)
         if any(_repeats_read_text(known, words) for words in content.variants):
             known.written.update(changed)
 
     def forget(self, run: str) -> None:
-        self._runs.pop(_root_run(run), None)
+        self._runs.pop(root_run(run), None)
 
     def _reading_of(self, run: str) -> RunReading:
-        family = _root_run(run)
+        family = root_run(run)
         known = self._runs.setdefault(family, RunReading())
         self._runs.move_to_end(family)
         if len(self._runs) > _MAX_RUNS:
@@ -231,46 +231,41 @@ class TaintTracker:
         return known
 
 
-def _root_run(run: str) -> str:
-    """A subagent was given its task from what its parent read, and reports back to it."""
-    return run.partition("/")[0]
-
-
-def _tainted_words_in_step(known: RunReading, step: ActionStep, said: ActionText) -> str:
+def _tainted_words_in_step(known: RunReading, step: ActionStep, text: ActionText) -> str:
     written = known.written.intersection(step.written)
     if written:
         return f"{min(written)}, written from it"
-    for words in said.variants:
+    for words in text.variants:
         found = (
             _ordered_address(known, words)
             if step.is_read_only
-            else _first_match(known, step, said, words)
+            else _first_match(known, step, text, words)
         )
         if found:
             return found
     if (
         known.has_instructions
         and not step.is_read_only
-        and (step.effects & _UNKNOWN_EFFECTS or said.code)
+        and (step.effects & _UNKNOWN_EFFECTS or text.code)
     ):
         return "a program nobody has seen, after text that gives orders to an agent"
     return ""
 
 
-def _first_match(known: RunReading, step: ActionStep, said: ActionText, words: list[str]) -> str:
+def _first_match(known: RunReading, step: ActionStep, text: ActionText, words: list[str]) -> str:
     return (
         next(
             (word for word in words if ADDRESS_WORD.match(word) and known.has(READ_WORD, word)), ""
         )
         or _ordered_address(known, words)
-        or _adjacent_words(known, words, said)
-        or next((word for word in said.objects(words, step) if _is_suspect(known, word)), "")
-        or (_listed_path(known, step, words) if said.strict else "")
+        or _adjacent_words(known, words, text)
+        or next((word for word in text.objects(words, step) if _is_suspect(known, word)), "")
+        or (_listed_path(known, step, words) if text.strict else "")
     )
 
 
 def _listed_path(known: RunReading, step: ActionStep, words: list[str]) -> str:
-    """Where a mistake is real, the file that a command changes must not come from a text at all."""
+    """Without isolation, the path of a changed file must not come from a text at all."""
     for path in map(str.lower, step.changes):
         named = [path, *(word for word in words if is_distinctive(word) and path.endswith(word))]
         for word in named:
@@ -280,7 +275,7 @@ def _listed_path(known: RunReading, step: ActionStep, words: list[str]) -> str:
 
 
 def _ordered_address(known: RunReading, words: list[str]) -> str:
-    """Fetching a page is a way to send: where a text orders it, it is no mere look."""
+    """Fetching a page can send data: so it counts if a text contains the instruction."""
     for word in words:
         if "://" in word and any(
             _is_suspect(known, each) for each in (word, host_of_address(word))
@@ -289,10 +284,10 @@ def _ordered_address(known: RunReading, words: list[str]) -> str:
     return ""
 
 
-def _adjacent_words(known: RunReading, words: list[str], said: ActionText) -> str:
-    """Words that stand side by side in a text, a program or its verb among them.
+def _adjacent_words(known: RunReading, words: list[str], text: ActionText) -> str:
+    """Words that are adjacent in a text, including a program or its verb.
 
-    Common words meet by chance; with a path, a number, or three of them in a row they do not.
+    Common words may be adjacent by chance; with a path, a number, or three in a row they are not.
     """
     row: list[str] = words[:1]
     for first, second in pairwise(words):
@@ -303,13 +298,13 @@ def _adjacent_words(known: RunReading, words: list[str], said: ActionText) -> st
         telling = (
             len(row) > 2 or len(row) == len(words) or any(map(is_distinctive, (first, second)))
         )
-        if telling and (said.code or said.verbs.intersection(row)):
+        if telling and (text.code or text.verbs.intersection(row)):
             return " ".join(row)
     return ""
 
 
 def _copied_order(known: RunReading, words: list[str]) -> str:
-    """A note is made of what was read; one that an order was copied into would give it for good."""
+    """An instruction that is copied into a note would persist in later sessions."""
     row: list[str] = words[:1]
     for first, second in pairwise(words):
         row = [*row, second] if _are_adjacent(known, first, second) else [second]
@@ -325,7 +320,7 @@ def _are_adjacent(known: RunReading, first: str, second: str) -> bool:
 
 
 def _repeats_read_text(known: RunReading, words: list[str]) -> bool:
-    """Whether a file's text has three words in a row, or an ordered one, from what was read."""
+    """Whether a file's text has three words in a row, or a word of an instruction, from a text."""
     if any(is_distinctive(word) and known.has(ORDERED_WORD, word) for word in words):
         return True
     row = 1

@@ -1,7 +1,7 @@
-"""Texts as words that can be compared, whatever clothes they came in.
+"""Normalizes texts into words that can be compared, and decodes hidden text.
 
-Case, quotes, escapes, colours, invisible and look-alike letters are taken off here, the same way
-for what was read and for what is about to be done.
+Removes case, quotes, escapes, colours, and invisible and look-alike letters, in the same way for
+texts that were read and for actions.
 """
 
 import base64
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from hermes.policy.commands.effects import word_set
 
 MAX_TEXT_CHARS = 1_000_000
-"""Characters of one text that are looked at."""
+"""Characters of one text that are processed."""
 
 _WORD = re.compile(r"[^\s;|&<>(){}\[\],=]+")
 _QUOTES = str.maketrans("", "", "\"'`\\")
@@ -35,10 +35,10 @@ _CONFUSABLES = str.maketrans(
 )
 ADDRESS_WORD = re.compile(r"^(?:[a-z][a-z0-9+.-]*://\S{3,}|[\w.+-]+@[\w-]+\.[\w.-]+)$")
 DISTINCTIVE_WORD = re.compile(r"[/@~\d]|\w\.\w|\w{16}|\w[-_]\w")
-"""What makes a word more than a word: a path, a number, a host, a name put together."""
+"""A path, a number, a host, or a compound name."""
 
 _SHORT_WORD = re.compile(r"[\w.:+-]{1,2}|\w[.:-]\w|\d{1,3}\.\d{1,3}")
-"""`g1`, `0.2`: what stands in every text by chance."""
+"""`g1`, `0.2`: words that occur in every text by chance."""
 
 
 def is_short(word: str) -> bool:
@@ -50,7 +50,7 @@ def is_distinctive(word: str) -> bool:
 
 
 def normalized_words(text: str) -> list[str]:
-    """In lower case, without quotes and options: the same wish in other clothes."""
+    """The words in lower case, without quotes and options."""
     plain = _ESCAPED_BREAK.sub(" ", normalize_text(text)) if "\\" in text else normalize_text(text)
     return split_words(plain)
 
@@ -64,7 +64,7 @@ def split_words(plain: str) -> list[str]:
 
 
 def normalize_text(text: str) -> str:
-    """The text as a reader sees it, in lower case; line ends and quotes are still there."""
+    """The visible text in lower case, with line ends and quotes."""
     text = text[:MAX_TEXT_CHARS]
     if "\x1b" in text:
         text = _TERMINAL_ESCAPE.sub("", _TERMINAL_TITLE.sub(r" \1 ", text))
@@ -76,23 +76,23 @@ def normalize_text(text: str) -> str:
 
 
 def join_string_pieces(text: str) -> str:
-    """With string pieces put together that code would put together: 'to' + 'uch'."""
+    """Joins string literals that code would concatenate: 'to' + 'uch'."""
     return _STRING_CONCATENATION.sub("", text)
 
 
 def invisible_text(text: str) -> str:
-    """Letters that no screen shows and a model still reads."""
+    """Letters that are not displayed but that a model reads."""
     hidden = [char for char in text if "\U000e0020" <= char <= "\U000e007e"]
     return "".join(chr(ord(char) - 0xE0000) for char in hidden)
 
 
 def has_foreign_letters(line: str) -> bool:
-    """Whether it has letters of a language whose orders we may not know."""
+    """Whether it has letters of a language whose instructions are not recognized."""
     return not line.isascii() and any(char.isalpha() and ord(char) > 127 for char in line)
 
 
 def parent_paths(word: str) -> Iterator[str]:
-    """The folders a path is in, down from itself, but none right below the root."""
+    """The path and its parent folders, without those directly below the root."""
     while word.count("/") > 2:
         word = word.rpartition("/")[0]
         yield word
@@ -138,13 +138,13 @@ _NAMED_ENTITIES = {
 _MAX_CODE_POINT = 0x10FFFF
 _WORD_GAP = re.compile(r" {2,}")
 _MAX_PIECES_PER_KIND = 2_000
-"""Pieces of one kind in one text that are tried."""
+"""Encoded parts of one kind in one text that are decoded."""
 _MIN_HIDDEN_CHARS = 5
 _MAX_LAYERS = 3
 
 
 def decode_hidden_texts(text: str, depth: int = _MAX_LAYERS) -> Iterator[str]:
-    """Whatever readable text is hidden in this one, also in several layers."""
+    """The readable texts that are encoded in this one, also in several layers."""
     for sign, pattern, decode in _DECODERS:
         if sign not in text:
             continue
@@ -158,16 +158,16 @@ def decode_hidden_texts(text: str, depth: int = _MAX_LAYERS) -> Iterator[str]:
 
 
 def is_spelled_in_escapes(text: str) -> bool:
-    """Whether letters are written as escapes, which nothing does but to hide them.
+    """Whether letters are written as escapes, which is done only to hide them.
 
-    Bytes that are no letters are written so by every log.
+    Logs write only other bytes as escapes.
     """
     found = (next(_decode_escapes(each)) for each in set(_ESCAPES.findall(text)))
     return any(each.isascii() and each.replace(" ", "").isalpha() for each in found)
 
 
 def reversed_pairs(first: str, second: str) -> Iterator[tuple[str, str]]:
-    """Two neighbouring words as they would stand in a text that is read in another way."""
+    """Two adjacent words as they would appear in a reversed text."""
     yield codecs.encode(first, "rot13"), codecs.encode(second, "rot13")
     yield _reverse(second), _reverse(first)
 
@@ -177,12 +177,12 @@ def reversed_words(word: str) -> tuple[str, str]:
 
 
 def _reverse(word: str) -> str:
-    """As it would have been read: a path then ends with a slash, which does not count."""
+    """The reversed word; a path then ends with a slash, which is removed."""
     return word[::-1].rstrip("/") or word
 
 
 def _is_readable(text: str) -> bool:
-    """Text rather than bytes that happen to decode."""
+    """Whether it is text, and not random bytes that can be decoded."""
     if len(text) < _MIN_HIDDEN_CHARS or not text.isascii():
         return False
     letters = sum(char.isalnum() or char in " /.-_\n" for char in text)
@@ -225,7 +225,7 @@ def _decode_percent(text: str) -> Iterator[str]:
 
 
 def _join_spaced_letters(text: str) -> Iterator[str]:
-    """`t o u c h   / x`: letter by letter, words by wider gaps."""
+    """`t o u c h   / x`: separate letters, with wider gaps between words."""
     yield " ".join(part.replace(" ", "") for part in _WORD_GAP.split(text))
 
 
@@ -251,7 +251,7 @@ _DECODERS: tuple[tuple[str, re.Pattern[str], Callable[[str], Iterator[str]]], ..
     (" ", _SPACED_LETTERS, _join_spaced_letters),
     ("&", _ENTITIES, _decode_entities),
 )
-"""A character without which there is none of it, how it looks, how it is read."""
+"""For each encoding: a required character, its pattern, and its decoder."""
 
 
 _FUNCTION_WORDS = word_set(
@@ -261,7 +261,7 @@ _FUNCTION_WORDS = word_set(
     "still only just also then than how why where"
 )
 _MIN_SENTENCE_WORDS, _MIN_SENTENCE_WORDS_WITH_FUNCTION_WORD = 4, 3
-"""So many plain words make a sentence; fewer do when one of them holds others together."""
+"""The number of plain words of a sentence; fewer with a function word."""
 _SENTENCE_BREAK = re.compile(r"[.;!?]\s+|\"\s*,\s*\"|'\s*,\s*'|\"\s+(?=\w+=)|\s\|\s|\n")
 _FIRST_COLUMN = re.compile(r"^\W*(\S+)(?:\t| {2,})")
 _ORDINARY_WORD = re.compile(r"(?:(?<=\s)|^)[\"'(]?([^\W\d_]{2,})[\"'),:]*(?=\s|$)")
@@ -281,7 +281,7 @@ _ERROR_DISTANCE_CHARS = 60
 
 
 def words_in_statements(plain: str) -> Iterator[str]:
-    """Telling words of sentences that are no complaint about them; `plain` is in lower case."""
+    """Distinctive words of sentences that are no error messages; `plain` is in lower case."""
     for piece in _SENTENCE_BREAK.split(plain):
         if _is_sentence(piece):
             yield from _words_in_statement(piece)
@@ -300,9 +300,9 @@ def _words_in_statement(piece: str) -> Iterator[str]:
     for word in set(split_words(piece)):
         if not DISTINCTIVE_WORD.search(word):
             continue
-        place = piece.find(word)
-        if place < 0 or not (
-            _is_in_error_message(piece, place, place + len(word)) or _is_column(column, word)
+        position = piece.find(word)
+        if position < 0 or not (
+            _is_in_error_message(piece, position, position + len(word)) or _is_column(column, word)
         ):
             yield word
             yield host_of_address(word) if "://" in word else word.rpartition("/")[2] or word

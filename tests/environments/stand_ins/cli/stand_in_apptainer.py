@@ -56,7 +56,7 @@ def start(arguments: list[str]) -> None:
     container = Container(name)
     if container.there:
         give_up(f"FATAL:   a container already exists with name {name}", 255)
-    container.run()
+    container.make()
     give_up("INFO:    instance started successfully", 0)
 
 

@@ -75,7 +75,7 @@ def create(given: dict[str, str], words: list[str]) -> None:
     if asked_for("forbidden"):
         give_up(f"Error from server (Forbidden): {asked_for('forbidden')}")
     container = Container(pod["metadata"]["name"])
-    container.run()
+    container.make()
     with open(os.path.join(container.folder, "names"), "w") as file:
         file.write("\n".join(each["name"] for each in pod["spec"]["containers"]))
     with open(os.path.join(HOME, "last-pod.json"), "w") as file:

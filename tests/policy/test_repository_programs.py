@@ -1,0 +1,131 @@
+"""Programs that the configuration of a repository names, beside what other commands may do."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from policy_house import book
+
+from hermes.core.actions import Action
+from hermes.core.messages import Risk, ToolCall
+from hermes.policy.actions.reader import ActionContext, ActionReader, resolve_symlinks
+from hermes.policy.actions.repository_programs import find_configured_program
+from hermes.policy.actions.written_files import WRITTEN_FILES_NAME, WrittenFiles
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.decide import DocumentPolicy
+
+NAMES_A_PROGRAM = {
+    "fsmonitor": "[core]\n\tfsmonitor = /tmp/p.sh\n",
+    "transport": "[core]\n\tsshCommand = /tmp/p.sh\n",
+    "one line": '[diff "x"] textconv = /tmp/p.sh\n',
+    "external diff": "[diff]\n\texternal = /tmp/p.sh\n",
+    "filter": '[filter "x"]\n\tclean = /tmp/p.sh\n',
+    "signature": "[gpg]\n\tprogram = /tmp/p.sh\n",
+    "helper": "[credential]\n\thelper = !/tmp/p.sh\n",
+    "other end": '[remote "origin"]\n\tuploadpack = /tmp/p.sh\n',
+    "address": '[remote "origin"]\n\turl = ext::/tmp/p.sh\n',
+    "included": "[include]\n\tpath = more\n",
+    "hooks": "[core]\n\thooksPath = /tmp/hooks\n",
+    "continued": "[core]\n\tfsmon\\\nitor = /tmp/p.sh\n",
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    subprocess.run(
+        ["git", "-C", folder, "remote", "add", "origin", "git@example.com:a/b.git"], check=True
+    )
+    (folder / ".git" / "more").write_text("[core]\n\tfsmonitor = /tmp/p.sh\n")
+    return folder
+
+
+def configure(repository: Path, text: str) -> None:
+    with (repository / ".git" / "config").open("a") as file:
+        file.write(text)
+
+
+class Gate:
+    def __init__(self, cwd: Path) -> None:
+        records = WrittenFiles(cwd / WRITTEN_FILES_NAME)
+        reader = ActionReader(analyse_command, lookup=resolve_symlinks, written_files=records)
+        self._policy = DocumentPolicy(
+            book(set="careful"),
+            reader,
+            context_of=lambda _: ActionContext(cwd=str(cwd), home="/home/me"),
+        )
+
+    def decide(self, command: str, *, start: bool = False) -> str:
+        action = Action(
+            call=ToolCall("c", "terminal", {"command": command}),
+            risk=Risk.CHANGE,
+            run="run",
+            origin="cli",
+            environment="local",
+            target="",
+            isolated=False,
+        )
+        verdict = self._policy.decide(action).verdict
+        if start:
+            self._policy.started(action)
+        return verdict
+
+
+@pytest.mark.parametrize("name", NAMES_A_PROGRAM)
+def test_what_other_pieces_may_do_is_not_lent_to_a_repository(name: str, repository: Path) -> None:
+    gate = Gate(repository.parent)
+    commands = [
+        f"git -C {repository} status; tmux ls",
+        f"docker ps; git -C {repository} status",
+        f"curl -s http://localhost:8080/; git -C {repository} diff",
+        f"cd {repository} && git status && systemctl status x",
+        f"git -C {repository} ls-remote origin",
+    ]
+    assert {gate.decide(each) for each in commands} == {"allow"}
+    configure(repository, NAMES_A_PROGRAM[name])
+    assert {gate.decide(each) for each in commands} == {"ask"}
+    assert gate.decide(f"git -C {repository} status; git -C {repository} log -3; ls") == "allow"
+    assert gate.decide(f"git -C {repository} rev-parse HEAD; tmux ls") == "allow"
+
+
+def test_usual_configurations_name_no_program(repository: Path) -> None:
+    configure(
+        repository,
+        '[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n[user]\n\tname = A\n'
+        '[filter "lfs"]\n\tclean = git-lfs clean -- %f\n\trequired = true\n'
+        "[pull]\n\trebase = true\n"
+        '[submodule "x"]\n\tactive = true\n\turl = https://example.com/x.git\n[core]\n\tbare=false\n',
+    )
+    assert find_configured_program(str(repository)) == ""
+    assert find_configured_program("/") == ""
+
+
+def test_submodules_and_linked_work_trees_are_looked_into(repository: Path, tmp_path: Path) -> None:
+    inner = repository / ".git" / "modules" / "x"
+    inner.mkdir(parents=True)
+    (inner / "config").write_text("[core]\n\tfsmonitor = /tmp/p.sh\n")
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / ".git").write_text(f"gitdir: {repository}/.git")
+    for folder in (repository, linked):
+        assert "core.fsmonitor" in find_configured_program(str(folder))
+
+
+@pytest.mark.parametrize(
+    "command", ["tar -C /tmp/t16 -xzf a.tgz", "unzip -d /tmp/t16 a.zip", "cp -r x /tmp/t16/rr"]
+)
+def test_what_an_archive_brought_counts_as_written(command: str, tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    assert gate.decide("git -C /tmp/t16/rr status") == "allow"
+    gate.decide(command, start=True)
+    assert gate.decide("git -C /tmp/t16/rr status") == "ask"
+    assert gate.decide("git -C /tmp/t17 status; cat /tmp/t16/rr/file") == "allow"
+
+
+def test_a_folder_unpacked_below_a_project_does_not_concern_its_git(tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    gate.decide(f"tar -C {tmp_path}/vendor -xf a.tar", start=True)
+    assert gate.decide("git status") == "allow"
+    gate.decide(f"cp -r x {tmp_path}/.git", start=True)
+    assert gate.decide("git status") == "ask"
