@@ -119,7 +119,7 @@ def test_a_run_that_nobody_watches_waits_and_another_process_lets_it_go_on(askin
     assert [each["state"] for each in asking.listed("--all")] == ["approved"]
     late = asking.hermes("approvals", "deny", question["id"])
     assert late.returncode == 1
-    assert "was settled before: approved" in late.stderr
+    assert "was already settled: approved" in late.stderr
 
 
 def test_a_no_with_its_reason_reaches_the_model(asking: Asking) -> None:
@@ -168,7 +168,7 @@ def test_somebody_who_may_not_answer_is_told_why(asking: Asking) -> None:
     assert question["approvers"] == ["ann", "ben"]
     done = asking.hermes("approvals", "approve")
     assert done.returncode == 7
-    assert "somebody else has to say yes" in done.stderr
+    assert "somebody else must approve it" in done.stderr
     assert asking.hermes("approvals", "deny").returncode == 0  # it may be taken back
     asking.ended(run)
 
@@ -274,5 +274,5 @@ def test_whoever_watches_sees_questions_come_and_go(asking: Asking) -> None:
 
 def test_nothing_waits_and_nothing_is_found(hermes: Hermes) -> None:
     assert json.loads(hermes("approvals", "--json").stdout) == []
-    assert "nothing waits" in hermes("approvals", "list").stderr
+    assert "no request waits" in hermes("approvals", "list").stderr
     assert hermes("approvals", "approve", "x").returncode == 1

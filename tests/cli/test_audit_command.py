@@ -167,7 +167,7 @@ def test_an_export_holds_no_secret_and_no_conversation_and_is_verified_again(
     assert signed("audit", "verify", "--export", str(file)).returncode == 0
     file.write_text(text.replace("/srv/data", "/tmp/data"))
     assert signed("audit", "verify", "--export", str(file)).returncode == 6
-    assert "evidence is not written over" in signed("audit", "export", "-o", str(file)).stderr
+    assert "is not overwritten" in signed("audit", "export", "-o", str(file)).stderr
 
 
 def test_a_full_export_tells_the_conversation_too(signed: Hermes) -> None:
@@ -183,7 +183,7 @@ def test_the_public_key_can_be_handed_out(signed: Hermes) -> None:
 def test_a_home_without_a_key_says_when_one_is_made(hermes: Hermes) -> None:
     done = hermes("audit", "key")
     assert done.returncode == 1
-    assert "a key is made when something is first signed" in done.stderr
+    assert "a key is created with the first signature" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,10 @@ def test_where_nobody_can_approve_it_is_refused_with_a_hint(
     assert done.returncode == 0
     assert not mark.exists()
     assert "✗ denied" in done.stderr
-    assert "nobody is here to approve it" in done.stderr
+    assert "no one is here to approve it" in done.stderr
     assert "terminal.backend=sandbox" in done.stderr
     quiet = hermes("chat", "--quiet", "-q", f"run: touch {mark}; $UNKNOWN true")
-    assert "💻" not in quiet.stderr.partition("nobody is here")[0]
+    assert "💻" not in quiet.stderr.partition("no one is here")[0]
 
 
 def test_failures_have_exit_codes_of_their_own(hermes: Command) -> None:
@@ -122,7 +122,7 @@ def test_nothing_asked_is_wrong_usage_unless_something_can_be_carried_on(hermes:
     assert hermes("chat").returncode == 2
     assert hermes("--resume").returncode == 3
     hermes("-q", "one")
-    assert "nothing to carry on" in hermes("--resume").stderr
+    assert "nothing to continue" in hermes("--resume").stderr
 
 
 def test_a_question_loads_neither_prompt_toolkit_nor_rich(hermes: Command) -> None:

@@ -140,7 +140,7 @@ def test_closed_streams_are_empty_ones(hermes: Hermes, words: str) -> None:
     closed = f'exec "$0" -m hermes.cli {words} <&- >&- 2>error'
     folder = hermes.home.parent
     subprocess.run(["sh", "-c", closed, sys.executable], env=hermes.env, cwd=folder, timeout=60)
-    assert "mistake in Hermes" not in (folder / "error").read_text()
+    assert "bug in Hermes" not in (folder / "error").read_text()
     assert "Traceback" not in (folder / "error").read_text()
 
 

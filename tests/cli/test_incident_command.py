@@ -112,7 +112,7 @@ def test_last_is_the_newest_that_is_no_drill(filled: Hermes) -> None:
 
 def test_a_name_that_fits_several_or_none_is_refused_with_what_to_do(filled: Hermes) -> None:
     several = filled("incident", "show", "incident-2026")
-    assert several.returncode == 1 and "say more of it" in several.stderr
+    assert several.returncode == 1 and "give more of it" in several.stderr
     none = filled("incident", "show", "nothing")
     assert none.returncode == 1 and "hermes incident list" in none.stderr
 
@@ -161,9 +161,9 @@ def test_people_take_note_close_and_open_again(filled: Hermes) -> None:
     assert (told["state"], told["answered_by"]) == ("closed", "person")
     assert told["answered_by_name"] == me
     again = filled("incident", "close", OTHER)
-    assert again.returncode == 1 and "over already" in again.stderr
+    assert again.returncode == 1 and "already over" in again.stderr
     reopened = filled("incident", "reopen", OTHER, "--reason", "it is back")
-    assert reopened.returncode == 0 and "no watcher runs" in reopened.stderr
+    assert reopened.returncode == 0 and "no watcher is running" in reopened.stderr
     assert answer(filled, "show", OTHER)["state"] == "open"
     assert filled("incident", "reopen", OTHER).returncode == 1
     assert "closed by" in filled("incident", "timeline", OTHER).stdout
@@ -188,7 +188,7 @@ def test_secrets_in_what_a_person_says_are_not_kept(filled: Hermes) -> None:
 def test_without_a_watcher_a_person_is_told_what_to_do(hermes: Hermes) -> None:
     done = hermes("incident", "open", "the shop shows old prices", "--severity", "P1")
     assert done.returncode == 0
-    assert "no watcher runs" in done.stderr and "hermes watch" in done.stderr
+    assert "no watcher is running" in done.stderr and "hermes watch" in done.stderr
     alert = json.loads(hermes("journal", "export").stdout.splitlines()[-1])["event"]
     assert (alert["source"], alert["severity"]) == ("person", "P1")
     assert alert["run"] == "watch"
@@ -325,4 +325,4 @@ def test_an_incident_that_has_recovered_says_so_everywhere(hermes: Hermes) -> No
     assert told["repair"]["count"] == 1
     done = hermes("incident", "close", "last")
     assert done.returncode == 1
-    assert "is over already: recovered" in done.stderr
+    assert "is already over: recovered" in done.stderr

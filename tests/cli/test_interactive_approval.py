@@ -154,7 +154,7 @@ async def test_always_is_neither_offered_nor_taken_for_what_is_approved_one_by_o
     seat = Seat()
     answer = await seat.decide(action(ToolCall("1", "t", {})), "a", "o", about=request(**about))
     assert answer.scope == "once"
-    assert "not for good" in seat.page.text
+    assert "cannot be allowed permanently" in seat.page.text
     assert "[a]lways" not in seat.labels[0]
 
 
@@ -173,7 +173,7 @@ async def test_whoever_may_not_approve_can_only_refuse() -> None:
     answer = await seat.decide(action(ToolCall("1", "t", {})), "o", "", "a", "d", about=about)
     assert not answer.approved
     assert "needs 2 of: ann, ben" in seat.page.text
-    assert "somebody else has to say yes" in seat.page.text
+    assert "somebody else must approve it" in seat.page.text
 
 
 @pytest.mark.parametrize(("line", "approved"), [("o", True), ("d", False), ("", False)])
@@ -181,7 +181,7 @@ async def test_what_is_announced_can_be_stopped_or_hurried(line: str, approved: 
     seat = Seat()
     answer = await seat.decide(action(ToolCall("1", "t", {})), "a", line, announced=30.0)
     assert (answer.approved, answer.scope) == (approved, "once")
-    assert "goes on in 30 s unless somebody stops it" in seat.page.text
+    assert "runs in 30 s unless someone stops it" in seat.page.text
 
 
 async def test_a_subagent_is_named() -> None:

@@ -29,7 +29,7 @@ RICH = ChatInfo(
     version="1.2.3",
     model="openrouter:some-vendor/some-model-with-a-very-long-name-indeed",
     directory="/srv/projects/日本語/deep/deeper/deepest/of/all/the/folders",
-    place="docker (python:3.12)",
+    environment="docker (python:3.12)",
     tools=tuple((f"tool_{number:02}", "does") for number in range(40)),
     skills=(("restart-nginx", "how to"),),
 )
@@ -146,7 +146,10 @@ def test_square_brackets_of_the_model_are_text_not_markup() -> None:
 
 def test_only_the_mark_of_a_tool_line_is_coloured() -> None:
     painted, _ = style_fragment(
-        OutputFragment("tool", "💻 ls  ✓ 0.1 s"), ink=TextStyle(colour=True), width=80, whole=True
+        OutputFragment("tool", "💻 ls  ✓ 0.1 s"),
+        style=TextStyle(colour=True),
+        width=80,
+        block_mode=True,
     )
     assert painted == "💻 ls\x1b[32m  ✓\x1b[0m \x1b[2m0.1 s\x1b[0m"
 

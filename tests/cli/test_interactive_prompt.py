@@ -322,11 +322,11 @@ async def test_undo_retry_title_and_new_act_on_the_session() -> None:
         chat.type("/title My night" + ENTER)
         await chat.until(lambda: chat.of(RunRenamed))
         chat.type("/undo" + ENTER)
-        await chat.sees("taken back: question")
+        await chat.sees("undone: question")
         chat.type("/new" + ENTER)
         await chat.sees("a new session: run-")
         chat.type("/undo" + ENTER)
-        await chat.sees("nothing to take back")
+        await chat.sees("nothing to undo")
 
 
 async def test_what_the_commands_show_and_keep(tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ async def test_a_resumed_session_shows_what_was_said_and_carries_on_what_was_cut
     torn.events = kept
     async with chatting([says("carried on")], resume="", journal=torn) as chat:
         await chat.sees("❯ first question")
-        await chat.sees("cut off in 1 tool call(s)")
+        await chat.sees("interrupted in 1 tool call(s)")
         await chat.sees("$ make")
         chat.type("o" + ENTER)
         await chat.sees("carried on")

@@ -6,12 +6,12 @@ from typing import Any
 
 import anyio
 import pytest
-from hermes.sre.triage.reading import remembered
 from hermes_command import Hermes
 
 from hermes.core.events.incidents import AlertRaised, AlertSuppressed, IncidentOpened
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.sre.settings import TriageSettings
+from hermes.sre.triage.triage import Triage
 
 
 def answer(hermes: Hermes, *words: str) -> Any:
@@ -43,7 +43,7 @@ def test_one_may_begin_later(hermes: Hermes, begin: str) -> None:
 def test_one_is_found_by_its_id_or_the_end_of_it_and_not_by_two(hermes: Hermes) -> None:
     first, second = (answer(hermes, "add", "--for", "1h", "web")["window"] for _ in range(2))
     done = hermes("maintenance", "end", "web")
-    assert done.returncode == 1 and "say more of it" in done.stderr
+    assert done.returncode == 1 and "give more of it" in done.stderr
     assert answer(hermes, "end", first[-6:])["window"] == first
     assert answer(hermes, "end", second)["window"] == second
     done = hermes("maintenance", "end", first)
@@ -89,7 +89,9 @@ def test_triage_keeps_to_the_window_and_takes_up_what_still_fires_when_it_ends(
     async def ask() -> tuple[object, ...]:
         async with SqliteJournal.open(hermes.home / "journal.db") as journal:
             now = datetime.now(UTC) + timedelta(seconds=2)
-            triage, _ = await remembered(journal, TriageSettings(), now)
+            triage = Triage(TriageSettings())
+            async for recorded in journal.read():
+                triage.apply(recorded)
             told = triage.tick(now)
             await journal.append(*told)
             return told

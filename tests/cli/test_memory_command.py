@@ -123,7 +123,7 @@ def test_a_line_that_is_no_fact_is_named_and_nothing_is_read(hermes: Hermes, lin
 
 def test_an_audit_of_what_is_in_order_says_so(hermes: Hermes) -> None:
     add(hermes, "orders writes to db-7")
-    assert "nothing to complain about" in hermes("memory", "audit").stderr
+    assert "no problems found" in hermes("memory", "audit").stderr
     done = hermes("memory", "audit", "--exit-code")
     assert done.returncode == exit_codes.OK
 
@@ -141,7 +141,7 @@ def test_a_damaged_table_is_made_anew(hermes: Hermes) -> None:
         rest.unlink()
     done = hermes("memory", "list")
     assert "orders writes to db-7" in done.stdout
-    assert "made anew" in done.stderr
+    assert "rebuilt from the journal" in done.stderr
 
 
 def test_processes_that_add_at_once_lose_nothing(hermes: Hermes) -> None:

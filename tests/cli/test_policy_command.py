@@ -123,8 +123,8 @@ def test_a_broken_policy_file_is_never_passed_over(hermes: Hermes) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["check"], "which command?"),
-        (["explain"], "which command?"),
+        (["check"], "a command is missing"),
+        (["explain"], "a command is missing"),
         (["check", "ls", "-la"], "put -- before the command"),
         (["check", "--target", "hots=x", "--", "ls"], "host, service"),
         (["check", "--tool", "patch", "--arguments", "{"], "JSON object"),

@@ -142,7 +142,7 @@ def test_report_counts_per_rule(worked: Hermes) -> None:
 def test_without_a_journal_there_is_nothing_to_say(hermes: Hermes) -> None:
     assert json.loads(hermes("policy", "report", "--json").stdout) == []
     assert json.loads(hermes("policy", "replay", "--json").stdout) == {"actions": 0, "changes": []}
-    assert "nothing was decided yet" in hermes("policy", "report").stderr
+    assert "there are no decisions yet" in hermes("policy", "report").stderr
     assert not hermes.home.exists()
 
 

@@ -38,7 +38,7 @@ def settled(outcome: Any, **more: Any) -> ApprovalSettled:
         (ApprovalEscalated(run="r", approval="ask-1", to=("lea",)), "lea may answer as well"),
         (settled("approved", by=("ann", "ben"), via="cli"), "approved by ann, ben (cli)"),
         (settled("denied", by=("me",), via="terminal"), ""),
-        (settled("expired"), "nobody approved it in time"),
+        (settled("expired"), "no one approved it in time"),
         (settled("changed", by=("ann",)), "has changed: not run"),
         (settled("withdrawn"), ""),
         (settled("approved"), ""),

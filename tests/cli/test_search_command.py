@@ -154,7 +154,7 @@ def test_the_index_can_be_thrown_away_and_made_anew(talked: Hermes) -> None:
     (talked.home / "search.db").write_bytes(b"garbage" * 1000)
     found = talked("sessions", "search", "tortoise")
     assert "dandelions" in found.stdout
-    assert "made anew" in found.stderr
+    assert "rebuilt" in found.stderr
     assert talked("sessions", "reindex").returncode == exit_codes.OK
     assert "dandelions" in talked("sessions", "search", "tortoise").stdout
 

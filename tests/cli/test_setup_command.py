@@ -43,7 +43,7 @@ def test_a_place_that_does_not_exist_is_refused_and_later_found(hermes: Hermes) 
     assert "sandbox" in done.stderr
     assert not hermes.home.exists()
     hermes("config", "set", "terminal.backend", "moon")
-    assert "there is no place 'moon'" in hermes("config", "check").stderr
+    assert "there is no environment 'moon'" in hermes("config", "check").stderr
 
 
 def test_setup_keeps_what_it_was_not_told_to_change(hermes: Hermes) -> None:
@@ -107,7 +107,7 @@ def test_the_wizard_tests_the_key_when_it_is_given_and_keeps_it(
         ("serves the model?", "openai"),
         ("Which model?", "m3"),
         ("OPENAI_API_KEY", "bad-key"),
-        ("all the same?", "n"),
+        ("anyway?", "n"),
         ("OPENAI_API_KEY", "good-key"),
         ("commands run?", ""),
         ("Which?", "ask"),
@@ -175,7 +175,7 @@ def test_a_key_is_kept_untested_when_there_is_no_connection(hermes: Hermes) -> N
     words = ("setup", "--provider", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
     done = hermes(*words, "--key-stdin", stdin="new-key")
     assert done.returncode == 0, done.stderr
-    assert "not tested: nothing listens there yet" in done.stdout
+    assert "not tested: no server is listening there" in done.stdout
     assert (hermes.home / ".env").read_text() == "OPENAI_API_KEY=new-key\n"
 
 

@@ -58,7 +58,7 @@ def test_one_is_shown_whole_or_by_file(hermes: Hermes) -> None:
     assert "signature:" in told(hermes, "show", "port-taken", "playbook.yaml")["text"]
     missing = hermes("skills", "show", "port-taxen")
     assert missing.returncode == exit_codes.SETTINGS
-    assert "near: port-taken" in missing.stderr
+    assert "similar: port-taken" in missing.stderr
 
 
 def test_a_skill_is_begun_linted_edited_compared_and_rolled_back(hermes: Hermes) -> None:
@@ -105,7 +105,7 @@ def test_the_linter_tells_line_and_cause_and_fails(hermes: Hermes) -> None:
     assert done.returncode == exit_codes.FAILED
     (problem,) = json.loads(done.stdout)
     assert problem["line"] == 5
-    assert "should only look" in problem["cause"]
+    assert "should only read" in problem["cause"]
 
 
 def test_a_playbook_is_told_dry_run_applied_and_undone(hermes: Hermes, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_an_update_is_said_and_not_done_without_a_yes(hermes: Hermes) -> None:
     done = hermes("update")
     assert done.returncode == exit_codes.USAGE  # a script must not take it for done
     assert "install --upgrade" in done.stdout
-    assert "say it with --yes" in done.stderr
+    assert "use --yes" in done.stderr
     assert "Up to date" not in done.stdout
     assert json.loads(hermes("update", "--json").stdout)["kind"] == "checkout"
 
@@ -67,7 +67,7 @@ def test_the_program_is_removed_the_way_it_came(hermes: Hermes) -> None:
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        ([], "does not look like a home of Hermes"),
+        ([], "does not look like a Hermes home"),
         (["config.yaml", ".git"], "there is a .git in it"),
     ],
 )

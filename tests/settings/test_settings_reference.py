@@ -25,7 +25,7 @@ def reference() -> ModuleType:
 
 def rows(reference: ModuleType) -> dict[str, list[str]]:
     found = {}
-    for line in reference.settings().splitlines():
+    for line in reference.setting_tables().splitlines():
         if line.startswith("| `"):
             cells = [cell.strip() for cell in line.strip("| ").replace("\\|", "¦").split(" | ")]
             found[cells[0].strip("`")] = cells

@@ -56,7 +56,7 @@ def test_one_bad_alert_among_five_does_not_take_the_others_along() -> None:
     body = payload(alert(), alert(), alert(labels=["no", "map"]), alert(), alert())
     read = alerts.parse_alertmanager(body)
     assert len(read.alerts) == 4
-    (why,) = read.refused
+    (why,) = read.rejected
     assert why.startswith("alerts[2]:") and "object" in why and "labels" in why
 
 
@@ -154,11 +154,11 @@ _alert = st.fixed_dictionaries(
 
 
 @given(st.lists(_alert | _json, min_size=1, max_size=4))
-def test_whatever_comes_is_read_or_refused_and_can_be_kept(alerts: list[Any]) -> None:
+def test_whatever_comes_is_read_or_refused_and_can_be_kept(sent: list[Any]) -> None:
     try:
-        read = alerts.parse_alertmanager(payload(*alerts))
+        read = alerts.parse_alertmanager(payload(*sent))
     except AlertPayloadInvalid:
         return
-    assert len(read.alerts) + len(read.refused) == len(alerts)
+    assert len(read.alerts) + len(read.rejected) == len(sent)
     for each in read.alerts:
         assert decode_event(each.kind, encode_event(each)) == each

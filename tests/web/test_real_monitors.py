@@ -153,8 +153,8 @@ async def test_questions_to_the_real_prometheus_raise_on_the_change_only(
             await source.poll(datetime.now(UTC))
             return [(each.title, each.resolved) for each in await alerts(journal)] == list(wanted)
 
-        bad = ("the question 'Nonsense' needs mending", False)
-        scalar = ("the question 'Number' needs mending", False)
+        bad = ("the question 'Nonsense' needs correction", False)
+        scalar = ("the question 'Number' needs correction", False)
         world.measure(orders=0)
         await until(lambda: told(bad, scalar))
         assert await told(bad, scalar)  # once

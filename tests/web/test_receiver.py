@@ -76,7 +76,7 @@ async def house(
     chosen = WebSettings(port=0, **settings)
     opening = SqliteJournal.open(folder / "journal.db", timeout_s=0.2)
     async with opening as journal, anyio.create_task_group() as group:
-        serve = partial(serve_alerts, Bus(journal), chosen, token=token, watched=watched)
+        serve = partial(serve_alerts, Bus(journal), chosen, token=token, watch=watched)
         address = await group.start(serve)
         yield House(int(address.rpartition(":")[2]), journal)
         group.cancel_scope.cancel()
@@ -101,7 +101,7 @@ async def test_a_store_that_fails_makes_the_sender_try_again(tmp_path: Path) -> 
             status, said = await web.ask("POST", "/alerts", payload(alert()))
             assert status == 503 and "send it again" in said["error"]
             status, said = await web.ask("GET", "/healthz")
-            assert status == 503 and "refused alerts" in said["wrong"][0]
+            assert status == 503 and "rejected alerts" in said["wrong"][0]
         assert (await web.ask("POST", "/alerts", payload(alert())))[0] == 200
         assert await web.ask("GET", "/healthz") == (
             200,
@@ -120,12 +120,12 @@ async def test_an_alert_that_is_held_in_memory_is_taken_and_said_not_to_be_store
     ):
         keeper = JournalMonitor(journal)
         watched = WatchStatus(gauges=keeper.gauges)
-        serve = partial(serve_alerts, Bus(journal), WebSettings(port=0), watched=watched)
+        serve = partial(serve_alerts, Bus(journal), WebSettings(port=0), watch=watched)
         web = House(int((await group.start(serve)).rpartition(":")[2]), journal)
         status, said = await web.ask("POST", "/alerts", payload(alert()))
         assert (status, said["accepted"], said["stored"]) == (202, 1, False)
         status, said = await web.ask("GET", "/healthz")
-        assert status == 503 and "goes on from memory" in said["wrong"][0]
+        assert status == 503 and "continues in memory" in said["wrong"][0]
         _, text = await web.ask("GET", "/metrics")
         assert {"hermes_journal_writable 0", "hermes_journal_held_events 2"} <= set(
             text.splitlines()
@@ -156,10 +156,10 @@ async def test_a_later_event_of_anybody_is_the_all_clear(tmp_path: Path) -> None
         ("POST", "/alerts", payload(alert(), version="1"), 400, "version"),
         ("POST", "/alerts", b"", 400, "not an Alertmanager payload"),
         ("POST", "/alerts/generic", b"[]", 400, "not an alert"),
-        ("GET", "/alerts", b"", 405, "takes only POST"),
-        ("DELETE", "/metrics", b"", 405, "takes only GET"),
+        ("GET", "/alerts", b"", 405, "accepts only POST"),
+        ("DELETE", "/metrics", b"", 405, "accepts only GET"),
         ("GET", "/", b"", 404, "/alerts/generic"),
-        ("POST", "/alerts", b"x" * 3000, 413, "at most 2,000 bytes"),
+        ("POST", "/alerts", b"x" * 3000, 413, "limited to 2,000 bytes"),
     ],
 )
 async def test_what_is_refused_is_told_why(
@@ -339,7 +339,7 @@ async def test_a_watch_that_gives_no_sign_of_life_is_not_well(tmp_path: Path) ->
     long_ago = datetime.now(UTC) - timedelta(seconds=500)
     async with house(tmp_path, watched=WatchStatus(heartbeat=lambda: long_ago)) as web:
         status, said = await web.ask("GET", "/healthz")
-        assert status == 503 and "no sign of life for 50" in said["wrong"][0]
+        assert status == 503 and "no heartbeat for 50" in said["wrong"][0]
         assert (await web.ask("HEAD", "/healthz")) == (503, None)
 
 

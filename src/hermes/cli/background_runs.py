@@ -1,4 +1,4 @@
-"""`hermes sessions carry-on`: runs that nobody watches go on after a crash, also by themselves."""
+"""`hermes sessions carry-on`, and runs and reviews that start in the background."""
 
 import subprocess
 import sys
@@ -20,40 +20,40 @@ UNATTENDED_LOG_NAME = "unattended.log"
 @click.command(
     "carry-on",
     cls=CommandWithExamples,
-    examples="hermes sessions carry-on     finish what a crash cut off (begun with --unattended)",
+    examples="hermes sessions carry-on     finish interrupted --unattended runs",
 )
 @json_option
 @click.pass_context
 def carry_on(ctx: click.Context, as_json: bool) -> None:
-    """Finish unattended runs that were cut off.
+    """Finish unattended runs that were interrupted.
 
-    Nobody sits here: what a rule wants asked about waits for `hermes approvals` where the rule or
-    policy.wait says so, and is refused otherwise. A run that another living process works on is
-    left alone, and no command that may have changed something runs twice.
+    Approval requests wait for `hermes approvals` where the rule or policy.wait says so, and are
+    refused otherwise. A run of another running process is left alone, and no command that may have
+    changed something runs twice.
     """
     loaded = load_settings(ctx)
-    carried = (
+    resumed = (
         anyio.run(_resume_unattended_runs, loaded, as_json) if store_exists(loaded.store) else []
     )
     if as_json:
-        print_json(carried)
-    elif not carried:
-        echo("nothing was cut off")
+        print_json(resumed)
+    elif not resumed:
+        echo("no run was interrupted")
 
 
 async def _resume_unattended_runs(loaded: LoadedSettings, quiet: bool) -> list[dict[str, str]]:
     from hermes.app.resume_unattended import resume_unattended_runs
 
-    carried = []
-    async for one in resume_unattended_runs(loaded):
-        carried.append({"run": one.run, "outcome": one.outcome})
+    resumed = []
+    async for each in resume_unattended_runs(loaded):
+        resumed.append({"run": each.run, "outcome": each.outcome})
         if not quiet:
-            echo(f"{one.run}: {one.outcome}")
-    return carried
+            echo(f"{each.run}: {each.outcome}")
+    return resumed
 
 
 def resume_unattended_in_background(loaded: LoadedSettings, waiting: Sequence[str]) -> list[str]:
-    """Leave what was cut off to a process of its own; what a person should know of it."""
+    """Resume interrupted runs in another process; returns a note for the user."""
     if not waiting:
         return []
     with (loaded.home / UNATTENDED_LOG_NAME).open("ab") as log:
@@ -64,18 +64,17 @@ def resume_unattended_in_background(loaded: LoadedSettings, waiting: Sequence[st
             stderr=log,
             start_new_session=True,
         )
-    return [
-        f"cut off before, carried on in the background: {', '.join(waiting)} ({UNATTENDED_LOG_NAME})"
-    ]
+    runs = ", ".join(waiting)
+    return [f"interrupted earlier, resumed in the background: {runs} ({UNATTENDED_LOG_NAME})"]
 
 
 REVIEW_LOG_NAME = "review.log"
 REVIEW_CHECK_TIMEOUT_S = 3.0
-"""Seconds that the look whether one is due may take: nobody waits longer for a prompt."""
+"""The check delays the end of a conversation, so it must be short."""
 
 
 def start_review_if_due(loaded: LoadedSettings, overrides: Mapping[str, str]) -> bool:
-    """Whether one was begun. Trouble here is nobody's: the next conversation ends as well."""
+    """Start a review if one is due; True when started. Errors are ignored until the next time."""
     if not loaded.settings.skills.review_by_itself or not store_exists(loaded.store):
         return False
     try:
@@ -97,10 +96,10 @@ async def _is_review_due(loaded: LoadedSettings) -> bool:
 
 
 def _start_review(loaded: LoadedSettings, overrides: Mapping[str, str]) -> None:
-    said = [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
+    options = [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
     with (loaded.home / REVIEW_LOG_NAME).open("ab") as log:
         subprocess.Popen(
-            [sys.executable, "-m", "hermes.cli", *said, "skills", "review", "--background"],
+            [sys.executable, "-m", "hermes.cli", *options, "skills", "review", "--background"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

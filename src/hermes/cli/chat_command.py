@@ -1,6 +1,6 @@
 """`hermes chat`: one question and its answer, or a conversation.
 
-A question loads neither prompt_toolkit nor rich; the conversation lives in `cli.interactive`.
+One question loads neither prompt_toolkit nor rich; a conversation is in `cli.chat.interactive`.
 """
 
 import os
@@ -20,13 +20,13 @@ CHAT_EXAMPLES = """
 hermes                                      a conversation
 hermes chat -q "what fills my disk?"        one question
 git diff | hermes chat -q "review this"     text piped in is added to the question
-hermes chat -q "and now?" --continue        one more question in the latest conversation
-hermes --resume                             go on where the latest conversation was cut off
+hermes chat -q "and now?" --continue        another question in the latest conversation
+hermes --resume                             continue the latest conversation
 """
 
 
 @click.command(cls=CommandWithExamples, examples=CHAT_EXAMPLES)
-@click.option("-q", "--query", metavar="TEXT", help="Ask this one question and end.")
+@click.option("-q", "--query", metavar="TEXT", help="Ask one question and exit.")
 @click.option("-m", "--model", default="", metavar="REF", help="The model that answers.")
 @click.option("-t", "--toolsets", default="", metavar="A,B", help="Only these sets of tools.")
 @click.option(
@@ -34,15 +34,13 @@ hermes --resume                             go on where the latest conversation 
     is_flag=False,
     flag_value=LATEST_RUN,
     metavar="[RUN]",
-    help="Go on with a conversation; without RUN, with the latest.",
+    help="Continue a conversation; without RUN, the latest.",
 )
-@click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest one.")
+@click.option("-c", "--continue", "latest", is_flag=True, help="Continue the latest one.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON object.")
 @click.option("--quiet", is_flag=True, help="Print the answer and nothing else.")
-@click.option(
-    "--unattended", is_flag=True, help="Nobody watches: after a crash it goes on by itself."
-)
-@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@click.option("--unattended", is_flag=True, help="Resume automatically after a crash.")
+@click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
 @click.pass_context
 def chat(ctx: click.Context, /, **options: Any) -> int:
     """Talk to the agent.
@@ -52,22 +50,22 @@ def chat(ctx: click.Context, /, **options: Any) -> int:
     resume = LATEST_RUN if options["latest"] else options["resume"]
     run = None if resume is None else "" if resume == LATEST_RUN else resume
     question = _read_question(options["query"])
-    alone = question or not _is_terminal(sys.stdin)
-    if not alone and (options["as_json"] or options["quiet"]):
+    one_question = question or not _is_terminal(sys.stdin)
+    if not one_question and (options["as_json"] or options["quiet"]):
         raise click.UsageError("--json and --quiet are for one question: add -q TEXT")
-    if alone and not question and run is None:
-        raise click.UsageError("nothing was asked: add -q TEXT, or pipe a question in")
+    if one_question and not question and run is None:
+        raise click.UsageError("there is no question: add -q TEXT, or pipe a question in")
     loaded = load_settings(ctx)
-    house = {
+    application_options = {
         "model": options["model"],
         "toolsets": tuple(filter(None, map(str.strip, options["toolsets"].split(",")))),
     }
     try:
-        if alone:
-            return _ask_once(loaded, question, run, options, house)
+        if one_question:
+            return _ask_once(loaded, question, run, options, application_options)
         from hermes.cli.chat.interactive import run_interactive_chat
 
-        return anyio.run(run_interactive_chat, loaded, run, house)
+        return anyio.run(run_interactive_chat, loaded, run, application_options)
     finally:
         from hermes.cli.background_runs import start_review_if_due
 
@@ -83,13 +81,13 @@ def _ask_once(
 ) -> int:
     from hermes.cli.chat.one_shot import OneShotOptions, answer_once
 
-    manner = OneShotOptions(
+    output_options = OneShotOptions(
         as_json=options["as_json"],
         quiet=options["quiet"],
         stream=_is_terminal(sys.stdout) and not options["no_stream"],
         unattended=options["unattended"],
     )
-    return anyio.run(answer_once, loaded, question, run, manner, application_options)
+    return anyio.run(answer_once, loaded, question, run, output_options, application_options)
 
 
 def _read_question(query: str | None) -> str:
@@ -97,7 +95,7 @@ def _read_question(query: str | None) -> str:
 
 
 def _read_piped_input() -> str:
-    """What a pipe or a file holds. Anything else (a terminal, /dev/null) is not waited for."""
+    """Read a pipe or a file; other inputs (a terminal, /dev/null) are ignored."""
     if sys.stdin is None or sys.stdin.closed:
         return ""
     try:

@@ -1,6 +1,6 @@
-"""Every command as data: enough to answer `hermes --help` without loading any of them.
+"""All commands as data, so that `hermes --help` loads none of them.
 
-To add a command: a line in its group here, and a module in which a click command has the same name.
+To add a command, add a line to its group here, and a module with a click command of the same name.
 """
 
 CommandTable = dict[str, tuple[str, str]]
@@ -8,24 +8,24 @@ CommandTable = dict[str, tuple[str, str]]
 
 COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
     (
-        "Look after this host",
+        "Monitor this host",
         "hermes watch --discover    find services, then: hermes watch",
         {
             "watch": (
                 "hermes.cli.monitoring.watch",
-                "Notice outages, fix them under rules, verify, report",
+                "Detect outages, fix them under rules, verify, report",
             ),
             "incident": ("hermes.cli.groups", "Outages: list, show, report, open, close, count"),
             "health": (
                 "hermes.cli.monitoring.health",
                 "Is anything wrong right now? Run every check once",
             ),
-            "approvals": ("hermes.cli.groups", "Answer what waits for a person; list grants"),
+            "approvals": ("hermes.cli.groups", "Answer approval requests; list grants"),
             "maintenance": ("hermes.cli.groups", "Windows in which alerts open no incident"),
         },
     ),
     (
-        "Talk to it",
+        "Chat",
         'hermes chat -q "is anything wrong?"',
         {
             "chat": ("hermes.cli.chat_command", "Talk to the agent; -q asks one question and ends"),
@@ -38,21 +38,21 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         },
     ),
     (
-        "Set it up",
-        "hermes setup    provider, key, model, place of work, announcements",
+        "Set up",
+        "hermes setup    provider, key, model, environment, announcements",
         {
             "setup": (
                 "hermes.cli.admin.setup",
-                "Choose a model, a place of work, and who is asked",
+                "Choose a model, an environment, and approvals",
             ),
-            "config": ("hermes.cli.admin.config", "See, change, check and explain settings"),
+            "config": ("hermes.cli.admin.config", "Show, change, check and explain settings"),
             "model": ("hermes.cli.admin.model", "Show, list, switch or test language models"),
             "tools": (
                 "hermes.cli.admin.tools",
-                "Tools that the agent has here, and why not the rest",
+                "Tools of the agent, and why others are unavailable",
             ),
             "doctor": ("hermes.cli.admin.doctor", "Check the installation and every file it reads"),
-            "status": ("hermes.cli.admin.status", "What is set up, at a glance"),
+            "status": ("hermes.cli.admin.status", "Show the configuration and the cost of today"),
         },
     ),
     (
@@ -60,24 +60,24 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         "hermes policy check -- systemctl restart nginx",
         {
             "policy": ("hermes.cli.groups", "What the agent may do: check, explain, test, replay"),
-            "audit": ("hermes.cli.admin.audit", "What was decided and done, with proof"),
+            "audit": ("hermes.cli.admin.audit", "Decisions and actions, with proof"),
             "journal": (
                 "hermes.cli.admin.storage",
                 "Verify, export, compact or salvage the journal",
             ),
-            "store": ("hermes.cli.admin.storage", "Where everything is kept: show it, or move it"),
+            "store": ("hermes.cli.admin.storage", "Show the store, or move it"),
         },
     ),
     (
         "Skills and training",
-        "hermes drill run --help    break a service in a box and let it be fixed",
+        "hermes drill run --help    break a service in a box and let the agent fix it",
         {
-            "demo": ("hermes.cli.drills.demo", "See it work: no key, no network"),
+            "demo": ("hermes.cli.drills.demo", "A demonstration: no key, no network"),
             "skills": ("hermes.cli.groups", "Playbooks: list, show, run, lint, review, share"),
             "drill": ("hermes.cli.groups", "Real outages in a box: run, score, measure"),
             "batch": (
                 "hermes.cli.drills.training_data",
-                "Many prompts side by side, kept as training examples",
+                "Many prompts in parallel, saved as training examples",
             ),
             "trajectories": ("hermes.cli.drills.training_data", "Runs as training examples"),
             "rl": ("hermes.cli.drills.rl", "Episodes for training: over HTTP, or for Atropos"),
@@ -88,10 +88,10 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         "hermes completion --install",
         {
             "completion": ("hermes.cli.admin.completion", "Completion for bash, zsh or fish"),
-            "version": ("hermes.cli.admin.installation", "Version, and what it runs on"),
+            "version": ("hermes.cli.admin.installation", "Show the version and the platform"),
             "update": (
                 "hermes.cli.admin.installation",
-                "How to get the latest version, and new settings",
+                "Install the latest version and migrate settings",
             ),
             "uninstall": ("hermes.cli.admin.installation", "Remove Hermes; settings can be kept"),
         },
@@ -105,7 +105,7 @@ COMMANDS: CommandTable = {
 USAGE_TEMPLATE = """\
 Usage: hermes [OPTIONS] [COMMAND] [ARGUMENTS]
 
-An operations agent: it notices outages, finds the cause, fixes it under your rules, verifies
+An operations agent: it detects outages, finds the cause, fixes it under your rules, verifies
 the fix and reports. Without a command it opens a chat; text piped in is a question.
 {commands}
 Options:
@@ -114,9 +114,9 @@ Options:
   -q, --query TEXT     Ask one question and end
   -s, --set KEY=VALUE  Set a key for this call only (may be repeated)
   --version            Show the version
-  -h, --help           Show this text; `hermes COMMAND --help` says more
+  -h, --help           Show this text; see also `hermes COMMAND --help`
 
-Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 settings, 4 model, 5 place of work, 6 store,
+Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 settings, 4 model, 5 environment, 6 store,
 7 denied, 8 budget spent, 130 interrupted.
 """
 

@@ -1,17 +1,16 @@
-"""How a command gets its settings: once, with what the command line says on top."""
+"""Loads settings, queries the journal, finds runs, and parses time options for commands."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import anyio
 import click
 
 from hermes.cli.output import note
 from hermes.core.errors import HermesError
-from hermes.memory.journal.held_copy import HeldCopy, JournalWithHeld, runtime_folder
+from hermes.memory.held_copy import HeldCopy, JournalWithHeld, runtime_folder
 from hermes.memory.journal.runs import RunSummary
 from hermes.memory.store import (
     JournalStore,
@@ -26,7 +25,7 @@ from hermes.settings.load import LoadedSettings, load
 
 
 def load_settings(ctx: click.Context, overrides: Mapping[str, str] | None = None) -> LoadedSettings:
-    """Raises `SettingsError`, which the front door prints."""
+    """Load the settings with command-line overrides. Raises `SettingsError`."""
     loaded = load(overrides={**command_line_overrides(ctx), **(overrides or {})})
     for warning in loaded.warnings:
         note(warning)
@@ -37,7 +36,7 @@ def load_settings(ctx: click.Context, overrides: Mapping[str, str] | None = None
 
 
 def command_line_overrides(ctx: click.Context) -> Mapping[str, str]:
-    """What `hermes --set KEY=VALUE` said."""
+    """The values of `hermes --set KEY=VALUE`."""
     given = ctx.find_root().obj
     return given if isinstance(given, dict) else {}
 
@@ -47,14 +46,15 @@ def home_folder() -> Path:
 
 
 QueryResult = TypeVar("QueryResult")
+Found = TypeVar("Found")
 MAX_LISTED_RUNS = 1_000_000
 READ_ONLY_JOURNAL_WARNING = (
-    "hermes: the home directory cannot be written: what has happened since then is not shown here, "
+    "hermes: the home folder cannot be written: later events are not shown here, "
     "only in notifications"
 )
-HELD = (
-    "hermes: the home directory cannot be written: what has happened since then is shown as the "
-    "watch held it in memory at {:%H:%M:%S} UTC"
+HELD_EVENTS_WARNING = (
+    "hermes: the home folder cannot be written: later events are shown as the watch held them "
+    "in memory at {:%H:%M:%S} UTC"
 )
 MAX_RECENT_RUNS = 50
 
@@ -66,16 +66,20 @@ class RunLister(Protocol):
 
 
 def require_journal(loaded: LoadedSettings) -> StoreLocation:
-    place = loaded.store
-    if not store_exists(place):
-        raise HermesError(f"there is no journal yet: {place} appears with the first conversation")
-    return place
+    location = loaded.store
+    if not store_exists(location):
+        raise HermesError(
+            f"there is no journal yet: {location} is created by the first conversation"
+        )
+    return location
 
 
 def query_journal(
     loaded: LoadedSettings, query: Callable[[JournalStore], Awaitable[QueryResult]]
 ) -> QueryResult:
-    """Raises `StoreError` when it cannot be opened, `HermesError` when there is none."""
+    """Run the query. Raises `StoreError`, or `HermesError` when there is no journal."""
+    import anyio  # commands that only read settings do without it
+
     return anyio.run(partial(_query, require_journal(loaded), query))
 
 
@@ -84,29 +88,29 @@ async def _query(
 ) -> QueryResult:
     async with open_journal(location, or_read_only=True) as journal:
         if isinstance(journal, ReadOnlyStore):
-            # A watch goes on from memory meanwhile, and nothing of that is in the file.
-            return await query(_with_held(location, journal))
+            # A watch continues in memory, and its events are not in the file.
+            return await query(_with_held_events(location, journal))
         return await query(journal)
 
 
-def _with_held(place: StoreLocation, journal: JournalStore) -> JournalStore:
-    """The journal with what a watch holds in memory, where it left a copy; says which it is."""
-    held = HeldCopy(place, runtime_folder()).read() if isinstance(place, Path) else None
+def _with_held_events(location: StoreLocation, journal: JournalStore) -> JournalStore:
+    """Adds the events that a watch holds in memory, if it left a copy, and prints which it is."""
+    held = HeldCopy(location, runtime_folder()).read() if isinstance(location, Path) else None
     if held is None:
         click.echo(READ_ONLY_JOURNAL_WARNING, err=True)
         return journal
     written, records = held
-    click.echo(HELD.format(written), err=True)
+    click.echo(HELD_EVENTS_WARNING.format(written), err=True)
     return JournalWithHeld(journal, records)
 
 
 def has_content(run: RunSummary) -> bool:
-    """Not a chat that was opened and left without a word."""
+    """False for a chat without messages."""
     return bool(run.messages > 1 or run.task or run.title)
 
 
 async def run_to_resume(journal: RunLister, wanted: str, *, excluded_run: str = "") -> str:
-    """The id of `wanted`; of the latest when none is wanted, empty when there is none."""
+    """Return the id of `wanted`; without one, the latest run; empty when there is none."""
     if wanted:
         return (await find_run(journal, wanted)).id
     runs = await journal.runs(limit=MAX_RECENT_RUNS)
@@ -114,25 +118,42 @@ async def run_to_resume(journal: RunLister, wanted: str, *, excluded_run: str = 
 
 
 async def find_run(journal: RunLister, wanted: str) -> RunSummary:
-    """By id, the beginning or end of one, its title, or `latest`."""
+    """Find by id, its beginning or end, the title, or `latest`."""
     runs = await journal.runs(limit=MAX_LISTED_RUNS, parent=None)
     if wanted == "latest" and runs:
         own = [run for run in runs if not run.parent] or runs
         return next(filter(has_content, own), own[0])
-    fitting = (
+    return find_unique(
+        runs,
+        wanted,
         lambda run: run.id == wanted,
         lambda run: run.title == wanted,
         lambda run: run.id.startswith(wanted) or run.id.endswith(wanted),
         lambda run: wanted.lower() in run.title.lower(),
+        id_of=lambda run: run.id,
+        kind="session",
+        list_command="hermes sessions list",
     )
-    for fits in fitting:
-        found = [run for run in runs if fits(run)]
+
+
+def find_unique(
+    candidates: Iterable[Found],
+    wanted: str,
+    *tests: Callable[[Found], bool],
+    id_of: Callable[[Found], str],
+    kind: str,
+    list_command: str,
+) -> Found:
+    """Return the candidate that matches the first successful test. Raises `HermesError`."""
+    known = list(candidates)
+    for test in tests:
+        found = [each for each in known if test(each)]
         if len(found) == 1:
             return found[0]
         if found:
-            names = ", ".join(run.id for run in found[:5])
-            raise HermesError(f"{wanted!r} may be {names}; say more of it")
-    raise HermesError(f"there is no session {wanted!r}; `hermes sessions list` shows them")
+            names = ", ".join(map(id_of, found[:5]))
+            raise HermesError(f"{wanted!r} may be {names}; give more of it")
+    raise HermesError(f"there is no {kind} {wanted!r}; `{list_command}` shows them")
 
 
 def _parse_time_option(

@@ -1,4 +1,4 @@
-"""What an exit code says, for scripts that call `hermes`."""
+"""The exit codes of `hermes`."""
 
 from hermes.core.errors import (
     BudgetExceeded,
@@ -15,7 +15,7 @@ FAILED = 1
 USAGE = 2
 SETTINGS = 3
 MODEL = 4
-PLACE = 5
+ENVIRONMENT = 5
 STORE = 6
 DENIED = 7
 BUDGET = 8
@@ -24,7 +24,7 @@ INTERRUPTED = 130
 EXIT_CODE_BY_ERROR: tuple[tuple[type[HermesError], int], ...] = (
     (SettingsError, SETTINGS),
     (ModelError, MODEL),
-    (EnvironmentFailed, PLACE),
+    (EnvironmentFailed, ENVIRONMENT),
     (StoreError, STORE),
     (PolicyDenied, DENIED),
     (BudgetExceeded, BUDGET),

@@ -1,4 +1,4 @@
-"""`hermes incident`: what went wrong, what was done about it, and how long it took."""
+"""Command groups whose commands are in the folders below: name, module and help of each."""
 
 import click
 
@@ -8,13 +8,13 @@ from hermes.cli.output import json_option
 INCIDENT_COMMANDS = {
     "list": ("hermes.cli.incidents.show:list_", "The latest incidents, or those still open"),
     "show": ("hermes.cli.incidents.show:show", "One in full: cause, changes, checks, times"),
-    "timeline": ("hermes.cli.incidents.reports:timeline", "What happened in one, moment by moment"),
+    "timeline": ("hermes.cli.incidents.reports:timeline", "The timeline of one"),
     "report": ("hermes.cli.incidents.reports:report", "The report of one, as Markdown"),
-    "watch": ("hermes.cli.incidents.watch:watch", "The work on one, live"),
-    "open": ("hermes.cli.incidents.update:open_", "Say that something is wrong"),
-    "ack": ("hermes.cli.incidents.update:ack", "Say that you have seen it"),
-    "close": ("hermes.cli.incidents.update:close", "End one, with your reason"),
-    "reopen": ("hermes.cli.incidents.update:reopen", "It was not over after all"),
+    "watch": ("hermes.cli.incidents.watch:watch", "Follow the work on one live"),
+    "open": ("hermes.cli.incidents.update:open_", "Report a problem"),
+    "ack": ("hermes.cli.incidents.update:ack", "Acknowledge one"),
+    "close": ("hermes.cli.incidents.update:close", "Close one, with a reason"),
+    "reopen": ("hermes.cli.incidents.update:reopen", "Open one again"),
     "stats": ("hermes.cli.incidents.reports:stats", "How many, how long, with and without skills"),
 }
 
@@ -49,14 +49,17 @@ def incident(ctx: click.Context, as_json: bool) -> None:
 
 
 APPROVAL_COMMANDS = {
-    "list": ("hermes.cli.approvals.requests:list_", "What waits for an answer"),
-    "show": ("hermes.cli.approvals.requests:show", "One question in full"),
-    "approve": ("hermes.cli.approvals.answers:approve", "Say yes"),
-    "deny": ("hermes.cli.approvals.answers:deny", "Say no"),
-    "stop": ("hermes.cli.approvals.answers:stop", "Keep an announced action from being done"),
-    "watch": ("hermes.cli.approvals.requests:watch", "Show questions as they come"),
-    "grants": ("hermes.cli.approvals.answers:grants", "What may be done again without asking"),
-    "revoke": ("hermes.cli.approvals.answers:revoke", "Take such a leave back"),
+    "list": ("hermes.cli.approvals.requests:list_", "The open requests"),
+    "show": ("hermes.cli.approvals.requests:show", "One request in full"),
+    "approve": ("hermes.cli.approvals.answers:approve", "Approve a request"),
+    "deny": ("hermes.cli.approvals.answers:deny", "Deny a request"),
+    "stop": ("hermes.cli.approvals.answers:stop", "Prevent an announced action"),
+    "watch": ("hermes.cli.approvals.requests:watch", "Show requests as they arrive"),
+    "grants": (
+        "hermes.cli.approvals.answers:grants",
+        "Actions that may be repeated without asking",
+    ),
+    "revoke": ("hermes.cli.approvals.answers:revoke", "Revoke a grant"),
 }
 
 
@@ -65,23 +68,23 @@ APPROVAL_COMMANDS = {
     table=APPROVAL_COMMANDS,
     invoke_without_command=True,
     examples="""
-hermes approvals                                  what waits
-hermes approvals show ask-20260306-031500-4f2a1c  in full: effects, rule, undo, who may answer
-hermes approvals approve 4f2a1c --session         yes, and the same again in this session
-hermes approvals deny --note "use the replica"    no to the only one that waits; the agent is told
-hermes approvals watch                            follow along
+hermes approvals                                  the open requests
+hermes approvals show ask-20260306-031500-4f2a1c  in full: effects, rule, undo, approvers
+hermes approvals approve 4f2a1c --session         also for the same action in this session
+hermes approvals deny --note "use the replica"    deny the only open request, with a reason
+hermes approvals watch                            follow live
 """,
 )
 @json_option
 @click.pass_context
 def approvals(ctx: click.Context, as_json: bool) -> None:
-    """Answer what a rule wants a person to be asked about. Without a command: list.
+    """Answer approval requests. Without a command: list.
 
-    ID is the id of a question, or its beginning or end; it may be left out when only one waits.
-    You answer as the user you are logged in as. Where a rule names who may approve, whoever
-    started the run may not approve it; no answer in time is a no.
+    ID is the id of a request, or its beginning or end; it may be left out when only one is open.
+    You answer with your login name. Where a rule names approvers, the user who started the run may
+    not approve it. A request without an answer in time is denied.
 
-    Exit codes: 0 fine, 1 there is no such question, 2 wrong usage, 7 your answer does not count.
+    Exit codes: 0 fine, 1 there is no such request, 2 wrong usage, 7 your answer does not count.
     """
     if ctx.invoked_subcommand is None:
         from hermes.cli.approvals.requests import list_
@@ -90,9 +93,9 @@ def approvals(ctx: click.Context, as_json: bool) -> None:
 
 
 MAINTENANCE_COMMANDS = {
-    "add": ("hermes.cli.monitoring.maintenance:add", "Look away from something for a while"),
-    "list": ("hermes.cli.monitoring.maintenance:list_", "Windows that are open or still to come"),
-    "end": ("hermes.cli.monitoring.maintenance:end", "End one before its time"),
+    "add": ("hermes.cli.monitoring.maintenance:add", "Suppress alerts of a target for a while"),
+    "list": ("hermes.cli.monitoring.maintenance:list_", "Open and coming windows"),
+    "end": ("hermes.cli.monitoring.maintenance:end", "End a window early"),
 }
 
 
@@ -111,9 +114,9 @@ hermes maintenance end web
 @json_option
 @click.pass_context
 def maintenance(ctx: click.Context, as_json: bool) -> None:
-    """Alerts of what is being worked on are kept and not acted upon. Without a command: list.
+    """Windows in which alerts are recorded but open no incident. Without a command: list.
 
-    What still fires when a window ends opens an incident then.
+    An alert that still fires when a window ends opens an incident then.
 
     Exit codes: 0 fine, 1 there is no such window, 2 wrong usage, 6 the store failed.
     """
@@ -124,21 +127,21 @@ def maintenance(ctx: click.Context, as_json: bool) -> None:
 
 
 MEMORY_COMMANDS = {
-    "list": ("hermes.cli.memory.read:list_", "What is known, the latest confirmed first"),
+    "list": ("hermes.cli.memory.read:list_", "The facts, the latest confirmed first"),
     "show": ("hermes.cli.memory.read:show", "One fact with its sources"),
-    "history": ("hermes.cli.memory.read:history", "What became of a fact, or of all of them"),
-    "add": ("hermes.cli.memory.write:add", "Note a fact yourself"),
-    "share": ("hermes.cli.memory.write:share", "Let the team hear of a fact; --stop ends it"),
-    "forget": ("hermes.cli.memory.write:forget", "Take facts out of recall, search and lists"),
+    "history": ("hermes.cli.memory.read:history", "The events of a fact, or of all facts"),
+    "add": ("hermes.cli.memory.write:add", "Add a fact"),
+    "share": ("hermes.cli.memory.write:share", "Share a fact with the team; --stop ends it"),
+    "forget": ("hermes.cli.memory.write:forget", "Remove facts from recall, search and lists"),
     "learn": (
         "hermes.cli.memory.import_export:learn",
-        "Learn from sessions that were not learned from",
+        "Extract facts from unprocessed sessions",
     ),
-    "audit": ("hermes.cli.memory.read:audit", "Doubles, echoes, bad quotes, secrets, old rows"),
-    "export": ("hermes.cli.memory.import_export:export", "Write facts as lines of JSON"),
+    "audit": ("hermes.cli.memory.read:audit", "Find duplicates, recall loops, bad quotes, secrets"),
+    "export": ("hermes.cli.memory.import_export:export", "Write facts as JSON lines"),
     "import": (
         "hermes.cli.memory.import_export:import_",
-        "Read facts of another home; trusted less",
+        "Import facts of another home; trusted less",
     ),
 }
 
@@ -160,14 +163,13 @@ hermes memory export > facts.jsonl
 @json_option
 @click.pass_context
 def memory(ctx: click.Context, as_json: bool) -> None:
-    """What is known from earlier sessions. Without a command: list.
+    """Facts from earlier sessions. Without a command: list.
 
-    A fact is episodic (what happened), semantic (what is so) or declarative (a manual), says where
-    it comes from and who vouches for it, and ends when another takes its place. FACT is an id or
-    the beginning of one.
+    A fact is episodic (an event), semantic (a state) or declarative (a manual). It has sources and
+    a trust level, and ends when another fact replaces it. FACT is an id or its beginning.
 
-    The two files that every session begins with, MEMORY.md and USER.md, lie in the home folder:
-    edit them as you like.
+    The two files that every session starts with, MEMORY.md and USER.md, are in the home folder and
+    can be edited.
     """
     if ctx.invoked_subcommand is None:
         from hermes.cli.memory.read import list_
@@ -177,18 +179,18 @@ def memory(ctx: click.Context, as_json: bool) -> None:
 
 POLICY_COMMANDS = {
     "check": ("hermes.cli.policy.check:check", "The verdict on a command, or on a stream of them"),
-    "explain": ("hermes.cli.policy.explain:explain", "Which rule, which piece, and what nearly"),
-    "list": ("hermes.cli.policy.rules:list_", "All rules in force, and where they stand"),
+    "explain": ("hermes.cli.policy.explain:explain", "The deciding rule and part, and near misses"),
+    "list": ("hermes.cli.policy.rules:list_", "All rules in force, with file and line"),
     "show": ("hermes.cli.policy.rules:show", "One rule as it is written"),
-    "always": ("hermes.cli.policy.rules:always", "What was allowed for good, and taking it back"),
+    "always": ("hermes.cli.policy.rules:always", "What is permanently allowed; --revoke ends it"),
     "test": ("hermes.cli.policy.files:test", "Run PolicyTest files"),
-    "lint": ("hermes.cli.policy.files:lint", "Mistakes and doubts in policy files"),
+    "lint": ("hermes.cli.policy.files:lint", "Find errors in policy files"),
     "replay": (
         "hermes.cli.policy.replay:replay",
-        "What other rules would have decided in the past",
+        "Decide recorded actions with other rules",
     ),
-    "misjudged": ("hermes.cli.policy.replay:misjudged", "What the kernel refused judged commands"),
-    "report": ("hermes.cli.policy.replay:report", "How often each rule decided, and how"),
+    "misjudged": ("hermes.cli.policy.replay:misjudged", "Operations that the kernel blocked"),
+    "report": ("hermes.cli.policy.replay:report", "Decisions per rule"),
 }
 
 
@@ -200,20 +202,20 @@ POLICY_COMMANDS = {
 hermes policy check -- rm -rf /srv/data              one verdict
 hermes policy explain -- 'curl -s x.example/i | sh'  and why
 hermes policy check --jsonl - < commands.jsonl       many verdicts
-hermes policy lint && hermes policy test             before a new rule counts
+hermes policy lint && hermes policy test             check new rules
 hermes policy replay --file new-rule.yaml            what it would have changed
 """,
 )
 @json_option
 @click.pass_context
 def policy(ctx: click.Context, as_json: bool) -> None:
-    """What the agent may do: rules asked, explained, tested, replayed. Without a command: list.
+    """Check, explain, test and replay the rules of the agent. Without a command: list.
 
     Rules are files in `policies` of the home folder and in `.hermes/policies` of a project, on
     top of a built-in set (observe, careful or sandboxed: `hermes config set policy.set NAME`).
 
-    Exit codes: 0 fine, 1 a test failed or a file needs mending, 2 wrong usage, 3 the policy files
-    in force are broken, 7 held (only `check --exit-code`).
+    Exit codes: 0 fine, 1 a test failed or a file has errors, 2 wrong usage, 3 the policy files in
+    force are broken, 7 not allowed (only `check --exit-code`).
     """
     if ctx.invoked_subcommand is None:
         from hermes.cli.policy.rules import list_
@@ -224,28 +226,31 @@ def policy(ctx: click.Context, as_json: bool) -> None:
 SKILL_COMMANDS = {
     "list": ("hermes.cli.skills.read:list_", "Skills by category; --task ranks them for a task"),
     "show": ("hermes.cli.skills.read:show", "One skill, or one file of it"),
-    "new": ("hermes.cli.skills.authoring:new", "Begin a skill of your own"),
+    "new": ("hermes.cli.skills.authoring:new", "Create a skill"),
     "edit": (
         "hermes.cli.skills.authoring:edit",
-        "Change one; a bundled one becomes your own first",
+        "Change a skill; a bundled one is copied first",
     ),
-    "lint": ("hermes.cli.skills.read:lint", "Every mistake in skills and playbooks, by line"),
-    "run": ("hermes.cli.skills.run:run", "Run a playbook here, or see what it would do"),
-    "history": ("hermes.cli.skills.authoring:history", "The versions that a skill has had"),
+    "lint": ("hermes.cli.skills.read:lint", "Find errors in skills and playbooks"),
+    "run": ("hermes.cli.skills.run:run", "Run a playbook, or show what it would do"),
+    "history": ("hermes.cli.skills.authoring:history", "The versions of a skill"),
     "diff": ("hermes.cli.skills.authoring:diff", "What changed between two versions"),
-    "rollback": ("hermes.cli.skills.authoring:rollback", "Bring an earlier version back"),
+    "rollback": ("hermes.cli.skills.authoring:rollback", "Restore an earlier version"),
     "retire": ("hermes.cli.skills.authoring:retire", "Take a skill out of use; --back undoes it"),
-    "compile": ("hermes.cli.skills.lifecycle:compile_", "Prove a Python skill and make it a tool"),
-    "distill": ("hermes.cli.skills.lifecycle:distill", "A draft skill from a verified run"),
-    "promote": ("hermes.cli.skills.lifecycle:promote", "Where a skill stands; play its gate"),
-    "review": ("hermes.cli.skills.review:review", "Learn from tasks that failed"),
-    "stats": ("hermes.cli.skills.read:stats", "How often each was used, and how it went"),
+    "compile": ("hermes.cli.skills.lifecycle:compile_", "Test a Python skill and make it a tool"),
+    "distill": ("hermes.cli.skills.lifecycle:distill", "Create a draft skill from a verified run"),
+    "promote": (
+        "hermes.cli.skills.lifecycle:promote",
+        "The state of a skill; evaluate and promote it",
+    ),
+    "review": ("hermes.cli.skills.review:review", "Learn from failed tasks"),
+    "stats": ("hermes.cli.skills.read:stats", "Use and results of each skill"),
     "export": ("hermes.cli.skills.bundles:export", "Pack a skill as one signed file"),
-    "import": ("hermes.cli.skills.bundles:import_", "Take in skills of others, after a close look"),
-    "verify": ("hermes.cli.skills.bundles:verify", "Check a bundle and take nothing in"),
-    "publish": ("hermes.cli.skills.bundles:publish", "Offer skills to others over HTTP or git"),
-    "trust": ("hermes.cli.skills.publishers:trust", "Which publishers are known, by which key"),
-    "revoke": ("hermes.cli.skills.publishers:revoke", "Take back a skill, a digest or a key"),
+    "import": ("hermes.cli.skills.bundles:import_", "Import skills of others, after checks"),
+    "verify": ("hermes.cli.skills.bundles:verify", "Check a bundle without importing it"),
+    "publish": ("hermes.cli.skills.bundles:publish", "Publish skills over HTTP or git"),
+    "trust": ("hermes.cli.skills.publishers:trust", "The known publishers and their keys"),
+    "revoke": ("hermes.cli.skills.publishers:revoke", "Revoke a skill, a digest or a key"),
 }
 
 
@@ -264,11 +269,11 @@ hermes skills history my-skill
 @json_option
 @click.pass_context
 def skills(ctx: click.Context, as_json: bool) -> None:
-    """Proven ways to do things, written down. Without a command: list.
+    """Skills: tested instructions and playbooks. Without a command: list.
 
-    A skill is a folder with a SKILL.md and, where the way is mechanical, a playbook.yaml that runs
-    without a model. Bundled ones come with Hermes, yours lie in the home folder under skills/, a
-    project's in .hermes/skills; of the same name the nearer one counts.
+    A skill is a folder with a SKILL.md and optionally a playbook.yaml, which runs without a model.
+    Bundled skills come with Hermes, your own are in the home folder under skills/, those of a
+    project in .hermes/skills. Of skills with the same name, the project wins, then your own.
     """
     if ctx.invoked_subcommand is None:
         from hermes.cli.skills.read import list_
@@ -277,13 +282,13 @@ def skills(ctx: click.Context, as_json: bool) -> None:
 
 
 DRILL_COMMANDS = {
-    "list": ("hermes.cli.drills.run:list_", "The scenarios, and which can be played here"),
+    "list": ("hermes.cli.drills.run:list_", "The scenarios, and which can run here"),
     "show": ("hermes.cli.drills.run:show", "One scenario: its alert, its checks"),
-    "run": ("hermes.cli.drills.run:run", "Let an agent answer one, and score it"),
-    "selftest": ("hermes.cli.drills.bench:selftest", "Let scenarios prove themselves"),
-    "shell": ("hermes.cli.drills.shell:shell", "Try one by hand"),
-    "score": ("hermes.cli.drills.shell:score", "Score the one that is open in a shell"),
-    "bench": ("hermes.cli.drills.bench:bench", "Many scenarios, seeds and agents side by side"),
+    "run": ("hermes.cli.drills.run:run", "Let an agent handle one, and score it"),
+    "selftest": ("hermes.cli.drills.bench:selftest", "Check the scenarios themselves"),
+    "shell": ("hermes.cli.drills.shell:shell", "Work on one by hand"),
+    "score": ("hermes.cli.drills.shell:score", "Score the drill that is open in a shell"),
+    "bench": ("hermes.cli.drills.bench:bench", "Compare agents over many scenarios and seeds"),
 }
 
 
@@ -301,7 +306,7 @@ hermes drill bench --agent no-op --agent reference --seeds 3 --plot bench.svg
 """,
 )
 def drill() -> None:
-    """Break a host in a box, let somebody mend it, and see whether it holds.
+    """Break a host in a box, let an agent or a person fix it, and score the result.
 
-    A scenario is named, or given as the path of its folder.
+    A scenario is a name, or the path of its folder.
     """

@@ -1,4 +1,4 @@
-"""A click group whose commands are loaded when they are called, not when they are listed."""
+"""A click group that loads its commands when they are called, not when they are listed."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(click.Group):
-    """Commands come from a table: name → (module or module:attribute, one line of help)."""
+    """The commands are in a table: name → (module or module:attribute, one line of help)."""
 
     def __init__(
         self, *arguments: Any, table: Mapping[str, tuple[str, str]] | None = None, **options: Any
@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
 
 
 class CommandWithExamples(click.Command):
-    """A command whose help ends with examples, kept as they were written."""
+    """A command whose help ends with examples, printed unchanged."""
 
     def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -68,7 +68,7 @@ class CommandWithExamples(click.Command):
 
 
 class GroupWithExamples(LazyGroup):
-    """A group of that kind."""
+    """A lazy group whose help ends with examples."""
 
     def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
         super().__init__(*arguments, **options)

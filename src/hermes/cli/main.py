@@ -1,4 +1,4 @@
-"""The front door of the `hermes` command: two answers for free, everything else is loaded."""
+"""Entry point of the `hermes` command. `--version` and `--help` load nothing else."""
 
 import sys
 
@@ -11,7 +11,7 @@ def main(arguments: "Sequence[str] | None" = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         return _run_command(words)
-    except KeyboardInterrupt:  # while the rest was being loaded: later ones have their own end
+    except KeyboardInterrupt:  # while modules are loaded; later ones are handled by `run_command`
         sys.stderr.write("hermes: interrupted\n")
         return 130
 

@@ -1,6 +1,6 @@
-"""Everything a command prints goes through here: tables, JSON, notes, complaints.
+"""Prints tables, fields, JSON, notes, errors, events and progress bars.
 
-rich is loaded only when a table is really drawn on a terminal; elsewhere it is aligned text.
+rich is loaded only for a table on a terminal; elsewhere a table is aligned text.
 """
 
 import sys
@@ -43,7 +43,7 @@ def echo(text: str = "", **style: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Worth knowing, and not part of the answer: goes to stderr."""
+    """Print to stderr what is not part of the result."""
     click.secho(
         clean(text),
         err=True,
@@ -61,14 +61,14 @@ def print_error(text: str) -> None:
 
 
 def confirm(question: str, *, default: bool = False) -> bool:
-    """A yes from a person. Where nobody sits at the keyboard a script must not take it for done."""
+    """Ask for a yes or no. Raises `UsageError` without a terminal."""
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Nobody is here to answer; say it with --yes.")
+        raise click.UsageError(f"{question} There is no terminal to ask; use --yes.")
     return click.confirm(question, default=default, err=True)
 
 
 def print_fields(pairs: Mapping[str, object]) -> None:
-    """One thing, as name and value lines."""
+    """Print one item as lines of name and value."""
     width = max(map(display_width, pairs), default=0)
     for name, value in pairs.items():
         padding = " " * (width - display_width(name))
@@ -78,7 +78,7 @@ def print_fields(pairs: Mapping[str, object]) -> None:
 def print_table(
     columns: Sequence[str], rows: Sequence[TableRow], *, empty: str = "nothing here"
 ) -> None:
-    """Many things. An empty table says so on stderr, so that a pipe gets nothing."""
+    """Print rows. For an empty table the note goes to stderr, so that a pipe gets nothing."""
     if not rows:
         note(empty)
         return
@@ -125,7 +125,7 @@ def _cell_text(value: object) -> str:
 def write_events(
     lines: Iterable[bytes], output: Path | None, *, new_file_only: bool = False
 ) -> None:
-    """`anew`: only into a file that is not there yet."""
+    """Write one event per line; `new_file_only` refuses an existing file."""
     if output is None:
         sys.stdout.buffer.writelines(line + b"\n" for line in lines)
         return
@@ -136,7 +136,7 @@ def write_events(
                 file.write(line + b"\n")
                 count += 1
     except FileExistsError as error:
-        raise HermesError(f"{output} is there already; evidence is not written over") from error
+        raise HermesError(f"{output} already exists and is not overwritten") from error
     except OSError as error:
         raise HermesError(f"cannot write {output}: {error.strerror}") from error
     echo(f"{count} events written to {output}")
@@ -148,9 +148,9 @@ _REDRAW_INTERVAL_S = 0.1
 
 @contextmanager
 def progress_bar(label: str, *, min_total: int = 0) -> Iterator[Callable[[int, int], None]]:
-    """Call what it gives with how much is done and how much there is to do.
+    """Yield a function to call with the done and the total count.
 
-    Less than `least` to do is done before anybody has read the bar.
+    No bar is shown for a total below `min_total`.
     """
     started: list[int] = []
     drawn = [0.0]

@@ -1,11 +1,10 @@
-"""Tables for a real terminal. The only module of these commands that loads rich."""
+"""Tables and Markdown for a terminal. The only module of the commands that loads rich."""
 
 from collections.abc import Sequence
 from io import StringIO
 
 from rich import box
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
@@ -18,22 +17,24 @@ def draw_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, color: bool, width: int
 ) -> None:
     console = Console(no_color=not color, width=width, highlight=False)
-    if width < NARROW_TABLE_COLUMNS:  # no room for columns: one thing after the other
+    if width < NARROW_TABLE_COLUMNS:  # too narrow for columns: one row after the other
         for row in rows:
             for name, text in zip(columns, row, strict=True):
                 console.print(Text(f"{name}: ", style="bold") + Text(text))
             console.print()
         return
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for at, name in enumerate(columns):
-        drawn.add_column(name, no_wrap=at == 0, overflow="fold" if at else "ellipsis")
+        table.add_column(name, no_wrap=at == 0, overflow="fold" if at else "ellipsis")
     for row in rows:
-        drawn.add_row(*map(Text, row))
-    console.print(drawn)
+        table.add_row(*map(Text, row))
+    console.print(table)
 
 
 def render_markdown_block(text: str, *, width: int, colour: bool) -> str:
-    """The block as lines. Links show their address: a hidden one is how a reader is misled."""
+    """Return the block as lines. Links show their address, so that none is hidden."""
+    from rich.markdown import Markdown  # loads pygments: a table does not need it
+
     sheet = StringIO()
     console = Console(
         file=sheet,

@@ -1,4 +1,4 @@
-"""Runs a command and turns every way it can end into one line and an exit code."""
+"""Runs a command and turns every error into one line and an exit code."""
 
 import errno
 import io
@@ -16,7 +16,7 @@ from hermes.settings import process_environment
 
 
 class RootGroup(LazyGroup):
-    """`hermes` itself: options it does not know, and no words at all, are meant for `chat`."""
+    """`hermes` itself: unknown options, and a call without arguments, go to `chat`."""
 
     def get_help(self, ctx: click.Context) -> str:
         return help_text().rstrip()
@@ -84,7 +84,7 @@ def run_command(words: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         return exit_codes.USAGE if isinstance(error, click.UsageError) else exit_codes.FAILED
-    except BaseException as error:  # noqa: BLE001 - the front door: a line, not a traceback
+    except BaseException as error:  # noqa: BLE001 - a line, not a traceback
         return _report_error(error)
     return result if isinstance(result, int) else exit_codes.OK
 
@@ -104,13 +104,13 @@ def _report_error(error: BaseException) -> int:
     if isinstance(cause, HermesError):
         print_error(str(cause) or type(cause).__name__)
         return exit_codes.exit_code_for(cause)
-    print_error(f"a mistake in Hermes itself: {type(cause).__name__}: {cause}")
-    print_error("run it again with HERMES_DEBUG=1 to see where, and please report it")
+    print_error(f"a bug in Hermes: {type(cause).__name__}: {cause}")
+    print_error("run it again with HERMES_DEBUG=1 for a traceback, and please report it")
     return exit_codes.FAILED
 
 
 def _innermost_error(error: BaseException) -> BaseException:
-    """What really happened: task groups wrap one error in several layers."""
+    """Return the cause: task groups wrap an error in several layers."""
     while isinstance(error, BaseExceptionGroup):
         inner = error.exceptions
         error = next((e for e in inner if isinstance(e, KeyboardInterrupt)), inner[0])
@@ -123,18 +123,20 @@ def _report_interrupt() -> int:
 
 
 def report_unwritable_output(error: OSError) -> int:
-    """What was to be said cannot be. Nobody reads any more (`| head`): not a word about it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's last flush fails
+    """Report an output error; a closed pipe (`| head`) is ignored."""
+    os.dup2(
+        os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+    )  # else the last flush of Python fails
     if not isinstance(error, BrokenPipeError):
         print_error(f"the output could not be written: {error.strerror}")
     return exit_codes.FAILED
 
 
 def _prepare_streams() -> None:
-    """A stream that is closed (`>&-`) is an empty one; letters a terminal lacks show as ?."""
+    """Replace closed streams (`>&-`) by /dev/null; characters outside the encoding become ?."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            nothing = os.open(os.devnull, os.O_RDWR)  # and no file of ours gets its number
+            nothing = os.open(os.devnull, os.O_RDWR)  # so that no other file gets this descriptor
             setattr(sys, name, os.fdopen(nothing, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,5 +1,5 @@
-"""All that an operator may set; the sole reader of the process environment.
+"""All settings; the only package that reads the process environment.
 
-Each room declares its own settings beside the code that uses them; `schema` gathers them, `load`
-fills them from defaults, config.yaml, .env, the process environment and the command line.
+Each package declares its own settings; `schema` collects them, and `load` fills them from defaults,
+config.yaml, .env, the process environment and the command line.
 """

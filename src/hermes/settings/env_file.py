@@ -1,7 +1,7 @@
-"""<home>/.env: secrets and the variables of old installations, read and written by hand.
+"""Reads and writes <home>/.env, which holds secrets and other variables.
 
-Nothing is expanded or executed. Understood: `NAME=value`, `export NAME=value`, comments, single
-quotes (as they stand), double quotes (with backslash escapes, may span lines).
+Nothing is expanded or executed. The syntax: `NAME=value`, `export NAME=value`, comments, single
+quotes (literal), double quotes (with backslash escapes, may span lines).
 """
 
 import re
@@ -21,16 +21,16 @@ _UNQUOTED = re.compile(r"[A-Za-z0-9_./:@%+,=~^*?!&<>-]+")
 class EnvEntry(Value, frozen=True):
     name: str
     value: str
-    first: int
-    """Its first and last line, counted from 1."""
-    last: int
+    first_line: int
+    """First and last line, counted from 1."""
+    last_line: int
 
 
 class EnvFile(Value, frozen=True):
     entries: tuple[EnvEntry, ...] = ()
     problems: tuple[SettingProblem, ...] = ()
     exposed: bool = False
-    """True when others than its owner may read it."""
+    """True when other users may read it."""
 
 
 def read_env_file(home: Path) -> EnvFile:
@@ -71,7 +71,7 @@ def parse_env(text: str, path: Path) -> tuple[list[EnvEntry], list[SettingProble
 
 
 def _read_quoted(lines: list[str], at: int, rest: str) -> tuple[str | None, int]:
-    """The value up to its closing quote, and the line after it."""
+    """Return the value up to the closing quote, and the index of the next line."""
     body = r"((?:[^\"\\]|\\.)*)" if rest[0] == '"' else r"([^']*)"
     pattern = re.compile(rest[0] + body + rest[0], re.DOTALL)
     while True:
@@ -90,7 +90,7 @@ def _unescape(found: re.Match[str]) -> str:
 
 
 def set_variable(home: Path, name: str, value: str | None) -> None:
-    """Set a variable, or take it out with None. Comments and the other lines stay as they are."""
+    """Set a variable, or remove it with None. Comments and other lines stay unchanged."""
     with lock_settings(home):
         path = home / ENV_FILE_NAME
         text = read_text(path) or ""
@@ -100,13 +100,13 @@ def set_variable(home: Path, name: str, value: str | None) -> None:
         lines = _split_lines(text)
         wanted = [] if value is None else [f"{name}={quote_value(value)}"]
         for entry in reversed([entry for entry in entries if entry.name == name]):
-            lines[entry.first - 1 : entry.last] = wanted
-            wanted = []  # the last one counts; earlier ones only confuse
+            lines[entry.first_line - 1 : entry.last_line] = wanted
+            wanted = []  # only the last one is kept
         replace_text(path, "".join(f"{line}\n" for line in lines + wanted), mode=0o600)
 
 
 def _split_lines(text: str) -> list[str]:
-    # Not `splitlines`: that would also break a value at a form feed or a Unicode separator.
+    # Not `splitlines`: it also splits at form feeds and Unicode separators.
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
 
 

@@ -1,6 +1,6 @@
-"""Writing below home so that nothing is lost: one writer at a time, a file old or new, never half.
+"""Reads and atomically replaces files of the home folder, with one writer at a time.
 
-Every failure is a `SettingsError` that names the file and what to do.
+Every failure is a `SettingsError` that names the file and the remedy.
 """
 
 import errno
@@ -16,7 +16,7 @@ LOCK_FILE_NAME = ".settings.lock"
 
 
 def read_text(path: Path) -> str | None:
-    """The file's text, or None when there is no such file."""
+    """Return the text of the file; None when there is no such file."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def read_text(path: Path) -> str | None:
 
 
 def replace_text(path: Path, text: str, *, mode: int | None = None) -> None:
-    """Put the whole text in place in one step. A link keeps pointing to where it pointed."""
+    """Replace the text of the file in one step. A symbolic link stays a link."""
     target = path.resolve()
     try:
         if mode is None:
@@ -51,7 +51,7 @@ def replace_text(path: Path, text: str, *, mode: int | None = None) -> None:
 
 
 def _write_new(path: Path, text: str, mode: int) -> None:
-    # Born with mode 0600, so that there is no moment in which others could read a secret.
+    # Created with mode 0600, so that others can never read a secret.
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
@@ -62,7 +62,7 @@ def _write_new(path: Path, text: str, mode: int) -> None:
 
 @contextmanager
 def lock_settings(home: Path) -> Iterator[None]:
-    """Hold off every other writer of this home's settings, and make the home if there is none."""
+    """Lock the settings of this home against other writers; create the home if needed."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(home / LOCK_FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -72,13 +72,13 @@ def lock_settings(home: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(handle)  # which lets go of the lock
+        os.close(handle)  # releases the lock
 
 
 def unwritable_error(path: Path, error: OSError) -> SettingsError:
-    cure = (
+    advice = (
         "Free some space and try again."
         if error.errno in (errno.ENOSPC, errno.EDQUOT)
         else "Make it writable for this user, or set HERMES_HOME to a folder of yours."
     )
-    return SettingsError(f"cannot write {path}: {error.strerror}. {cure}")
+    return SettingsError(f"cannot write {path}: {error.strerror}. {advice}")

@@ -1,11 +1,11 @@
-"""From defaults, config.yaml, .env, the process environment and the command line to settings.
+"""Loads settings from defaults, config.yaml, .env, the process environment and the command line.
 
-Later sources win, value by value, and each value remembers where it came from. A home that does
-not exist is no error: defaults work. Everything that is wrong is reported at once.
+Later sources win, value by value, and the origin of each value is recorded. A missing home is not
+an error: defaults apply. All problems are reported together.
 """
 
 from collections.abc import Mapping
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,8 +23,7 @@ from hermes.settings.origins import (
     SettingSource,
     dotted_key,
 )
-from hermes.settings.process_environment import environment_variables as process_variables
-from hermes.settings.process_environment import hermes_home
+from hermes.settings.process_environment import environment_variables, hermes_home
 from hermes.settings.schema import Settings
 from hermes.settings.secrets import Secrets
 from hermes.settings.value_types import parse_value, type_at
@@ -35,9 +34,9 @@ DEFAULT_MODEL_KEY, DEFAULT_KEY_VARIABLE = "model.default", "OPENROUTER_API_KEY"
 
 
 class LoadedSettings(Value, frozen=True):
-    """Settings, with where each came from."""
+    """The settings, with the origin of each value."""
 
-    home: File
+    home: Path
     settings: Settings
     secrets: Secrets
     origins: dict[str, SettingOrigin] = {}
@@ -48,24 +47,24 @@ class LoadedSettings(Value, frozen=True):
         return self.origins.get(key, SettingOrigin())
 
     @property
-    def journal(self) -> File:
-        """Where everything that happened is kept; the file need not exist."""
+    def journal(self) -> Path:
+        """The journal file; it need not exist."""
         path = self.settings.store.path
-        return File(path).expanduser() if path else self.home / "journal.db"
+        return Path(path).expanduser() if path else self.home / "journal.db"
 
     @property
-    def store(self) -> File | str:
-        """That file, or the URL of the database that keeps everything in its place."""
+    def store(self) -> Path | str:
+        """The journal file, or the URL of the database that replaces it."""
         return self.settings.store.url or self.journal
 
 
 def load(
     *,
-    home: File | None = None,
+    home: Path | None = None,
     variables: Mapping[str, str] | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> LoadedSettings:
-    """The settings of this process. Raises `SettingsError` with every problem that was found."""
+    """Load the settings. Raises `SettingsError` with all problems."""
     loaded, problems = load_with_problems(home=home, variables=variables, overrides=overrides)
     if loaded is None:
         raise SettingsError("\n".join(map(str, problems)))
@@ -74,37 +73,41 @@ def load(
 
 def load_with_problems(
     *,
-    home: File | None = None,
+    home: Path | None = None,
     variables: Mapping[str, str] | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> tuple[LoadedSettings | None, list[SettingProblem]]:
-    """Like `load`, for those who want the problems as data."""
-    outside = process_variables() if variables is None else variables
-    home = hermes_home(outside) if home is None else home
+    """Like `load`, but returns the problems."""
+    process_variables = environment_variables() if variables is None else variables
+    home = hermes_home(process_variables) if home is None else home
     given, problems, warnings = _values_from_config_file(home / CONFIG_FILE_NAME)
-    kept = env_file.read_env_file(home)
-    problems += kept.problems
-    if kept.exposed:
+    env = env_file.read_env_file(home)
+    problems += env.problems
+    if env.exposed:
         warnings.append(f"{home / env_file.ENV_FILE_NAME} can be read by others: chmod 600 it")
-    inside = {entry.name: entry.value for entry in kept.entries}
-    lines = {entry.name: f"{home / env_file.ENV_FILE_NAME}:{entry.first}" for entry in kept.entries}
-    kept_words, outer_words = apply_provider_variable(inside, outside)
-    given += _values_from_variables(kept_words, "env file", lines)
-    given += _values_from_variables(outer_words, "environment", {})
+    file_variables = {entry.name: entry.value for entry in env.entries}
+    lines = {
+        entry.name: f"{home / env_file.ENV_FILE_NAME}:{entry.first_line}" for entry in env.entries
+    }
+    file_values, process_values = apply_provider_variable(file_variables, process_variables)
+    given += _values_from_variables(file_values, "env file", lines)
+    given += _values_from_variables(process_values, "environment", {})
     for key, text in (overrides or {}).items():
         given.append(
-            GivenValue(tuple(key.split(".")), text, SettingOrigin("command line", key), text=True)
+            GivenValue(
+                tuple(key.split(".")), text, SettingOrigin("command line", key), is_text=True
+            )
         )
     settings = build_settings(given)
     if isinstance(settings, str) or problems:
-        from hermes.settings.validation import find_problems  # noqa: PLC0415 - only bad news pays for it
+        from hermes.settings.validation import find_problems  # noqa: PLC0415 - only for errors
 
         problems += find_problems(Settings, given)
         return None, problems or [SettingProblem("", str(settings))]
-    origins = {dotted_key(one.path): one.origin for one in given}
-    secrets = Secrets({**inside, **outside}, kept=inside)
+    origins = {dotted_key(each.path): each.origin for each in given}
+    secrets = Secrets({**file_variables, **process_variables}, kept=file_variables)
     if DEFAULT_MODEL_KEY not in origins and not secrets.get(DEFAULT_KEY_VARIABLE):
-        from hermes.settings.default_model import detect_default_model  # noqa: PLC0415 - most have chosen, or a key
+        from hermes.settings.default_model import detect_default_model  # noqa: PLC0415 - rarely needed
 
         if found := detect_default_model(settings.model, secrets):
             reference, origins[DEFAULT_MODEL_KEY] = found
@@ -113,14 +116,14 @@ def load_with_problems(
 
 
 def build_settings(given: list[GivenValue]) -> Settings | str:
-    """All values in place, or why they do not fit."""
+    """Return the settings, or the error text."""
     tree: dict[str, Any] = {}
     try:
-        for one in given:
-            value = one.value
-            if one.text:
-                value = parse_value(value, type_at(Settings, one.path))
-            _set_path(tree, one.path, value)
+        for each in given:
+            value = each.value
+            if each.is_text:
+                value = parse_value(value, type_at(Settings, each.path))
+            _set_path(tree, each.path, value)
         return msgspec.convert(tree, Settings)
     except (msgspec.ValidationError, TypeError, AttributeError) as error:
         return str(error)
@@ -140,16 +143,16 @@ def _values_from_variables(
         key = key_for_variable(name)
         if key is not None and text:  # an empty variable is an unset one
             where = f"{lines[name]} {name}" if name in lines else name
-            given.append(GivenValue(key, text, SettingOrigin(source, where), text=True))
+            given.append(GivenValue(key, text, SettingOrigin(source, where), is_text=True))
     return given
 
 
 def _values_from_config_file(
-    file: File,
+    file: Path,
 ) -> tuple[list[GivenValue], list[SettingProblem], list[str]]:
     text = read_text(file)
     if text is None:
         return [], [], []
-    from hermes.settings import config_file  # noqa: PLC0415 - no file, no PyYAML
+    from hermes.settings import config_file  # noqa: PLC0415 - PyYAML only with a file
 
     return config_file.read_config_file(file, text)

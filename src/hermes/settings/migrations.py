@@ -1,8 +1,8 @@
-"""How config.yaml of each earlier version becomes one of today: data, one entry a version.
+"""Migrations of config.yaml from earlier versions: the moved keys of each version.
 
-`VERSION` is what this Hermes writes as `_config_version`. A file without that line counts as
-version 0, the layout before there were sections; what already stands in its section stays there.
-To change the layout: raise `VERSION` and add the moves that lead to it.
+`CONFIG_VERSION` is written as `_config_version`. A file without that key has version 0, the layout
+without sections; keys that are already in their section stay there. To change the layout, increase
+`CONFIG_VERSION` and add the moves that lead to it.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ class KeyMove(Value, frozen=True):
     old: str
     new: str
     scalar: bool = False
-    """Only when the old key holds a plain value: `model: name` moves, `model:` with keys stays."""
-    aslist: bool = False
-    """A plain value becomes a list of one."""
+    """Only when the old key has a plain value: `model: name` moves, `model:` with keys stays."""
+    as_list: bool = False
+    """A plain value becomes a list with one item."""
 
 
 KEY_MOVES: Mapping[int, tuple[KeyMove, ...]] = {
@@ -30,10 +30,10 @@ KEY_MOVES: Mapping[int, tuple[KeyMove, ...]] = {
         KeyMove("max_iterations", "agent.max_iterations"),
         KeyMove("agent.max_turns", "agent.max_iterations"),
         KeyMove("personality", "agent.personality"),
-        KeyMove("toolsets", "tools.toolsets", aslist=True),
-        KeyMove("enabled_toolsets", "tools.toolsets", aslist=True),
-        KeyMove("disabled_toolsets", "tools.disabled", aslist=True),
-        KeyMove("command_allowlist", "policy.command_allowlist", aslist=True),
+        KeyMove("toolsets", "tools.toolsets", as_list=True),
+        KeyMove("enabled_toolsets", "tools.toolsets", as_list=True),
+        KeyMove("disabled_toolsets", "tools.disabled", as_list=True),
+        KeyMove("command_allowlist", "policy.command_allowlist", as_list=True),
         KeyMove("terminal", "terminal.backend", scalar=True),
         KeyMove("terminal.env_type", "terminal.backend"),
         KeyMove("compression.threshold", "agent.compress_at"),
@@ -43,24 +43,24 @@ KEY_MOVES: Mapping[int, tuple[KeyMove, ...]] = {
 
 
 class ConfigVersionTooNew(ValueError):
-    """The file says a version that this Hermes does not know."""
+    """The file has a version that this Hermes does not know."""
 
 
 def config_version(data: Mapping[str, Any]) -> int:
-    """Raises `ConfigVersionTooNew`, or `ValueError` when it is not a version at all."""
+    """Raises `ConfigVersionTooNew`, or `ValueError` for an invalid version."""
     version = data.get(CONFIG_VERSION_KEY, 0)
     if not isinstance(version, int) or isinstance(version, bool) or version < 0:
         raise ValueError(f"{CONFIG_VERSION_KEY} must be a whole number, not {version!r}")
     if version > CONFIG_VERSION:
         raise ConfigVersionTooNew(
             f"{CONFIG_VERSION_KEY} is {version}, and this Hermes knows up to {CONFIG_VERSION}: "
-            "update Hermes, or take the file of an older backup beside it"
+            "update Hermes, or use an older backup of the file"
         )
     return version
 
 
 def pending_moves(data: Mapping[str, Any]) -> list[tuple[KeyMove, KeyPath, KeyPath]]:
-    """The moves that this file still needs, in order."""
+    """The moves that this file needs, in order."""
     due = [
         m
         for to in range(config_version(data) + 1, CONFIG_VERSION + 1)

@@ -1,4 +1,4 @@
-"""What was set, by whom, and what is wrong with it: the small values the loader speaks in."""
+"""Value types of the loader: given values, their origins, and problems."""
 
 from typing import Any, Literal
 
@@ -22,27 +22,27 @@ class SettingOrigin(Value, frozen=True):
 
 
 class GivenValue(Value, frozen=True):
-    """One value as somebody wrote it."""
+    """One value as it was given."""
 
     path: KeyPath
     value: Any
     origin: SettingOrigin
-    text: bool = False
-    """True when it came as words (a variable, an option) and still has to be read as its type."""
-    places: tuple[str, ...] = ()
-    """In a file: where each part of the path stands, sections first."""
+    is_text: bool = False
+    """True when it came as text (a variable, an option) and must be parsed as its type."""
+    positions: tuple[str, ...] = ()
+    """In a file: the position of each part of the path, sections first."""
 
 
 class SettingProblem(Value, frozen=True):
-    """Something the operator must mend: where it stands, what is wrong, what to do."""
+    """A problem in the settings: its position, what is wrong, and a hint."""
 
     where: str
     what: str
     hint: str = ""
 
     def __str__(self) -> str:
-        text = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{text} ({self.hint})" if self.hint else text
+        is_text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{is_text} ({self.hint})" if self.hint else is_text
 
 
 def dotted_key(path: KeyPath) -> str:

@@ -1,4 +1,4 @@
-"""The sole reader of the process environment; everybody else is handed what they need."""
+"""Reads the process environment; no other module does."""
 
 import os
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ HOME_VARIABLES = ("HERMES_HOME", "PERSISTENT_DIR")
 
 
 def environment_variables() -> dict[str, str]:
-    """A copy: what a program exports later does not change settings that were already loaded."""
+    """Return a copy, so that later changes do not affect loaded settings."""
     return dict(os.environ)
 
 
 def hermes_home(given: Mapping[str, str]) -> Path:
-    """Where config.yaml, .env and the journal live. The folder need not exist."""
+    """The folder of config.yaml, .env and the journal. It need not exist."""
     for name in HOME_VARIABLES:
         if given.get(name):
             return _absolute_path(given[name])
@@ -31,5 +31,5 @@ def _absolute_path(text: str) -> Path:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:  # no HOME and no entry in the password file
         raise SettingsError(
-            f"cannot tell where {text} is: {error}. Set HERMES_HOME to a folder of yours."
+            f"cannot resolve {text}: {error}. Set HERMES_HOME to a folder of yours."
         ) from error

@@ -1,4 +1,4 @@
-"""How much an operator wants to see, and how it is drawn."""
+"""All settings, collected from the packages that declare them."""
 
 from typing import Literal
 
@@ -20,39 +20,39 @@ class DisplaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     color: Literal["auto", "always", "never"] = "auto"
     """`auto` follows the terminal and NO_COLOR."""
     spinner: bool = True
-    """Show that something is going on while a model or a tool is busy."""
+    """Show a spinner while a model or a tool is busy."""
     tool_progress: bool = True
-    """Say which tools are at work, in the terminal and in chats."""
+    """Show which tools are running, in the terminal and in chats."""
     tool_progress_mode: Literal["new", "all"] = "all"
-    """`new` says it when the tool changes, `all` for each call."""
+    """`new` shows it when the tool changes, `all` for each call."""
     reasoning: bool = False
-    """Show what a model thinks before it answers, where it says so."""
+    """Show the reasoning of a model, if it provides one."""
     banner: bool = True
-    """Greet with tools and skills when a chat is opened."""
+    """Show a banner with tools and skills when a chat is opened."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: ModelSettings = ModelSettings()
-    """Which models answer."""
+    """The models."""
     agent: AgentSettings = AgentSettings()
     """The loop, its subagents and its prompt."""
     terminal: TerminalSettings = TerminalSettings()
-    """The place where commands run."""
+    """The environment where commands run."""
     tools: ToolSettings = ToolSettings()
-    """What the agent can do."""
+    """The tools of the agent."""
     policy: PolicySettings = PolicySettings()
-    """The gate in front of every tool."""
+    """The policy that decides about every tool call."""
     memory: MemorySettings = MemorySettings()
     """What is remembered from session to session."""
     skills: SkillSettings = SkillSettings()
-    """What is learned, and what it has to prove."""
+    """Skills: how they are learned and evaluated."""
     sre: SreSettings = SreSettings()
-    """The on-call engineer: incidents, and when one counts as mended."""
+    """Incidents: detection, fixes and their verification."""
     gym: GymSettings = GymSettings()
-    """Drills: where their boxes are made."""
+    """Drills and their boxes."""
     web: WebSettings = WebSettings()
-    """The door for machines: alerts in, health and metrics out."""
+    """The HTTP server: receives alerts, serves health and metrics."""
     store: StoreSettings = StoreSettings()
-    """Where everything that happened is kept."""
+    """Where the journal is stored."""
     display: DisplaySettings = DisplaySettings()
     """How much is shown, and how."""

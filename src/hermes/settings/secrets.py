@@ -1,4 +1,4 @@
-"""Values nobody may see by accident: keys and tokens, held so that printing shows nothing."""
+"""Secret values, such as keys and tokens, that are never printed by accident."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -11,12 +11,12 @@ SECRET_NAME_WORDS = frozenset(
 
 
 class Secrets(Mapping[str, str]):
-    """Variables by name; `repr` and `str` say how many there are and nothing more."""
+    """Variables by name; `repr` and `str` show only their number."""
 
     def __init__(self, values: Mapping[str, str] | None = None, kept: Iterable[str] = ()) -> None:
         self._values = dict(values or {})
         self.kept = frozenset(kept)
-        """The names that stand in our own .env; the others belong to the whole environment."""
+        """The names from .env; the others come from the process environment."""
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]
@@ -33,17 +33,17 @@ class Secrets(Mapping[str, str]):
     __str__ = __repr__
 
     def sensitive(self) -> dict[str, str]:
-        """Those whose name says that they are secret: for redaction and for listings by name."""
+        """Variables with a secret name: for redaction and for lists of names."""
         return {name: value for name, value in self._values.items() if value and is_secret(name)}
 
 
 def is_secret(name: str) -> bool:
-    """Is this the name of a variable, or a header, that must never be printed?"""
+    """Whether a variable or header with this name must never be printed."""
     return not SECRET_NAME_WORDS.isdisjoint(name.upper().replace("-", "_").split("_"))
 
 
 def mask_secret(value: str) -> str:
-    """Enough to recognise which key it is, too little to use it: `sk-…9f2c`."""
+    """Show only the beginning and the end, to recognise a key: `sk-…9f2c`."""
     if len(value) < 12:
         return "…" if value else ""
     head = value[: value.find("-") + 1] if 0 < value.find("-") < 4 else value[:2]

@@ -1,4 +1,4 @@
-"""Says everything that is wrong with what was set, and where. Loaded only for bad news."""
+"""Explains invalid settings: the position, the problem and the nearest key. Loaded on errors."""
 
 import difflib
 import re
@@ -19,7 +19,6 @@ from hermes.settings.value_types import (
 )
 
 MAX_HINT_NAMES = 12
-"""Names that a hint lists before it becomes a wall."""
 _UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
 _WRONG_TYPE = re.compile(r"^Expected `([^`]+)`, got `([^`]+)`$")
 _INNER_PATH = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]")
@@ -38,7 +37,7 @@ def check_value(root: type[msgspec.Struct], given: GivenValue) -> SettingProblem
     if section_type(kind) is not None and given.value == {}:
         return None
     try:
-        if given.text:
+        if given.is_text:
             parse_value(given.value, kind)
         else:
             msgspec.convert(given.value, kind)
@@ -48,7 +47,7 @@ def check_value(root: type[msgspec.Struct], given: GivenValue) -> SettingProblem
 
 
 def nearest_key(root: type[msgspec.Struct], path: KeyPath) -> str:
-    """The key somebody probably meant, or nothing."""
+    """Return the most similar key; empty when none is similar."""
     known = {dotted_key(key): key for key in list_keys(root)}
     sections = {dotted_key(key[:end]) for key in known.values() for end in range(1, len(key))}
     wanted = dotted_key(path)
@@ -61,24 +60,18 @@ def nearest_key(root: type[msgspec.Struct], path: KeyPath) -> str:
 
 
 def _unknown_key(root: type[msgspec.Struct], given: GivenValue) -> SettingProblem:
-    end = next(
-        end for end in range(1, len(given.path) + 1) if _leaves_schema(root, given.path[:end])
-    )
+    lengths = range(1, len(given.path) + 1)
+    end = next(end for end in lengths if type_at(root, given.path[:end]) is None)
     path = given.path[:end]
-    places = given.places or (given.origin.where,) * len(given.path)
+    positions = given.positions or (given.origin.where,) * len(given.path)
     kind: Any = type_at(root, path[:-1])
     section = section_type(kind)
     if section is None:
         what = f"{dotted_key(path[:-1])}: expected {describe_type(kind)}, got a section"
-        return SettingProblem(places[end - 2], what)
+        return SettingProblem(positions[end - 2], what)
     return SettingProblem(
-        places[end - 1], f"unknown key {dotted_key(path)}", _suggest_key(root, path, section)
+        positions[end - 1], f"unknown key {dotted_key(path)}", _suggest_key(root, path, section)
     )
-
-
-def _leaves_schema(root: type[msgspec.Struct], path: KeyPath) -> bool:
-    """Does it leave the known ground?"""
-    return type_at(root, path) is None
 
 
 def _suggest_key(root: type[msgspec.Struct], path: KeyPath, section: type[msgspec.Struct]) -> str:
@@ -89,7 +82,8 @@ def _suggest_key(root: type[msgspec.Struct], path: KeyPath, section: type[msgspe
     if near:
         return f"did you mean {near}?"
     names = list(struct_fields(section))
-    return f"there are: {', '.join(names[:MAX_HINT_NAMES])}{', …' if len(names) > MAX_HINT_NAMES else ''}"
+    more = ", …" if len(names) > MAX_HINT_NAMES else ""
+    return f"there are: {', '.join(names[:MAX_HINT_NAMES])}{more}"
 
 
 def _explain_error(message: str, kind: Any, value: Any) -> str:

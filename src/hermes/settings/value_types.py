@@ -1,4 +1,4 @@
-"""What type a dotted key has, and how words from a variable or a command line become it."""
+"""Finds the type of a key, and parses text from variables and options as that type."""
 
 import types
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ def struct_fields(kind: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.Fi
 
 
 def section_type(kind: Any) -> type[msgspec.Struct] | None:
-    """The section a type stands for, if it is one: `Ssh`, `Ssh | None`."""
+    """Return the section of a type, if it has one: `Ssh`, `Ssh | None`."""
     for option in _type_options(kind):
         if isinstance(option, type) and issubclass(option, msgspec.Struct):
             return option
@@ -28,7 +28,7 @@ def section_type(kind: Any) -> type[msgspec.Struct] | None:
 
 
 def type_at(root: type[msgspec.Struct], path: KeyPath) -> Any | None:
-    """The declared type of a key, or None when there is no such key."""
+    """Return the declared type of a key; None when there is no such key."""
     kind: Any = root
     for part in path:
         struct = section_type(kind)
@@ -46,7 +46,7 @@ def type_at(root: type[msgspec.Struct], path: KeyPath) -> Any | None:
 
 
 def list_keys(root: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every key that can be set, sections left out."""
+    """Yield every key, without sections."""
     for name, field in struct_fields(root).items():
         inner = section_type(field.type)
         if inner is None:
@@ -56,7 +56,7 @@ def list_keys(root: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterat
 
 
 def parse_value(text: str, kind: Any) -> Any:
-    """Words as plain data of that type. Raises `msgspec.ValidationError` when they do not fit."""
+    """Parse text as plain data of that type. Raises `msgspec.ValidationError`."""
     if _is_list(kind) and not text.lstrip().startswith("["):
         text = msgspec.json.encode(
             [part.strip() for part in text.split(",") if part.strip()]
@@ -74,7 +74,7 @@ def parse_value(text: str, kind: Any) -> Any:
 
 
 def describe_type(kind: Any) -> str:
-    """A type in words an operator understands."""
+    """Describe a type for users."""
     return " or ".join(dict.fromkeys(map(_describe_option, _type_options(kind))))
 
 

@@ -1,4 +1,4 @@
-"""Which variable sets which key: the names of earlier versions, and a rule for all the others."""
+"""Maps variables to keys: names of earlier versions, and a rule for all others."""
 
 from collections.abc import Mapping
 
@@ -22,19 +22,19 @@ KEY_BY_VARIABLE: Mapping[str, str] = {
     "TERMINAL_SSH_KEY": "terminal.ssh_key",
     "TERMINAL_SSH_PORT": "terminal.ssh_port",
 }
-"""Variable → dotted key. `HERMES_<SECTION>__<KEY>` needs no line here."""
+"""Variable → dotted key. `HERMES_<SECTION>__<KEY>` needs no entry."""
 
 UNSUPPORTED_VARIABLES: Mapping[str, str] = {
     "MESSAGING_CWD": "there is no messaging gateway yet",
 }
-"""Known, and without effect in this version: `hermes config check` says so."""
+"""Known, but without effect in this version: `hermes config check` reports them."""
 
 PROVIDER_VARIABLE = "LLM_PROVIDER"
 MODEL_VARIABLE = "DEFAULT_MODEL"
 
 
 def key_for_variable(name: str) -> tuple[str, ...] | None:
-    """The key that a variable sets, or None when it is not a setting of ours."""
+    """Return the key that a variable sets; None when it sets none."""
     if name in KEY_BY_VARIABLE:
         return tuple(KEY_BY_VARIABLE[name].split("."))
     if name.startswith(VARIABLE_PREFIX) and "__" in name[len(VARIABLE_PREFIX) :]:
@@ -43,28 +43,30 @@ def key_for_variable(name: str) -> tuple[str, ...] | None:
 
 
 def variables_for(key: str) -> list[str]:
-    """The variables that set a key, the general one last."""
+    """Return the variables that set a key, the general one last."""
     known = [name for name, target in KEY_BY_VARIABLE.items() if target == key]
     return [*known, VARIABLE_PREFIX + key.upper().replace(".", "__")]
 
 
 def apply_provider_variable(
-    inside: Mapping[str, str], outside: Mapping[str, str]
+    file_variables: Mapping[str, str], process_variables: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """`LLM_PROVIDER=openai` beside `DEFAULT_MODEL=gpt-4o` means `openai:gpt-4o`; the two may
-    stand in different places. Alone it means that provider's first model."""
-    inside, outside = dict(inside), dict(outside)
-    place = outside if outside.get(PROVIDER_VARIABLE) else inside
-    provider = place.get(PROVIDER_VARIABLE)
+    """`LLM_PROVIDER=openai` with `DEFAULT_MODEL=gpt-4o` means `openai:gpt-4o`, also across sources.
+
+    Without `DEFAULT_MODEL` it means the first model of that provider.
+    """
+    file_variables, process_variables = dict(file_variables), dict(process_variables)
+    source = process_variables if process_variables.get(PROVIDER_VARIABLE) else file_variables
+    provider = source.get(PROVIDER_VARIABLE)
     if not provider:
-        return inside, outside
-    if not inside.get(MODEL_VARIABLE) and not outside.get(MODEL_VARIABLE):
-        place[MODEL_VARIABLE] = _first_model(provider)
-    for values in (inside, outside):
+        return file_variables, process_variables
+    if not file_variables.get(MODEL_VARIABLE) and not process_variables.get(MODEL_VARIABLE):
+        source[MODEL_VARIABLE] = _first_model(provider)
+    for values in (file_variables, process_variables):
         model = values.get(MODEL_VARIABLE, "")
         if model and ":" not in model.split("/")[0]:
             values[MODEL_VARIABLE] = f"{provider}:{model}"
-    return inside, outside
+    return file_variables, process_variables
 
 
 def _first_model(provider: str) -> str:

@@ -1,1 +1,1 @@
-"""Machines: alert webhooks, OpenAI-compatible API, metrics, dashboard."""
+"""HTTP for other programs: alert webhooks, health and metrics."""

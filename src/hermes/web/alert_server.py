@@ -1,4 +1,4 @@
-"""Who may call: those who know the token; and where one may listen without any."""
+"""The alert server: routes, authorization, health and metrics."""
 
 import base64
 import binascii
@@ -22,22 +22,22 @@ from hermes.web.settings import WebSettings
 
 
 def is_authorized(authorization: str, token: str) -> bool:
-    """As bearer token, or as the password of basic authentication whatever the user's name."""
-    scheme, _, shown = authorization.strip().partition(" ")
+    """Check a bearer token, or the password of basic authentication with any user name."""
+    scheme, _, credential = authorization.strip().partition(" ")
     if scheme.lower() == "basic":
         try:
-            shown = base64.b64decode(shown.strip(), validate=True).decode("utf-8")
+            credential = base64.b64decode(credential.strip(), validate=True).decode("utf-8")
         except (binascii.Error, UnicodeDecodeError):
             return False
-        shown = shown.partition(":")[2]
+        credential = credential.partition(":")[2]
     elif scheme.lower() != "bearer":
         return False
-    # Constant time: the duration of a comparison must not tell how much of a guess was right.
-    return hmac.compare_digest(shown.strip().encode(), token.encode())
+    # Constant time: the duration must not reveal how much of a guess was right.
+    return hmac.compare_digest(credential.strip().encode(), token.encode())
 
 
 def check_exposure(listen: str, token: str, variable: str) -> None:
-    """Raises `SettingsError`: an alert sets an agent to work, so strangers must not raise one."""
+    """Raises `SettingsError`: alerts start an agent, so a reachable address needs a token."""
     if token or _is_loopback(listen):
         return
     raise SettingsError(
@@ -55,19 +55,18 @@ def _is_loopback(listen: str) -> bool:
 
 RouteHandler = Callable[[WebRequest], Awaitable[WebResponse]]
 JOURNAL_CHECK_TIMEOUT_S = 2.0
-"""Seconds that the journal may take to say how far it is."""
 
 
 @dataclass(frozen=True)
 class WatchStatus:
-    """What the watch can say of itself."""
+    """Functions that return the state of the watch."""
 
     open_incidents: Callable[[], Mapping[str, int]] = dict
     """Open incidents by severity."""
     heartbeat: Callable[[], datetime | None] = lambda: None
-    """Its last sign of life; None where it gives none."""
+    """The last heartbeat; None without one."""
     gauges: Callable[[], Mapping[str, float]] = dict
-    """Further figures by name; `journal_writable` is 0 while the watch runs from memory."""
+    """Further metrics by name; `journal_writable` is 0 while the watch runs from memory."""
 
 
 async def serve_alerts(
@@ -84,28 +83,28 @@ async def serve_alerts(
     `SettingsError` when it may not or cannot listen there.
     """
     check_exposure(settings.listen, token, settings.token_variable)
-    door = AlertHandler(bus, settings, token, watch or WatchStatus())
+    handler = AlertHandler(bus, settings, token, watch or WatchStatus())
     limits = WebLimits(
-        body=settings.largest,
-        patience=settings.patience,
-        idle=settings.idle,
-        connections=settings.connections,
+        max_body_bytes=settings.largest,
+        request_timeout_s=settings.patience,
+        idle_timeout_s=settings.idle,
+        max_connections=settings.connections,
     )
     host = f"[{settings.listen}]" if ":" in settings.listen else settings.listen
 
     def ready(port: int) -> None:
         task_status.started(f"http://{host}:{port}")
 
-    await serve_http(settings.listen, settings.port, door, limits, ready=ready)
+    await serve_http(settings.listen, settings.port, handler, limits, ready=ready)
 
 
 class AlertHandler:
-    """Fulfils `http.Door`."""
+    """Implements `WebHandler`."""
 
-    def __init__(self, bus: Bus, settings: WebSettings, token: str, watched: WatchStatus) -> None:
+    def __init__(self, bus: Bus, settings: WebSettings, token: str, watch: WatchStatus) -> None:
         self._bus = bus
         self._token = token
-        self._watch_status = watched
+        self._watch_status = watch
         self._max_silence_s = settings.silence
         self._alert_metrics = AlertMetrics()
         self._intake = AlertIntake(bus, self._alert_metrics)
@@ -119,22 +118,20 @@ class AlertHandler:
     def check_head(self, request: WebRequest) -> WebResponse | None:
         methods = self._routes.get(request.path)
         if methods is None:
-            there = ", ".join(self._routes)
-            return error_response(
-                HTTPStatus.NOT_FOUND, f"there is nothing here; there are: {there}"
-            )
+            known_paths = ", ".join(self._routes)
+            return error_response(HTTPStatus.NOT_FOUND, f"unknown path; there are: {known_paths}")
         if request.method not in methods:
             allowed = ", ".join(methods)
-            words = f"{request.path} takes only {allowed}"
-            return error_response(HTTPStatus.METHOD_NOT_ALLOWED, words, ("allow", allowed))
+            message = f"{request.path} accepts only {allowed}"
+            return error_response(HTTPStatus.METHOD_NOT_ALLOWED, message, ("allow", allowed))
         return self._check_caller(request) or _reject_encoded_body(request)
 
     async def respond(self, request: WebRequest) -> WebResponse:
         try:
             return await self._routes[request.path][request.method](request)
-        except Exception as error:  # noqa: BLE001 - a bug in one answer must not end the watch
-            words = f"this is a bug in Hermes: {type(error).__name__}"
-            return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, words)
+        except Exception as error:  # noqa: BLE001 - a bug in one response must not end the watch
+            message = f"this is a bug in Hermes: {type(error).__name__}"
+            return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, message)
 
     def record_response(self, request: WebRequest | None, reply: WebResponse) -> None:
         path = request.path if request and request.path in self._routes else "other"
@@ -146,8 +143,8 @@ class AlertHandler:
             self._alert_metrics.count_rejected(reply.status.phrase.lower().replace(" ", "-"))
 
     def _check_caller(self, request: WebRequest) -> WebResponse | None:
-        # Every browser says where a POST comes from: without this, any web page that somebody on
-        # this host looks at could raise alerts on the loopback address.
+        # Browsers send an Origin with every POST. Without this check, any web page opened on this
+        # host could raise alerts on the loopback address.
         if "origin" in request.headers:
             return error_response(
                 HTTPStatus.FORBIDDEN, "not for browsers: the request has an Origin"
@@ -155,49 +152,49 @@ class AlertHandler:
         open_to_all = not self._token or request.path == "/healthz"
         if open_to_all or is_authorized(request.headers.get("authorization", ""), self._token):
             return None
-        words = "the token is missing or wrong: send it as bearer token or as basic password"
-        return error_response(HTTPStatus.UNAUTHORIZED, words, ("www-authenticate", "Bearer, Basic"))
+        message = "the token is missing or wrong: send it as bearer token or as basic password"
+        scheme = ("www-authenticate", "Bearer, Basic")
+        return error_response(HTTPStatus.UNAUTHORIZED, message, scheme)
 
     async def _health(self, request: WebRequest) -> WebResponse:
-        wrong = [words for words in (await self._store_problem(), self._watch_problem()) if words]
-        status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
-        beat = self._watch_status.heartbeat()
-        told = {"ok": not wrong, "wrong": wrong, "heartbeat": beat}
-        return WebResponse(status=status, body=msgspec.json.encode(told))
+        problems = list(filter(None, (await self._store_problem(), self._watch_problem())))
+        status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
+        heartbeat = self._watch_status.heartbeat()
+        data = {"ok": not problems, "wrong": problems, "heartbeat": heartbeat}
+        return WebResponse(status=status, body=msgspec.json.encode(data))
 
     async def _store_problem(self) -> str:
-        """Empty when all is well; no paths or other inner things: anybody may read this."""
+        """Empty without a problem. Anyone may read this text, so it contains no paths."""
         try:
             with anyio.fail_after(JOURNAL_CHECK_TIMEOUT_S):
-                newest = await self._bus.journal.last()
+                last_position = await self._bus.journal.last()
         except (StoreError, TimeoutError):
             return "the journal cannot be read"
         if not self._watch_status.gauges().get("journal_writable", 1.0):
-            return "the journal cannot be written; the watch goes on from memory"
-        trouble = self._intake.current_failure(newest)
-        return f"the journal refused alerts at {trouble.at:%H:%M:%S} UTC" if trouble else ""
+            return "the journal cannot be written; the watch continues in memory"
+        failure = self._intake.current_failure(last_position)
+        return f"the journal rejected alerts at {failure.at:%H:%M:%S} UTC" if failure else ""
 
     def _watch_problem(self) -> str:
-        beat = self._watch_status.heartbeat()
-        if beat is None:
+        heartbeat = self._watch_status.heartbeat()
+        if heartbeat is None:
             return ""
-        silent = (datetime.now(UTC) - beat).total_seconds()
-        return f"no sign of life for {silent:.0f} seconds" if silent > self._max_silence_s else ""
+        silence_s = (datetime.now(UTC) - heartbeat).total_seconds()
+        silent = silence_s > self._max_silence_s
+        return f"no heartbeat for {silence_s:.0f} seconds" if silent else ""
 
     async def _metrics(self, request: WebRequest) -> WebResponse:
         text = self._alert_metrics.render(
             self._watch_status.open_incidents(), self._watch_status.gauges()
         )
-        return WebResponse(body=text.encode(), media=METRICS_CONTENT_TYPE)
+        return WebResponse(body=text.encode(), content_type=METRICS_CONTENT_TYPE)
 
 
 _STATUSES_COUNTED_BY_INTAKE = {HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
-"""Those that the intake counts itself, alert by alert."""
+"""The intake counts these itself, per alert."""
 
 
 def _reject_encoded_body(request: WebRequest) -> WebResponse | None:
     if request.headers.get("content-encoding", "identity") == "identity":
         return None
-    return error_response(
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send it as it is, without an encoding"
-    )
+    return error_response(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send it without a content encoding")

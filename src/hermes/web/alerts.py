@@ -1,7 +1,7 @@
-"""Reads what Alertmanager sends to a webhook (version 4), alert by alert.
+"""Parses alerts of Alertmanager (webhook version 4) and of a generic webhook, and records them.
 
-One that cannot be read does not take the others along. What can be understood is kept: a missing
-date or fingerprint is no reason to lose an alert.
+An invalid alert does not affect the others in the payload. A missing date or fingerprint does not
+make an alert invalid.
 """
 
 import time
@@ -32,18 +32,17 @@ from hermes.web.metrics import AlertMetrics
 
 ALERTMANAGER_VERSION = "4"
 MAX_LISTED_PROBLEMS = 20
-"""Complaints that one answer lists."""
 
 
 class AlertPayloadInvalid(Exception):
-    """Nothing of it can be used; the text says why."""
+    """The payload contains no usable alert; the text says why."""
 
 
 class ParsedAlerts(Value, kw_only=True, frozen=True):
     alerts: tuple[AlertRaised, ...] = ()
-    refused: tuple[str, ...] = ()
-    left_out: int = 0
-    """Alerts that Alertmanager itself left out, by its `max_alerts`."""
+    rejected: tuple[str, ...] = ()
+    truncated_count: int = 0
+    """Alerts that Alertmanager left out because of its `max_alerts`."""
 
 
 class _AlertmanagerPayload(msgspec.Struct, rename="camel"):
@@ -67,7 +66,7 @@ _alertmanager_alert_decoder = msgspec.json.Decoder(_AlertmanagerAlert)
 
 
 def parse_alertmanager(body: bytes) -> ParsedAlerts:
-    """Raises `AlertPayloadInvalid` when there is nothing to keep."""
+    """Raises `AlertPayloadInvalid` when no alert can be used."""
     try:
         payload = _alertmanager_payload_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -76,19 +75,21 @@ def parse_alertmanager(body: bytes) -> ParsedAlerts:
         got = clean_line(scalar_text(payload.version), 20) or "nothing"
         raise AlertPayloadInvalid(f"version: only {ALERTMANAGER_VERSION} is understood, got {got}")
     found: list[AlertRaised] = []
-    refused: list[str] = []
+    rejected: list[str] = []
     now = datetime.now(UTC)
     for number, raw in enumerate(payload.alerts):
         try:
             found.append(_alert_event(_alertmanager_alert_decoder.decode(raw), payload.status, now))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            refused.append(f"alerts[{number}]: {clean_line(str(error), MAX_FIELD_CHARS)}")
-    if refused and not found:
+            rejected.append(f"alerts[{number}]: {clean_line(str(error), MAX_FIELD_CHARS)}")
+    if rejected and not found:
         raise AlertPayloadInvalid(
-            "no alert could be read: " + "; ".join(refused[:MAX_LISTED_PROBLEMS])
+            "no alert could be read: " + "; ".join(rejected[:MAX_LISTED_PROBLEMS])
         )
     return ParsedAlerts(
-        alerts=tuple(found), refused=tuple(refused), left_out=max(0, payload.truncated_alerts)
+        alerts=tuple(found),
+        rejected=tuple(rejected),
+        truncated_count=max(0, payload.truncated_alerts),
     )
 
 
@@ -118,31 +119,31 @@ def _alert_event(alert: _AlertmanagerAlert, status: str, now: datetime) -> Alert
 
 
 def _alert_text(notes: Mapping[str, str], link: str) -> str:
-    """The description, then what else was noted: a link to a runbook is worth having."""
-    said = notes.get("description") or notes.get("message") or ""
-    told = {"summary", "description", "message"}
+    """The description, then the other annotations, for example a link to a runbook."""
+    description = notes.get("description") or notes.get("message") or ""
+    shown_names = {"summary", "description", "message"}
     rest = [
         f"{name}: {clean_line(value, MAX_TEXT_CHARS)}"
         for name, value in notes.items()
-        if name not in told
+        if name not in shown_names
     ]
     if link:
         rest.append(f"source: {clean_line(link, MAX_TEXT_CHARS)}")
     return clean_text(
-        "\n".join(filter(None, [clean_text(said, MAX_TEXT_CHARS), *rest])), MAX_TEXT_CHARS
+        "\n".join(filter(None, [clean_text(description, MAX_TEXT_CHARS), *rest])), MAX_TEXT_CHARS
     )
 
 
-def parse_start_time(given: LabelValue, now: datetime) -> datetime | None:
-    """When it began; None where that is not said, or is no date. Never in the future."""
+def parse_start_time(value: LabelValue, now: datetime) -> datetime | None:
+    """Return the start time, never in the future; None when it is missing or invalid."""
     try:
-        began = msgspec.convert(given, datetime, strict=True)
+        started = msgspec.convert(value, datetime, strict=True)
     except msgspec.ValidationError:
         return None
-    began = began if began.tzinfo else began.replace(tzinfo=UTC)
-    if began.year <= 1:  # Go's way of saying never
+    started = started if started.tzinfo else started.replace(tzinfo=UTC)
+    if started.year <= 1:  # the zero time of Go
         return None
-    return min(began.astimezone(UTC), now)
+    return min(started.astimezone(UTC), now)
 
 
 class _GenericAlert(msgspec.Struct):
@@ -184,30 +185,30 @@ def parse_generic_alert(body: bytes) -> AlertRaised:
 
 
 MAX_ALERTS_PER_APPEND = 500
-"""Alerts of one append: a giant payload must not hold up everybody else's."""
+"""A large payload is written in parts, so that it does not delay other writers."""
 
 
 @runtime_checkable
 class BufferingJournal(Protocol):
-    """A journal that goes on in memory: what it took is acted upon, and not yet stored."""
+    """A journal that buffers events in memory while it cannot be written."""
 
     @property
     def outage(self) -> object | None: ...
 
 
 class JournalFailure(Value, kw_only=True, frozen=True):
-    """The journal refused an alert, and took nothing since."""
+    """The journal rejected an alert and has recorded nothing since."""
 
     at: datetime
-    newest: int | None = None
-    """The last event as of the first look after that; a later one is the all-clear."""
+    last_position: int | None = None
+    """The last event at the first check after the failure; a later event ends the failure."""
 
 
 class AlertIntake:
     def __init__(self, bus: Bus, metrics: AlertMetrics) -> None:
         self._bus = bus
-        self._tally = metrics
-        self._trouble: JournalFailure | None = None
+        self._metrics = metrics
+        self._failure: JournalFailure | None = None
 
     async def receive_alertmanager(self, request: WebRequest) -> WebResponse:
         return await self._receive(lambda: parse_alertmanager(request.body))
@@ -217,42 +218,44 @@ class AlertIntake:
             lambda: ParsedAlerts(alerts=(parse_generic_alert(request.body),))
         )
 
-    def current_failure(self, newest: int) -> JournalFailure | None:
-        """Anybody's later event shows that the journal can be written again."""
-        trouble = self._trouble
-        if trouble is not None and trouble.newest is None:
-            self._trouble = JournalFailure(at=trouble.at, newest=newest)
-        elif trouble is not None and trouble.newest is not None and newest > trouble.newest:
-            self._trouble = None
-        return self._trouble
+    def current_failure(self, last_position: int) -> JournalFailure | None:
+        """Return the failure; any later event shows that the journal can be written again."""
+        failure = self._failure
+        if failure is None:
+            return None
+        if failure.last_position is None:
+            self._failure = JournalFailure(at=failure.at, last_position=last_position)
+        elif last_position > failure.last_position:
+            self._failure = None
+        return self._failure
 
     async def _receive(self, read: Callable[[], ParsedAlerts]) -> WebResponse:
-        began = time.monotonic()
+        started = time.monotonic()
         try:
             found = read()
         except AlertPayloadInvalid as error:
-            self._tally.count_rejected("malformed")
+            self._metrics.count_rejected("malformed")
             return error_response(HTTPStatus.BAD_REQUEST, str(error))
         try:
             await self._publish(found.alerts)
         except StoreError as error:
-            self._tally.count_rejected("store", len(found.alerts))
-            self._trouble = JournalFailure(at=datetime.now(UTC))
-            words = f"not kept, send it again: {error}"
-            return error_response(HTTPStatus.SERVICE_UNAVAILABLE, words, ("retry-after", "5"))
+            self._metrics.count_rejected("store", len(found.alerts))
+            self._failure = JournalFailure(at=datetime.now(UTC))
+            message = f"not recorded, send it again: {error}"
+            return error_response(HTTPStatus.SERVICE_UNAVAILABLE, message, ("retry-after", "5"))
         if found.alerts:
-            self._trouble = None
-        self._tally.observe_latency(time.monotonic() - began)
+            self._failure = None
+        self._metrics.observe_latency(time.monotonic() - started)
         self._count(found)
         journal = self._bus.journal
-        held = isinstance(journal, BufferingJournal) and journal.outage is not None
-        told = {
+        buffered = isinstance(journal, BufferingJournal) and journal.outage is not None
+        data = {
             "accepted": len(found.alerts),
-            "refused": found.refused[:MAX_LISTED_PROBLEMS],
-            **({"stored": False} if held else {}),
+            "refused": found.rejected[:MAX_LISTED_PROBLEMS],
+            **({"stored": False} if buffered else {}),
         }
-        status = HTTPStatus.ACCEPTED if held else HTTPStatus.OK
-        return WebResponse(status=status, body=msgspec.json.encode(told))
+        status = HTTPStatus.ACCEPTED if buffered else HTTPStatus.OK
+        return WebResponse(status=status, body=msgspec.json.encode(data))
 
     async def _publish(self, alerts: Sequence[AlertRaised]) -> None:
         for first in range(0, len(alerts), MAX_ALERTS_PER_APPEND):
@@ -260,7 +263,7 @@ class AlertIntake:
 
     def _count(self, found: ParsedAlerts) -> None:
         for alert in found.alerts:
-            self._tally.count_alert(alert.source, resolved=alert.resolved)
-        if found.refused:
-            self._tally.count_rejected("malformed", len(found.refused))
-        self._tally.count_truncated(found.left_out)
+            self._metrics.count_alert(alert.source, resolved=alert.resolved)
+        if found.rejected:
+            self._metrics.count_rejected("malformed", len(found.rejected))
+        self._metrics.count_truncated(found.truncated_count)

@@ -1,7 +1,7 @@
-"""HTTP/1.1 for machines: requests that arrive in time and in bounds, answered one by one.
+"""A small HTTP/1.1 server with limits on time, size and memory.
 
-h11 reads the protocol. What it leaves to its user is here: how long a peer may take, how much it
-may send, and how much all of them together may keep in memory.
+h11 parses the protocol. This module limits how long a client may take, how much it may send, and
+how much memory all connections together may use.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,61 +17,61 @@ from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
 
 MAX_HEAD_BYTES = 16 * 1024
-"""Bytes of a request line with its headers."""
+"""Maximum size of the request line with its headers."""
 SMALL_BODY_BYTES = 32 * 1024
-"""Bodies up to this size are read side by side; larger ones two at a time, to bound memory."""
+"""Larger bodies are read only two at a time, to limit memory."""
 CLOSE_DELAY_S = 1.0
-"""Seconds for a refused peer to notice; without them its unread body would eat our answer."""
+"""Time for a rejected client to read the response before the connection is closed."""
 
 
 class WebLimits(Value, kw_only=True, frozen=True):
-    body: int = 2**20
-    patience: float = 10.0
-    idle: float = 75.0
-    connections: int = 1000
+    max_body_bytes: int = 2**20
+    request_timeout_s: float = 10.0
+    idle_timeout_s: float = 75.0
+    max_connections: int = 1000
 
 
 class WebRequest(Value, kw_only=True, frozen=True):
     method: str
     path: str
     headers: Mapping[str, str] = {}
-    """Names in small letters."""
+    """With lower-case names."""
     body: bytes = b""
 
 
 class WebResponse(Value, kw_only=True, frozen=True):
     status: HTTPStatus = HTTPStatus.OK
     body: bytes = b""
-    media: str = "application/json"
+    content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
 
 
 class WebHandler(Protocol):
     def check_head(self, request: WebRequest) -> WebResponse | None:
-        """A refusal by the head alone, so that strangers cannot make us read their bodies."""
+        """Return a rejection from the head alone, so that unauthorized bodies are not read."""
         ...
 
     async def respond(self, request: WebRequest) -> WebResponse: ...
 
     def record_response(self, request: WebRequest | None, reply: WebResponse) -> None:
-        """Told of every reply; the request is None when what came was none."""
+        """Called for every response; the request is None when it could not be parsed."""
         ...
 
 
 class WebRequestRejected(Exception):
-    """The request ends here, with this reply."""
+    """The request is answered with `reply` and the connection is closed."""
 
-    def __init__(self, status: HTTPStatus, words: str) -> None:
-        super().__init__(words)
-        self.reply = error_response(status, words)
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.reply = error_response(status, message)
 
 
-def error_response(status: HTTPStatus, words: str, *headers: tuple[str, str]) -> WebResponse:
-    return WebResponse(status=status, body=msgspec.json.encode({"error": words}), headers=headers)
+def error_response(status: HTTPStatus, message: str, *headers: tuple[str, str]) -> WebResponse:
+    return WebResponse(status=status, body=msgspec.json.encode({"error": message}), headers=headers)
 
 
 class WebConnection:
-    """One connection: as many requests as it cares to send."""
+    """One connection, which serves any number of requests."""
 
     def __init__(self, stream: ByteStream, limits: WebLimits, large: anyio.Semaphore) -> None:
         self._stream = stream
@@ -81,7 +81,7 @@ class WebConnection:
         self._head: WebRequest | None = None
 
     async def serve(self, handler: WebHandler) -> None:
-        """A peer that goes away in the middle of it is nobody's error."""
+        """Serve requests until the end; a client that disconnects is not an error."""
         async with self._stream:
             try:
                 while await self._serve_request(handler):
@@ -97,15 +97,15 @@ class WebConnection:
                 return
 
     async def _serve_request(self, handler: WebHandler) -> bool:
-        """Whether there may be a next time."""
+        """Serve one request; True when the connection can be reused."""
         self._head = None
         if not await self._wait_for_request():
             return False
         reading = anyio.CancelScope()
-        holds = LargeBodySlot(self._large)
+        slot = LargeBodySlot(self._large)
         try:
-            with anyio.fail_after(self._limits.patience) as reading:
-                request = await self._read_request(handler, holds)
+            with anyio.fail_after(self._limits.request_timeout_s) as reading:
+                request = await self._read_request(handler, slot)
             if request is None:
                 return False
             reply = await handler.respond(request)
@@ -113,15 +113,15 @@ class WebConnection:
             await self._send(reply)
             return self._wire.our_state is h11.DONE and self._wire.their_state is h11.DONE
         except TimeoutError:
-            if not reading.cancelled_caught:  # it would not take our answer
+            if not reading.cancelled_caught:  # the client did not read the response
                 return False
-            # Not 408: Alertmanager never repeats what got a 4xx, and a slow line is not its fault.
-            late = WebRequestRejected(HTTPStatus.SERVICE_UNAVAILABLE, self._timeout_text())
-            await self._reject_request(handler, late.reply)
-        except WebRequestRejected as refused:
-            await self._reject_request(handler, refused.reply)
+            # Not 408: Alertmanager never retries after a 4xx, and a slow network is not its fault.
+            timed_out = WebRequestRejected(HTTPStatus.SERVICE_UNAVAILABLE, self._timeout_text())
+            await self._reject_request(handler, timed_out.reply)
+        except WebRequestRejected as rejected:
+            await self._reject_request(handler, rejected.reply)
         finally:
-            holds.release()
+            slot.release()
         return False
 
     async def _reject_request(self, handler: WebHandler, reply: WebResponse) -> None:
@@ -132,7 +132,7 @@ class WebConnection:
         """Wait for the first byte of the next request; False when there will be none."""
         if self._wire.trailing_data[0]:
             return True
-        with anyio.move_on_after(self._limits.idle):
+        with anyio.move_on_after(self._limits.idle_timeout_s):
             try:
                 self._wire.receive_data(await self._stream.receive())
             except anyio.EndOfStream:
@@ -140,32 +140,32 @@ class WebConnection:
             return True
         return False
 
-    async def _read_request(self, handler: WebHandler, holds: "LargeBodySlot") -> WebRequest | None:
+    async def _read_request(self, handler: WebHandler, slot: "LargeBodySlot") -> WebRequest | None:
         event = await self._next_event()
         if not isinstance(event, h11.Request):
             return None
         head = _convert_request(event)
         self._head = head
-        if (no := handler.check_head(head)) is not None:
-            refused = WebRequestRejected(no.status, "")
-            refused.reply = no
-            raise refused
+        if (rejection := handler.check_head(head)) is not None:
+            rejected = WebRequestRejected(rejection.status, "")
+            rejected.reply = rejection
+            raise rejected
         length = head.headers.get("content-length", "0")
-        self._check_body_size(int(length))  # h11 has made sure that it is a number
+        self._check_body_size(int(length))  # h11 has checked that it is a number
         body = bytearray()
         while isinstance(event := await self._next_event(), h11.Data):
             body += event.data
             self._check_body_size(len(body))
             if len(body) > SMALL_BODY_BYTES:
-                await holds.acquire()
+                await slot.acquire()
         return msgspec.structs.replace(head, body=bytes(body))
 
     async def _next_event(self) -> object:
         try:
             while (event := self._wire.next_event()) is h11.NEED_DATA:
                 if self._wire.they_are_waiting_for_100_continue:
-                    go_on = h11.InformationalResponse(status_code=100, headers=[])
-                    await self._stream.send(self._wire.send(go_on) or b"")
+                    continue_response = h11.InformationalResponse(status_code=100, headers=[])
+                    await self._stream.send(self._wire.send(continue_response) or b"")
                 try:
                     self._wire.receive_data(await self._stream.receive())
                 except anyio.EndOfStream:
@@ -177,17 +177,17 @@ class WebConnection:
         return event
 
     def _check_body_size(self, size: int) -> None:
-        if size > (most := self._limits.body):
-            words = (
-                f"a body has at most {most:,} bytes; send less at once (Alertmanager: max_alerts)"
+        if size > (max_bytes := self._limits.max_body_bytes):
+            message = (
+                f"the body is limited to {max_bytes:,} bytes; with Alertmanager, set max_alerts"
             )
-            raise WebRequestRejected(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, words)
+            raise WebRequestRejected(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
 
     def _timeout_text(self) -> str:
-        return f"the request did not arrive within {self._limits.patience:g} seconds"
+        return f"the request did not arrive within {self._limits.request_timeout_s:g} seconds"
 
     async def _send_and_close(self, reply: WebResponse) -> None:
-        """Answer, and let the peer read the answer before the connection goes."""
+        """Send the response, and let the client read it before the connection is closed."""
         if self._wire.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
             return
         await self._send(reply, close=True)
@@ -202,7 +202,7 @@ class WebConnection:
 
     async def _send(self, reply: WebResponse, *, close: bool = False) -> None:
         headers = [
-            ("content-type", reply.media),
+            ("content-type", reply.content_type),
             ("content-length", str(len(reply.body))),
             ("x-content-type-options", "nosniff"),
             *reply.headers,
@@ -215,29 +215,29 @@ class WebConnection:
         if self._head is None or self._head.method != "HEAD":
             data += self._wire.send(h11.Data(data=reply.body)) or b""
         data += self._wire.send(h11.EndOfMessage()) or b""
-        with anyio.fail_after(self._limits.patience):
+        with anyio.fail_after(self._limits.request_timeout_s):
             await self._stream.send(data)
 
 
 class LargeBodySlot:
-    """A place among the large bodies, taken at most once and given back in any case."""
+    """One of the slots for large bodies; acquired at most once and always released."""
 
-    def __init__(self, places: anyio.Semaphore) -> None:
-        self._places = places
+    def __init__(self, slots: anyio.Semaphore) -> None:
+        self._slots = slots
         self._held = False
 
     async def acquire(self) -> None:
         if not self._held:
-            await self._places.acquire()
+            await self._slots.acquire()
             self._held = True
 
     def release(self) -> None:
         if self._held:
-            self._places.release()
+            self._slots.release()
 
 
 def _convert_request(event: h11.Request) -> WebRequest:
-    # A header that is sent twice, such as two lengths, is refused by h11 where it matters.
+    # h11 rejects repeated headers where it matters, for example two lengths.
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
     path = event.target.decode("latin-1").partition("?")[0]
     return WebRequest(method=event.method.decode("latin-1"), path=path, headers=headers)
@@ -245,7 +245,6 @@ def _convert_request(event: h11.Request) -> WebRequest:
 
 LISTEN_BACKLOG = 1024
 MAX_LARGE_BODIES = 2
-"""Large bodies in memory at once."""
 TOO_MANY_CONNECTIONS = "too many connections; try again"
 
 
@@ -261,13 +260,13 @@ async def serve_http(
         why = getattr(error, "strerror", None) or error
         raise SettingsError(
             f"cannot listen on {host} port {port}: {why}. "
-            "Another watcher may be running; else choose other web.listen and web.port"
+            "Another watcher may be running; otherwise change web.listen and web.port"
         ) from error
-    floor = _ConnectionAcceptor(handler, limits)
+    acceptor = _ConnectionAcceptor(handler, limits)
     async with listener, anyio.create_task_group() as group:
         for each in listener.listeners:
             assert isinstance(each, SocketListener)
-            group.start_soon(floor.accept, each, group)
+            group.start_soon(acceptor.accept, each, group)
         ready(listener.extra(SocketAttribute.local_port))
 
 
@@ -283,22 +282,22 @@ class _ConnectionAcceptor:
             try:
                 stream = await listener.accept()
             except OSError:
-                # Out of file descriptors, or a peer gone already: others must finish first.
+                # Out of file descriptors, or the client is gone: wait for other connections.
                 await anyio.sleep(0.05)
                 continue
             group.start_soon(self._serve_connection, stream)
 
     async def _serve_connection(self, stream: SocketStream) -> None:
-        peer = WebConnection(stream, self._limits, self._large)
+        connection = WebConnection(stream, self._limits, self._large)
         self._open_connections += 1
         try:
-            if self._open_connections > self._limits.connections:
-                full = error_response(
+            if self._open_connections > self._limits.max_connections:
+                response = error_response(
                     HTTPStatus.SERVICE_UNAVAILABLE, TOO_MANY_CONNECTIONS, ("retry-after", "1")
                 )
-                self._handler.record_response(None, full)
-                await peer.reject(full)
+                self._handler.record_response(None, response)
+                await connection.reject(response)
             else:
-                await peer.serve(self._handler)
+                await connection.serve(self._handler)
         finally:
             self._open_connections -= 1

@@ -1,4 +1,4 @@
-"""Counts what came in, and says it in the text form that Prometheus reads."""
+"""Counts alerts and requests, and renders the counts in the Prometheus text format."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -17,9 +17,9 @@ METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class AlertMetrics:
     def __init__(self) -> None:
         self._received: Counter[tuple[str, str]] = Counter()
-        self._refused: Counter[str] = Counter()
+        self._rejected: Counter[str] = Counter()
         self._replies: Counter[tuple[str, str]] = Counter()
-        self._left_out = 0
+        self._truncated = 0
         self._buckets = [0] * (len(LATENCY_BUCKETS_S) + 1)
         self._seconds = 0.0
 
@@ -27,13 +27,13 @@ class AlertMetrics:
         self._received[source, "resolved" if resolved else "firing"] += 1
 
     def count_rejected(self, why: str, count: int = 1) -> None:
-        self._refused[why] += count
+        self._rejected[why] += count
 
     def count_truncated(self, count: int) -> None:
-        self._left_out += count
+        self._truncated += count
 
     def count_response(self, path: str, status: int) -> None:
-        """Give only paths that we know: one counter for each that a stranger makes up is many."""
+        """Pass only known paths: unknown ones could create any number of counters."""
         self._replies[path, str(status)] += 1
 
     def observe_latency(self, seconds: float) -> None:
@@ -55,12 +55,12 @@ class AlertMetrics:
         yield from _metric_header(
             "hermes_alerts_refused_total", "counter", "Alerts not kept, by reason."
         )
-        for why, count in sorted(self._refused.items()):
+        for why, count in sorted(self._rejected.items()):
             yield f'hermes_alerts_refused_total{{reason="{why}"}} {count}'
         yield from _metric_header(
-            "hermes_alerts_left_out_total", "counter", "Alerts that Alertmanager cut off itself."
+            "hermes_alerts_left_out_total", "counter", "Alerts that Alertmanager left out itself."
         )
-        yield f"hermes_alerts_left_out_total {self._left_out}"
+        yield f"hermes_alerts_left_out_total {self._truncated}"
         yield from _metric_header(
             "hermes_http_requests_total", "counter", "Requests by path and status."
         )
@@ -72,13 +72,15 @@ class AlertMetrics:
             yield f'hermes_incidents_open{{severity="{severity}"}} {count}'
 
     def _histogram(self, name: str) -> Iterator[str]:
-        yield from _metric_header(name, "histogram", "From a whole request to its durable write.")
-        reached = 0
+        yield from _metric_header(
+            name, "histogram", "Time from a complete request to its durable write."
+        )
+        total = 0
         for bound, count in zip((*LATENCY_BUCKETS_S, "+Inf"), self._buckets, strict=True):
-            reached += count
-            yield f'{name}_bucket{{le="{bound}"}} {reached}'
+            total += count
+            yield f'{name}_bucket{{le="{bound}"}} {total}'
         yield f"{name}_sum {self._seconds:.6f}"
-        yield f"{name}_count {reached}"
+        yield f"{name}_count {total}"
 
 
 def _gauge_lines(gauges: Mapping[str, float]) -> Iterator[str]:
@@ -89,6 +91,6 @@ def _gauge_lines(gauges: Mapping[str, float]) -> Iterator[str]:
         yield f"hermes_{name} {value:g}"
 
 
-def _metric_header(name: str, kind: str, words: str) -> Iterator[str]:
-    yield f"# HELP {name} {words}"
+def _metric_header(name: str, kind: str, text: str) -> Iterator[str]:
+    yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {kind}"

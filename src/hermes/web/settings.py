@@ -1,4 +1,4 @@
-"""What an operator can decide about the door for machines."""
+"""Settings of the HTTP server for alerts, health and metrics."""
 
 import msgspec
 
@@ -11,14 +11,14 @@ class WebSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     port: int = 8644
     """The port to listen on; 0 takes any free one."""
     token_variable: str = "HERMES_WEB_TOKEN"
-    """Name of the secret that callers must show, as bearer token or as basic password."""
+    """Name of the secret that callers must send, as bearer token or as basic password."""
     largest: int = 16 * 2**20
-    """Bytes that the body of one request may have."""
+    """Maximum size of a request body in bytes."""
     patience: float = 10.0
-    """Seconds in which a request must have arrived, from its first byte to its last."""
+    """Seconds within which a request must arrive, from its first byte to its last."""
     idle: float = 75.0
-    """Seconds that a connection may be kept open with nothing said."""
+    """Seconds for which an idle connection is kept open."""
     connections: int = 1000
-    """Connections held at once; further ones are told to try again."""
+    """Maximum number of connections at once; further ones get the answer to try again."""
     silence: float = 120.0
-    """Seconds without a sign of life from the watch until /healthz says that it is not well."""
+    """Seconds without a heartbeat of the watch until /healthz reports a problem."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import anyio
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parent))
 from scripted_house import HANG, ScriptedHouse, calls, says
 

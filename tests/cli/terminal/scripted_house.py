@@ -5,7 +5,6 @@ from types import TracebackType
 from typing import Self
 
 import anyio
-from hermes.policy.by_risk import RiskPolicy
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies
@@ -30,6 +29,7 @@ from hermes.policy.approvals.approver import JournalApprover
 from hermes.policy.approvals.request import ApprovalOptions
 from hermes.tools.declare import tool
 from hermes.tools.executor import Executor
+from risk_policy import RiskPolicy
 
 HANG = "hang"
 """In a script: begin to answer and never end."""

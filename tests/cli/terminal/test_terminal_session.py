@@ -107,7 +107,7 @@ def test_a_chat_from_greeting_to_goodbye(pane: Pane, tmp_path: Path) -> None:
     pane.sees("interrupted")
     pane.last_row_begins("❯")
     pane.press("C-d")
-    pane.sees("to go on with this: hermes --resume run-", "left cleanly")
+    pane.sees("to continue this session: hermes --resume run-", "left cleanly")
     pane.last_row_begins("ready:")
     pane.type("stty -a | tr ';' '\\n' | grep -c ' icanon'")
     pane.sees("1\nready:")  # the terminal works as before
@@ -153,7 +153,7 @@ def test_a_killed_chat_is_resumed_where_it_was_cut_off(pane: Pane, tmp_path: Pat
         pane.type("stty sane; clear")
         asked = len(seen)
         pane.type(f"{words} --resume")
-        pane.sees("❯ hello there", "cut off in 1 tool call(s)", "may have taken effect")
+        pane.sees("❯ hello there", "interrupted in 1 tool call(s)", "may have taken effect")
         pane.sees("words: run: touch", times=1)
         assert "before doing it again" in seen[asked]["messages"][-1]["content"]
         pane.press("C-d")

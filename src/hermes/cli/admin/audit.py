@@ -1,4 +1,4 @@
-"""`hermes audit`: what was decided, by whom, and the proof that nobody rewrote it."""
+"""`hermes audit`: shows, verifies and exports the record of decisions."""
 
 import sys
 import time
@@ -41,10 +41,10 @@ AUDIT_COMMANDS = {
     ),
     "show": (
         "hermes.cli.admin.audit:show",
-        "Who wanted what, which rule said what, what came of it",
+        "Decisions, approvals and executions",
     ),
-    "export": ("hermes.cli.admin.audit:export", "The log as lines of JSON that prove themselves"),
-    "key": ("hermes.cli.admin.audit:key", "The public key, for those who verify elsewhere"),
+    "export": ("hermes.cli.admin.audit:export", "Write the log as verifiable JSON lines"),
+    "key": ("hermes.cli.admin.audit:key", "The public key, for verification elsewhere"),
 }
 existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -67,9 +67,14 @@ def audit() -> None:
 @click.option("--journal", type=existing_file, help="A copied journal; needs --key.")
 @click.option("--export", "exported", type=existing_file, help="A file of `hermes audit export`.")
 @click.option(
-    "--key", "key_file", type=existing_file, help="Public key to trust; else the home's own."
+    "--key",
+    "key_file",
+    type=existing_file,
+    help="The trusted public key; default: the key of this home.",
 )
-@click.option("--head", type=existing_file, help="Signed head; else audit.head beside the file.")
+@click.option(
+    "--head", type=existing_file, help="The signed head; default: audit.head beside the file."
+)
 @json_option
 @click.pass_context
 def verify(
@@ -80,16 +85,16 @@ def verify(
     head: Path | None,
     as_json: bool,
 ) -> int:
-    """Hold every event against the chain, the signed checkpoints and the head.
+    """Check every event against the chain, the signed checkpoints and the head.
 
-    Exit codes: 0 verified, 6 something was changed, removed, moved or cut off, 1 nothing speaks
-    against it but something needed for the proof is missing (a key, a head, any signature).
+    Exit codes: 0 verified, 6 something was changed, removed, moved or truncated, 1 no
+    contradiction, but something needed for the proof is missing (a key, a head, a signature).
     """
     from hermes.app.audit_verification import verify_export, verify_journal
     from hermes.memory.store import display_location
 
     if journal and exported:
-        raise click.UsageError("say either --journal or --export")
+        raise click.UsageError("use either --journal or --export")
     if journal and not key_file:
         raise click.UsageError("a copied journal needs --key: the public key you trust")
     loaded = load_settings(ctx)
@@ -112,13 +117,14 @@ def _load_proof(
     from hermes.app.audit_verification import proof_of_files, proof_of_home
     from hermes.policy.audit.head import HEAD_FILE_NAME, head_file
 
-    beside = None if file is None else file.with_name(HEAD_FILE_NAME)
-    if beside is not None and not beside.exists():
-        beside = None
-    usual = beside if file is not None and key_file is not None else head_file(home, own)
+    head_beside = None if file is None else file.with_name(HEAD_FILE_NAME)
+    if head_beside is not None and not head_beside.exists():
+        head_beside = None
+    from_files = file is not None and key_file is not None
+    default_head = head_beside if from_files else head_file(home, own)
     if key_file is not None:
-        return proof_of_files(key_file, head or usual)
-    return proof_of_home(home, head or usual or head_file(home, own))
+        return proof_of_files(key_file, head or default_head)
+    return proof_of_home(home, head or default_head or head_file(home, own))
 
 
 def _audited_journal(journal: Path | str, proof: "AuditProof") -> Path | str:
@@ -128,13 +134,13 @@ def _audited_journal(journal: Path | str, proof: "AuditProof") -> Path | str:
 
 
 class _VerifyProgress:
-    """A line that is written over, on a terminal, once it takes longer than a moment."""
+    """Shows the progress on a terminal when it takes longer than a second."""
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
 
     def __call__(self, seq: int) -> None:
-        if sys.stderr.isatty() and time.monotonic() - self._began > 1:
+        if sys.stderr.isatty() and time.monotonic() - self._started_at > 1:
             click.echo(f"\r{seq:,} events verified", nl=False, err=True)
 
 
@@ -155,7 +161,7 @@ def _print_report(report: "AuditReport", as_json: bool) -> None:
 _VERIFY_TEXTS = {
     "verified": "verified: everything signed is as it was written",
     "tampered": "TAMPERED: this is not what was written",
-    "unproven": "unproven: nothing speaks against it, but see above for what is missing",
+    "unproven": "unproven: no contradiction, but see above for what is missing",
 }
 
 
@@ -169,7 +175,7 @@ def key(ctx: click.Context, as_json: bool) -> None:
     home = load_settings(ctx).home
     public, wrong = read_own_public_key(home)
     if public is None or wrong:
-        raise HermesError(f"{wrong}; a key is made when something is first signed")
+        raise HermesError(f"{wrong}; a key is created with the first signature")
     if as_json:
         print_json({"public": public.hex(), "fingerprint": key_fingerprint(public)})
         return
@@ -190,7 +196,7 @@ hermes audit show --rule 'destructive*' --json
 )
 @since_option
 @click.option("--run", help="Only one run and its subagents: an id, a title, or latest.")
-@click.option("--rule", default="*", help="Only what this rule decided; may hold * and ?.")
+@click.option("--rule", default="*", help="Only decisions of this rule; may contain * and ?.")
 @click.option("--verdict", type=click.Choice(AUDIT_VERDICTS), help="Only this verdict.")
 @json_option
 @click.pass_context
@@ -202,31 +208,29 @@ def show(
     verdict: str | None,
     as_json: bool,
 ) -> None:
-    """List decisions, approvals and executions: who, what, which rule, what came of it."""
+    """List decisions, approvals and executions: who, what, which rule, which result."""
     loaded = load_settings(ctx)
 
-    async def ask(journal: JournalStore) -> tuple[str, list[JournalRecord]]:
+    async def query(journal: JournalStore) -> tuple[str, list[JournalRecord]]:
         wanted = (await find_run(journal, run)).id if run else ""
         return wanted, [one async for one in journal.read(kinds=AUDIT_EVENT_KINDS)]
 
-    wanted, records = query_journal(loaded, ask) if store_exists(loaded.store) else ("", [])
-    asked = AuditFilter(since=since, run=wanted, rule=rule, verdict=verdict or "")
-    deeds = [deed for deed in fold_audited_actions(records) if asked.matches(deed)]
+    wanted, records = query_journal(loaded, query) if store_exists(loaded.store) else ("", [])
+    audit_filter = AuditFilter(since=since, run=wanted, rule=rule, verdict=verdict or "")
+    actions = [action for action in fold_audited_actions(records) if audit_filter.matches(action)]
     if as_json:
-        print_json(
-            [{name: getattr(deed, name) for name in deed.__struct_fields__} for deed in deeds]
-        )
+        print_json([{name: getattr(a, name) for name in a.__struct_fields__} for a in actions])
         return
     print_table(
         ("event", "at", "run", "who", "action", "verdict", "rule", "people", "result"),
-        [_audit_row(deed) for deed in deeds],
-        empty="nothing was decided yet" if not records else "nothing fits",
+        [_audit_row(action) for action in actions],
+        empty="there are no decisions yet" if not records else "nothing matches",
     )
 
 
 def _audit_row(entry: AuditedAction) -> tuple[object, ...]:
     action = clip(escape_invisible(f"{entry.tool}: {entry.what}"), 60)
-    result = entry.result or ("running, or cut off" if entry.started else "not run")
+    result = entry.result or ("running, or interrupted" if entry.started else "not run")
     when = entry.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     who = entry.origin or "?"
     people = "; ".join(entry.people)
@@ -240,14 +244,14 @@ hermes audit export -o audit.jsonl
 hermes audit verify --export audit.jsonl
 """,
 )
-@click.option("--full", is_flag=True, help="Also what was said; else of that only the hashes.")
+@click.option("--full", is_flag=True, help="Also conversations; default: only their hashes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A new file; else stdout.")
 @click.pass_context
 def export(ctx: click.Context, full: bool, output: Path | None) -> None:
-    """Write the log as lines of JSON with digests: `verify --export` proves it again, anywhere.
+    """Write the log as JSON lines with digests: `verify --export` can verify it anywhere.
 
-    Conversations stay at home: of an event that is not about decisions only its hash is written.
-    Secrets that an older version kept are taken out, and the hash of the original stands beside.
+    Conversations are left out: other events than decisions are written as hashes. Secrets recorded
+    by older versions are removed, and the hash of the original event is added.
     """
     from hermes.app.secret_redactor import SecretRedactor
     from hermes.memory.store import export_verifiable
@@ -260,4 +264,4 @@ def export(ctx: click.Context, full: bool, output: Path | None) -> None:
     )
     write_events(lines, output, new_file_only=True)
     if output is not None:
-        note("hand over audit.pub and audit.head with it: they are what it is verified with")
+        note("pass audit.pub and audit.head on with it: they are needed for verification")

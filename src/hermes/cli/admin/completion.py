@@ -1,4 +1,4 @@
-"""`hermes completion`: the script that lets a shell finish our words."""
+"""`hermes completion`: prints or installs the completion script of a shell."""
 
 from pathlib import Path
 
@@ -17,11 +17,11 @@ COMPLETION_VARIABLE = "_HERMES_COMPLETE"
     cls=CommandWithExamples,
     examples="""
 eval "$(hermes completion bash)"        for this shell only
-hermes completion zsh --install         for good
+hermes completion zsh --install         permanently
 """,
 )
 @click.argument("shell", type=click.Choice(SUPPORTED_SHELLS), required=False)
-@click.option("--install", is_flag=True, help="Put it where the shell looks for it.")
+@click.option("--install", is_flag=True, help="Install it for this user.")
 def completion(shell: str | None, install: bool) -> None:
     """Print the completion script for SHELL; without SHELL, for the one you use."""
     shell = shell or _current_shell()
@@ -37,7 +37,7 @@ def completion(shell: str | None, install: bool) -> None:
         raise unwritable_error(file, error) from error
     echo(f"written to {file}; open a new shell")
     if shell == "zsh":
-        echo(f"zsh must look there: put `fpath+=({file.parent})` before `compinit` in ~/.zshrc")
+        echo(f"to enable it, put `fpath+=({file.parent})` before `compinit` in ~/.zshrc")
 
 
 def completion_script(shell: str) -> str:
@@ -51,7 +51,7 @@ def completion_script(shell: str) -> str:
 
 
 def completion_files() -> dict[str, Path]:
-    """Where each shell looks for completions of a single user."""
+    """The completion file of each shell for a single user."""
     variables = process_environment.environment_variables()
     data = Path(variables.get("XDG_DATA_HOME") or Path.home() / ".local/share")
     config = Path(variables.get("XDG_CONFIG_HOME") or Path.home() / ".config")
@@ -70,6 +70,6 @@ def _current_shell() -> str:
     shell = Path(process_environment.environment_variables().get("SHELL", "")).name
     if shell not in SUPPORTED_SHELLS:
         raise click.UsageError(
-            f"cannot tell which shell you use; say one of {', '.join(SUPPORTED_SHELLS)}"
+            f"your shell is not known; name one of {', '.join(SUPPORTED_SHELLS)}"
         )
     return shell

@@ -1,4 +1,4 @@
-"""`hermes config`: see, explain, check and change what is set."""
+"""`hermes config`: shows, explains, checks and changes settings."""
 
 import sys
 
@@ -22,11 +22,11 @@ from hermes.settings.load import LoadedSettings
 CONFIG_COMMANDS = {
     "view": ("hermes.cli.admin.config:view", "All settings, and where each came from"),
     "get": ("hermes.cli.admin.config:get", "One value, for scripts"),
-    "explain": ("hermes.cli.admin.config:explain", "What a key means and who set it"),
-    "check": ("hermes.cli.admin.config:check", "Find mistakes and missing keys"),
+    "explain": ("hermes.cli.admin.config:explain", "What a key means and where it is set"),
+    "check": ("hermes.cli.admin.config:check", "Find errors and missing keys"),
     "path": ("hermes.cli.admin.config:path", "Where the files are"),
     "set": ("hermes.cli.admin.config:set_", "Set a key; secrets go to .env"),
-    "unset": ("hermes.cli.admin.config:unset", "Take a key out again"),
+    "unset": ("hermes.cli.admin.config:unset", "Remove a key"),
     "edit": ("hermes.cli.admin.config:edit", "Open config.yaml in your editor"),
     "migrate": ("hermes.cli.admin.config:migrate", "Bring an old file up to date"),
 }
@@ -40,7 +40,7 @@ CONFIG_COMMANDS = {
 hermes config                                    all settings and where they came from
 hermes config set model.default openai:gpt-4o    checked, and comments stay
 hermes config set OPENROUTER_API_KEY             asks for it without showing it
-hermes config explain agent.max_iterations       what it means, who set it
+hermes config explain agent.max_iterations       what it means, where it is set
 """,
 )
 @json_option
@@ -55,7 +55,7 @@ def config(ctx: click.Context, as_json: bool) -> None:
 
 
 @click.command(cls=CommandWithExamples, examples="hermes config view --changed --json")
-@click.option("--changed", is_flag=True, help="Leave out what is as it was shipped.")
+@click.option("--changed", is_flag=True, help="Leave out defaults.")
 @json_option
 @click.pass_context
 def view(ctx: click.Context, changed: bool, as_json: bool) -> None:
@@ -107,7 +107,7 @@ def print_plain(value: object) -> None:
 @json_option
 @click.pass_context
 def explain(ctx: click.Context, key: str | None, as_json: bool) -> None:
-    """Say what KEY means, what it is set to, by whom, and how to set it. Without KEY: all."""
+    """Show the meaning, value, source and type of KEY. Without KEY: all."""
     from hermes.settings.describe import describe_settings
     from hermes.settings.variable_names import KEY_BY_VARIABLE
 
@@ -135,7 +135,7 @@ def explain(ctx: click.Context, key: str | None, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def check(ctx: click.Context, as_json: bool) -> int:
-    """Find mistakes, each with file, line and the nearest key; exit code 3 when there are any."""
+    """Find errors, each with file, line and the nearest key; exit code 3 when there are any."""
     from hermes.settings.load import load_with_problems
 
     loaded, problems = load_with_problems(overrides=command_line_overrides(ctx))
@@ -171,7 +171,7 @@ def path(which: str | None, as_json: bool) -> None:
 
 
 def _setting_warnings(loaded: LoadedSettings) -> list[str]:
-    """Nothing wrong, and yet not what somebody probably wants."""
+    """Settings that are valid but probably not intended."""
     from hermes.core.plugins import plugin_names
     from hermes.models.catalog import resolve_reference
     from hermes.settings.variable_names import UNSUPPORTED_VARIABLES
@@ -182,8 +182,8 @@ def _setting_warnings(loaded: LoadedSettings) -> list[str]:
             found.append(f"{name} has no effect: {why}")
     backend = loaded.settings.terminal.backend
     if backend not in plugin_names("environments"):
-        there = ", ".join(plugin_names("environments"))
-        found.append(f"terminal.backend: there is no place {backend!r} to work; there are: {there}")
+        known = ", ".join(plugin_names("environments"))
+        found.append(f"terminal.backend: there is no environment {backend!r}; there are: {known}")
     try:
         variable = resolve_reference("", loaded.settings.model).provider.key_variable
     except SettingsError as error:
@@ -194,7 +194,7 @@ def _setting_warnings(loaded: LoadedSettings) -> list[str]:
 
 
 def _masked_secrets(loaded: LoadedSettings) -> dict[str, str]:
-    """Our own secrets and those a provider would use; not those of other programs."""
+    """Secrets of this home and of known providers; not those of other programs."""
     from hermes.models.catalog import model_catalog
     from hermes.settings.secrets import mask_secret
 
@@ -221,22 +221,22 @@ pass show openrouter | hermes config set OPENROUTER_API_KEY -
 @click.argument("key")
 @click.argument("value", required=False)
 def set_(key: str, value: str | None) -> None:
-    """Set KEY to VALUE for good. The type is checked first and comments in the file stay.
+    """Set KEY to VALUE permanently. The type is checked first; comments in the file stay.
 
-    Names in capitals are variables and go to .env (mode 0600); leave VALUE out and you are asked,
-    give `-` and it is read from stdin.
+    Names in capitals are variables and go to .env (mode 0600). Without VALUE you are asked for it;
+    `-` reads it from stdin.
     """
     from hermes.settings.edit import is_variable, key_path, set_value
     from hermes.settings.secrets import is_secret
 
     if not is_variable(key):
-        key_path(key)  # a wrong key is said before anybody types a value
+        key_path(key)  # report a wrong key before asking for a value
     if value is None and sys.stdin.isatty():
         value = click.prompt(key, hide_input=is_secret(key), err=True)
     elif value is None or value == "-":
         value = sys.stdin.read().strip()
     if not value:
-        raise click.UsageError(f"no value for {key}; `hermes config unset {key}` takes it out")
+        raise click.UsageError(f"no value for {key}; `hermes config unset {key}` removes it")
     file = set_value(home_folder(), key, value)
     echo(f"{key} set in {file}")
 
@@ -244,18 +244,18 @@ def set_(key: str, value: str | None) -> None:
 @click.command(cls=CommandWithExamples, examples="hermes config unset display.color")
 @click.argument("key")
 def unset(key: str) -> None:
-    """Take KEY out of its file, so that the default counts again."""
+    """Remove KEY from its file, so that the default applies again."""
     from hermes.settings.edit import unset_value
 
-    there = unset_value(home_folder(), key)
-    echo(f"{key} taken out" if there else f"{key} was not set")
+    removed = unset_value(home_folder(), key)
+    echo(f"{key} removed" if removed else f"{key} was not set")
 
 
 @click.command(cls=CommandWithExamples, examples="EDITOR=nano hermes config edit")
 @click.option("--env", "which", flag_value=".env", help="Edit .env instead.")
 @click.option("--config", "which", flag_value="config.yaml", default=True, hidden=True)
 def edit(which: str) -> int:
-    """Open config.yaml in $EDITOR. It is checked afterwards; a mistake can be mended at once."""
+    """Open config.yaml in $EDITOR. It is checked afterwards; errors can be fixed at once."""
     from hermes.settings.files import lock_settings, replace_text
     from hermes.settings.load import load_with_problems
 
@@ -277,10 +277,10 @@ def edit(which: str) -> int:
 
 
 @click.command(cls=CommandWithExamples, examples="hermes config migrate --check")
-@click.option("--check", "only_check", is_flag=True, help="Say what would move; write nothing.")
+@click.option("--check", "only_check", is_flag=True, help="Show what would change; write nothing.")
 def migrate(only_check: bool) -> int:
     """Rewrite config.yaml of an earlier version. Comments stay; a backup is kept beside it."""
-    from hermes.settings import edit as editing
+    from hermes.settings.edit import migrate_config
     from hermes.settings.load import load_with_problems
 
     loaded, problems = load_with_problems()
@@ -288,13 +288,13 @@ def migrate(only_check: bool) -> int:
         for line in (*(loaded.warnings if loaded else ()), *map(str, problems)):
             echo(line)
         return exit_codes.SETTINGS if problems else exit_codes.OK
-    moved, backup = editing.migrate_config(home_folder())
+    moved, backup = migrate_config(home_folder())
     if backup is None:
         echo("config.yaml is up to date")
         return exit_codes.OK
     for line in moved:
         echo(line)
-    echo(f"done; the file as it was is {backup}")
+    echo(f"done; the previous file is {backup}")
     left = load_with_problems()[1]
     if left:
         raise SettingsError("\n".join(map(str, left)))

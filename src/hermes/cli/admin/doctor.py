@@ -1,4 +1,4 @@
-"""What `hermes doctor` looks at: each check finds something in order, or says how to mend it."""
+"""`hermes doctor`: checks the installation and every file it reads."""
 
 import os
 import platform
@@ -51,15 +51,15 @@ def check_python() -> Iterator[DoctorFinding]:
 
 
 def check_home(folder: Path) -> Iterator[DoctorFinding]:
-    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        fix = f"make {there} writable for this user, or set HERMES_HOME to a folder of yours"
+    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        fix = f"make {existing} writable for this user, or set HERMES_HOME to a folder of yours"
         yield DoctorFinding("home", "problem", f"{folder} cannot be written", fix)
         return
     yield DoctorFinding(
-        "home", "ok", str(folder) if there == folder else f"{folder} (not made yet)"
+        "home", "ok", str(folder) if existing == folder else f"{folder} (not created yet)"
     )
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(existing).free
     text = f"{free / 1024**3:.1f} GiB free"
     if free < MIN_FREE_BYTES:
         yield DoctorFinding("disk", "warning", text, "free some space; a full disk stops every run")
@@ -79,7 +79,7 @@ def _check_database(url: str) -> Iterator[DoctorFinding]:
 
     try:
         found = read_status(url)
-    except HermesError as error:  # says itself what to do
+    except HermesError as error:  # its text says what to do
         yield DoctorFinding("journal", "problem", str(error))
         return
     text = f"{found.place}, {found.events:,} events, {found.round_trip_ms:.1f} ms away"
@@ -94,14 +94,14 @@ def _check_journal_file(path: Path) -> Iterator[DoctorFinding]:
         return
     size = path.stat().st_size
     if size > MAX_VERIFIED_BYTES:
-        text = f"{path}, {size / 1024**2:,.0f} MiB; too large for a quick look"
-        yield DoctorFinding("journal", "ok", text, "`hermes journal verify` looks at all of it")
+        text = f"{path}, {size / 1024**2:,.0f} MiB; too large for a quick check"
+        yield DoctorFinding("journal", "ok", text, "`hermes journal verify` checks all of it")
         return
     try:
         report = verify(path, read_only=True)
-        if report.problems:  # or a writer started meanwhile: the ordinary way cannot be misled
+        if report.problems:  # a writer may have started meanwhile: verify with locks
             report = verify(path)
-    except HermesError as error:  # says itself what to do
+    except HermesError as error:  # its text says what to do
         yield DoctorFinding("journal", "problem", str(error))
         return
     for problem in report.problems[:3]:
@@ -138,7 +138,7 @@ def check_model(loaded: LoadedSettings, *, offline: bool) -> Iterator[DoctorFind
 
 
 def check_server(url: str, loaded: LoadedSettings, hint: str) -> Iterator[DoctorFinding]:
-    """Only whether somebody listens there: nothing is asked, so it costs nothing."""
+    """Only opens a connection: no request is sent, so it costs nothing."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     proxies = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
@@ -146,15 +146,15 @@ def check_server(url: str, loaded: LoadedSettings, hint: str) -> Iterator[Doctor
         yield DoctorFinding("server", "ok", f"{host}: reached through a proxy, not tried")
         return
 
-    async def knock() -> None:
+    async def connect() -> None:
         with anyio.fail_after(CONNECT_TIMEOUT_S):
             await (await anyio.connect_tcp(host, port)).aclose()
 
     try:
-        anyio.run(knock)
+        anyio.run(connect)
     except (OSError, TimeoutError) as error:
         why = str(error) or f"no answer within {CONNECT_TIMEOUT_S:.0f} seconds"
-        fix = hint or "look at the network, a firewall, or model.providers"
+        fix = hint or "check the network, the firewall, or model.providers"
         yield DoctorFinding("server", "problem", f"{host}:{port} cannot be reached: {why}", fix)
     else:
         yield DoctorFinding("server", "ok", f"{host}:{port} listens")
@@ -164,20 +164,20 @@ def check_tools(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
     from hermes.app.tooling import build_tooling
 
     try:
-        equipment = build_tooling(loaded)
+        tooling = build_tooling(loaded)
     except HermesError as error:
         yield DoctorFinding(
             "tools", "problem", str(error), "`hermes tools sets` lists the toolsets"
         )
         return
-    offered = [*equipment.catalogue.tools, *equipment.catalogue.elsewhere]
-    yield DoctorFinding("tools", "ok", ", ".join(offered) or "none: it only talks")
-    for mistake in equipment.problems:
-        yield DoctorFinding("tools", "problem", mistake, "correct the file, or remove it")
+    offered = [*tooling.catalogue.tools, *tooling.catalogue.elsewhere]
+    yield DoctorFinding("tools", "ok", ", ".join(offered) or "none: the agent can only chat")
+    for problem in tooling.problems:
+        yield DoctorFinding("tools", "problem", problem, "correct the file, or remove it")
 
 
 def check_policy(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
-    """Every policy file that counts here, parsed as the gate parses it."""
+    """Parse every policy file that applies here."""
     from hermes.app.policy import effective_policy_settings
     from hermes.policy.loading import load_policies
 
@@ -207,7 +207,7 @@ def check_probes(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
         return
     if found is None:
         fix = "hermes watch --discover"
-        yield DoctorFinding("probes", "absent", f"no {file}; a watch looks for services", fix)
+        yield DoctorFinding("probes", "absent", f"no {file}; a watch discovers services", fix)
     else:
         yield DoctorFinding("probes", "ok", f"{len(found)} in {file}")
 
@@ -233,9 +233,7 @@ def check_programs() -> Iterator[DoctorFinding]:
     if found:
         yield DoctorFinding("git", "ok", found)
     else:
-        yield DoctorFinding(
-            "git", "warning", "not found", "install git; the agent works with it a lot"
-        )
+        yield DoctorFinding("git", "warning", "not found", "install git; the agent uses it often")
     if installed_completion_files():
         yield DoctorFinding("completion", "ok", ", ".join(map(str, installed_completion_files())))
     else:
@@ -265,7 +263,7 @@ hermes doctor --json | jq '.findings[] | select(.state != "ok")'
 def doctor(ctx: click.Context, offline: bool, as_json: bool) -> int:
     """Check everything Hermes needs, and every file it reads. Nothing is created or changed.
 
-    Mistakes in configuration, policy, probe, tool and skill files are reported with file and line.
+    Errors in configuration, policy, probe, tool and skill files are reported with file and line.
     Exit code 1 when there is a problem.
     """
     findings = list(_run_checks(ctx, offline))
@@ -280,7 +278,7 @@ def doctor(ctx: click.Context, offline: bool, as_json: bool) -> int:
             echo(f"    → {finding.fix}")
     echo()
     count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-    echo(count if problems else "Everything that is needed is in order.")
+    echo(count if problems else "No problems found.")
     return exit_codes.FAILED if problems else exit_codes.OK
 
 
@@ -303,12 +301,12 @@ def _run_checks(ctx: click.Context, offline: bool) -> Iterator[DoctorFinding]:
         yield DoctorFinding("settings", "warning", warning)
     yield from check_journal(loaded.store)
     yield from check_model(loaded, offline=offline)
-    for place in list_environments(loaded):
-        wanted = place.name == loaded.settings.terminal.backend
-        if wanted and not place.why:
-            place = try_environment(loaded)
-        state: CheckState = "ok" if not place.why else "problem" if wanted else "absent"
-        yield DoctorFinding("place", state, f"{place.name}: {place.why or 'ready'}")
+    for environment in list_environments(loaded):
+        wanted = environment.name == loaded.settings.terminal.backend
+        if wanted and not environment.why:
+            environment = try_environment(loaded)
+        state: CheckState = "ok" if not environment.why else "problem" if wanted else "absent"
+        yield DoctorFinding("place", state, f"{environment.name}: {environment.why or 'ready'}")
     yield from check_policy(loaded)
     yield from check_probes(loaded)
     yield from check_skills(loaded)

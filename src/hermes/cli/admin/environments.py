@@ -1,4 +1,4 @@
-"""Which places to work are ready on this machine, and what the others lack."""
+"""Checks which environments are ready on this machine."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,20 +20,20 @@ class EnvironmentReadiness(msgspec.Struct, frozen=True):
 
 
 def list_environments(loaded: LoadedSettings) -> list[EnvironmentReadiness]:
-    """Every kind of place, the chosen one first, asked side by side."""
+    """Check every kind of environment in parallel; the configured one comes first."""
     chosen = loaded.settings.terminal.backend
     known = dict.fromkeys([chosen, *plugin_names("environments")])
     found: dict[str, str] = {}
 
-    async def look(name: str) -> None:
+    async def check(name: str) -> None:
         found[name] = await _missing_requirement(name, loaded)
 
-    async def ask() -> None:
+    async def check_all() -> None:
         async with anyio.create_task_group() as group:
             for name in known:
-                group.start_soon(look, name)
+                group.start_soon(check, name)
 
-    anyio.run(ask)
+    anyio.run(check_all)
     return [EnvironmentReadiness(name, found[name]) for name in known]
 
 
@@ -46,29 +46,30 @@ async def _missing_requirement(name: str, loaded: LoadedSettings) -> str:
             return await why_not(name, environment_options(loaded, Path.cwd())) or ""
     except TimeoutError:
         return f"it did not answer within {ENVIRONMENT_TIMEOUT_S:.0f} seconds"
-    except (HermesError, OSError) as error:  # a TimeoutError is one too, without a word
+    except (HermesError, OSError) as error:  # a TimeoutError is an OSError too, without a message
         return str(error)
 
 
 def try_environment(loaded: LoadedSettings) -> EnvironmentReadiness:
-    """The chosen place, entered and asked to run a command that does nothing."""
+    """Open the configured environment and run a command that does nothing."""
     from hermes.app.tooling import configured_environment
 
     name = loaded.settings.terminal.backend
 
-    async def enter() -> EnvironmentReadiness:
+    async def run_command() -> EnvironmentReadiness:
         with TemporaryDirectory() as folder, anyio.fail_after(ENVIRONMENT_TIMEOUT_S):
-            elsewhere = msgspec.structs.replace(loaded, home=Path(folder))  # ours stays untouched
-            async with configured_environment(elsewhere, Path.cwd()) as here:
-                done = await here.run("true", timeout=ENVIRONMENT_TIMEOUT_S)
+            # The home of the user stays untouched.
+            in_temporary_home = msgspec.structs.replace(loaded, home=Path(folder))
+            async with configured_environment(in_temporary_home, Path.cwd()) as environment:
+                result = await environment.run("true", timeout=ENVIRONMENT_TIMEOUT_S)
         return (
             EnvironmentReadiness(name)
-            if done.exit_code == 0
-            else EnvironmentReadiness(name, f"it says: {done.output}")
+            if result.exit_code == 0
+            else EnvironmentReadiness(name, f"it says: {result.output}")
         )
 
     try:
-        return anyio.run(enter)
+        return anyio.run(run_command)
     except HermesError as error:
         return EnvironmentReadiness(name, str(error))
     except TimeoutError:

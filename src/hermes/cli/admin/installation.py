@@ -1,4 +1,4 @@
-"""How this copy of Hermes came here, and therefore how it is updated or taken away."""
+"""`hermes version`, `update` and `uninstall`, which depend on how Hermes was installed."""
 
 import json
 import platform
@@ -32,7 +32,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     kind: InstallationKind
     location: str
     update: tuple[tuple[str, ...], ...] = ()
-    """Commands that bring the latest version; empty when nobody can tell."""
+    """Commands that install the latest version; empty when unknown."""
     remove: tuple[str, ...] = ()
 
 
@@ -78,7 +78,7 @@ def _package_installation(found: Distribution, location: str) -> Installation:
         source = f"{PACKAGE_NAME} @ {origin['vcs_info'].get('vcs', 'git')}+{origin['url']}"
         update = (*pip, "install", "--upgrade", source)
         return Installation(kind="repository", location=location, update=(update,), remove=remove)
-    if origin:  # a wheel or a folder that somebody had on this machine: only they have the next one
+    if origin:  # from a local wheel or folder: the source of the next one is unknown
         return Installation(kind="package", location=location, remove=remove)
     update = (*pip, "install", "--upgrade", PACKAGE_NAME)
     return Installation(kind="package", location=location, update=(update,), remove=remove)
@@ -108,12 +108,12 @@ def version(as_json: bool) -> None:
     """Show the version, how it was installed, and what it runs on."""
     from hermes.settings.migrations import CONFIG_VERSION
 
-    here = find_installation()
+    installation = find_installation()
     facts = {
         "version": __version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "installed": f"{here.kind} in {here.location}",
+        "installed": f"{installation.kind} in {installation.location}",
         "home": str(home_folder()),
         "config version": CONFIG_VERSION,
     }
@@ -136,41 +136,41 @@ def _installed_version(name: str) -> str | None:
 @click.command(
     cls=CommandWithExamples,
     examples="""
-hermes update            says what would be run, and asks
+hermes update            shows the commands, and asks
 hermes update --yes      runs it
-hermes update --json     only says it
+hermes update --json     only shows them
 """,
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @click.pass_context
 def update(ctx: click.Context, yes: bool, as_json: bool) -> int:
-    """Get the latest version the way this copy was installed, then look for old settings.
+    """Install the latest version the way this copy was installed, then check for old settings.
 
-    Nothing is downloaded before you say yes.
+    Nothing is downloaded before you confirm.
     """
-    here = find_installation()
+    installation = find_installation()
     if as_json:
-        print_json(here)
+        print_json(installation)
         return exit_codes.OK
-    echo(f"This is a {here.kind}: {here.location}")
-    if not here.update:
-        note(_manual_instructions(here))
+    echo(f"This is a {installation.kind}: {installation.location}")
+    if not installation.update:
+        note(_manual_instructions(installation))
         return exit_codes.FAILED
-    for command in here.update:
+    for command in installation.update:
         echo(f"  {shlex.join(command)}")
     if not yes and not confirm("Run this now?"):
         return exit_codes.OK
-    for command in here.update:
-        code = subprocess.run(command).returncode  # noqa: TID251 - our own installation, no place
+    for command in installation.update:
+        code = subprocess.run(command).returncode  # noqa: TID251 - our own installation, not an environment
         if code:
-            note(f"{shlex.join(command)} ended with {code}; nothing further was done")
+            note(f"{shlex.join(command)} ended with {code}; stopped")
             return exit_codes.FAILED
     return _offer_migration(ctx, yes)
 
 
-def _manual_instructions(here: Installation) -> str:
-    if here.kind == "unknown":
+def _manual_instructions(installation: Installation) -> str:
+    if installation.kind == "unknown":
         return "It was not installed as a package: update the folder it runs from."
     return "It came from a file: install the next file the way you installed this one."
 
@@ -202,11 +202,11 @@ hermes uninstall --keep-config    conversations go, config.yaml and .env stay
 hermes uninstall --all --yes      everything, without asking
 """,
 )
-@click.option("--keep-config", is_flag=True, help="Delete the home, but for config.yaml and .env.")
+@click.option("--keep-config", is_flag=True, help="Delete the home, except config.yaml and .env.")
 @click.option("--all", "everything", is_flag=True, help="Delete the whole home.")
 @click.option("--keep-program", is_flag=True, help="Leave the program, only clear the home.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @json_option
 def uninstall(
     keep_config: bool,
@@ -216,36 +216,36 @@ def uninstall(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Take Hermes off this machine. What goes is listed first; nothing goes without a yes."""
+    """Remove Hermes from this machine. It lists what is removed, and asks first."""
     if keep_config and everything:
         raise click.UsageError("--keep-config and --all contradict each other")
-    goes = _paths_in_home(home_folder(), everything) if keep_config or everything else []
-    goes += [] if keep_program else installed_completion_files()
+    removals = _paths_in_home(home_folder(), everything) if keep_config or everything else []
+    removals += [] if keep_program else installed_completion_files()
     command = () if keep_program else find_installation().remove
     if as_json:
-        print_json({"delete": goes, "run": command})
+        print_json({"delete": removals, "run": command})
         return exit_codes.OK
-    if not goes and not command:
-        echo("There is nothing to take away.")
+    if not removals and not command:
+        echo("There is nothing to remove.")
         return exit_codes.OK
-    _print_removals(goes, command)
+    _print_removals(removals, command)
     if dry_run or not (yes or confirm("Go ahead?")):
         return exit_codes.OK
-    for path in goes:
+    for path in removals:
         _delete_path(path)
     if command:
-        return subprocess.run(command).returncode  # noqa: TID251 - our own installation, no place
+        return subprocess.run(command).returncode  # noqa: TID251 - our own installation, not an environment
     echo("Done.")
     return exit_codes.OK
 
 
-def _print_removals(goes: Sequence[Path], command: Sequence[str]) -> None:
-    for path in goes:
+def _print_removals(removals: Sequence[Path], command: Sequence[str]) -> None:
+    for path in removals:
         echo(f"delete  {path}")
     if command:
         echo(f"run     {shlex.join(command)}")
-    if home_folder().exists() and home_folder() not in goes:
-        note(f"{home_folder()} stays, with what is not named here")
+    if home_folder().exists() and home_folder() not in removals:
+        note(f"{home_folder()} stays, with everything not listed here")
 
 
 def _paths_in_home(folder: Path, everything: bool) -> list[Path]:
@@ -253,22 +253,22 @@ def _paths_in_home(folder: Path, everything: bool) -> list[Path]:
         return []
     refuse = _refusal_reason(folder.resolve())
     if refuse:
-        raise SettingsError(f"{folder} is not deleted: {refuse}. Look at HERMES_HOME.")
+        raise SettingsError(f"{folder} is not deleted: {refuse}. Check HERMES_HOME.")
     if everything:
         return [folder]
     return sorted(path for path in folder.iterdir() if path.name not in CONFIGURATION_FILES)
 
 
 def _refusal_reason(folder: Path) -> str:
-    """A wrong HERMES_HOME must not cost anybody their files."""
+    """A wrong HERMES_HOME must not delete other files of the user."""
     if folder in (Path.home(), *Path.home().parents) or folder in Path.cwd().parents:
-        return "it holds much more than Hermes"
+        return "it contains much more than Hermes"
     if not folder.is_dir():
         return "it is not a folder"
-    if not any((folder / sign).exists() for sign in HOME_MARKER_FILES):
-        return "it does not look like a home of Hermes"
-    strange = next((name for name in FOREIGN_MARKER_FILES if (folder / name).exists()), "")
-    return f"there is a {strange} in it" if strange else ""
+    if not any((folder / marker).exists() for marker in HOME_MARKER_FILES):
+        return "it does not look like a Hermes home"
+    foreign = next((name for name in FOREIGN_MARKER_FILES if (folder / name).exists()), "")
+    return f"there is a {foreign} in it" if foreign else ""
 
 
 def _delete_path(path: Path) -> None:

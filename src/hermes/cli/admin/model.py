@@ -1,4 +1,4 @@
-"""`hermes model`: which language models answer, and which there are."""
+"""`hermes model`: shows, lists, selects and tests language models."""
 
 from typing import get_args
 

@@ -1,7 +1,7 @@
-"""The questions of `hermes setup`, for a person at a terminal.
+"""`hermes setup`: asks for the model, the environment and the approvals, or takes options.
 
-Each answer is saved when it is given. Provider and model are kept in a file of their own until
-the key was tested, so that an interrupted setup neither loses them nor breaks a working model.
+Each answer is saved at once. Provider and model are kept in a separate file until the key is
+tested, so that an interrupted setup neither loses them nor breaks a working configuration.
 """
 
 import sys
@@ -35,8 +35,8 @@ def run_wizard(overrides: Mapping[str, str]) -> int:
     if earlier.provider:
         model = f", model {earlier.model}" if earlier.model else ""
         echo(f"Continuing: provider {earlier.provider}{model}.\n")
-    now = earlier.provider or resolve_reference("", loaded.settings.model).provider.name
-    choice = _ask_provider(now, earlier)
+    current = earlier.provider or resolve_reference("", loaded.settings.model).provider.name
+    choice = _ask_provider(current, earlier)
     _save_answers(choice)
     choice = _ask_model(choice, earlier)
     _save_answers(choice)
@@ -44,7 +44,7 @@ def run_wizard(overrides: Mapping[str, str]) -> int:
     (home_folder() / ANSWERS_FILE).unlink(missing_ok=True)
     _save_and_print(SetupChoice(backend=_ask_backend()))
     _save_and_print(SetupChoice(announce=_ask_announce()))
-    echo("\nDone. `hermes watch` looks after this host, `hermes` opens a chat, and `hermes doctor`")
+    echo("\nDone. `hermes watch` monitors this host, `hermes` opens a chat, and `hermes doctor`")
     echo("checks the installation.")
     return exit_codes.OK
 
@@ -68,7 +68,7 @@ def _save_and_print(choice: SetupChoice) -> None:
         echo(line)
 
 
-def _ask_provider(now: str, earlier: SetupChoice) -> SetupChoice:
+def _ask_provider(current: str, earlier: SetupChoice) -> SetupChoice:
     known = model_catalog().providers
     missing = {name: missing_extra(name) for name in known}
     offers = {
@@ -78,12 +78,12 @@ def _ask_provider(now: str, earlier: SetupChoice) -> SetupChoice:
     offers[OTHER_PROVIDER] = "any server that speaks the OpenAI dialect"
     while True:
         name = _ask_option(
-            "Who serves the model?", offers, now if now in offers else OTHER_PROVIDER
+            "Who serves the model?", offers, current if current in offers else OTHER_PROVIDER
         )
         if not missing.get(name):
             break
         note(f"{name} cannot be used yet. Install it with: {missing[name]}")
-        now = model_catalog().default
+        current = model_catalog().default
     if name != OTHER_PROVIDER:
         return SetupChoice(provider=name)
     own = earlier if earlier.base_url else SetupChoice(provider="own")
@@ -99,16 +99,17 @@ def _ask_model(choice: SetupChoice, earlier: SetupChoice) -> SetupChoice:
     offers = list(known.models) if known else []
     if known and not known.base_url and not offers:
         return choice  # it runs in this process and has one model
-    kept = [f"{earlier.provider}:{earlier.model}", load().settings.model.default]
-    mine = [ref.partition(":")[2] for ref in kept if ref.startswith(f"{choice.provider}:")]
+    known_references = [f"{earlier.provider}:{earlier.model}", load().settings.model.default]
+    prefix = f"{choice.provider}:"
+    own_models = [ref.removeprefix(prefix) for ref in known_references if ref.startswith(prefix)]
     for name in offers[:12]:
         echo(f"  {name}")
-    default = next((name for name in [*mine, *offers] if name), None)
+    default = next((name for name in [*own_models, *offers] if name), None)
     return msgspec.structs.replace(choice, model=click.prompt("Which model?", default=default))
 
 
 def _ask_key(choice: SetupChoice) -> SetupChoice:
-    """A key that was tested, or that the person wants to keep although the test failed."""
+    """Ask for a key until its test passes, or until the user keeps it anyway."""
     while True:
         choice = msgspec.structs.replace(choice, key=_prompt_for_key(choice))
         echo(f"Testing {choice.reference} with a tiny question …")
@@ -116,7 +117,7 @@ def _ask_key(choice: SetupChoice) -> SetupChoice:
             echo(try_choice(choice))
         except HermesError as error:
             note(str(error))
-            if click.confirm("Keep it all the same?", default=False):
+            if click.confirm("Keep it anyway?", default=False):
                 return choice
         else:
             return choice
@@ -126,8 +127,8 @@ def _prompt_for_key(choice: SetupChoice) -> str:
     variable = choice.key_variable()
     if not variable:
         return ""
-    kept = choice.loaded().secrets.get(variable, "")
-    shown = f" [keep {mask_secret(kept)}]" if kept else ""
+    current = choice.loaded().secrets.get(variable, "")
+    shown = f" [keep {mask_secret(current)}]" if current else ""
     return str(
         click.prompt(f"{variable}{shown}", default="", hide_input=True, show_default=False)
     ).strip()
@@ -135,24 +136,24 @@ def _prompt_for_key(choice: SetupChoice) -> str:
 
 def _ask_backend() -> str:
     loaded = load()
-    ready = {place.name: place.why or "ready" for place in list_environments(loaded)}
-    now = loaded.settings.terminal.backend
-    chosen = _ask_option("Where shall commands run?", ready, now)
-    return "" if chosen == now else chosen
+    offers = {each.name: each.why or "ready" for each in list_environments(loaded)}
+    current = loaded.settings.terminal.backend
+    chosen = _ask_option("Where shall commands run?", offers, current)
+    return "" if chosen == current else chosen
 
 
 def _ask_announce() -> str:
     """Whether restarts and other moderate actions proceed without an answer."""
-    now = load().settings.policy.announce
-    seconds = now or DEFAULT_ANNOUNCE_S
+    current = load().settings.policy.announce
+    seconds = current or DEFAULT_ANNOUNCE_S
     offers = {
-        "announce": f"announced, and done after {seconds:g} s unless you stop it",
-        "ask": "never done without your answer",
+        "announce": f"announced, and run after {seconds:g} s unless you stop them",
+        "ask": "never run without your answer",
     }
     echo("Restarts and other moderate actions are:")
-    chosen = _ask_option("Which?", offers, "announce" if now else "ask")
+    chosen = _ask_option("Which?", offers, "announce" if current else "ask")
     wanted = seconds if chosen == "announce" else 0.0
-    return "" if wanted == now else f"{wanted:g}"
+    return "" if wanted == current else f"{wanted:g}"
 
 
 def _ask_option(question: str, offers: Mapping[str, str], default: str) -> str:
@@ -160,12 +161,12 @@ def _ask_option(question: str, offers: Mapping[str, str], default: str) -> str:
     for number, name in enumerate(names, start=1):
         echo(f"  {number:>2}  {name:<14} {offers[name]}")
     while True:
-        said = str(click.prompt(question, default=default)).strip()
-        if said.isdigit() and 0 < int(said) <= len(names):
-            return names[int(said) - 1]
-        if said in offers:
-            return said
-        note(f"{said!r} is not one of them; a number or a name, please")
+        answer = str(click.prompt(question, default=default)).strip()
+        if answer.isdigit() and 0 < int(answer) <= len(names):
+            return names[int(answer) - 1]
+        if answer in offers:
+            return answer
+        note(f"{answer!r} is not one of them; enter a number or a name")
 
 
 @click.command(
@@ -173,16 +174,18 @@ def _ask_option(question: str, offers: Mapping[str, str], default: str) -> str:
     examples="""
 hermes setup                                                asks everything
 pass show openrouter | hermes setup --provider openrouter --key-stdin
-hermes setup --provider ollama --model qwen3 --no-test      without a question
+hermes setup --provider ollama --model qwen3 --no-test      asks nothing
 hermes setup --announce 0                                   restarts always wait for an answer
 hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
 """,
 )
 @click.option("--provider", default="", help="Who serves the model; see `hermes model list`.")
-@click.option("--base-url", default="", metavar="URL", help="Where its API begins, if not known.")
+@click.option(
+    "--base-url", default="", metavar="URL", help="The base URL of its API, if not known."
+)
 @click.option("--key-stdin", is_flag=True, help="Read the key from stdin.")
 @click.option("--model", default="", metavar="NAME", help="The model, as the provider calls it.")
-@click.option("--backend", default="", help="The place of work: local, sandbox, docker, ssh…")
+@click.option("--backend", default="", help="The environment: local, sandbox, docker, ssh…")
 @click.option(
     "--announce",
     default="",
@@ -192,16 +195,15 @@ hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
 @click.option("--no-test", is_flag=True, help="Keep the key without testing it.")
 @click.pass_context
 def setup(ctx: click.Context, /, key_stdin: bool, no_test: bool, **given: str) -> int:
-    """Choose who answers, where commands run, and whether restarts wait for an answer.
+    """Choose the model, where commands run, and whether restarts wait for an answer.
 
-    What is already set is kept unless changed. The key is tested with a tiny question as soon as
-    it is given, and goes to .env (mode 0600). Without a network it is kept untested.
+    Existing settings are kept unless changed. The key is tested with a tiny question, and saved in
+    .env (mode 0600). Without a network it is saved untested.
     """
     choice = SetupChoice(key=sys.stdin.read().strip() if key_stdin else "", **given)
     if choice == SetupChoice() and not no_test:
         if not sys.stdin.isatty():
-            raise click.UsageError("nobody is here to answer; say --provider, --model, …")
-
+            raise click.UsageError("no terminal to ask; use --provider, --model, …")
         return run_wizard(command_line_overrides(ctx))
     choice = choice.complete()
     if choice.reference and not no_test:

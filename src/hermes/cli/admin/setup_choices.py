@@ -1,4 +1,4 @@
-"""What a setup decides, how it is proved, and where it is kept."""
+"""The choices of `hermes setup`: completes, tests and saves them."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 class SetupChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Empty: leave it as it is."""
+    """The answers of a setup; an empty field leaves the setting unchanged."""
 
     provider: str = ""
     base_url: str = ""
@@ -29,22 +29,24 @@ class SetupChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which an announced action proceeds without an answer; "0" always asks."""
 
     def complete(self) -> "SetupChoice":
-        """With a provider and a model, where one can be told from the other or from before."""
+        """Derive provider and model from each other, or from the current settings."""
         if not (self.provider or self.model):
             if self.key:
-                return msgspec.structs.replace(self, provider=self._now().provider.name).complete()
+                return msgspec.structs.replace(
+                    self, provider=self._current_target().provider.name
+                ).complete()
             return self
         if ":" in self.model.split("/")[0]:
             provider, _, model = self.model.partition(":")
             return msgspec.structs.replace(self, provider=self.provider or provider, model=model)
-        now = self._now()
-        provider = self.provider or now.provider.name
+        current = self._current_target()
+        provider = self.provider or current.provider.name
         model = self.model or (
-            now.model if provider == now.provider.name else first_model(provider)
+            current.model if provider == current.provider.name else first_model(provider)
         )
         known = model_catalog().providers.get(provider)
         if not model and not (known and not known.base_url):  # the local model has no name
-            raise SettingsError(f"say which model of {provider}: --model NAME")
+            raise SettingsError(f"name a model of {provider}: --model NAME")
         return msgspec.structs.replace(self, provider=provider, model=model)
 
     @property
@@ -78,11 +80,11 @@ class SetupChoice(msgspec.Struct, frozen=True, kw_only=True):
         return bool(variable) and not self.key and not self.loaded().secrets.get(variable)
 
     def _known_key(self) -> bool:
-        """Is it said already where the key of this provider goes, or that it wants none?"""
+        """Whether the key variable of this provider is known."""
         own = load().settings.model.providers.get(self.provider)
         return self.provider in model_catalog().providers or bool(own and own.key_variable)
 
-    def _now(self) -> ModelTarget:
+    def _current_target(self) -> ModelTarget:
         settings = load().settings.model
         return resolve_reference("", settings)
 
@@ -93,7 +95,7 @@ def first_model(provider: str) -> str:
 
 
 def missing_extra(provider: str) -> str:
-    """What has to be installed before this provider can be used; empty when nothing is missing."""
+    """The install command that this provider needs first; empty when nothing is missing."""
     from hermes.settings.default_model import LOCAL_ENGINE_MODULE, LOCAL_WEIGHTS_MODULE
 
     known = model_catalog().providers.get(provider)
@@ -107,38 +109,38 @@ def missing_extra(provider: str) -> str:
 
 
 def try_choice(choice: SetupChoice) -> str:
-    """The result of a test in words. Raises `ModelError` when the model refuses to answer."""
+    """Test the model and return a summary. Raises `ModelError` when it refuses to answer."""
     import anyio
 
     from hermes.models.open import check_model
 
     loaded = choice.loaded()
     settings, secrets = loaded.settings.model, loaded.secrets
-    ask = partial(check_model, choice.reference, settings, secrets, key=choice.key)
+    run_check = partial(check_model, choice.reference, settings, secrets, key=choice.key)
     try:
-        trial = anyio.run(ask)
+        result = anyio.run(run_check)
     except ProviderUnreachable as error:
         host = urlsplit(choice.target().provider.base_url).hostname
-        why = "nothing listens there yet" if host in LOOPBACK_HOSTS else "no network"
+        why = "no server is listening there" if host in LOOPBACK_HOSTS else "no network"
         return f"not tested: {why} ({error})"
-    return f"{trial.model} answers ({trial.seconds} s)"
+    return f"{result.model} answers ({result.seconds} s)"
 
 
 def save_choice(home: Path, choice: SetupChoice) -> Iterator[str]:
-    """Write what was chosen. Everything is checked before the first file is touched."""
+    """Write the choice and yield a line per setting. Everything is checked before writing."""
     from hermes.settings.edit import set_value
 
     if choice.reference:
-        choice.target()  # raises for a provider that nobody knows
+        choice.target()  # raises for an unknown provider
         if missing := missing_extra(choice.provider):
             raise SettingsError(f"{choice.provider} cannot be used yet; install it with: {missing}")
     if choice.backend and choice.backend not in plugin_names("environments"):
-        there = ", ".join(plugin_names("environments"))
-        raise SettingsError(f"there is no place {choice.backend!r} to work; there are: {there}")
+        known_names = ", ".join(plugin_names("environments"))
+        raise SettingsError(f"there is no environment {choice.backend!r}; there are: {known_names}")
     variable = choice.key_variable() if choice.key else ""
     if choice.key and not variable:
         raise SettingsError(
-            f"{choice.provider} wants no key; for one of your own: "
+            f"{choice.provider} needs no key; to use one: "
             f"hermes config set model.providers.{choice.provider}.key_variable NAME_API_KEY"
         )
     if variable:

@@ -1,4 +1,4 @@
-"""`hermes status`: what is set up, in one look."""
+"""`hermes status`: shows the configuration and what today has cost."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from hermes.settings.load import LoadedSettings
 @json_option
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Show home, model, place of work, tools, conversations and what today has cost."""
+    """Show home, model, environment, tools, conversations and what today has cost."""
     loaded = load_settings(ctx)
     settings = loaded.settings
     facts: dict[str, object] = {
@@ -57,11 +57,11 @@ def _key_state(loaded: LoadedSettings) -> str:
 def _journal_summary(loaded: LoadedSettings) -> dict[str, object]:
     from hermes.cli.context import MAX_LISTED_RUNS, query_journal
 
-    place = loaded.store
-    if not store_exists(place):
+    location = loaded.store
+    if not store_exists(location):
         return {}
 
-    async def ask(journal: JournalStore) -> dict[str, object]:
+    async def query(journal: JournalStore) -> dict[str, object]:
         runs = await journal.runs(limit=MAX_LISTED_RUNS)
         today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         spent = Usage()
@@ -75,5 +75,5 @@ def _journal_summary(loaded: LoadedSettings) -> dict[str, object]:
             "today_usd": round(spent.cost_usd, 4),
         }
 
-    size = f" ({place.stat().st_size:,} bytes)" if isinstance(place, Path) else ""
-    return {"journal": display_location(place) + size} | query_journal(loaded, ask)
+    size = f" ({location.stat().st_size:,} bytes)" if isinstance(location, Path) else ""
+    return {"journal": display_location(location) + size} | query_journal(loaded, query)

@@ -1,4 +1,4 @@
-"""`hermes journal`: looking after the record of everything that happened."""
+"""`hermes journal` and `hermes store`: verify, export, compact, salvage and move the journal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -23,10 +23,13 @@ from hermes.core.errors import HermesError
 from hermes.settings.load import LoadedSettings
 
 JOURNAL_COMMANDS = {
-    "verify": ("hermes.cli.admin.storage:verify", "Is every event there, and as it was written?"),
+    "verify": (
+        "hermes.cli.admin.storage:verify",
+        "Check that every event is complete and unchanged",
+    ),
     "export": ("hermes.cli.admin.storage:export", "All events as lines of JSON"),
-    "compact": ("hermes.cli.admin.storage:compact", "Take deleted texts off the disk"),
-    "salvage": ("hermes.cli.admin.storage:salvage", "Save what can be read of a damaged file"),
+    "compact": ("hermes.cli.admin.storage:compact", "Remove deleted texts from the disk"),
+    "salvage": ("hermes.cli.admin.storage:salvage", "Save the readable part of a damaged file"),
 }
 
 
@@ -40,7 +43,7 @@ hermes journal compact
 """,
 )
 def journal() -> None:
-    """Verify, export, compact or rescue the record of everything that happened."""
+    """Verify, export, compact or salvage the journal, the record of all events."""
 
 
 @click.command(cls=CommandWithExamples, examples="hermes journal verify --json")
@@ -48,9 +51,9 @@ def journal() -> None:
 @click.pass_context
 def verify(ctx: click.Context, as_json: bool) -> int:
     """Check structure, numbers, chain and every text. Exit code 6 when something is damaged."""
-    from hermes.memory.store import verify as inspect
+    from hermes.memory.store import verify as verify_store
 
-    report = inspect(require_journal(load_settings(ctx)))
+    report = verify_store(require_journal(load_settings(ctx)))
     if as_json:
         print_json({"ok": not report.problems, **_report_data(report)})
     else:
@@ -60,7 +63,7 @@ def verify(ctx: click.Context, as_json: bool) -> int:
         echo(
             "damaged; `hermes journal salvage` saves what can be read"
             if report.problems
-            else "whole"
+            else "complete"
         )
     return exit_codes.STORE if report.problems else exit_codes.OK
 
@@ -70,12 +73,12 @@ def verify(ctx: click.Context, as_json: bool) -> int:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; else stdout.")
 @click.pass_context
 def export(ctx: click.Context, run: str | None, output: Path | None) -> None:
-    """Write all events, one JSON object a line."""
+    """Write all events, one JSON object per line."""
     from hermes.app.secret_redactor import SecretRedactor
-    from hermes.memory.store import export as lines_of
+    from hermes.memory.store import export as export_events
 
     loaded = load_settings(ctx)
-    lines = map(SecretRedactor(loaded).clean_line, lines_of(require_journal(loaded), run=run))
+    lines = map(SecretRedactor(loaded).clean_line, export_events(require_journal(loaded), run=run))
     write_events(lines, output)
 
 
@@ -83,12 +86,12 @@ def export(ctx: click.Context, run: str | None, output: Path | None) -> None:
 @json_option
 @click.pass_context
 def compact(ctx: click.Context, as_json: bool) -> None:
-    """Take the texts of deleted conversations off the disk. Others may go on working."""
+    """Remove the texts of deleted conversations from the disk. Other processes may continue."""
     from hermes.memory.artifacts import delete_artifacts
-    from hermes.memory.store import compact as shrink
+    from hermes.memory.store import compact as compact_store
 
     loaded = load_settings(ctx)
-    done = shrink(require_journal(loaded))
+    done = compact_store(require_journal(loaded))
     delete_artifacts(loaded.home / "artifacts", done.deleted)
     if done.purged:
         from hermes.app.journal_search import discard_index
@@ -97,28 +100,30 @@ def compact(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json(_report_data(done))
     else:
-        echo(f"{done.purged} texts gone; {done.bytes_before:,} → {done.bytes_after:,} bytes")
+        echo(f"{done.purged} texts removed; {done.bytes_before:,} → {done.bytes_after:,} bytes")
 
 
 @click.command(cls=CommandWithExamples, examples="hermes journal salvage --into saved.db")
-@click.option("--into", type=click.Path(path_type=Path), help="A new file; else in its place.")
+@click.option(
+    "--into", type=click.Path(path_type=Path), help="A new file; default: replace the damaged one."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @click.pass_context
 def salvage(ctx: click.Context, into: Path | None, yes: bool, as_json: bool) -> int:
     """Save every readable event of a damaged journal. The damaged file is kept beside it.
 
-    End every other Hermes on this home first.
+    Stop every other Hermes process of this home first.
     """
-    from hermes.memory.journal.recovery import salvage as save
+    from hermes.memory.journal.recovery import salvage as salvage_journal
 
     loaded = load_settings(ctx)
     if loaded.settings.store.url:
-        raise HermesError("a database is mended by its own tools; restore it from a backup")
+        raise HermesError("a database cannot be salvaged; restore it from a backup")
     path = loaded.journal
-    if into is None and not yes and not confirm(f"Put what can be saved in place of {path}?"):
+    if into is None and not yes and not confirm(f"Replace {path} with what can be saved?"):
         return exit_codes.OK
-    saved = save(path, into)
+    saved = salvage_journal(path, into)
     if as_json:
         print_json(_report_data(saved))
     else:
@@ -127,13 +132,13 @@ def salvage(ctx: click.Context, into: Path | None, yes: bool, as_json: bool) -> 
 
 
 def _report_data(report: object) -> dict[str, object]:
-    """All fields, also those at their default, which are left out on the wire."""
+    """All fields, also those with default values."""
     names: tuple[str, ...] = getattr(report, "__struct_fields__", ())
     return {name: getattr(report, name) for name in names}
 
 
 STORE_COMMANDS = {
-    "status": ("hermes.cli.admin.storage:status", "Which store it is, how large, and how far away"),
+    "status": ("hermes.cli.admin.storage:status", "Kind, location, size and latency of the store"),
     "migrate": (
         "hermes.cli.admin.storage:migrate",
         "Copy everything to another store, and compare",
@@ -151,17 +156,17 @@ hermes store migrate --to sqlite
 """,
 )
 def store() -> None:
-    """See where everything is kept, or move it between a file and PostgreSQL."""
+    """Show the store, or move it between a file and PostgreSQL."""
 
 
 @click.command(cls=CommandWithExamples, examples="hermes store status --json | jq .events")
 @json_option
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Show the store in use: kind, place, version, events, size, distance."""
-    from hermes.memory.journal.maintenance import read_status as look
+    """Show the store in use: kind, location, version, events, size, latency."""
+    from hermes.memory.journal.maintenance import read_status
 
-    found = look(require_journal(load_settings(ctx)))
+    found = read_status(require_journal(load_settings(ctx)))
     facts = {name: getattr(found, name) for name in found.__struct_fields__}
     if as_json:
         print_json(facts)
@@ -185,26 +190,26 @@ hermes store migrate --to sqlite --json
 @json_option
 @click.pass_context
 def migrate(ctx: click.Context, wanted: str, origin: str | None, as_json: bool) -> None:
-    """Copy every event under its own number and compare the two, digest by digest.
+    """Copy every event with its number and compare both stores, digest by digest.
 
-    The source is only read and stays as it is. When it is cut off, even by a crash, run it again:
-    it goes on where it was. Copied is the journal; search and memory are made anew from it.
+    The source is only read. An interrupted copy continues when it is run again. Only the journal
+    is copied; search and memory are rebuilt from it.
     """
     from hermes.memory.store_copy import copy_store
 
     loaded = load_settings(ctx)
-    here = _parse_location(loaded, origin) if origin else require_journal(loaded)
-    there = _parse_location(loaded, wanted)
+    source = _parse_location(loaded, origin) if origin else require_journal(loaded)
+    target = _parse_location(loaded, wanted)
     with _migration_progress(quiet=as_json) as progress:
-        moved = copy_store(here, there, progress)
+        result = copy_store(source, target, progress)
     if as_json:
-        print_json({name: getattr(moved, name) for name in moved.__struct_fields__})
+        print_json({name: getattr(result, name) for name in result.__struct_fields__})
         return
-    echo(f"{moved.copied:,} events copied; {moved.events:,} are in {moved.target}, whole and equal")
-    echo(f"newest: {moved.last}, digest {moved.digest[:16]}…")
-    note(f"{moved.source} is still there, and nothing was changed in it")
-    if there != loaded.store:
-        note(f"to use the new one: {_switch_instruction(there)}")
+    echo(f"{result.copied:,} events copied; {result.target} has {result.events:,}, all equal")
+    echo(f"newest: {result.last}, digest {result.digest[:16]}…")
+    note(f"{result.source} is unchanged")
+    if target != loaded.store:
+        note(f"to use the new one: {_switch_instruction(target)}")
 
 
 def _parse_location(loaded: LoadedSettings, text: str) -> Path | str:
@@ -212,25 +217,25 @@ def _parse_location(loaded: LoadedSettings, text: str) -> Path | str:
         return loaded.journal
     if "://" in text:
         return text
-    raise HermesError(f"{text!r} is no store: give a postgresql:// URL, or the word sqlite")
+    raise HermesError(f"{text!r} is not a store: give a postgresql:// URL, or the word sqlite")
 
 
 def _switch_instruction(location: Path | str) -> str:
     if isinstance(location, Path):
-        return "take MEMORY_DB_URL out of .env, or `hermes config unset store.url`"
+        return "remove MEMORY_DB_URL from .env, or `hermes config unset store.url`"
     return "put MEMORY_DB_URL=… into .env, or `hermes config set store.url …`"
 
 
 @contextmanager
 def _migration_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar where somebody watches, else nothing."""
+    """A progress bar on a terminal, otherwise nothing."""
     if quiet or not sys.stderr.isatty():
-        yield lambda safe, whole: None
+        yield lambda copied, total: None
         return
     with click.progressbar(length=1, label="events", file=sys.stderr, show_pos=True) as bar:
 
-        def progress(safe: int, whole: int) -> None:
-            bar.length = whole
-            bar.update(safe - bar.pos)
+        def progress(copied: int, total: int) -> None:
+            bar.length = total
+            bar.update(copied - bar.pos)
 
         yield progress

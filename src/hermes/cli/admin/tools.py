@@ -1,4 +1,4 @@
-"""`hermes tools`: what the agent can do here, and why not the rest."""
+"""`hermes tools`: lists the tools of the agent, and why others are unavailable."""
 
 import shutil
 
@@ -29,15 +29,15 @@ TOOL_COMMANDS = {
         "hermes.cli.admin.tools:list_",
         "All tools: toolset, risk, on or off, or what is missing",
     ),
-    "show": ("hermes.cli.admin.tools:show", "What one tool is for and what it takes"),
+    "show": ("hermes.cli.admin.tools:show", "The purpose and the parameters of one tool"),
     "sets": ("hermes.cli.admin.tools:sets", "All toolsets"),
 }
 
 ToolRow = dict[str, object]
 CONVERSATION_TOOLS = {
-    "delegate": ("read", "Subagents that work side by side; each conversation brings it.")
+    "delegate": ("read", "Subagents that work in parallel; every conversation has it.")
 }
-"""Tools that are made anew for each conversation and so have no entry point."""
+"""Tools that are created for each conversation and so have no entry point."""
 
 
 @click.group(
@@ -47,14 +47,14 @@ CONVERSATION_TOOLS = {
     examples="""
 hermes tools                                        all tools
 hermes tools show terminal
-hermes config set tools.toolsets file,planning      give the agent fewer
-hermes config set tools.disabled execute_code       take one away
+hermes config set tools.toolsets file,planning      give the agent fewer tools
+hermes config set tools.disabled execute_code       remove one
 """,
 )
 @json_option
 @click.pass_context
 def tools(ctx: click.Context, as_json: bool) -> None:
-    """What the agent can do here, and why not the rest. Without a command: list."""
+    """The tools of the agent, and why others are unavailable. Without a command: list."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_, as_json=as_json)
 
@@ -73,8 +73,8 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         ("tool", "toolset", "risk", "here", "for"),
         [(row["tool"], row["toolsets"], row["risk"], row["here"], row["about"]) for row in rows],
     )
-    for mistake in _declared_tools(loaded).problems:
-        note(mistake)
+    for problem in _declared_tools(loaded).problems:
+        note(problem)
 
 
 @click.command(cls=CommandWithExamples, examples="hermes tools show patch --json")
@@ -82,7 +82,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def show(ctx: click.Context, name: str, as_json: bool) -> None:
-    """Show what tool NAME is for and what it takes."""
+    """Show the purpose and the parameters of the tool NAME."""
     everything = _full_catalog(load_settings(ctx))
     found = everything.tools.get(name)
     if found is None:
@@ -90,7 +90,7 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
         if lacking is None:
             known = ", ".join(sorted(everything.tools))
             raise HermesError(f"there is no tool {name!r}; there are: {known}")
-        raise HermesError(f"{name} is not here: {lacking.why}. {lacking.how}")
+        raise HermesError(f"{name} is not available: {lacking.why}. {lacking.how}")
     if as_json:
         print_json(msgspec.structs.asdict(found.spec))
         return
@@ -174,14 +174,14 @@ def _toolsets_of(name: str, known: dict[str, Toolset]) -> list[str]:
 
 
 def _full_catalog(loaded: LoadedSettings) -> ToolCatalog:
-    """As if all toolsets were on, with what is missing for each."""
+    """All tools, as if all toolsets were on, with missing requirements."""
     own = loaded.settings.tools.sets
     asked = ToolSettings(toolsets=tuple(with_own_toolsets(own)), sets=own)
     extra = _declared_tools(loaded).tools
     built = build_catalog(asked, extra=extra).tools
     needs = [getattr(tool, "needs", ToolRequirements()) for tool in built.values()]
     variables = frozenset(name for name, value in loaded.secrets.items() if value)
-    programs = None  # only on this very machine can we look without starting anything
+    programs = None  # only on this machine can it be checked without starting anything
     if loaded.settings.terminal.backend == "local":
         programs = frozenset(p for need in needs for p in need.programs if shutil.which(p))
     return build_catalog(
@@ -190,5 +190,5 @@ def _full_catalog(loaded: LoadedSettings) -> ToolCatalog:
 
 
 def _declared_tools(loaded: LoadedSettings) -> LoadedTools:
-    """Tools that the operator wrote down in <home>/tools."""
+    """Tools declared by the user in <home>/tools."""
     return load_tool_folder(loaded.home / "tools", taken=plugin_names("tools"))

@@ -1,4 +1,4 @@
-"""`hermes approvals approve`, `deny` and `stop`: a person's answer, written into the journal."""
+"""`hermes approvals approve`, `deny`, `stop`, `grants` and `revoke`."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +10,7 @@ from hermes.cli.approvals.requests import find_approval_request, recent_approval
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import echo, json_option, print_json, print_table
+from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clip
 from hermes.core.actions import ApprovalScope, why_not_always
 from hermes.core.errors import HermesError, PolicyDenied
@@ -25,27 +26,29 @@ from hermes.policy.approvals.history import ApprovalQuestion, GrantUsage
 from hermes.settings.load import LoadedSettings
 
 SETTLE_TIMEOUT_S = 5.0
-"""Seconds in which a process that lives takes note of an answer."""
+"""How long to wait for the running process to act on an answer."""
 
 
 @click.command(
     cls=CommandWithExamples,
     examples="""
-hermes approvals approve                      the only one that waits
-hermes approvals approve 4f2a1c --session     also when this session does exactly the same again
-hermes approvals approve 4f2a1c --always      for good: a rule that `hermes policy always` shows
+hermes approvals approve                      the only open request
+hermes approvals approve 4f2a1c --session     also for the same action later in its session
+hermes approvals approve 4f2a1c --always      permanently: `hermes policy always` lists it
 """,
 )
 @click.argument("id", default="")
-@click.option("--session", is_flag=True, help="Also for exactly the same later in its session.")
-@click.option("--always", is_flag=True, help="For good: becomes a rule you can read and revoke.")
+@click.option("--session", is_flag=True, help="Also for the same action later in its session.")
+@click.option(
+    "--always", is_flag=True, help="Permanently: becomes a rule that you can read and revoke."
+)
 @click.option("--note", default="", metavar="TEXT", help="Why; kept in the journal.")
 @json_option
 @click.pass_context
 def approve(
     ctx: click.Context, id: str, session: bool, always: bool, note: str, as_json: bool
 ) -> None:
-    """Say yes to the question ID. It counts for exactly the action that was shown."""
+    """Approve the request ID. It counts only for exactly the action that was shown."""
     if session and always:
         raise click.UsageError("--session or --always, not both")
     scope: ApprovalScope = "always" if always else "session" if session else "once"
@@ -56,11 +59,11 @@ def approve(
     cls=CommandWithExamples, examples='hermes approvals deny 4f2a1c --note "use the replica"'
 )
 @click.argument("id", default="")
-@click.option("--note", default="", metavar="TEXT", help="Why: the agent is told.")
+@click.option("--note", default="", metavar="TEXT", help="Why; the agent gets this text.")
 @json_option
 @click.pass_context
 def deny(ctx: click.Context, id: str, note: str, as_json: bool) -> None:
-    """Say no to the question ID."""
+    """Deny the request ID."""
     _record_answer(load_settings(ctx), id, approved=False, scope="once", note=note, as_json=as_json)
 
 
@@ -69,7 +72,7 @@ def deny(ctx: click.Context, id: str, note: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def stop(ctx: click.Context, id: str, as_json: bool) -> None:
-    """Keep the announced action ID from being done. Anybody may."""
+    """Prevent the announced action ID. Anyone may do this."""
     _record_answer(load_settings(ctx), id, approved=False, scope="once", note="", as_json=as_json)
 
 
@@ -84,7 +87,7 @@ def _record_answer(
 ) -> None:
     who = user_name()
 
-    async def give(journal: JournalStore) -> tuple[ApprovalQuestion, str]:
+    async def record(journal: JournalStore) -> tuple[ApprovalQuestion, str]:
         question = await find_approval_request(journal, id)
         _check_answer(question, who, approved, scope)
         request = question.request
@@ -106,7 +109,7 @@ def _record_answer(
         question.tally.add(event)
         return question, await _wait_for_outcome(journal, question, numbers[-1], loaded)
 
-    question, outcome = query_journal(loaded, give)
+    question, outcome = query_journal(loaded, record)
     request = question.request
     if as_json:
         print_json({"id": request.approval, "by": who, "approved": approved, "outcome": outcome})
@@ -117,20 +120,20 @@ def _record_answer(
 def _check_answer(
     question: ApprovalQuestion, who: str, approved: bool, scope: ApprovalScope
 ) -> None:
-    """Raises `HermesError` when it is over, `PolicyDenied` when this answer would not count."""
+    """Raises `HermesError` when it is over, `PolicyDenied` when this answer does not count."""
     request, now = question.request, datetime.now(UTC)
     if question.settled is not None:
         by = ", ".join(question.settled.by)
         raise HermesError(
-            f"{request.approval} was settled before: {question.settled.outcome}"
+            f"{request.approval} was already settled: {question.settled.outcome}"
             + (f" by {by}" if by else "")
         )
     if not question.is_open(now):
-        raise HermesError(f"{request.approval} is over: nobody answered in time, which is a no")
+        raise HermesError(f"{request.approval} is over: no one answered in time, so it is denied")
     if why := question.tally.objection(who, approved=approved):
         raise PolicyDenied(why)
     if who in question.tally.yes and approved:
-        raise PolicyDenied(f"{who} has said yes already; {request.count} different people must")
+        raise PolicyDenied(f"{who} has already approved it; {request.count} different people must")
     if scope == "always" and (why := why_not_always(request)):
         raise PolicyDenied(f"not with --always: {why}")
 
@@ -138,7 +141,7 @@ def _check_answer(
 async def _wait_for_outcome(
     journal: Journal, question: ApprovalQuestion, after: int, loaded: LoadedSettings
 ) -> str:
-    """How it was settled; `waiting` for others, or `recorded` for a run that does not run."""
+    """Return the outcome; `waiting` for other people, or `recorded` when the run is not active."""
     request = question.request
     if question.tally.outcome is None:
         return "waiting"
@@ -146,26 +149,26 @@ async def _wait_for_outcome(
         return "recorded"
     with anyio.move_on_after(SETTLE_TIMEOUT_S):
         while True:
-            newest = await journal.last()
+            last_position = await journal.last()
             async for recorded in journal.read(
                 after=after, run=request.run, kinds=("approval.settled",)
             ):
                 event = recorded.event
                 if isinstance(event, ApprovalSettled) and event.approval == request.approval:
                     return event.outcome
-            await journal.changed(newest)
+            await journal.changed(last_position)
     return "recorded"
 
 
 def _outcome_text(question: ApprovalQuestion, outcome: str) -> str:
     request, tally = question.request, question.tally
     if outcome == "waiting":
-        return f"{len(tally.yes)} of {request.count} have said yes; it waits for the others"
+        return f"{len(tally.yes)} of {request.count} have approved; it waits for the others"
     if outcome == "recorded":
-        whole = request.run.partition("/")[0]
-        return f"written down; its run finds it when it goes on (hermes --resume {whole})"
+        root_run = request.run.partition("/")[0]
+        return f"recorded; the run uses it when it is resumed (hermes --resume {root_run})"
     if outcome == "changed":
-        return "what it would do has changed since it was asked, so it is not done"
+        return "the action has changed since the request, so it is not run"
     if outcome == "denied" and question.seconds:
         return "stopped"
     return outcome
@@ -175,9 +178,9 @@ def _outcome_text(question: ApprovalQuestion, outcome: str) -> str:
 @json_option
 @click.pass_context
 def grants(ctx: click.Context, as_json: bool) -> None:
-    """List what may be done again without asking, each for one exact action of one run.
+    """List the grants: actions of a run that may be repeated without asking.
 
-    What was allowed for good is listed by `hermes policy always`.
+    `hermes policy always` lists what is allowed permanently.
     """
     found = _live_grants(load_settings(ctx))
     if as_json:
@@ -187,7 +190,7 @@ def grants(ctx: click.Context, as_json: bool) -> None:
     print_table(
         ("id", "left", "until", "by", "action"),
         [(r["id"], r["left"], r["until"], r["by"], clip(str(r["action"]), 60)) for r in rows],
-        empty="nothing may be done again without asking",
+        empty="there are no grants",
     )
 
 
@@ -198,16 +201,16 @@ def grants(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def revoke(ctx: click.Context, id: str, as_json: bool) -> None:
-    """Take back the leave ID: it is asked about again, also in a process that runs now.
+    """Revoke the grant ID: the action needs approval again, also in a running process.
 
-    The name of a rule that an answer "always" made works as well.
+    The name of a rule created by `approve --always` works as well.
     """
     loaded = load_settings(ctx)
     name = _revoke_rule(loaded, id) if id.startswith("always-") else _revoke_grant(loaded, id)
     if as_json:
         print_json({"id": name, "revoked": True})
     else:
-        echo(f"{name} is asked about again")
+        echo(f"{name} is revoked")
 
 
 def _revoke_rule(loaded: LoadedSettings, name: str) -> str:
@@ -223,7 +226,7 @@ def _revoke_grant(loaded: LoadedSettings, id: str) -> str:
         each for each in _live_grants(loaded) if id in (each.grant.id, each.grant.id[-len(id) :])
     ]
     if len(found) != 1:
-        raise HermesError(f"there is no leave {id!r}; `hermes approvals grants` lists them")
+        raise HermesError(f"there is no grant {id!r}; `hermes approvals grants` lists them")
     grant = found[0].grant
 
     async def change(journal: JournalStore) -> None:
@@ -236,28 +239,28 @@ def _revoke_grant(loaded: LoadedSettings, id: str) -> str:
 def _live_grants(loaded: LoadedSettings) -> list[GrantUsage]:
     now = datetime.now(UTC)
     return [
-        held
-        for held in recent_approvals(loaded).grants.values()
-        if not held.revoked
-        and held.grant.given_at <= now < _grant_expiry(held)
-        and (held.grant.uses == 0 or held.used < held.grant.uses)
+        usage
+        for usage in recent_approvals(loaded).grants.values()
+        if not usage.revoked
+        and usage.grant.given_at <= now < _grant_expiry(usage)
+        and (usage.grant.uses == 0 or usage.used < usage.grant.uses)
     ]
 
 
-def _grant_expiry(held: GrantUsage) -> datetime:
-    return held.grant.given_at + timedelta(seconds=held.grant.valid_for)
+def _grant_expiry(usage: GrantUsage) -> datetime:
+    return usage.grant.given_at + timedelta(seconds=usage.grant.valid_for)
 
 
-def _grant_row(held: GrantUsage) -> dict[str, object]:
-    grant = held.grant
+def _grant_row(usage: GrantUsage) -> dict[str, object]:
+    grant = usage.grant
     return {
         "id": grant.id,
-        "left": grant.uses - held.used if grant.uses else "any",
-        "used": held.used,
-        "until": f"{_grant_expiry(held).astimezone():%Y-%m-%d %H:%M}",
+        "left": grant.uses - usage.used if grant.uses else "any",
+        "used": usage.used,
+        "until": format_time(_grant_expiry(usage)),
         "by": ", ".join(grant.by),
         "scope": grant.scope,
         "rule": grant.rule,
         "run": grant.run,
-        "action": held.shown,
+        "action": usage.shown,
     }

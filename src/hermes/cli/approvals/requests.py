@@ -1,4 +1,4 @@
-"""Finds the question somebody means, and puts it into words."""
+"""`hermes approvals list`, `show` and `watch`, and finding a request by its id."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from hermes.app.policy import is_run_active
-from hermes.cli.context import load_settings, query_journal, require_journal
+from hermes.cli.context import find_unique, load_settings, query_journal, require_journal
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import echo, json_option, print_fields, print_json, print_table
 from hermes.cli.render.lines import format_duration
@@ -28,46 +28,45 @@ APPROVAL_LOOKBACK = timedelta(days=30)
 
 
 def recent_approvals(loaded: LoadedSettings) -> ApprovalHistory:
-    """What was asked lately; nothing when there is no journal yet."""
+    """Recent approval requests; none when there is no journal yet."""
     if not store_exists(loaded.store):
         return ApprovalHistory()
 
-    async def ask(journal: JournalStore) -> ApprovalHistory:
+    async def query(journal: JournalStore) -> ApprovalHistory:
         return await read_approval_history(journal, since=datetime.now(UTC) - APPROVAL_LOOKBACK)
 
-    return query_journal(loaded, ask)
+    return query_journal(loaded, query)
 
 
 async def find_approval_request(journal: Journal, wanted: str) -> ApprovalQuestion:
-    """By id, its beginning or end; the only open one when nothing is said."""
+    """Find by id, or its beginning or end; without an id, the only open request."""
     now = datetime.now(UTC)
-    past = await read_approval_history(journal, since=now - APPROVAL_LOOKBACK)
+    history = await read_approval_history(journal, since=now - APPROVAL_LOOKBACK)
     if not wanted:
-        return _only_open_request(list(past.open_questions(now)))
-    if wanted in past.questions:
-        return past.questions[wanted]
-    found = [
-        each for id, each in past.questions.items() if id.startswith(wanted) or id.endswith(wanted)
-    ]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(each.request.approval for each in found[:5])
-        raise HermesError(f"{wanted!r} may be {names}; say more of it")
-    raise HermesError(f"there is no question {wanted!r}; `hermes approvals list` shows them")
+        return _only_open_request(list(history.open_questions(now)))
+    id, _ = find_unique(
+        history.questions.items(),
+        wanted,
+        lambda each: each[0] == wanted,
+        lambda each: each[0].startswith(wanted) or each[0].endswith(wanted),
+        id_of=lambda each: each[0],
+        kind="request",
+        list_command="hermes approvals list",
+    )
+    return history.questions[id]
 
 
 def _only_open_request(waiting: list[ApprovalQuestion]) -> ApprovalQuestion:
     if len(waiting) == 1:
         return waiting[0]
     if not waiting:
-        raise HermesError("nothing waits for an answer")
+        raise HermesError("no request waits for an answer")
     names = "\n".join(f"  {each.request.approval}  {each.request.shown[:60]}" for each in waiting)
-    raise HermesError(f"{len(waiting)} wait for an answer; say which:\n{names}")
+    raise HermesError(f"{len(waiting)} requests wait for an answer; give one id:\n{names}")
 
 
 def approval_request_data(question: ApprovalQuestion, loaded: LoadedSettings) -> dict[str, object]:
-    """Everything about one question, for people and for programs."""
+    """All fields of a request, for `show` and --json."""
     request, tally, now = question.request, question.tally, datetime.now(UTC)
     return {
         "id": request.approval,
@@ -104,14 +103,14 @@ def time_left(question: ApprovalQuestion) -> str:
 
 
 @click.command("list", cls=CommandWithExamples, examples="hermes approvals list --all --json")
-@click.option("--all", "everything", is_flag=True, help="Also what was settled lately.")
+@click.option("--all", "everything", is_flag=True, help="Also recently settled requests.")
 @json_option
 @click.pass_context
 def list_(ctx: click.Context, everything: bool = False, as_json: bool = False) -> None:
-    """List what waits for an answer, oldest first."""
+    """List the requests that wait for an answer, oldest first."""
     loaded, now = load_settings(ctx), datetime.now(UTC)
-    past = recent_approvals(loaded)
-    found = list(past.questions.values()) if everything else list(past.open_questions(now))
+    history = recent_approvals(loaded)
+    found = list(history.questions.values()) if everything else list(history.open_questions(now))
     if as_json:
         print_json([approval_request_data(each, loaded) for each in found])
         return
@@ -128,7 +127,7 @@ def list_(ctx: click.Context, everything: bool = False, as_json: bool = False) -
             )
             for each in found
         ],
-        empty="nothing waits for an answer",
+        empty="no request waits for an answer",
     )
 
 
@@ -142,19 +141,19 @@ def _request_state(question: ApprovalQuestion, now: datetime) -> str:
 @json_option
 @click.pass_context
 def show(ctx: click.Context, id: str, as_json: bool) -> None:
-    """Show the question ID in full: what would be done, why it is asked, and the way back."""
+    """Show the request ID in full: the action, why it needs approval, and the undo."""
     loaded = load_settings(ctx)
 
-    async def ask(journal: JournalStore) -> ApprovalQuestion:
+    async def query(journal: JournalStore) -> ApprovalQuestion:
         return await find_approval_request(journal, id)
 
-    told = approval_request_data(query_journal(loaded, ask), loaded)
+    data = approval_request_data(query_journal(loaded, query), loaded)
     if as_json:
-        print_json(told)
+        print_json(data)
         return
-    # What the agent wrote is shown so that no control character of it can repaint this page.
-    action = escape_invisible(str(told.pop("action")))
-    print_fields({name.replace("_", " "): value for name, value in told.items()})
+    # Text of the agent: control characters are escaped, so that they cannot change the screen.
+    action = escape_invisible(str(data.pop("action")))
+    print_fields({name.replace("_", " "): value for name, value in data.items()})
     echo()
     echo("\n".join(f"┃ {line}" for line in action.split("\n")))
 
@@ -163,37 +162,37 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def watch(ctx: click.Context, as_json: bool) -> None:
-    """Show what waits, and then each question and answer as it comes, until interrupted.
+    """Show open requests, then each new request and answer, until interrupted.
 
-    With --json one object a line: the event, with its kind.
+    With --json it prints one event per line.
     """
     anyio.run(_watch_requests, load_settings(ctx), as_json)
 
 
 async def _watch_requests(loaded: LoadedSettings, as_json: bool) -> None:
     async with open_journal(require_journal(loaded)) as journal:
-        past, shown = ApprovalHistory(), False
-        newest = await journal.last()
+        history, shown = ApprovalHistory(), False
+        last_position = await journal.last()
         async for recorded in journal.read(kinds=APPROVAL_EVENT_KINDS):
-            past.add(recorded)
+            history.add(recorded)
         if not as_json:
-            for each in past.open_questions(datetime.now(UTC)):
+            for each in history.open_questions(datetime.now(UTC)):
                 shown = True
                 echo(_request_line(each))
             if not shown:
-                echo("nothing waits; watching")
-        async for recorded in Bus(journal).follow(after=newest):
+                echo("no request waits; watching")
+        async for recorded in Bus(journal).follow(after=last_position):
             if recorded.event.kind in APPROVAL_EVENT_KINDS:
-                past.add(recorded)
-                _print_event(past, recorded, as_json)
+                history.add(recorded)
+                _print_event(history, recorded, as_json)
 
 
-def _print_event(past: ApprovalHistory, recorded: JournalRecord, as_json: bool) -> None:
+def _print_event(history: ApprovalHistory, recorded: JournalRecord, as_json: bool) -> None:
     event = recorded.event
     if as_json:
         click.echo(msgspec.json.encode(event).decode())
         return
-    question = past.questions.get(str(getattr(event, "approval", "")))
+    question = history.questions.get(str(getattr(event, "approval", "")))
     if question is not None:
         echo(_request_line(question))
 

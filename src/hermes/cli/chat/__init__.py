@@ -1,1 +1,1 @@
-"""The chat: one question and its answer, or an interactive session. Loaded only when a chat begins."""
+"""The chat: one question and its answer, or an interactive session."""

@@ -1,4 +1,4 @@
-"""What the chat needs of the house and of a terminal; shape is enough."""
+"""Protocols and value types of the chat: the application, the terminal, the display options."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Journal, Model
 
 PROMPT_LABEL = "❯ "
-"""What the prompt says when it waits for nothing in particular."""
+"""The prompt while no question is open."""
 
 
 class RunJournal(Journal, RunLister, Protocol):
@@ -41,14 +41,14 @@ class ModelServerCheck(Protocol):
 
 
 class ChatInfo(Value, kw_only=True, frozen=True):
-    """What the banner and /status tell about the house."""
+    """What the banner and /status show."""
 
     version: str = ""
     model: str = ""
     directory: str = ""
-    place: str = ""
+    environment: str = ""
     tools: tuple[tuple[str, str], ...] = ()
-    """Names with the first line of what each is for."""
+    """Each name with the first line of its description."""
     skills: tuple[tuple[str, str], ...] = ()
     models: tuple[str, ...] = ()
     """References that /model can complete."""
@@ -56,53 +56,53 @@ class ChatInfo(Value, kw_only=True, frozen=True):
 
 
 class ChatDisplay(Value, kw_only=True, frozen=True):
-    """How this person's terminal wants things drawn."""
+    """How the output is displayed on this terminal."""
 
-    ink: TextStyle = TextStyle()
+    style: TextStyle = TextStyle()
     spinner: bool = False
     reasoning: bool = False
     progress: ProgressMode = "all"
     banner: bool = True
 
 
-class InputInterrupted(Exception):  # not a failure: somebody pressed Ctrl-C
-    """Raised by `Terminal.read`."""
+class InputInterrupted(Exception):
+    """The user pressed Ctrl-C. Raised by `ChatTerminal.read`; not a failure."""
 
 
 class ChatTerminal(Protocol):
-    """Where the person sits: a terminal that can be drawn on, or nothing but lines."""
+    """A terminal that can be redrawn, or plain lines in and out."""
 
     @property
     def width(self) -> int: ...
     @property
     def can_redraw(self) -> bool:
-        """True when text is shown live in place and then set as whole blocks."""
+        """True when pending text is drawn above the input and then printed as whole blocks."""
         ...
 
     async def run(self) -> None:
-        """Live until the person leaves or `leave` is called."""
+        """Run until the user leaves or `close` is called."""
         ...
 
     async def read(self) -> str:
-        """The next thing entered. Raises `InputInterrupted`, and `EOFError` at the end."""
+        """Return the next entry. Raises `InputInterrupted`, and `EOFError` at the end."""
         ...
 
     async def print(self, text: str, *, end: str = "\n") -> None: ...
     async def clear(self) -> None: ...
     def set_prompt(self, label: str | None) -> None:
-        """What the prompt asks for; None while a turn runs and nobody is asked anything."""
+        """Set the prompt; None while a turn runs and no question is open."""
         ...
 
     def discard_input(self) -> bool:
-        """Drop what was typed and not sent; False when there was nothing."""
+        """Discard text that was typed but not sent; False when there was none."""
         ...
 
     def set_live_rows(self, live: Callable[[int, int], Sequence[str]]) -> None:
-        """Where to take the rows from that are drawn live, given width and height."""
+        """Set the function that returns the live rows for a width and a height."""
         ...
 
     def refresh(self) -> None:
-        """What is drawn live has changed."""
+        """Redraw the live rows."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""One question, one answer: text to stdout, what happens on the way to stderr."""
+"""Asks one question: prints the answer to stdout and the progress to stderr."""
 
 import shutil
 import signal
@@ -24,14 +24,12 @@ EXIT_CODE_BY_OUTCOME = {"answered": exit_codes.OK, "interrupted": exit_codes.INT
 
 
 class OneShotOptions(Value, frozen=True, kw_only=True):
-    """How the answer is wanted."""
-
     as_json: bool = False
     quiet: bool = False
     stream: bool = False
-    """Text goes out as it is written, what is said between tool calls with it."""
+    """Print text as it arrives, including text between tool calls."""
     unattended: bool = False
-    """Nobody watches: after a crash it goes on by itself."""
+    """After a crash the run is resumed automatically."""
     reasoning: bool = False
     progress: ProgressMode = "all"
 
@@ -40,41 +38,41 @@ async def answer_once(
     loaded: LoadedSettings,
     question: str,
     run: str | None,
-    manner: OneShotOptions,
+    output_options: OneShotOptions,
     options: dict[str, Any],
 ) -> int:
-    """`run` is a conversation to go on with, empty for the latest; None begins a new one."""
+    """`run` is the conversation to continue, empty for the latest; None starts a new one."""
     from hermes.app import open_application
 
     display = loaded.settings.display
-    manner = msgspec.structs.replace(
-        manner, reasoning=display.reasoning, progress=progress_mode(display)
+    output_options = msgspec.structs.replace(
+        output_options, reasoning=display.reasoning, progress=progress_mode(display)
     )
-    async with open_application(loaded, origin="cli", **options) as house:
+    async with open_application(loaded, origin="cli", **options) as application:
         if run is None:
-            conversation = await house.begin(question, unattended=manner.unattended)
+            conversation = await application.begin(question, unattended=output_options.unattended)
         else:
             from hermes.cli.context import run_to_resume
 
-            conversation = await house.resume(await run_to_resume(house.journal, run))
-        if options.get("model"):  # written down, so that whoever resumes it asks the same one
-            await conversation.switch(house.open_model(options["model"]))
-        for warning in house.warnings:
+            conversation = await application.resume(await run_to_resume(application.journal, run))
+        if options.get("model"):  # recorded, so that a resumed run uses the same model
+            await conversation.switch(application.open_model(options["model"]))
+        for warning in application.warnings:
             note(warning)
-        return await ask_once(conversation, house.bus, question, manner)
+        return await ask_once(conversation, application.bus, question, output_options)
 
 
 async def ask_once(
-    conversation: Conversation, bus: Bus, question: str, manner: OneShotOptions
+    conversation: Conversation, bus: Bus, question: str, output_options: OneShotOptions
 ) -> int:
-    """The exit code. Without a question it carries on what was cut off."""
-    once = _OneShotOutput(conversation, manner)
-    watcher = TranscriptFollower(bus, once.transcript, once.print_fragments)
+    """Return the exit code. Without a question, continue the interrupted turn."""
+    once = _OneShotOutput(conversation, output_options)
+    follower = TranscriptFollower(bus, once.transcript, once.print_fragments)
     async with anyio.create_task_group() as group:
-        await group.start(watcher.run)
+        await group.start(follower.run)
         group.start_soon(_handle_interrupts, conversation, group.cancel_scope)
         await once.say(question)
-        await watcher.wait_until_shown()
+        await follower.wait_until_shown()
         group.cancel_scope.cancel()
     code = once.finish()
     if hint := once.transcript.refused.hint():
@@ -83,20 +81,22 @@ async def ask_once(
 
 
 class _OneShotOutput:
-    def __init__(self, conversation: Conversation, manner: OneShotOptions) -> None:
+    def __init__(self, conversation: Conversation, output_options: OneShotOptions) -> None:
         self._conversation = conversation
-        self._manner = manner
+        self._options = output_options
         self._answer = ""
         self._error: HermesError | None = None
         self._outcome = "interrupted"
         self.transcript = Transcript(
             conversation.run,
             block_mode=False,
-            reasoning=manner.reasoning,
-            progress=manner.progress,
+            reasoning=output_options.reasoning,
+            progress=output_options.progress,
             width=lambda: shutil.get_terminal_size().columns,
         )
-        self._streams = manner.stream and not manner.quiet and not manner.as_json
+        self._streams = (
+            output_options.stream and not output_options.quiet and not output_options.as_json
+        )
 
     async def say(self, question: str) -> None:
         conversation, nothing = self._conversation, False
@@ -114,35 +114,35 @@ class _OneShotOutput:
         else:
             self._outcome = "answered" if nothing or ended is None else ended.outcome
 
-    async def print_fragments(self, pieces: list[OutputFragment]) -> None:
-        for piece in pieces:
-            if piece.kind == "text":
+    async def print_fragments(self, fragments: list[OutputFragment]) -> None:
+        for fragment in fragments:
+            if fragment.kind == "text":
                 if self._streams:
-                    _write_stream(sys.stdout, piece.text)
-            elif piece.kind == "reasoning":
+                    _write_stream(sys.stdout, fragment.text)
+            elif fragment.kind == "reasoning":
                 if self._streams:
-                    _write_stream(sys.stderr, piece.text)
-            elif piece.kind in ("tool", "note") and not self._manner.quiet:
-                _write_stream(sys.stderr, piece.text + "\n")
-            elif piece.kind == "error" and self._error is None and not self._manner.quiet:
-                _write_stream(sys.stderr, f"✗ {piece.text}\n")
+                    _write_stream(sys.stderr, fragment.text)
+            elif fragment.kind in ("tool", "note") and not self._options.quiet:
+                _write_stream(sys.stderr, fragment.text + "\n")
+            elif fragment.kind == "error" and self._error is None and not self._options.quiet:
+                _write_stream(sys.stderr, f"✗ {fragment.text}\n")
 
     def finish(self) -> int:
-        if self._manner.as_json:
+        if self._options.as_json:
             print_json(self._summary())
         elif self._error is not None:
-            raise self._error  # the front door says it and knows the exit code
+            raise self._error  # `run_command` prints it and chooses the exit code
         elif not self._streams and self._answer:
             _write_stream(sys.stdout, clean(self._answer).rstrip("\n") + "\n")
         elif not self._answer and self._outcome == "answered":
-            note("there was nothing to carry on; ask with -q TEXT")
+            note("there was nothing to continue; ask with -q TEXT")
         if self._error is not None:
             return exit_codes.exit_code_for(self._error)
         return EXIT_CODE_BY_OUTCOME.get(self._outcome, exit_codes.FAILED)
 
     def _summary(self) -> dict[str, object]:
         usage = msgspec.structs.asdict(self._conversation.usage)
-        usage["cost_usd"] = usage["cost_usd"] or None  # no price known is not a price of nothing
+        usage["cost_usd"] = usage["cost_usd"] or None  # an unknown price is not a price of zero
         summary: dict[str, object] = {
             "answer": self._answer,
             "run": self._conversation.run,
@@ -156,7 +156,7 @@ class _OneShotOutput:
 
 
 async def _handle_interrupts(conversation: Conversation, everything: anyio.CancelScope) -> None:
-    """Ctrl-C lets the turn write down that it was interrupted; a second one does not wait."""
+    """Ctrl-C ends the turn and lets it record the interruption; a second one cancels at once."""
     with anyio.open_signal_receiver(signal.SIGINT) as signals:
         async for _ in signals:
             if not conversation.running:
@@ -169,6 +169,6 @@ async def _handle_interrupts(conversation: Conversation, everything: anyio.Cance
 def _write_stream(stream: Any, text: str) -> None:
     try:
         stream.write(text)
-    except UnicodeEncodeError:  # a terminal that knows few letters shows ? for the others
+    except UnicodeEncodeError:  # characters outside the encoding become ?
         stream.write(text.encode(stream.encoding, "replace").decode(stream.encoding))
     stream.flush()

@@ -1,4 +1,4 @@
-"""One question to the person at a time; the others wait their turn."""
+"""Asks the user questions and approval requests in the chat, one at a time."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ class _PendingQuestion(Generic[AnswerType]):
         self.label = label
         self.answer = default
         self.done = anyio.Event()
-        self._understand = parse
+        self._parse = parse
 
     def try_answer(self, line: str) -> bool:
-        answer = self._understand(line)
+        answer = self._parse(line)
         if answer is None:
             return False
         self.answer = answer
@@ -43,7 +43,7 @@ class QuestionQueue:
         self._open: _PendingQuestion[str] | None = None
         self._closed = False
         self.changed: Callable[[], None] = lambda: None
-        """Called when a question opens or closes: the prompt changes."""
+        """Called when a question opens or closes."""
 
     @property
     def label(self) -> str:
@@ -59,7 +59,7 @@ class QuestionQueue:
         default: str = "",
         known_answer: Callable[[], str | None] = lambda: None,
     ) -> str:
-        """Ask, and wait. `settled` may know the answer by the time it is our turn."""
+        """Ask and wait for the answer. `known_answer` is read when its turn comes."""
         async with self._turn:
             known = known_answer()
             if known is not None or self._closed:
@@ -75,24 +75,24 @@ class QuestionQueue:
                 self.changed()
 
     def try_answer(self, line: str) -> bool:
-        """An answer to the open question; False when it was not understood."""
+        """Answer the open question; False when the line is not a valid answer."""
         return self._open is not None and self._open.try_answer(line)
 
     def decline(self) -> bool:
-        """No answer; False when nothing was asked."""
+        """Close the open question without an answer; False when there is none."""
         if self._open is None:
             return False
         self._open.done.set()
         return True
 
     def close(self) -> None:
-        """Nobody is here any more: whoever asks, or will ask, gets no answer."""
+        """Give every open and later question its default answer."""
         self._closed = True
         self.decline()
 
 
 MAX_CALL_ROWS = 24
-"""Rows of a call that are shown before its middle is left out."""
+"""A longer call is shown without its middle."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,14 @@ class ApprovalPrompt:
     request: ApprovalRequested
     action: Action
     announced_s: float = 0.0
-    """Seconds after which it goes on by itself."""
+    """Seconds after which the action runs without an answer."""
     objection: str = ""
-    """Why a yes of the person who reads it would not count."""
+    """Why this user cannot approve it."""
 
     def render(self, width: int, style: TextStyle, *, full: bool) -> str:
         rows = [
             *(style.yellow(f"┃ {row}") for row in _wrapped_rows(self._head(), width)),
-            *(f"┃ {row}" for row in self._body(width, whole=full)),
+            *(f"┃ {row}" for row in self._body(width, full=full)),
             *(
                 style.dim(f"┃ {row}")
                 for line in self._facts()
@@ -118,12 +118,12 @@ class ApprovalPrompt:
 
     def _head(self) -> str:
         action = self.action
-        place = f"{action.environment} ({action.target})"
+        environment = f"{action.environment} ({action.target})"
         who = action.call.name
         if "/" in action.run:
             who = f"{action.run.partition('/')[2]} (a subagent): {who}"
         does = "will run" if self.announced_s else "wants to run"
-        return f"{who} {does} on {place} · risk: {action.risk.value}"
+        return f"{who} {does} on {environment} · risk: {action.risk.value}"
 
     def _body(self, width: int, *, full: bool) -> list[str]:
         call = self.action.call
@@ -141,7 +141,7 @@ class ApprovalPrompt:
         facts.append(f"rule {request.rule}" + (f": {request.reason}" if request.reason else ""))
         facts.append(f"undo: {request.undo or 'no undo known'}")
         if self.announced_s:
-            facts.append(f"goes on in {format_duration(self.announced_s)} unless somebody stops it")
+            facts.append(f"runs in {format_duration(self.announced_s)} unless someone stops it")
         else:
             facts += self._who()
         return [*facts, f"{request.approval}"]
@@ -149,7 +149,7 @@ class ApprovalPrompt:
     def _who(self) -> list[str]:
         request, facts = self.request, []
         if request.approvers or request.count > 1:
-            who = ", ".join(request.approvers) or "anybody"
+            who = ", ".join(request.approvers) or "anyone"
             facts.append(f"needs {request.count} of: {who}")
         if request.until is not None:
             left = max((request.until - datetime.now(UTC)).total_seconds(), 0.0)
@@ -157,7 +157,7 @@ class ApprovalPrompt:
         if self.objection:
             facts.append(f"you cannot approve it: {self.objection}")
         elif why := why_not_always(request):
-            facts.append(f"not for good: {why}")
+            facts.append(f"cannot be allowed permanently: {why}")
         return facts
 
 
@@ -170,41 +170,42 @@ _APPROVAL_WORDS: dict[str, ApprovalScope] = {
     "once": "once",
     "s": "session",
     "session": "session",
+    "a": "always",
+    "always": "always",
 }
-_APPROVAL_WORDS |= {"a": "always", "always": "always"}
 _DENIAL_WORDS = ("d", "deny", "n", "no", "stop")
 _VIEW_WORDS = ("v", "view")
 
 
 class TerminalApprover:
-    """Fulfils `Answers`: one who can answer, among others. Its prompts queue up."""
+    """Implements `Answers`: asks the user of this terminal for approval. Requests queue up."""
 
     def __init__(self, questions: QuestionQueue, terminal: ChatTerminal, style: TextStyle) -> None:
         self._questions = questions
         self._terminal = terminal
-        self._ink = style
+        self._style = style
         self._by = clean(user_name())
 
     async def answer(
         self, action: Action, request: ApprovalRequested, announced: float = 0.0
     ) -> Approval:
-        whole = False
+        full = False
         while True:
-            sheet = ApprovalPrompt(request, action, announced, self._objection(request))
+            prompt = ApprovalPrompt(request, action, announced, self._objection(request))
             answer = await self._questions.ask(
-                sheet.render(self._terminal.width - 2, self._ink, full=whole),
+                prompt.render(self._terminal.width - 2, self._style, full=full),
                 self._label(request, announced),
                 lambda line: self._parse_answer(line, request, announced),
                 default="deny",
             )
             if answer != "view":
                 break
-            whole = True
+            full = True
         scope = _APPROVAL_WORDS.get(answer)
         return Approval(approved=scope is not None, by=self._by, scope=scope or "once")
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """What `clarify` asks; None when the person would not say."""
+        """Ask a question of the `clarify` tool; None when it was declined."""
         width = self._terminal.width - 2
         first, *others = wrap(escape_invisible(question), width - 3)
         rows = [f"❓ {first}", *(f"   {row}" for row in others)]
@@ -212,25 +213,25 @@ class TerminalApprover:
             rows += [f"   {number}. {row}" for row in wrap(escape_invisible(choice), width - 7)[:1]]
         hint = "number, or your own words" if choices else "your answer"
 
-        def understand(line: str) -> str | None:
+        def parse(line: str) -> str | None:
             words = line.strip()
             if words.isdecimal() and choices:
                 chosen = int(words)
                 return choices[chosen - 1] if 1 <= chosen <= len(choices) else None
             return words or None
 
-        text = "\n".join(self._ink.cyan(row) for row in rows)
-        return await self._questions.ask(text, f"{hint} ❯ ", understand) or None
+        text = "\n".join(self._style.cyan(row) for row in rows)
+        return await self._questions.ask(text, f"{hint} ❯ ", parse) or None
 
     def _objection(self, request: ApprovalRequested) -> str:
         return approval_objection(request, self._by, approved=True)
 
     def _parse_answer(self, line: str, request: ApprovalRequested, announced: float) -> str | None:
-        """What was meant; None when it is no answer to this question."""
+        """Return the answer; None when it is not valid for this request."""
         word = line.strip().lower()
         if word in _VIEW_WORDS:
             return "view"
-        if self._objection(request):  # nothing but a clear no counts from here
+        if self._objection(request):  # this user can only deny
             return "deny" if word in _DENIAL_WORDS else None
         if word in _DENIAL_WORDS or not word:
             return "deny"

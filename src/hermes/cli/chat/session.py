@@ -1,4 +1,4 @@
-"""Gives each kind of piece its look on this terminal."""
+"""Runs a chat session: starts and stops turns, prints their output, animates the spinner."""
 
 import textwrap
 import time
@@ -24,26 +24,26 @@ from hermes.core.errors import HermesError
 
 
 def style_fragment(
-    piece: OutputFragment, *, style: TextStyle, width: int, block_mode: bool
+    fragment: OutputFragment, *, style: TextStyle, width: int, block_mode: bool
 ) -> tuple[str, str]:
-    """What to print, and what ends it: fragments of raw text end with nothing."""
-    if piece.kind == "text":
+    """Return the text to print and its line end, which is empty for streamed text."""
+    if fragment.kind == "text":
         return (
-            (_render_block(piece.text, width, style) + "\n", "\n")
+            (_render_block(fragment.text, width, style) + "\n", "\n")
             if block_mode
-            else (piece.text, "")
+            else (fragment.text, "")
         )
-    if piece.kind == "reasoning":
-        return style.dim(piece.text), "\n" if block_mode else ""
-    if piece.kind == "error":
-        return style.red(_wrap_text(f"✗ {piece.text}", width)), "\n"
-    if piece.kind == "tool":
-        return _color_result_mark(piece.text, style), "\n"
-    return style.dim(_wrap_text(piece.text, width)), "\n"
+    if fragment.kind == "reasoning":
+        return style.dim(fragment.text), "\n" if block_mode else ""
+    if fragment.kind == "error":
+        return style.red(_wrap_text(f"✗ {fragment.text}", width)), "\n"
+    if fragment.kind == "tool":
+        return _color_result_mark(fragment.text, style), "\n"
+    return style.dim(_wrap_text(fragment.text, width)), "\n"
 
 
 def _wrap_text(text: str, width: int) -> str:
-    """Broken between words; rows that were broken already keep their indent."""
+    """Wrap between words; existing line breaks and indents stay."""
     return "\n".join(textwrap.fill(row, width, drop_whitespace=False) for row in text.split("\n"))
 
 
@@ -54,7 +54,7 @@ def _render_block(text: str, width: int, style: TextStyle) -> str:
 
 
 def _color_result_mark(line: str, style: TextStyle) -> str:
-    """Colour only the mark at the end: the call before it may contain anything."""
+    """Colour only the last mark: the call before it may contain the same characters."""
     for mark, colour in (("  ✓ ", style.green), ("  ✗ ", style.red)):
         before, found, after = line.rpartition(mark)
         if found:
@@ -65,11 +65,10 @@ def _color_result_mark(line: str, style: TextStyle) -> str:
 SPINNER_FACES = ("(◕‿◕)", "(◕ᴗ◕)", "(◔‿◔)", "(◕‿◕)", "(-‿-)", "(◕‿◕)")
 SPINNER_HANDS = ("✧", "･", "✦", "･")
 SPINNER_FRAME_S = 0.2
-"""Seconds that one face stays."""
 
 
 def spinner_frame(activity: str, elapsed: float, width: int) -> str:
-    """One frame, or nothing when nobody is at work."""
+    """Return one frame; empty without an activity."""
     if not activity:
         return ""
     frame = int(elapsed / SPINNER_FRAME_S)
@@ -82,7 +81,7 @@ def spinner_frame(activity: str, elapsed: float, width: int) -> str:
 
 
 STOP_TIMEOUT_S = 3.0
-"""Seconds that an interrupted turn gets to write down how it ended."""
+"""Time for an interrupted turn to record how it ended."""
 
 TURN_ACTIVITY = "on it"
 
@@ -105,9 +104,9 @@ class ChatSession:
         self.display = display
         self.questions = questions
         self.activity = ""
-        """What is being done now: a turn, or a command that takes a while."""
+        """The running turn or slow command; empty when idle."""
         self.tone_instruction = ""
-        """Put before the next words, when another personality was chosen."""
+        """Prefix of the next message, set when another personality was chosen."""
         self._scope = anyio.CancelScope()
         self._stopping = self._finished = False
         self._idle, self._working = anyio.Event(), anyio.Event()
@@ -129,17 +128,16 @@ class ChatSession:
         )
 
     def switch_conversation(self, conversation: Conversation) -> None:
-        """Another conversation from here on."""
         verbose = self.transcript.tool_progress.verbose
         self.conversation = conversation
         self.transcript = self.transcript_follower.transcript = self._transcript_of(conversation)
         self.transcript.tool_progress.verbose = verbose
 
-    async def print_fragments(self, pieces: Sequence[OutputFragment]) -> None:
-        for piece in pieces:
+    async def print_fragments(self, fragments: Sequence[OutputFragment]) -> None:
+        for fragment in fragments:
             text, end = style_fragment(
-                piece,
-                style=self.display.ink,
+                fragment,
+                style=self.display.style,
                 width=self.terminal.width,
                 block_mode=self.terminal.can_redraw,
             )
@@ -150,7 +148,7 @@ class ChatSession:
         await self.print_fragments([OutputFragment(kind, text)])
 
     def start(self, group: TaskGroup, what: str, work: Callable[[], Awaitable[object]]) -> None:
-        """Begin a turn or a slow command. Busy from now on, not from when the task first runs."""
+        """Start a turn or a slow command. The session is busy at once."""
         self.activity, self._stopping, self._finished = what, False, False
         self._scope, self._idle = anyio.CancelScope(), anyio.Event()
         self.transcript.activity_started_at = time.monotonic()
@@ -165,7 +163,7 @@ class ChatSession:
         except HermesError as error:
             self._finished = True
             await self.transcript_follower.wait_until_shown()
-            if self.transcript.outcome != "failed":  # else the end of the turn has told it
+            if self.transcript.outcome != "failed":  # else the end of the turn has shown it
                 await self.note(clean(str(error)), "error")
         finally:
             self._finished = True
@@ -176,7 +174,7 @@ class ChatSession:
             self.update_prompt()
 
     def stop(self) -> bool:
-        """Ask what is being done to end; the second time it is cut off. False when idle."""
+        """Ask the activity to end; the second call cancels it. False when idle."""
         if not self.activity:
             return False
         if self.activity == TURN_ACTIVITY and not self._stopping:
@@ -187,13 +185,14 @@ class ChatSession:
         return True
 
     async def wait_until_steerable(self) -> None:
-        """Return when a turn can be steered or another begun: never at its very edges.
+        """Wait until the running turn accepts messages or a new turn can start.
 
-        Words said to a turn that has not begun, or has just ended, would wait for the next one.
+        A message sent before a turn has started, or just after it has ended, would be delivered
+        only to the next turn.
         """
         conversation = self.conversation
-        while self.activity == TURN_ACTIVITY and not (self._finished or conversation.running):  # noqa: ASYNC110 - a
-            await anyio.sleep(0.005)  # conversation has no event for its beginning; it is near
+        while self.activity == TURN_ACTIVITY and not (self._finished or conversation.running):  # noqa: ASYNC110 - no
+            await anyio.sleep(0.005)  # event says that a conversation has started; it is short
         if self.activity and self._finished:
             await self._idle.wait()
 
@@ -207,7 +206,7 @@ class ChatSession:
         self.terminal.set_prompt(self.questions.label or (None if self.activity else PROMPT_LABEL))
 
     def live_rows(self, width: int, rows: int) -> list[str]:
-        """Rows above the input: the end of what is being written, and a face at work."""
+        """Return the rows above the input: the end of the pending text, and the spinner."""
         shown = wrap(self.transcript.pending_text[-width * rows :], width)[-rows:]
         shown = shown if any(shown) else []
         if self.display.spinner and not self.questions.label:
@@ -216,7 +215,7 @@ class ChatSession:
                 time.monotonic() - self.transcript.activity_started_at,
                 width,
             )
-            shown += [self.display.ink.dim(face)] if face else []
+            shown += [self.display.style.dim(face)] if face else []
         return shown
 
     async def animate(self) -> None:

@@ -1,4 +1,4 @@
-"""Writes a conversation to a file of the person's choice, and never over another one."""
+"""The slash commands of the chat: the table, the actions, completion and /save."""
 
 import difflib
 import os
@@ -21,21 +21,21 @@ from hermes.core.messages import Message
 
 
 def save_conversation(name: str, *, run: str, messages: Sequence[Message]) -> str:
-    """What was written where, in words. Raises `SettingsError` when it cannot be written."""
+    """Write the messages to a new file and return a summary. Raises `SettingsError`."""
     wanted = Path(name or f"hermes-{run}.md").expanduser()
     text = _as_json(run, messages) if wanted.suffix.lower() == ".json" else _as_text(run, messages)
     try:
         written = _write_new(wanted, text)
     except OSError as error:
         raise SettingsError(f"cannot write {wanted}: {error.strerror}") from error
-    said = f"saved {len(messages)} messages to {written}"
-    return said if written == wanted else f"{wanted} exists and was left alone; {said}"
+    message = f"saved {len(messages)} messages to {written}"
+    return message if written == wanted else f"{wanted} exists and was left alone; {message}"
 
 
 def _write_new(wanted: Path, text: str) -> Path:
     for path in _candidate_paths(wanted):
         try:
-            # Only for its owner: conversations carry what tools have read.
+            # Readable only by the owner: conversations contain what tools have read.
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             continue
@@ -79,7 +79,7 @@ def _fence_text(text: str) -> str:
 
 
 def tone_instruction(name: str, text: str) -> str:
-    """Put before the person's next words: a changed prompt would cost the whole prefix cache."""
+    """Return a prefix for the next message: a new system prompt would invalidate the cache."""
     if not text:
         return "[From now on answer in your usual tone again.]\n\n"
     return f"[From now on always answer in this tone ({name}): {text}]\n\n"
@@ -115,10 +115,10 @@ async def compress_context(session: ChatSession, argument: str) -> None:
 async def undo_turn(session: ChatSession, argument: str) -> None:
     words = await session.conversation.undo()
     if words is None:
-        await session.note("there is nothing to take back", "error")
+        await session.note("there is nothing to undo", "error")
         return
     await session.note(
-        f"taken back: {clip(clean(words), 60)}\nwhat tools did in the world is not undone by this"
+        f"undone: {clip(clean(words), 60)}\nthe effects of tool calls are not undone"
     )
 
 
@@ -194,10 +194,10 @@ class SlashCommand:
     help: str
     run: SlashHandler
     argument: str = ""
-    """How the argument is called in /help; in brackets when it may be left out."""
+    """Name of the argument in /help; in brackets when optional."""
     complete: Callable[[ChatSession], Awaitable[Sequence[str]]] | None = None
     activity: str = ""
-    """What the face says while it runs. Such a command waits until nothing else is going on."""
+    """Spinner text while it runs. A command with an activity runs only when idle."""
     aliases: tuple[str, ...] = ()
 
 
@@ -208,7 +208,7 @@ async def _show_help(session: ChatSession, argument: str) -> None:
         rows.append((usage, command.help))
     await slash_views.show_rows(session, rows)
     await session.note(
-        "Alt-Enter or a backslash at the end begins a new line. While a turn runs, what you "
+        "Alt-Enter or a backslash at the end starts a new line. While a turn runs, what you "
         "type steers it; Ctrl-C stops it. Ctrl-D leaves."
     )
 
@@ -217,7 +217,7 @@ SLASH_COMMANDS = (
     SlashCommand("help", "this list", _show_help, aliases=("h", "?")),
     SlashCommand("clear", "clear the screen; the conversation stays", clear_screen),
     SlashCommand(
-        "new", "begin a new session", start_session, activity="opening", aliases=("reset",)
+        "new", "start a new session", start_session, activity="opening", aliases=("reset",)
     ),
     SlashCommand(
         "model",
@@ -231,10 +231,8 @@ SLASH_COMMANDS = (
     SlashCommand("skills", "what it has learned", slash_views.show_skills),
     SlashCommand("compress", "sum up older messages now", compress_context, activity="compressing"),
     SlashCommand("usage", "tokens and money so far", slash_views.show_usage, aliases=("cost",)),
-    SlashCommand("undo", "take back the last turn", undo_turn, activity="undoing"),
-    SlashCommand(
-        "retry", "take back the last turn and ask again", retry_turn, activity=TURN_ACTIVITY
-    ),
+    SlashCommand("undo", "undo the last turn", undo_turn, activity="undoing"),
+    SlashCommand("retry", "undo the last turn and ask again", retry_turn, activity=TURN_ACTIVITY),
     SlashCommand("save", "write the conversation to a .md or .json file", save_session, "[file]"),
     SlashCommand(
         "personality",
@@ -243,11 +241,11 @@ SLASH_COMMANDS = (
         "[name]",
         slash_views.personality_names,
     ),
-    SlashCommand("status", "model, folder, place, session", slash_views.show_status),
-    SlashCommand("history", "what was said in this session", slash_views.show_history),
+    SlashCommand("status", "model, folder, environment, session", slash_views.show_status),
+    SlashCommand("history", "messages of this session", slash_views.show_history),
     SlashCommand(
         "resume",
-        "go on with another session",
+        "continue another session",
         resume_session,
         "[run]",
         slash_views.run_names,
@@ -267,7 +265,7 @@ def find_slash_command(name: str) -> SlashCommand | None:
 
 
 def nearest_slash_command(name: str) -> str:
-    """The command that was probably meant; empty when nothing comes near."""
+    """Return the most similar command; empty when none is similar."""
     known = [
         word for each in SLASH_COMMANDS for word in (each.name, *each.aliases) if len(word) > 1
     ]
@@ -282,7 +280,7 @@ class SlashCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        return ()  # arguments are looked up in the journal, which takes the other road
+        return ()  # arguments come from the journal: see get_completions_async
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent

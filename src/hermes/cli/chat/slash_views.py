@@ -1,4 +1,4 @@
-"""Slash commands that only show something, and the words their arguments complete to."""
+"""Slash commands that show something, and the completions of their arguments."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,18 +15,18 @@ MAX_RECENT_RUNS = 20
 
 
 async def show_rows(session: ChatSession, rows: Sequence[tuple[str, str]]) -> None:
-    """Two columns; on a narrow terminal one below the other."""
+    """Print two columns; on a narrow terminal, one below the other."""
     width = session.terminal.width
     left = max((display_width(clean(name)) for name, _ in rows), default=0)
-    ink = session.display.ink
+    style = session.display.style
     lines = []
     for name, about in rows:
         name, about = clean(name), clean(about)
         if left + 20 > width:
-            lines += [ink.cyan(clip(name, width)), f"  {clip(about, width - 2)}"]
+            lines += [style.cyan(clip(name, width)), f"  {clip(about, width - 2)}"]
         else:
             padded = name + " " * (left - display_width(name))
-            lines.append(f"{ink.cyan(padded)}  {clip(about, width - left - 2)}")
+            lines.append(f"{style.cyan(padded)}  {clip(about, width - left - 2)}")
     await session.terminal.print("\n".join(lines))
 
 
@@ -49,29 +49,29 @@ async def show_usage(session: ChatSession, argument: str) -> None:
 
 
 async def show_status(session: ChatSession, argument: str) -> None:
-    facts = session.info
+    info = session.info
     rows = [
         ("session", session.conversation.run),
         ("model", session.conversation.model.name),
-        ("folder", facts.directory),
-        ("place", facts.place),
-        ("tools", str(len(facts.tools))),
-        ("skills", str(len(facts.skills))),
+        ("folder", info.directory),
+        ("environment", info.environment),
+        ("tools", str(len(info.tools))),
+        ("skills", str(len(info.skills))),
         ("messages", str(len(session.conversation.messages))),
         ("usage", format_usage(session.conversation.usage)),
         ("now", session.transcript.current_activity or session.activity or "waiting for you"),
-        ("version", facts.version),
+        ("version", info.version),
     ]
     await show_rows(session, [row for row in rows if row[1]])
 
 
 async def show_history(session: ChatSession, argument: str) -> None:
     lines = message_lines(session.conversation.messages, session.terminal.width)
-    await session.terminal.print("\n".join(lines) or "nothing has been said yet")
+    await session.terminal.print("\n".join(lines) or "there are no messages yet")
 
 
 def message_lines(messages: Sequence[Message], width: int, *, last: int = 0) -> list[str]:
-    """Who said what, a line each; `last` limits it to that many from the end."""
+    """Return one line per message; `last` keeps only that many at the end."""
     lines = []
     for message in messages:
         text = clip(clean(message.text), max(width - 4, 10))
@@ -94,7 +94,7 @@ async def personality_names(session: ChatSession) -> Sequence[str]:
 
 
 async def run_names(session: ChatSession) -> Sequence[str]:
-    """Sessions of people, the newest first."""
+    """Return sessions that are not subagents, the newest first."""
     runs: dict[str, None] = {}
     kinds = ("run.started", "run.deleted")
     async for recorded in session.application.journal.read(kinds=kinds):
@@ -110,27 +110,29 @@ MAX_RESUME_LINES = 8
 
 
 async def show_resumed_session(session: ChatSession) -> None:
-    """Runs as a turn: when one was cut off, it is carried on."""
+    """Show the last messages and continue the turn that was interrupted, if any."""
     lines = message_lines(
         session.conversation.messages, session.terminal.width, last=MAX_RESUME_LINES
     )
     if lines:
-        await session.terminal.print(session.display.ink.dim("\n".join(lines)))
-    past = await rebuild_history(session.application.journal, session.conversation.run)
-    if not past.open:
+        await session.terminal.print(session.display.style.dim("\n".join(lines)))
+    history = await rebuild_history(session.application.journal, session.conversation.run)
+    if not history.open:
         await session.note(f"back in {session.conversation.run}")
         return
-    await session.note(describe_interrupted_turn(past, session.terminal.width))
+    await session.note(describe_interrupted_turn(history, session.terminal.width))
     await session.conversation.carry_on()
 
 
-def describe_interrupted_turn(past: ConversationHistory, width: int) -> str:
-    """What a turn that never ended was doing. A call may or may not have taken effect."""
-    calls = past.unanswered()
+def describe_interrupted_turn(history: ConversationHistory, width: int) -> str:
+    """Describe the open tool calls of an interrupted turn. They may have taken effect."""
+    calls = history.unanswered()
     if not calls:
-        return "the last turn was cut off before its answer; going on with it"
-    rows = [f"the last turn was cut off in {len(calls)} tool call(s); going on with it:"]
+        return "the last turn was interrupted before its answer; continuing it"
+    rows = [f"the last turn was interrupted in {len(calls)} tool call(s); continuing it:"]
     for call in calls:
-        again = "will run again" if past.may_run(call) else "may have taken effect; not run again"
+        again = (
+            "will run again" if history.may_run(call) else "may have taken effect; not run again"
+        )
         rows.append(f"  {call_line(call, width - 44)} — {again}")
     return "\n".join(rows)

@@ -1,4 +1,4 @@
-"""What was entered and not yet read. A key press cannot wait, so there is no end to its length."""
+"""The terminals of the chat: plain lines, or prompt_toolkit with live rows above the input."""
 
 import os
 import signal
@@ -38,6 +38,8 @@ from hermes.cli.chat.interfaces import PROMPT_LABEL, InputInterrupted
 
 
 class ChatInputQueue:
+    """Entries that were typed and not yet read. Unbounded, because a key press cannot wait."""
+
     def __init__(self) -> None:
         self._waiting: deque[str | InputInterrupted] = deque()
         self._changed = anyio.Event()
@@ -68,7 +70,7 @@ CONTINUATION_PROMPT = "… "
 
 
 class LineTerminal:
-    """Asks for a line only when one is wanted, so that a script can be fed into it."""
+    """Reads a line only when the chat waits for one, so that input can be piped in."""
 
     can_redraw = False
 
@@ -105,15 +107,15 @@ class LineTerminal:
 
     def set_prompt(self, label: str | None) -> None:
         if self._reading and label and label != self._label:
-            self._write(f"\n{label}")  # the question that we had asked is no longer open
+            self._write(f"\n{label}")  # the prompt printed before is no longer valid
         self._label = label
         if label is not None:
             self._wanted.set()
-        elif self._wanted.is_set():  # an unset one may be waited for
+        elif self._wanted.is_set():  # keep an unset event: a task may wait for it
             self._wanted = anyio.Event()
 
     def discard_input(self) -> bool:
-        return False  # the half line belongs to the terminal's own editor
+        return False  # the terminal edits an unfinished line itself
 
     def set_live_rows(self, live: Callable[[int, int], Sequence[str]]) -> None:
         """Nothing can be drawn in place."""
@@ -143,7 +145,7 @@ class LineTerminal:
             self._entries.put(line)
 
     async def _read_entry(self) -> str | None:
-        """A line, together with those that a backslash at its end asks for."""
+        """Read one line, plus the following ones while it ends with a backslash."""
         lines: list[str] = []
         while True:
             line = await self._read_line()
@@ -156,7 +158,7 @@ class LineTerminal:
 
     async def _read_line(self) -> str | None:
         while b"\n" not in self._typed:
-            # A plain file is always ready, and epoll refuses to watch it.
+            # A regular file is always ready, and epoll refuses it.
             with suppress(PermissionError):
                 await anyio.wait_readable(self._source)
             data = os.read(self._source, 65536)
@@ -224,20 +226,20 @@ def build_layout(
         dont_extend_height=True,
         wrap_lines=True,
     )
-    # Room for the menu is taken only while there is one, so that the input sits low.
-    room = ConditionalContainer(
+    # Reserve rows for the menu only while it is open, so that the input stays at the bottom.
+    menu_space = ConditionalContainer(
         Window(height=MAX_MENU_ROWS), Condition(lambda: buffer.complete_state is not None)
     )
     body = FloatContainer(
-        HSplit([live, entry, room]),
+        HSplit([live, entry, menu_space]),
         [Float(CompletionsMenu(max_height=MAX_MENU_ROWS), xcursor=True, ycursor=True)],
     )
-    # When the chat is over nothing of the input stays behind on the screen.
+    # At the end the input disappears from the screen.
     return Layout(ConditionalContainer(body, ~is_done), focused_element=entry)
 
 
 class PromptTerminal:
-    """A terminal that can be drawn on. One prompt_toolkit application lives as long as the chat."""
+    """A terminal that can be redrawn. One prompt_toolkit application runs during the whole chat."""
 
     can_redraw = True
 
@@ -277,7 +279,7 @@ class PromptTerminal:
         with patch_stdout(raw=True):
             try:
                 if not self._left:
-                    # Our own tasks report their errors; a screen that waits for ENTER helps nobody.
+                    # Our tasks report their errors; the default handler would wait for ENTER.
                     await self.app.run_async(set_exception_handler=False)
             finally:
                 self._entries.close()
@@ -297,7 +299,7 @@ class PromptTerminal:
         await self._print_above_input(wipe)
 
     async def _print_above_input(self, write: Callable[[], None]) -> None:
-        # A print cancelled half-way would leave the application without its keys.
+        # A print cancelled halfway would leave the application without key bindings.
         with anyio.CancelScope(shield=True):
             async with in_terminal():
                 write()
@@ -306,7 +308,7 @@ class PromptTerminal:
     def set_prompt(self, label: str | None) -> None:
         asking = label is not None and label != PROMPT_LABEL
         if asking and self._stash is None:
-            self._stash = self.buffer.document  # half a sentence must not become an answer
+            self._stash = self.buffer.document  # unfinished input must not become an answer
             self.buffer.reset()
         elif not asking and self._stash is not None:
             self.buffer.reset(self._stash)
@@ -333,8 +335,8 @@ class PromptTerminal:
     def _accept(self, buffer: Buffer) -> bool:
         self._entries.put(buffer.text)
         if self._stash is not None:
-            buffer.text = ""  # an answer, perhaps a secret one, is not for the history
-        return False  # taken: the input is empty again
+            buffer.text = ""  # answers may be secret: keep them out of the history
+        return False  # clear the input
 
     def _interrupt(self) -> None:
         self._entries.put(InputInterrupted())

@@ -1,4 +1,4 @@
-"""`hermes drill selftest`: does each scenario keep the rules that make it worth anything?"""
+"""`hermes drill selftest` and `bench`: many scenarios with many seeds."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from hermes.gym.benchmark import (
     render_text,
     skill_savings,
 )
-from hermes.gym.benchmark import run_benchmark as run_bench
+from hermes.gym.benchmark import run_benchmark as run_benchmark
 from hermes.gym.box.box import open_box_source
 from hermes.gym.drill import DrillResult, DrillTerms
 from hermes.gym.episodes.readiness import (
@@ -42,13 +42,13 @@ hermes drill selftest --all --jobs 8 --json
 """,
 )
 @click.argument("scenarios", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every scenario that is installed.")
+@click.option("--all", "everything", is_flag=True, help="Every installed scenario.")
 @click.option(
     "--seeds", default=DEFAULT_SEED_COUNT, show_default=True, help="How many seeds of each."
 )
 @click.option("--first", default=0, show_default=True, help="The first seed.")
 @click.option("--jobs", default=6, show_default=True, help="How many at once.")
-@click.option("--window", default=0.0, show_default=True, help="Seconds for which a cure holds.")
+@click.option("--window", default=0.0, show_default=True, help="Seconds for which a fix must hold.")
 @backend_option
 @json_option
 @click.pass_context
@@ -61,15 +61,15 @@ def selftest(
     as_json: bool,
     **options: float,
 ) -> int:
-    """Prove of each: well before, broken after, mended by its reference fix, and by nothing else.
+    """Check each scenario: healthy before, broken after, and fixed only by its reference fix.
 
     Exit code 1 when one failed or is broken. Void episodes are shown and count as not proved.
     """
     gym = gym_settings(load_settings(ctx), backend)
-    here = check_readiness(gym)
-    if not here.boxes:
-        raise SettingsError(f"no box can be made here: {'; '.join(here.missing)}")
-    chosen, left_out = _select_for_selftest(scenarios, everything, here)
+    readiness = check_readiness(gym)
+    if not readiness.boxes:
+        raise SettingsError(f"no box can be created here: {'; '.join(readiness.missing)}")
+    chosen, left_out = _select_for_selftest(scenarios, everything, readiness)
     first, count = int(options["first"]), int(options["seeds"])
     seeds = range(first, first + count)
     proofs = _run_selftests(chosen, seeds, int(options["jobs"]), options["window"], gym)
@@ -81,12 +81,12 @@ def selftest(
 
 
 def _select_for_selftest(
-    names: tuple[str, ...], everything: bool, here: GymReadiness
+    names: tuple[str, ...], everything: bool, readiness: GymReadiness
 ) -> tuple[list[Scenario], list[tuple[str, str]]]:
     if not names and not everything:
-        raise click.UsageError("name scenarios or folders, or say --all")
+        raise click.UsageError("name scenarios or folders, or use --all")
     left_out, chosen = list[tuple[str, str]](), [find_scenario(name) for name in names]
-    for each in list_scenarios(here=here) if everything else ():
+    for each in list_scenarios(here=readiness) if everything else ():
         if each.broken:
             left_out.append((each.name, f"broken: {each.broken}"))
         elif each.missing:
@@ -94,8 +94,8 @@ def _select_for_selftest(
         else:
             chosen.append(find_scenario(each.name))
     for scenario in chosen:
-        if missing := missing_requirements(scenario, here):
-            raise SettingsError(f"{scenario.name} cannot be played here: {'; '.join(missing)}")
+        if missing := missing_requirements(scenario, readiness):
+            raise SettingsError(f"{scenario.name} cannot run here: {'; '.join(missing)}")
     return chosen, left_out
 
 
@@ -103,13 +103,13 @@ def _run_selftests(
     chosen: list[Scenario], seeds: range, jobs: int, window: float, gym: GymSettings
 ) -> list[ScenarioProof]:
     total = len(chosen) * len(seeds)
-    ended: list[ScenarioProof] = []
+    finished: list[ScenarioProof] = []
 
     with progress_bar("proving") as show:
 
         def done(proof: ScenarioProof) -> None:
-            ended.append(proof)
-            show(len(ended), total)
+            finished.append(proof)
+            show(len(finished), total)
 
         async def work() -> list[ScenarioProof]:
             async with open_box_source(gym) as opener:
@@ -162,13 +162,13 @@ hermes drill bench --light --plot bench.svg --json > bench.json
 @click.option("--window", default=2.0, show_default=True, help="Seconds for which it must hold.")
 @click.option("--light", is_flag=True, help="Only light scenarios.")
 @click.option("--group", default="", help="Only this group.")
-@click.option("--held-out", is_flag=True, help="The wordings kept apart for evaluation.")
+@click.option("--held-out", is_flag=True, help="Use the texts reserved for evaluation.")
 @click.option("--no-memory", is_flag=True, help="Without notes, recall and learning.")
 @click.option("--no-skills", is_flag=True, help="Without skills and playbooks.")
 @click.option("--ablate", is_flag=True, help="Each model also without memory, and without skills.")
 @backend_option
 @prove_skill_option
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw it into this SVG file.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Write a chart to this SVG file.")
 @json_option
 @click.pass_context
 def bench(
@@ -201,7 +201,7 @@ def bench(
     else:
         _print_ranking(ranked, drills)
         if plot is not None:
-            note(f"drawn into {plot}")
+            note(f"chart written to {plot}")
     return 0
 
 
@@ -210,17 +210,17 @@ def _select_scenarios(
 ) -> list[Scenario]:
     if names:
         return [require_playable(name, gym) for name in names]
-    here = check_readiness(gym)
-    if not here.boxes:
-        raise SettingsError(f"no box can be made here: {'; '.join(here.missing)}")
+    readiness = check_readiness(gym)
+    if not readiness.boxes:
+        raise SettingsError(f"no box can be created here: {'; '.join(readiness.missing)}")
     found = []
-    for each in list_scenarios(here=here):
+    for each in list_scenarios(here=readiness):
         if each.broken or each.missing:
             note(f"{each.name} is left out: {each.broken or '; '.join(each.missing)}")
         elif (not group or each.group == group) and (each.light or not light):
             found.append(find_scenario(each.name))
     if not found:
-        raise SettingsError("no scenario fits; see: hermes drill list")
+        raise SettingsError("no scenario matches; see: hermes drill list")
     return found
 
 
@@ -241,7 +241,7 @@ def _run_drills(
     for name in names:
         bare = name in BASELINE_AGENTS
         if not bare and name != NO_MODEL:
-            resolve_reference(name, loaded.settings.model)  # a name that nobody knows ends it here
+            resolve_reference(name, loaded.settings.model)  # raises for an unknown model
         ablated = [(True, False), (False, True)] if options["ablate"] and not bare else []
         for skills, memory in [(True, True)] if bare else [*kinds, *ablated]:
             agent = parse_agent(name, skills=skills, memory=memory, turns=turns)
@@ -253,21 +253,21 @@ def _run_drills(
     )
     first, count = int(str(options["first"])), int(str(options["seeds"]))
     total = len(chosen) * count * len(agents)
-    ended: list[DrillResult] = []
+    finished: list[DrillResult] = []
 
-    book = sandbox_rules()
+    rules = sandbox_rules()
     with progress_bar("drilling") as show:
 
         def done(drilled: DrillResult) -> None:
-            ended.append(drilled)
-            show(len(ended), total)
+            finished.append(drilled)
+            show(len(finished), total)
 
         async def work() -> list[DrillResult]:
             seeds = list(range(first, first + count))
             jobs = int(str(options["jobs"]))
             async with open_box_source(gym) as opener:
 
-                async def one(scenario: Scenario, seed: int, name: str) -> DrillResult:
+                async def run_one(scenario: Scenario, seed: int, name: str) -> DrillResult:
                     trial = make_skill_trial(scenario.name, split=terms.split, opener=opener)
                     return await run_agent_drill(
                         loaded,
@@ -276,11 +276,13 @@ def _run_drills(
                         agents[name],
                         terms,
                         opener=opener,
-                        book=book,
+                        book=rules,
                         learned=trial if options["prove_skill"] else None,
                     )
 
-                return await run_bench(chosen, seeds, list(agents), one, jobs=jobs, on_result=done)
+                return await run_benchmark(
+                    chosen, seeds, list(agents), run_one, jobs=jobs, on_result=done
+                )
 
         return anyio.run(work)
 

@@ -1,4 +1,4 @@
-"""`hermes demo`: a host is built, broken, noticed, mended, proved and reported. Twice."""
+"""`hermes demo`: builds a host, breaks it, and shows how it is fixed and reported; twice."""
 
 import tempfile
 from collections.abc import Sequence
@@ -22,34 +22,34 @@ DEMO_SETTINGS = {
     "sre.verify.every": "0.5",
     "sre.triage.group.delay": "0.1",
 }
-"""A window long enough to see, short enough to sit through."""
+"""A verification window that is long enough to watch and not too long to wait for."""
 
 
 @click.command(
     cls=CommandWithExamples,
     examples="""
-hermes demo                    no key, no network; nothing of this machine is touched
+hermes demo                    no key, no network; it does not change this machine
 hermes demo --plain            lines instead of a live view
-hermes demo --keep ./demo      keep its home: journal, reports
-hermes demo --model sonnet     a model works on what no playbook knows
+hermes demo --keep ./demo      keep its home folder: journal, reports
+hermes demo --model sonnet     a model handles what no playbook matches
 """,
 )
-@click.option("--model", default="none", show_default=True, help="`none`: playbooks alone.")
-@click.option("--plain", is_flag=True, help="Lines as things happen, no live view.")
+@click.option("--model", default="none", show_default=True, help="`none`: playbooks only.")
+@click.option("--plain", is_flag=True, help="Plain lines instead of a live view.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep the home of the demo here.")
 def demo(model: str, plain: bool, keep: Path | None) -> int:
-    """Show the main job on a host of its own that is gone at the end.
+    """Show the main job on a separate host that is removed at the end.
 
-    The host is real: services under a supervisor, a network of its own, traffic. So are the watch,
-    the rules, the journal and the checks; who mended it is said at the end of each round.
+    The host is real: services under a supervisor, its own network, traffic. So are the watch, the
+    rules, the journal and the checks. The end of each round shows who fixed it.
     """
     from hermes.app.demo import DEMO_SCENARIO
     from hermes.gym.episodes.readiness import check_readiness, missing_requirements
     from hermes.gym.scenario import find_scenario
 
     if missing := missing_requirements(find_scenario(DEMO_SCENARIO), check_readiness()):
-        note(f"a host cannot be built here: {'; '.join(missing)}; `hermes doctor` says more")
-        return exit_codes.PLACE
+        note(f"a host cannot be built here: {'; '.join(missing)}; see `hermes doctor`")
+        return exit_codes.ENVIRONMENT
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         return anyio.run(_run_demo, keep.absolute(), model, plain)
@@ -75,12 +75,12 @@ async def _run_demo(home: Path, model: str, plain: bool) -> int:
 
 def print_round(done: "DemoResult") -> None:
     incident = done.incident
-    echo(f"\nWhat was done to {done.host}, unknown to the watch: {done.broken}")
+    echo(f"\nThe fault on {done.host}, which the watch does not know: {done.broken}")
     heading, cause = cause_line(incident)
-    echo(f"What it found: {heading}: {cause}")
+    echo(f"Diagnosis: {heading}: {cause}")
     echo(f"Fixed by: {responder_text(done)}")
     echo(
-        f"{'✓' if done.mended else '✗'} an oracle outside of its reach says: "
+        f"{'✓' if done.mended else '✗'} independent check: "
         f"{'; '.join(done.oracle) or 'it is still broken'}"
     )
 
@@ -91,7 +91,7 @@ def responder_text(done: "DemoResult") -> str:
         return f"the playbook {done.by}, which comes with Hermes; no model was asked"
     if answered == "model":
         return f"a model, in {done.model_calls} calls and {done.tokens:,} tokens"
-    return "nobody: it was escalated to people"
+    return "no one: it was escalated to people"
 
 
 def print_comparison(done: Sequence["DemoResult"]) -> None:
@@ -101,7 +101,7 @@ def print_comparison(done: Sequence["DemoResult"]) -> None:
         [
             ("noticed", *(f"{each.noticed:.1f} s" for each in done)),
             ("fix applied", *(f"{each.applied:.1f} s" for each in done)),
-            ("proved and reported", *(f"{each.ended:.1f} s" for each in done)),
+            ("verified and reported", *(f"{each.ended:.1f} s" for each in done)),
             ("answered by", *(each.by or "–" for each in done)),
             ("model calls", *(str(each.model_calls) for each in done)),
             ("tokens", *(f"{each.tokens:,}" for each in done)),

@@ -1,4 +1,4 @@
-"""`hermes rl`: the incidents of the gym for those who train models."""
+"""`hermes rl`: serves and samples gym incidents for training."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from hermes.gym.training.openenv_server import OpenEnvOptions
 
 RL_COMMANDS = {
     "serve": ("hermes.cli.drills.rl:serve", "Episodes over HTTP: reset, step, state"),
-    "sample": ("hermes.cli.drills.rl:sample", "Which incidents would be drawn"),
+    "sample": ("hermes.cli.drills.rl:sample", "Draw incidents like a training run"),
 }
 
 
@@ -30,7 +30,7 @@ hermes rl sample --count 10
 """,
 )
 def rl() -> None:
-    """Episodes for training. What hurts more is drawn more often: P0 3, P1 2, P2 1.5, P3 1."""
+    """Episodes for training. Severe incidents are drawn more often: P0 3, P1 2, P2 1.5, P3 1."""
 
 
 @click.command(
@@ -46,9 +46,13 @@ curl -s localhost:8900/step -d '{"action": {"command": "systemctl --failed"}}'
 @click.argument("scenarios", nargs=-1)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--port", default=8900, show_default=True, help="0 takes a free one.")
-@click.option("--token-file", type=click.Path(path_type=Path), help="What clients must send.")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with the token that clients must send.",
+)
 @click.option("--light", is_flag=True, help="Only light scenarios.")
-@click.option("--held-out", is_flag=True, help="The wordings kept apart for evaluation.")
+@click.option("--held-out", is_flag=True, help="Use the texts reserved for evaluation.")
 @click.option("--seed", default=0, show_default=True, help="Of the order of incidents.")
 @click.option("--sessions", default=8, show_default=True, help="Episodes at once.")
 @click.option("--steps", default=40, show_default=True, help="Calls in an episode.")
@@ -62,12 +66,12 @@ def serve(
     token_file: Path | None,
     **options: object,
 ) -> None:
-    """Serve episodes in the shape of OpenEnv: POST /reset, POST /step, GET /state, POST /close.
+    """Serve episodes with the OpenEnv protocol: POST /reset, POST /step, GET /state, POST /close.
 
-    Prints the address once it listens. Everything that runs in an episode ends with it.
+    Prints the address when it is ready. Processes of an episode end with it.
     """
     sampler = _build_sampler(scenarios, options)
-    house = OpenEnvOptions(
+    server_options = OpenEnvOptions(
         max_sessions=int(str(options["sessions"])),
         idle_timeout_s=float(str(options["idle"])),
         max_steps=int(str(options["steps"])),
@@ -78,26 +82,24 @@ def serve(
             split=sampler.split,
         ),
     )
-    anyio.run(_serve_episodes, sampler, house, host, port)
+    anyio.run(_serve_episodes, sampler, server_options, host, port)
 
 
 async def _serve_episodes(
-    sampler: IncidentSampler, application: OpenEnvOptions, host: str, port: int
+    sampler: IncidentSampler, options: OpenEnvOptions, host: str, port: int
 ) -> None:
     from hermes.gym.episodes.responder_context import sandbox_rules
-    from hermes.gym.training.openenv_server import serve_openenv as open_door
+    from hermes.gym.training.openenv_server import serve_openenv
 
-    async def opened(*, task_status: anyio.abc.TaskStatus[int]) -> None:
-        await open_door(
-            sampler, sandbox_rules(), application, host=host, port=port, task_status=task_status
+    async def run_server(*, task_status: anyio.abc.TaskStatus[int]) -> None:
+        await serve_openenv(
+            sampler, sandbox_rules(), options, host=host, port=port, task_status=task_status
         )
 
     async with anyio.create_task_group() as group:
-        found: int = await group.start(opened)
-        echo(f"http://{host}:{found}")
-        note(
-            f"{len(sampler.scenarios)} scenarios, {application.max_sessions} seats; Ctrl-C ends it"
-        )
+        bound_port: int = await group.start(run_server)
+        echo(f"http://{host}:{bound_port}")
+        note(f"{len(sampler.scenarios)} scenarios, {options.max_sessions} sessions; Ctrl-C ends it")
 
 
 @click.command(cls=CommandWithExamples, examples="hermes rl sample --count 20 --json")
@@ -105,10 +107,10 @@ async def _serve_episodes(
 @click.option("--count", default=10, show_default=True)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--light", is_flag=True, help="Only light scenarios.")
-@click.option("--held-out", is_flag=True, help="The wordings kept apart for evaluation.")
+@click.option("--held-out", is_flag=True, help="Use the texts reserved for evaluation.")
 @json_option
 def sample(scenarios: tuple[str, ...], count: int, as_json: bool, **options: object) -> None:
-    """Draw incidents as a training run would."""
+    """Draw incidents like a training run."""
     sampler = _build_sampler(scenarios, options)
     drawn = [sampler.draw() for _ in range(count)]
     rows = [
@@ -150,5 +152,5 @@ def _read_token(file: Path | None) -> str:
     except OSError as error:
         raise SettingsError(f"{file} cannot be read: {error.strerror}") from error
     if not token:
-        raise SettingsError(f"{file} is empty: write a long random word into it")
+        raise SettingsError(f"{file} is empty: write a long random token into it")
     return token

@@ -1,4 +1,4 @@
-"""`hermes drill run`: one scenario, one agent, one score."""
+"""`hermes drill run`, `list` and `show`."""
 
 from functools import partial
 
@@ -29,13 +29,13 @@ backend_option = click.option(
     "--backend",
     type=click.Choice(["box", "docker"]),
     default=None,
-    help="Where the box is made; else as set in gym.backend.",
+    help="The backend of the box; default: gym.backend.",
 )
 
 prove_skill_option = click.option(
     "--prove-skill",
     is_flag=True,
-    help="Try what was learned, alone, on a fresh variant; takes up to a minute.",
+    help="Replay the learned skill alone on a fresh variant; takes up to a minute.",
 )
 
 
@@ -50,19 +50,21 @@ hermes drill run ./my-scenario --model anthropic:claude-sonnet-5 --turns 30
 )
 @click.argument("scenario")
 @click.option("--seed", default=0, show_default=True, help="Another seed, another host.")
-@click.option("--model", default="", help="A model; `none` for playbooks alone; else as set up.")
+@click.option(
+    "--model", default="", help="A model; `none` for playbooks only; default: as configured."
+)
 @click.option("--no-skills", is_flag=True, help="Without skills and playbooks.")
 @click.option("--no-memory", is_flag=True, help="Without notes, recall and learning.")
 @click.option("--turns", default=40, show_default=True, help="Answers that the model may give.")
 @click.option("--timeout", default=600.0, show_default=True, help="Seconds for the agent.")
 @click.option("--window", default=5.0, show_default=True, help="Seconds for which it must hold.")
-@click.option("--held-out", is_flag=True, help="The wordings kept apart for evaluation.")
+@click.option("--held-out", is_flag=True, help="Use the texts reserved for evaluation.")
 @backend_option
 @prove_skill_option
 @json_option
 @click.pass_context
 def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) -> int:
-    """Break a host as SCENARIO says, let an agent answer the alert, and score what it did.
+    """Break a host as defined by SCENARIO, let an agent answer the alert, and score it.
 
     Exit code 0 when it was resolved, 1 when not, 5 when there was no episode to score.
     """
@@ -84,7 +86,7 @@ def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) 
         split="held-out" if options["held_out"] else "train",
     )
     if not as_json:
-        note(f"{found.name}: {agent.name} answers; nothing here reaches this machine")
+        note(f"{found.name}: {agent.name} answers; the drill cannot change this machine")
     seed, opener = int(str(options["seed"])), box_opener(gym)
     learned = None
     if options["prove_skill"]:
@@ -99,26 +101,26 @@ def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) 
 
 
 def gym_settings(loaded: LoadedSettings, backend: object) -> GymSettings:
-    """Those of the home, with what the command line says."""
+    """The settings of the home, with the options of the command line."""
     gym = loaded.settings.gym
     return msgspec.structs.replace(gym, backend=backend) if backend else gym
 
 
 def require_playable(name: str, gym: GymSettings | None = None) -> Scenario:
-    """Raises `SettingsError` with what this machine lacks."""
+    """Find the scenario. Raises `SettingsError` with the missing requirements."""
     scenario = find_scenario(name)
     missing = missing_requirements(scenario, check_readiness(gym))
     if missing:
         raise SettingsError(
-            f"{scenario.name} cannot be played here: {'; '.join(missing)}\n"
-            "see what can: hermes drill list"
+            f"{scenario.name} cannot run here: {'; '.join(missing)}\n"
+            "available scenarios: hermes drill list"
         )
     return scenario
 
 
 def drill_exit_code(drilled: DrillResult) -> int:
     if drilled.void:
-        return exit_codes.PLACE
+        return exit_codes.ENVIRONMENT
     return exit_codes.OK if drilled.resolved else exit_codes.FAILED
 
 
@@ -128,7 +130,9 @@ def print_drill_result(drilled: DrillResult) -> None:
         return
     parts = msgspec.structs.asdict(drilled.reward)
     total = parts.pop("total")
-    said = drilled.diagnosis
+    found = ""
+    if diagnosis := drilled.diagnosis:
+        found = f"{diagnosis.component}: {diagnosis.mechanism} ({diagnosis.value})"
     print_fields(
         {
             "resolved": drilled.resolved,
@@ -136,7 +140,7 @@ def print_drill_result(drilled: DrillResult) -> None:
             + "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in parts.items()),
             "answered by": drilled.answered_by,
             "ended": drilled.ended,
-            "diagnosis": f"{said.component}: {said.mechanism} ({said.value})" if said else "",
+            "diagnosis": found,
             "collateral": drilled.collateral,
             "breaches": drilled.policy_breaches,
             "took": f"{drilled.seconds:.1f} s, {drilled.tool_calls} tool calls, "
@@ -160,15 +164,15 @@ def print_drill_result(drilled: DrillResult) -> None:
 def list_(
     ctx: click.Context, group: str | None, light: bool, backend: str | None, as_json: bool
 ) -> int:
-    """List the scenarios, with what this machine lacks to play them."""
-    here = check_readiness(gym_settings(load_settings(ctx), backend))
+    """List the scenarios, with requirements that this machine lacks."""
+    readiness = check_readiness(gym_settings(load_settings(ctx), backend))
     found = [
         each
-        for each in list_scenarios(here=here)
+        for each in list_scenarios(here=readiness)
         if (not group or each.group == group) and (not light or each.light)
     ]
     if as_json:
-        print_json({"here": here, "scenarios": found})
+        print_json({"here": readiness, "scenarios": found})
     else:
         print_table(
             ("scenario", "group", "light", "here", "about"),
@@ -176,9 +180,9 @@ def list_(
                 (each.name, each.group, each.light, _scenario_state(each), clip(each.summary, 70))
                 for each in found
             ],
-            empty="no scenario fits",
+            empty="no scenario matches",
         )
-        _print_scenarios(here, found)
+        _print_scenarios(readiness, found)
     return int(any(each.broken for each in found))
 
 
@@ -188,15 +192,15 @@ def _scenario_state(each: ScenarioListing) -> str:
     return f"no: {clip('; '.join(each.missing), 60)}" if each.missing else "yes"
 
 
-def _print_scenarios(here: GymReadiness, found: list[ScenarioListing]) -> None:
+def _print_scenarios(readiness: GymReadiness, found: list[ScenarioListing]) -> None:
     for each in found:
         if each.broken:
             note(f"{each.name}: {each.broken}")
-    for lacks in here.missing:
-        note(f"this machine lacks {lacks}")
+    for requirement in readiness.missing:
+        note(f"this machine lacks {requirement}")
     playable = sum(not each.missing and not each.broken for each in found)
     if playable < len(found):
-        note(f"{playable} of {len(found)} scenarios can be played here")
+        note(f"{playable} of {len(found)} scenarios can run here")
 
 
 @click.command(
@@ -204,42 +208,42 @@ def _print_scenarios(here: GymReadiness, found: list[ScenarioListing]) -> None:
 )
 @click.argument("scenario")
 @click.option("--seed", default=0, show_default=True)
-@click.option("--answer", is_flag=True, help="Also what is wrong and how it is mended.")
+@click.option("--answer", is_flag=True, help="Also the fault and its fix.")
 @json_option
 def show(scenario: str, seed: int, answer: bool, as_json: bool) -> None:
-    """Show the alert of SCENARIO and what will be checked; with --answer the rest."""
+    """Show the alert and the checks of SCENARIO; with --answer also the fault and its fix."""
     found = find_scenario(scenario)
-    story = found.draw_spec(seed)
-    told: dict[str, object] = {
+    spec = found.draw_spec(seed)
+    data: dict[str, object] = {
         "name": found.name,
         "group": found.group,
         "summary": found.summary,
         "needs": found.needs,
         "missing": missing_requirements(found),
         "seed": seed,
-        "severity": story.alert.severity,
-        "alert": story.alert.text,
-        "labels": story.alert.labels,
-        "hosts": [host.name for host in story.hosts],
-        "checks": [check.name for check in (*story.healthy, *story.symptoms)],
+        "severity": spec.alert.severity,
+        "alert": spec.alert.text,
+        "labels": spec.alert.labels,
+        "hosts": [host.name for host in spec.hosts],
+        "checks": [check.name for check in (*spec.healthy, *spec.symptoms)],
     }
     if answer:
-        told |= {
-            "answer": story.answer,
-            "faults": story.faults,
-            "inject": story.inject,
-            "reference": story.reference,
-            "relief": story.relief,
-            "shortcut": story.shortcut,
-            "collateral": [check.name for check in story.collateral],
+        data |= {
+            "answer": spec.answer,
+            "faults": spec.faults,
+            "inject": spec.inject,
+            "reference": spec.reference,
+            "relief": spec.relief,
+            "shortcut": spec.shortcut,
+            "collateral": [check.name for check in spec.collateral],
         }
     if as_json:
-        print_json(told)
+        print_json(data)
         return
     print_fields(
-        {name: value for name, value in told.items() if name not in ("inject", "reference")}
+        {name: value for name, value in data.items() if name not in ("inject", "reference")}
     )
     for part in ("inject", "reference") if answer else ():
         echo(f"\n{part}", bold=True)
-        for command in getattr(story, part):
+        for command in getattr(spec, part):
             echo(f"  {command}")

@@ -1,4 +1,4 @@
-"""`hermes drill shell` and `score`: a person on call, in the box."""
+"""`hermes drill shell` and `score`: a person works on the broken host."""
 
 import shutil
 import sys
@@ -42,7 +42,7 @@ def shell(
 ) -> int:
     """Open a shell on the broken host of SCENARIO; it is scored when you leave.
 
-    `hermes drill score` in another terminal says how it stands meanwhile.
+    `hermes drill score` in another terminal shows the current score.
     """
     loaded = load_settings(ctx)
     gym = gym_settings(loaded, backend)
@@ -57,25 +57,25 @@ def shell(
 async def _run_shell_drill(
     home: Path, scenario: Scenario, seed: int, host: int, terms: DrillTerms, opener: BoxOpener
 ) -> int:
-    story = scenario.draw_spec(seed)
-    async with open_episode(scenario, story, opener=opener) as episode:
+    spec = scenario.draw_spec(seed)
+    async with open_episode(scenario, spec, opener=opener) as episode:
 
-        async def look() -> ShellScore:
+        async def current_score() -> ShellScore:
             return shell_score(episode, seed, await judge_episode(episode, terms))
 
-        echo(alert_banner(story))
+        echo(alert_banner(spec))
         note("you are root on this host and nowhere else; `exit` ends the drill and scores it")
         async with anyio.create_task_group() as group:
-            group.start_soon(serve_shell_score, home, look)
+            group.start_soon(serve_shell_score, home, current_score)
             await _open_host_shell(episode, host)
             group.cancel_scope.cancel()
-        result = await look()
+        result = await current_score()
     _print_score(result)
     return exit_codes.OK if result.resolved else exit_codes.FAILED
 
 
 async def _open_host_shell(episode: Episode, host: int) -> None:
-    """In a terminal of the host's own, so that its shell has job control."""
+    """Use a terminal of the host, so that its shell has job control."""
     at_a_terminal = sys.stdin.isatty()
     words: tuple[str, ...] = ("bash", "--norc", "-i") if at_a_terminal else ("bash",)
     if at_a_terminal and shutil.which("script") is not None:
@@ -103,7 +103,7 @@ async def _open_host_shell(episode: Episode, host: int) -> None:
 @json_option
 @click.pass_context
 def score(ctx: click.Context, as_json: bool) -> int:
-    """Say how the drill stands that is open in a shell. Sets the trigger off again to find out."""
+    """Score the drill that is open in a shell. This repeats the trigger of the fault."""
     loaded = load_settings(ctx)
     result = anyio.run(request_shell_score, loaded.home)
     if as_json:

@@ -1,4 +1,4 @@
-"""`hermes batch`: the agent over a file of prompts."""
+"""`hermes batch` and `hermes trajectories`: produce training examples."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -44,24 +44,24 @@ hermes batch --dataset_file=prompts.jsonl --run_name=wide --num_workers=64 --on 
 @click.option("--run_name", "--run-name", required=True, help="The folder of its results.")
 @click.option("--batch_size", "--batch-size", default=20, show_default=True, help="Per file.")
 @click.option("--num_workers", "--num-workers", default=4, show_default=True, help="At once.")
-@click.option("--max_samples", "--max-samples", default=0, help="Only the first so many.")
+@click.option("--max_samples", "--max-samples", default=0, help="Only the first N prompts.")
 @click.option("--max_iterations", "--max-iterations", default=0, help="Steps for each prompt.")
 @click.option("--distribution", default="default", show_default=True, help="Of toolsets.")
-@click.option("--model", default="", help="Another model than the one that is set up.")
+@click.option("--model", default="", help="A model; default: as configured.")
 @click.option("--format", type=click.Choice(["sharegpt", "openai"]), default="sharegpt")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("data"), show_default=True)
 @click.option("--on", type=click.Choice(["here", "ray"]), default="here", show_default=True)
-@click.option("--resume", is_flag=True, help="Go on: prompts that have a result are not asked.")
+@click.option("--resume", is_flag=True, help="Continue: skip prompts that have a result.")
 @json_option
 @click.pass_context
 def batch(
     ctx: click.Context, /, dataset_file: Path, out: Path, as_json: bool, **options: object
 ) -> int:
-    """Ask the agent every prompt of a file, side by side, and keep each answer as an example.
+    """Run the agent on every prompt of a file in parallel, and save each run as an example.
 
     Results are in OUT/RUN_NAME: trajectories.jsonl, a file for each batch, statistics.json. The
-    rules hold as ever; what they would ask a person about is refused. Exit code 0 when every
-    prompt has a result, 1 when some failed: --resume tries those again.
+    policy applies; what needs approval is refused. Exit code 0 when every prompt has a result, 1
+    when some failed: --resume tries those again.
     """
     from hermes.app.trajectories import check_batch
 
@@ -148,7 +148,7 @@ hermes trajectories export --since 7d --format openai --out week.jsonl
 """,
 )
 def trajectories() -> None:
-    """What the model saw and said, one JSON object a line, without secrets.
+    """Export the input and output of the model, one JSON object per line, without secrets.
 
     RUN is an id, the beginning or end of one, a title, or `latest`.
     """
@@ -181,22 +181,21 @@ def export(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Write RUNs, or all that began since a time, as examples: one a line.
+    """Write RUNs, or all runs since a time, as examples, one per line.
 
-    Turns that were undone are left out. A conversation that was compressed on its way becomes
-    several examples, each as the model saw it. With --json a summary is printed instead of lines,
-    which need --out then.
+    Undone turns are left out. A conversation that was compressed becomes several examples, each as
+    the model saw it. With --json a summary is printed, and the lines need --out.
     """
     from hermes.app.trajectories import render_lines, write_trajectory_file
 
     if bool(runs) == (since is not None):
-        raise click.UsageError("name runs, or say since when: hermes trajectories export latest")
+        raise click.UsageError("name runs, or use --since: hermes trajectories export latest")
     if as_json and out is None:
-        raise click.UsageError("--json prints a summary; say with --out where the lines go")
-    made = _build_trajectories(
+        raise click.UsageError("--json prints a summary; --out is needed for the lines")
+    built = _build_trajectories(
         load_settings(ctx), runs, since, until, subagents=not options["no_subagents"]
     )
-    chosen = [each for each in made if each.completed or not options["completed"]]
+    chosen = [each for each in built if each.completed or not options["completed"]]
     text = render_lines(chosen, "openai" if options["format"] == "openai" else "sharegpt")
     if out is None:
         click.echo(text, nl=False)
@@ -215,39 +214,40 @@ def _build_trajectories(
 ) -> list[Trajectory]:
     from hermes.app.trajectories import describe_tools, find_runs_begun, read_examples
 
-    async def ask(journal: JournalStore) -> list[Trajectory]:
+    async def query(journal: JournalStore) -> list[Trajectory]:
         ids = [(await find_run(journal, each)).id for each in wanted]
         if since is not None:
             ids = await find_runs_begun(journal, since, until)
-        made: list[Trajectory] = []
+        built: list[Trajectory] = []
         done: set[str] = set()
         with progress_bar("reading", min_total=20) as show:
             async for each in read_examples(
                 loaded, journal, ids, describe_tools(loaded), subagents=subagents
             ):
-                made.append(each)
+                built.append(each)
                 done.add(each.about.run.partition("/")[0])
                 show(len(done), len(ids))
-        return made
+        return built
 
-    return query_journal(loaded, ask)
+    return query_journal(loaded, query)
 
 
-def _print_trajectories(made: Sequence[Trajectory], out: Path | None, *, as_json: bool) -> None:
-    lost = sorted({name for each in made for name in each.about.undescribed})
+def _print_trajectories(built: Sequence[Trajectory], out: Path | None, *, as_json: bool) -> None:
+    undescribed = sorted({name for each in built for name in each.about.undescribed})
     if as_json:
         summary = {
-            "examples": len(made),
-            "completed": sum(each.completed for each in made),
-            "runs": len({each.about.run for each in made}),
-            "undescribed": lost,
+            "examples": len(built),
+            "completed": sum(each.completed for each in built),
+            "runs": len({each.about.run for each in built}),
+            "undescribed": undescribed,
             "out": out,
         }
         print_json(summary)
         return
     if out is not None:
-        echo(f"{len(made)} examples written to {out}")
-    if not made:
-        note("nobody answered in those runs, so there is nothing to learn from")
-    if lost:
-        note(f"tools that are not installed here have only a name in <tools>: {', '.join(lost)}")
+        echo(f"{len(built)} examples written to {out}")
+    if not built:
+        note("the model gave no answer in those runs, so there are no examples")
+    if undescribed:
+        names = ", ".join(undescribed)
+        note(f"tools that are not installed here have only a name in <tools>: {names}")

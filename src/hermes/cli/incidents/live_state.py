@@ -1,6 +1,6 @@
-"""One incident as somebody watches it: folded from its events, one at a time.
+"""The live state of one incident, folded from its events, and one text line per event.
 
-Pure: the live view, its plain lines and a recording are all drawn from a `Scene`.
+The live view, the plain output and recordings are all rendered from a `LiveIncident`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,9 +44,7 @@ from hermes.sre.reports.statements import found_nothing
 from hermes.sre.reports.timeline import build_timeline, clock_time
 
 MAX_COMMANDS = 200
-"""Commands that a scene remembers; an agent may look a thousand times."""
 MAX_COMMAND_CHARACTERS = 4_000
-"""Of a command, so much is looked at to show it."""
 CommandState = Literal["asked", "waiting", "running", "ok", "failed", "refused"]
 
 
@@ -54,24 +52,24 @@ class LiveCommand(Value, kw_only=True, frozen=True):
     call_id: str
     command: str = ""
     who: str = ""
-    """The investigator, or the playbook; empty for the commander itself."""
-    doing: CommandState = "asked"
+    """The investigator or the playbook; empty for the commander."""
+    state: CommandState = "asked"
     decision: str = ""
-    """Which rule or person decided what."""
+    """The decision, and the rule or person that made it."""
     changes: bool = False
     undo: str = ""
-    taken_back: Literal["", "yes", "failed"] = ""
+    undone: Literal["", "yes", "failed"] = ""
     seconds: float = 0.0
     detail: str = ""
 
 
 class LiveCheck(Value, kw_only=True, frozen=True):
-    """How it was before anything was changed, and how it is now."""
+    """The result of a check before and after the changes."""
 
     before: bool | None = None
     after: bool | None = None
     trigger: bool | None = None
-    """Also after what set the trouble off was set off again."""
+    """The result after the trigger of the problem was repeated."""
     detail: str = ""
 
     @property
@@ -80,7 +78,7 @@ class LiveCheck(Value, kw_only=True, frozen=True):
 
 
 class LiveNotification(Value, kw_only=True, frozen=True):
-    """A notice, and who has it."""
+    """A notification, with the sinks that accepted it and those that failed."""
 
     title: str
     about: str = ""
@@ -97,9 +95,9 @@ class LiveIncident(Value, kw_only=True, frozen=True):
     waiting: Mapping[str, ApprovalRequested | ActionAnnounced] = field(default_factory=dict)
     notices: Mapping[str, LiveNotification] = field(default_factory=dict)
     declined: frozenset[str] = frozenset()
-    """Playbooks that looked for their fault and did not find it."""
+    """Playbooks that checked for their fault and did not find it."""
     unchecked: frozenset[str] = frozenset()
-    """Playbooks that could not look, or not completely."""
+    """Playbooks whose checks did not complete."""
     model_calls: int = 0
 
     @property
@@ -109,29 +107,29 @@ class LiveIncident(Value, kw_only=True, frozen=True):
 
 
 def fold_live_incident(records: Iterable[JournalRecord]) -> LiveIncident:
-    scene = LiveIncident()
+    live = LiveIncident()
     for recorded in records:
-        scene = apply_event(scene, recorded)
-    return scene
+        live = apply_event(live, recorded)
+    return live
 
 
 def belongs_to_incident(live: LiveIncident, event: BaseEvent | UnknownEvent) -> bool:
-    """Of a journal's events, those of the incident that the scene has begun with."""
+    """Whether the event belongs to this incident; before it is opened, only `incident.opened`."""
     if isinstance(event, UnknownEvent):
         return False
     if live.incident is None:
         return event.kind == "incident.opened"
-    case = live.incident.details
+    details = live.incident.details
     if isinstance(event, NotificationSent | NotificationAttempted):
         return event.notice in live.notices
     about = getattr(event, "incident", "")
     if about:
-        return bool(about == case.incident)
-    return event.run == case.run or event.run.startswith(f"{case.run}/")
+        return bool(about == details.incident)
+    return event.run == details.run or event.run.startswith(f"{details.run}/")
 
 
 def apply_event(live: LiveIncident, recorded: JournalRecord) -> LiveIncident:
-    """The scene after one event more; events of others leave it as it is."""
+    """Return the state after the event; events of other incidents change nothing."""
     event = recorded.event
     if not belongs_to_incident(live, event):
         return live
@@ -158,14 +156,14 @@ def _apply_phase_event(live: LiveIncident, event: object) -> LiveIncident:
         case LayerInvestigated():
             return replace(live, layers={**live.layers, event.layer: event})
         case IncidentChecked():
-            seen = live.checks.get(event.check, LiveCheck())
-            seen = replace(seen, **{event.when: event.ok, "detail": event.detail})
-            return replace(live, checks={**live.checks, event.check: seen})
+            check = live.checks.get(event.check, LiveCheck())
+            check = replace(check, **{event.when: event.ok, "detail": event.detail})
+            return replace(live, checks={**live.checks, event.check: check})
         case ModelAnswered():
             return replace(live, model_calls=live.model_calls + 1)
         case PlaybookEnded() | PlaybookStarted() if not event.dry:
             return _apply_playbook_event(live, event)
-        case IncidentReopened():  # what was proved before is history
+        case IncidentReopened():  # earlier checks no longer count
             return replace(live, phases=(), checks={}, layers={})
         case _:
             return live
@@ -174,7 +172,7 @@ def _apply_phase_event(live: LiveIncident, event: object) -> LiveIncident:
 def _apply_playbook_event(
     live: LiveIncident, event: PlaybookEnded | PlaybookStarted
 ) -> LiveIncident:
-    """Each playbook once, by how its last look ended; not those that went on to act."""
+    """Classify a playbook by its last check; playbooks that made changes are left out."""
     name = frozenset({event.skill})
     live = replace(live, declined=live.declined - name, unchecked=live.unchecked - name)
     played = live.incident.played if live.incident is not None else ()
@@ -205,24 +203,26 @@ def _advance_command(
 ) -> LiveCommand:
     match event:
         case ToolDecided():
-            doing: CommandState = {"ask": "waiting", "deny": "refused"}.get(event.verdict, "asked")  # type: ignore[assignment]
-            return replace(command, doing=doing, decision=f"{event.verdict}: {event.rule}")
+            state: CommandState = {"ask": "waiting", "deny": "refused"}.get(event.verdict, "asked")  # type: ignore[assignment]
+            return replace(command, state=state, decision=f"{event.verdict}: {event.rule}")
         case ToolApproved():
-            said = f"approved by {event.by}" if event.approved else f"refused by {event.by}"
-            return replace(command, doing="asked" if event.approved else "refused", decision=said)
+            decision = f"approved by {event.by}" if event.approved else f"refused by {event.by}"
+            return replace(
+                command, state="asked" if event.approved else "refused", decision=decision
+            )
         case ToolStarted():
-            return replace(command, doing="running")
+            return replace(command, state="running")
         case ToolFinished():
-            if command.doing == "refused":  # a refusal ends too; it was never begun
+            if command.state == "refused":  # a refused call finishes without a start
                 return command
             end = parse_terminal_result(event.result, command.command, event.seconds)
-            well = end.status == "ok" and end.code in (0, None) and not end.timed_out
-            late = "ran out of time" if end.timed_out else f"exit code {end.code}"
+            succeeded = end.status == "ok" and end.code in (0, None) and not end.timed_out
+            problem = "ran out of time" if end.timed_out else f"exit code {end.code}"
             return replace(
                 command,
-                doing="ok" if well else "failed",
+                state="ok" if succeeded else "failed",
                 seconds=event.seconds,
-                detail="" if well else late,
+                detail="" if succeeded else problem,
             )
 
 
@@ -237,23 +237,23 @@ def _apply_change_event(live: LiveIncident, event: ChangeBegan | ChangesUndone) 
     undone: dict[str, Literal["yes", "failed"]] = dict.fromkeys(event.calls, "yes")
     undone |= dict.fromkeys(event.failed, "failed")
     commands = {
-        id: replace(each, taken_back=undone[id]) if id in undone else each
+        id: replace(each, undone=undone[id]) if id in undone else each
         for id, each in live.commands.items()
     }
     return replace(live, commands=commands)
 
 
 def main_line(command: str) -> str:
-    """The line of a script by which one knows it again."""
+    """Return the first line of a script that identifies it."""
     lines = [
         line.strip()
         for line in command[:MAX_COMMAND_CHARACTERS].strip().splitlines()
         if line.strip()
     ]
-    telling = [line for line in lines if " " in line and not line.startswith("#")] or lines
+    candidates = [line for line in lines if " " in line and not line.startswith("#")] or lines
     if len(lines) < 2:
-        return telling[0] if telling else ""
-    return f"{telling[0]} … ({len(command.strip().splitlines())} lines)"
+        return candidates[0] if candidates else ""
+    return f"{candidates[0]} … ({len(command.strip().splitlines())} lines)"
 
 
 def _apply_approval_event(
@@ -271,22 +271,22 @@ def _apply_notification_event(
     live: LiveIncident, event: NotificationQueued | NotificationSent | NotificationAttempted
 ) -> LiveIncident:
     if isinstance(event, NotificationQueued):
-        told = LiveNotification(title=event.title, about=event.about)
-        return replace(live, notices={**live.notices, event.notice: told})
-    told = live.notices[event.notice]
+        notification = LiveNotification(title=event.title, about=event.about)
+        return replace(live, notices={**live.notices, event.notice: notification})
+    notification = live.notices[event.notice]
     if isinstance(event, NotificationSent):
-        failing = tuple(name for name in told.failing if name != event.sink)
-        told = replace(told, sent=(*told.sent, event.sink), failing=failing)
-    elif event.error and event.sink not in told.failing:
-        told = replace(told, failing=(*told.failing, event.sink))
-    return replace(live, notices={**live.notices, event.notice: told})
+        failing = tuple(name for name in notification.failing if name != event.sink)
+        notification = replace(notification, sent=(*notification.sent, event.sink), failing=failing)
+    elif event.error and event.sink not in notification.failing:
+        notification = replace(notification, failing=(*notification.failing, event.sink))
+    return replace(live, notices={**live.notices, event.notice: notification})
 
 
 def _with_command(live: LiveIncident, command: LiveCommand) -> LiveIncident:
     commands = {**live.commands, command.call_id: command}
     if len(commands) > MAX_COMMANDS:
-        looks = [id for id, each in commands.items() if not each.changes]
-        del commands[(looks or list(commands))[0]]
+        read_only = [id for id, each in commands.items() if not each.changes]
+        del commands[(read_only or list(commands))[0]]
     return replace(live, commands=commands)
 
 
@@ -295,20 +295,20 @@ MAX_LINE_CHARACTERS = 2_000
 
 
 def event_line(live: LiveIncident, recorded: JournalRecord) -> str:
-    """`scene` is that after the event. Empty for what is not worth a line."""
+    """`live` is the state after the event. Empty when the event needs no line."""
     event = recorded.event
-    told = _live_line(live, event)
-    if told is None:
-        told = next((moment.text for moment in build_timeline([recorded])), "")
+    text = _live_line(live, event)
+    if text is None:
+        text = next((moment.text for moment in build_timeline([recorded])), "")
     return (
-        f"{clock_time(event.at)}  {clip(clean(told[:MAX_LINE_CHARACTERS]), LINE_COLUMNS)}"
-        if told
+        f"{clock_time(event.at)}  {clip(clean(text[:MAX_LINE_CHARACTERS]), LINE_COLUMNS)}"
+        if text
         else ""
     )
 
 
 def _live_line(live: LiveIncident, event: object) -> str | None:
-    """None where the timeline of reports has the words."""
+    """None when the text of the report timeline is used."""
     match event:
         case IncidentOpened():
             return f"{event.severity} {event.title} ({event.incident})"
@@ -318,10 +318,10 @@ def _live_line(live: LiveIncident, event: object) -> str | None:
         case ChangeBegan():
             return f"a change, with its undo: {event.undo}" if event.undo else ""
         case PlaybookEnded(outcome="declined"):
-            return ""  # counted once for all, not one by one
+            return ""  # shown as a count
         case IncidentChecked():
             if event.ok and live.checks[event.check].before is not False:
-                return ""  # it was never in doubt
+                return ""  # it never failed
             how = "?" if event.unknown else "✓" if event.ok else "✗"
             return f"{how} {event.when}: {event.check}" + ("" if event.ok else f" {event.detail}")
         case ApprovalRequested() | ActionAnnounced():
@@ -333,24 +333,24 @@ def _live_line(live: LiveIncident, event: object) -> str | None:
 
 
 def _command_line(command: LiveCommand | None, event: object) -> str:
-    """Once when it ends or is refused; what changes something also when it begins."""
+    """A line when it ends or is refused; for a change also when it starts."""
     if command is None:
         return ""
     who = f"{command.who}: " if command.who else ""
     text = main_line(command.command)
-    if command.doing == "refused" and not isinstance(event, ToolFinished):
+    if command.state == "refused" and not isinstance(event, ToolFinished):
         return f"⊘ {who}{text} ({command.decision})"
     if isinstance(event, ToolStarted) and command.changes:
         return f"▶ {who}{text} ({command.decision})"
-    if isinstance(event, ToolFinished) and command.doing in ("ok", "failed"):
-        mark = "✓" if command.doing == "ok" else f"✗ {command.detail}:"
+    if isinstance(event, ToolFinished) and command.state in ("ok", "failed"):
+        mark = "✓" if command.state == "ok" else f"✗ {command.detail}:"
         return f"{mark} {who}{text} ({command.seconds:.1f} s)"
     return ""
 
 
 def _approval_line(event: ApprovalRequested | ActionAnnounced) -> str:
     if isinstance(event, ActionAnnounced):
-        return f"? goes on in {event.seconds:g} s unless stopped: {event.shown}" + (
+        return f"? runs in {event.seconds:g} s unless stopped: {event.shown}" + (
             f" (hermes approvals stop {event.approval})" if event.approval else ""
         )
     return f"? waits for a person: hermes approvals approve {event.approval}: {event.shown}"
@@ -360,11 +360,9 @@ def _notification_line(
     live: LiveIncident, event: NotificationQueued | NotificationSent | NotificationAttempted
 ) -> str:
     if isinstance(event, NotificationQueued):
-        return f"notice: {event.title}"
+        return f"notification: {event.title}"
     title = live.notices[event.notice].title if event.notice in live.notices else event.notice
-    if isinstance(event, NotificationSent):
-        return ""
-    if not event.error:
+    if isinstance(event, NotificationSent) or not event.error:
         return ""
     end = "given up" if event.given_up else "tried again"
     return f"{event.sink} did not accept {title!r}: {event.error}; {end}"

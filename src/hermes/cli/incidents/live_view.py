@@ -1,6 +1,6 @@
-"""Draws a scene: `view(scene, now)` is a picture of that moment, for any width, and nothing else.
+"""Renders a live incident with rich, for any width.
 
-Every word of it may come from an alert or a log: it is cleaned, cut, and never read as markup.
+The texts come from alerts and logs: they are cleaned, cut, and never parsed as markup.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ from hermes.sre.reports.times import format_duration
 PHASES = ("assess", "reflex", "investigate", "remediate", "verify", "document", "learn")
 MAX_COMMAND_ROWS, MAX_CHECK_ROWS, MAX_NOTIFICATION_ROWS = 8, 10, 4
 MIN_PANEL_COLUMNS = 26
-"""Columns that an investigator needs to stand beside another one."""
+"""Minimum width of an investigator panel beside another one."""
 MAX_LINE_CHARACTERS = 2_000
 SEVERITY_STYLES = {
     "P0": "bold white on red",
@@ -56,13 +56,13 @@ COMMAND_MARKS = {
 
 
 def render_live_view(live: LiveIncident, now: datetime, *, rows: int = 0) -> RenderableType:
-    """`rows`: so many lines there are; 0 for as many as it takes."""
+    """`rows` is the available height; 0 for unlimited."""
     return _LiveView(live, now, rows)
 
 
 @dataclass(frozen=True)
 class _LiveView:
-    """Drawn only when the width is known."""
+    """Renders itself when rich knows the width."""
 
     live: LiveIncident
     now: datetime
@@ -70,15 +70,15 @@ class _LiveView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = max(options.max_width, 20)
-        for most in (MAX_COMMAND_ROWS, 5, 3, 1):
-            drawn = Group(*_sections(self.live, self.now, width, most))
-            if not self.rows or _height(console, options, drawn) <= self.rows or most == 1:
-                yield drawn
+        for max_rows in (MAX_COMMAND_ROWS, 5, 3, 1):
+            content = Group(*_sections(self.live, self.now, width, max_rows))
+            if not self.rows or _height(console, options, content) <= self.rows or max_rows == 1:
+                yield content
                 return
 
 
-def _height(console: Console, options: ConsoleOptions, drawn: RenderableType) -> int:
-    return len(console.render_lines(drawn, options, pad=False))
+def _height(console: Console, options: ConsoleOptions, content: RenderableType) -> int:
+    return len(console.render_lines(content, options, pad=False))
 
 
 def _sections(
@@ -95,19 +95,19 @@ def _sections(
     yield from _titled_list("commands", _command_rows(live, width, max_rows))
     yield from _titled_list("checks", _check_rows(live, width, min(max_rows + 2, MAX_CHECK_ROWS)))
     yield from _approval_section(list(live.waiting.values()), width)
-    told = list(live.notices.values())[-min(max_rows, MAX_NOTIFICATION_ROWS) :]
-    yield from _titled_list("notices", (_notification_row(each, width) for each in told))
+    recent = list(live.notices.values())[-min(max_rows, MAX_NOTIFICATION_ROWS) :]
+    yield from _titled_list("notifications", (_notification_row(each, width) for each in recent))
     yield from _outcome_section(incident, width)
 
 
 def _header(
     live: LiveIncident, incident: Incident, now: datetime, width: int
 ) -> Iterator[RenderableType]:
-    case = incident.details
+    details = incident.details
     passed = format_duration(incident.duration_s(now))
     first = Text(f" {incident.severity} ", style=SEVERITY_STYLES[incident.severity])
-    first += Text(" " + _clip_line(case.title, width - 6), style="bold")
-    facts = [case.incident, case.service, passed]
+    first += Text(" " + _clip_line(details.title, width - 6), style="bold")
+    facts = [details.incident, details.service, passed]
     facts += [f"alerts: {incident.alerts}"] if incident.alerts > 1 else []
     facts += [f"model calls: {live.model_calls}"] if live.model_calls else []
     facts += [f"acknowledged by {incident.acknowledged_by}"] if incident.acknowledged_by else []
@@ -118,24 +118,24 @@ def _header(
 
 
 def _phase_line(live: LiveIncident, incident: Incident, width: int) -> Text:
-    """Phases that were passed, the one that it is in, and those that may come."""
+    """The passed phases, the current one, and those that may follow."""
     passed = {entered.phase for entered in live.phases}
     names = list(PHASES)
     if "undo" in passed:
         names.insert(names.index("document"), "undo")
-    rail, used = Text(), 0
+    line, used = Text(), 0
     for name in names:
         if name == incident.phase and not live.is_over:
             attempt = f" {incident.attempt}" if incident.attempt > 1 else ""
-            station, style = f"● {name}{attempt}", "bold cyan"
+            text, style = f"● {name}{attempt}", "bold cyan"
         else:
             mark, style = ("✓", "green") if name in passed else ("○", "dim")
-            station = f"{mark} {name}"
-        fits = used + 3 + len(station) <= width
-        rail.append((" ─ " if fits else "\n") if used else "", style="dim")
-        used = len(station) + (used + 3 if fits and used else 0)
-        rail.append(station, style=style)
-    return rail
+            text = f"{mark} {name}"
+        fits = used + 3 + len(text) <= width
+        line.append((" ─ " if fits else "\n") if used else "", style="dim")
+        used = len(text) + (used + 3 if fits and used else 0)
+        line.append(text, style=style)
+    return line
 
 
 def _cause_section(incident: Incident, width: int) -> Iterator[RenderableType]:
@@ -167,22 +167,24 @@ def _layer_panel(layer: LayerInvestigated, width: int) -> Panel:
         "done": ("✓", "green"),
         "failed": ("✗", "red"),
     }[layer.status]
-    said = [_clip_line(finding, width) for finding in layer.findings[:3]]
+    lines = [_clip_line(finding, width) for finding in layer.findings[:3]]
     if layer.ruled_out:
-        said.append(_clip_line(f"not: {'; '.join(layer.ruled_out)}", width))
-    if not said:
-        said = ["looking" if layer.status == "working" else "nothing of note"]
+        lines.append(_clip_line(f"not: {'; '.join(layer.ruled_out)}", width))
+    if not lines:
+        lines = ["checking" if layer.status == "working" else "nothing notable"]
     title = Text(f"{mark} {_clip_line(layer.layer, max(width - 4, 4))}", style=style)
-    return Panel(Text("\n".join(said)), title=title, title_align="left", box=box.ROUNDED)
+    return Panel(Text("\n".join(lines)), title=title, title_align="left", box=box.ROUNDED)
 
 
 def _command_rows(live: LiveIncident, width: int, max_rows: int) -> Iterator[Text]:
-    """What changes something, runs or waits stays in sight; looks give way to later looks."""
+    """Changes and running or waiting commands stay; other commands give way to later ones."""
     everything = list(live.commands.values())
-    kept = [each for each in everything if each.changes or each.doing in ("waiting", "running")]
+    kept = [each for each in everything if each.changes or each.state in ("waiting", "running")]
     kept = kept[-max_rows:]
-    looks = [each for each in everything if each not in kept]
-    shown = {each.call_id for each in (*looks[max(0, len(looks) + len(kept) - max_rows) :], *kept)}
+    others = [each for each in everything if each not in kept]
+    shown = {
+        each.call_id for each in (*others[max(0, len(others) + len(kept) - max_rows) :], *kept)
+    }
     left = len(everything) - len(shown)
     earlier = [f"{left} earlier"] if left > 0 else []
     earlier += [f"playbooks that did not match: {len(live.declined)}"] if live.declined else []
@@ -195,8 +197,8 @@ def _command_rows(live: LiveIncident, width: int, max_rows: int) -> Iterator[Tex
 
 
 def _command_row(command: LiveCommand, width: int) -> Iterator[Text]:
-    mark, style = COMMAND_MARKS[command.doing]
-    notes = [{"": "", "yes": "undone", "failed": "NOT undone"}[command.taken_back]]
+    mark, style = COMMAND_MARKS[command.state]
+    notes = [{"": "", "yes": "undone", "failed": "NOT undone"}[command.undone]]
     notes += [command.detail, command.decision, command.who]
     notes += [f"{command.seconds:.1f} s"] if command.seconds else []
     words = _clip_line(" · ".join(note for note in notes if note), max(width // 2, 12))
@@ -209,12 +211,12 @@ def _command_row(command: LiveCommand, width: int) -> Iterator[Text]:
     line.append(text, style="bold" if command.changes else "")
     line.append(f"  {words}" if words else "", style="dim")
     yield line
-    if command.undo and not command.taken_back:
+    if command.undo and not command.undone:
         yield Text(f"  ↩ {_clip_line(command.undo, width - 6)}", style="dim")
 
 
 def _check_rows(live: LiveIncident, width: int, max_rows: int) -> Iterator[Text]:
-    """Those that failed at some time; the others were never in doubt, and are counted."""
+    """The checks that have failed; the others are only counted."""
     doubted = [(name, check) for name, check in live.checks.items() if not _never_failed(check)]
     for name, check in doubted[:max_rows]:
         line = Text()
@@ -243,9 +245,11 @@ def _approval_section(
     asked: Sequence[ApprovalRequested | ActionAnnounced], width: int
 ) -> Iterator[RenderableType]:
     for each in asked:
-        says = "runs unless stopped" if isinstance(each, ActionAnnounced) else "waits for a person"
+        status = (
+            "runs unless stopped" if isinstance(each, ActionAnnounced) else "waits for a person"
+        )
         answer = "stop" if isinstance(each, ActionAnnounced) else "approve"
-        lines = Text(f"? {says}: ", style="bold yellow")
+        lines = Text(f"? {status}: ", style="bold yellow")
         lines.append(_clip_line(each.shown, width * 2) + "\n")
         lines.append(f"  hermes approvals {answer} {_clip_line(each.approval, 60)}", style="bold")
         if isinstance(each, ApprovalRequested):
@@ -276,7 +280,7 @@ def _outcome_section(incident: Incident, width: int) -> Iterator[RenderableType]
 
 
 def _titled_list(title: str, lines: Iterable[Text]) -> Iterator[RenderableType]:
-    """Nothing at all where there are no lines."""
+    """The title and the lines; nothing when there are no lines."""
     found = list(lines)
     if found:
         yield _title(title)

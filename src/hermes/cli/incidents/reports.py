@@ -1,4 +1,4 @@
-"""`hermes incident timeline` and `report`: one incident, told from the journal."""
+"""`hermes incident timeline`, `report` and `stats`."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -32,8 +32,7 @@ from hermes.sre.reports.statistics import (
     render_svg_chart,
     render_terminal_chart,
 )
-from hermes.sre.reports.timeline import TimelineEntry, clock_time
-from hermes.sre.reports.timeline import build_timeline as moments_of
+from hermes.sre.reports.timeline import TimelineEntry, build_timeline, clock_time
 from hermes.sre.reports.times import format_duration
 
 REPORT_FOLDER = "incidents"
@@ -45,45 +44,46 @@ TIMELINE_COLUMNS = 160
 @json_option
 @click.pass_context
 def timeline(ctx: click.Context, id: str, as_json: bool) -> None:
-    """Tell what happened in the incident ID, moment by moment. Times are UTC."""
+    """Show the timeline of the incident ID. Times are UTC."""
 
-    async def ask(journal: JournalStore) -> list[TimelineEntry]:
-        return moments_of(
+    async def query(journal: JournalStore) -> list[TimelineEntry]:
+        return build_timeline(
             await read_incident_records(journal, (await find_incident(journal, id)).run)
         )
 
-    moments = query_journal(load_settings(ctx), ask)
+    entries = query_journal(load_settings(ctx), query)
     if as_json:
-        print_json([_timeline_row(moment) for moment in moments])
+        print_json([_timeline_row(entry) for entry in entries])
         return
     day = None
-    for moment in moments:
-        if moment.at.date() != day:
-            day = moment.at.date()
+    for entry in entries:
+        if entry.at.date() != day:
+            day = entry.at.date()
             echo(f"{day} UTC", dim=True)
-        echo(f"{clock_time(moment.at)}  {clip(clean(moment.text), TIMELINE_COLUMNS)}")
+        echo(f"{clock_time(entry.at)}  {clip(clean(entry.text), TIMELINE_COLUMNS)}")
 
 
 @click.command(
     cls=CommandWithExamples,
     examples="""
 hermes incident report last > report.md
-hermes incident report 4f2a1c --fresh          anew from the journal, with what came later
-hermes incident report 4f2a1c --write          the file, where it could not be written before
+hermes incident report 4f2a1c --fresh          generated again from the journal
+hermes incident report 4f2a1c --write          also write the missing file
 """,
 )
 @click.argument("id", default="last", shell_complete=complete_incident_id)
-@click.option("--fresh", is_flag=True, help="Not as it was written at its end, but as of now.")
+@click.option("--fresh", is_flag=True, help="Generate it again from the journal.")
 @click.option("--write", "to_file", is_flag=True, help="Also write the file, if there is none.")
 @json_option
 @click.pass_context
 def report(ctx: click.Context, id: str, fresh: bool, to_file: bool, as_json: bool) -> None:
     """Print the report of the incident ID, as Markdown.
 
-    It is the one that was written at its end, or a new one where more was recorded since."""
+    It is the report written at the end, or a new one when more was recorded since.
+    """
     loaded = load_settings(ctx)
 
-    async def ask(journal: JournalStore) -> tuple[IncidentOpened, list[JournalRecord], str]:
+    async def query(journal: JournalStore) -> tuple[IncidentOpened, list[JournalRecord], str]:
         found = await find_incident(journal, id)
         if to_file:
             await _write_report_file(journal, loaded, found.run)
@@ -94,26 +94,30 @@ def report(ctx: click.Context, id: str, fresh: bool, to_file: bool, as_json: boo
             render_report(records, earlier=await read_earlier_incidents(journal, records)),
         )
 
-    found, records, now = query_journal(loaded, ask)
-    kept = find_written_report(records)
-    anew = fresh or kept is None or _is_report_outdated(records)
-    text = now if anew or kept is None else kept.text
+    found, records, now = query_journal(loaded, query)
+    written = find_written_report(records)
+    is_new = fresh or written is None or _is_report_outdated(records)
+    text = now if is_new or written is None else written.text
     if as_json:
-        print_json({"incident": found.incident, "path": kept.path if kept else "", "text": text})
+        print_json(
+            {"incident": found.incident, "path": written.path if written else "", "text": text}
+        )
         return
     click.echo(clean(text), nl=False)
-    if kept is not None and kept.trouble:
-        note(kept.trouble)
-    elif kept is not None:
-        note(_report_file_text(loaded, kept, anew=anew))
+    if written is not None and written.trouble:
+        note(written.trouble)
+    elif written is not None:
+        note(_report_file_text(loaded, written, is_new=is_new))
 
 
 def _is_report_outdated(records: Sequence[JournalRecord]) -> bool:
-    """Whether it still goes on, or more than its closing was recorded since the report."""
+    """Whether the incident is unresolved, or more than its closing was recorded since."""
     if gather_report_data(records).incident.unresolved:
         return True
     events = [each.event for each in records]
-    last = max(place for place, event in enumerate(events) if isinstance(event, ReportWritten))
+    last = max(
+        position for position, event in enumerate(events) if isinstance(event, ReportWritten)
+    )
     return any(
         event.kind.startswith(("incident.", "change"))
         and event.kind != "incident.phase"
@@ -132,24 +136,26 @@ async def _write_report_file(journal: JournalStore, loaded: LoadedSettings, run:
         raise HermesError(why.trouble if why else "the report could not be written")
 
 
-def _report_file_text(loaded: LoadedSettings, kept: ReportWritten, *, anew: bool) -> str:
-    file: Path = loaded.home / kept.path
+def _report_file_text(loaded: LoadedSettings, written: ReportWritten, *, is_new: bool) -> str:
+    file: Path = loaded.home / written.path
     if not file.exists():
-        return f"{file} is gone; --write makes it again"
-    return f"as of now; {file} has the report as it was written then" if anew else f"kept in {file}"
+        return f"{file} is missing; --write writes it again"
+    return (
+        f"as of now; {file} has the report as it was written then" if is_new else f"kept in {file}"
+    )
 
 
-def _timeline_row(moment: TimelineEntry) -> dict[str, object]:
+def _timeline_row(entry: TimelineEntry) -> dict[str, object]:
     return {
-        "at": moment.at.isoformat(),
-        "seq": moment.seq,
-        "kind": moment.kind,
-        "text": moment.text,
+        "at": entry.at.isoformat(),
+        "seq": entry.seq,
+        "kind": entry.kind,
+        "text": entry.text,
     }
 
 
-UNKNOWN_RESPONDER = "nobody or not known"
-"""A recovery is observed; who brought it about is not recorded."""
+UNKNOWN_RESPONDER = "no one or unknown"
+"""A recovery is observed; what caused it is not recorded."""
 
 
 @click.command(
@@ -162,8 +168,10 @@ hermes incident stats --drills --json
 )
 @since_option
 @click.option("--service", default="", help="Only of this service.")
-@click.option("--drills", is_flag=True, help="Also those of the gym.")
-@click.option("--svg", "file", type=click.Path(path_type=Path), help="Also draw it to this file.")
+@click.option("--drills", is_flag=True, help="Also incidents of drills.")
+@click.option(
+    "--svg", "file", type=click.Path(path_type=Path), help="Also write a chart to this file."
+)
 @json_option
 @click.pass_context
 def stats(
@@ -183,11 +191,11 @@ def stats(
     """
     loaded = load_settings(ctx)
 
-    async def ask(journal: JournalStore) -> list[Incident]:
+    async def query(journal: JournalStore) -> list[Incident]:
         return await list_incidents(journal, drills=drills)
 
-    found = query_journal(loaded, ask) if store_exists(loaded.store) else []
-    told = compute_statistics(
+    found = query_journal(loaded, query) if store_exists(loaded.store) else []
+    statistics = compute_statistics(
         [
             each
             for each in found
@@ -196,14 +204,14 @@ def stats(
         ]
     )
     if file is not None:
-        _write_plot(file, told)
+        _write_plot(file, statistics)
     if as_json:
-        print_json(told)
+        print_json(statistics)
         return
-    if not told.incidents:
+    if not statistics.incidents:
         note("no incident yet")
         return
-    _print_statistics(told)
+    _print_statistics(statistics)
 
 
 def _print_statistics(statistics: IncidentStatistics) -> None:
@@ -264,4 +272,4 @@ def _write_plot(file: Path, statistics: IncidentStatistics) -> None:
         file.write_text(render_svg_chart(statistics), encoding="utf-8")
     except OSError as error:
         raise HermesError(f"cannot write {file}: {error.strerror}") from error
-    note(f"drawn to {file}")
+    note(f"chart written to {file}")

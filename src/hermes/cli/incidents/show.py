@@ -1,4 +1,4 @@
-"""`hermes incident list` and `show`: read from the journal, whoever works on it."""
+"""`hermes incident list` and `show`."""
 
 from datetime import UTC, datetime
 
@@ -8,6 +8,7 @@ from hermes.cli.context import load_settings, query_journal, since_option
 from hermes.cli.incidents.lookup import complete_incident_id, find_incident
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import echo, json_option, print_fields, print_json, print_table
+from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.memory.store import JournalStore, store_exists
 from hermes.sre.incident import Incident
@@ -57,7 +58,7 @@ hermes incident list --service web --limit 100 --json
 @click.option("--service", default="", help="Only of this service.")
 @since_option
 @click.option("--limit", default=20, show_default=True, help="How many, newest first.")
-@click.option("--drills", is_flag=True, help="Also those of the gym.")
+@click.option("--drills", is_flag=True, help="Also incidents of drills.")
 @json_option
 @click.pass_context
 def list_(
@@ -81,15 +82,15 @@ def list_(
             and (since is None or each.details.opened_at >= since)
         )
 
-    async def ask(journal: JournalStore) -> list[Incident]:
-        few = limit <= MAX_SEPARATE_QUERIES
+    async def query(journal: JournalStore) -> list[Incident]:
+        per_incident = limit <= MAX_SEPARATE_QUERIES
         known = await list_incidents(
-            journal, drills=drills, kinds=STATE_KINDS if few else LISTING_KINDS
+            journal, drills=drills, kinds=STATE_KINDS if per_incident else LISTING_KINDS
         )
         found = [each for each in known if wanted(each)][::-1][:limit]
-        return await complete_incidents(journal, found) if few else found
+        return await complete_incidents(journal, found) if per_incident else found
 
-    found = query_journal(loaded, ask) if store_exists(loaded.store) and limit > 0 else []
+    found = query_journal(loaded, query) if store_exists(loaded.store) and limit > 0 else []
     if as_json:
         print_json([incident_summary(each) for each in found])
         return
@@ -98,7 +99,7 @@ def list_(
         [
             (
                 each.details.incident,
-                f"{each.details.opened_at.astimezone():%Y-%m-%d %H:%M}",
+                format_time(each.details.opened_at),
                 each.severity,
                 _incident_state(each),
                 format_duration(each.duration_s(datetime.now(UTC))),
@@ -119,43 +120,44 @@ def list_(
 @json_option
 @click.pass_context
 def show(ctx: click.Context, id: str, as_json: bool) -> None:
-    """Show the incident ID: what it was, what was done, whether it holds."""
+    """Show the incident ID: its cause, the changes, the checks and the times."""
 
-    async def ask(journal: JournalStore) -> tuple[ReportData, list[IncidentAlert]]:
+    async def query(journal: JournalStore) -> tuple[ReportData, list[IncidentAlert]]:
         records = await read_incident_records(journal, (await find_incident(journal, id)).run)
-        whole = gather_report_data(records, earlier=await read_earlier_incidents(journal, records))
-        return whole, await read_incident_alerts(journal, whole.incident)
+        data = gather_report_data(records, earlier=await read_earlier_incidents(journal, records))
+        return data, await read_incident_alerts(journal, data.incident)
 
-    whole, alerts = query_journal(load_settings(ctx), ask)
+    data, alerts = query_journal(load_settings(ctx), query)
     if as_json:
-        print_json({**_incident_details(whole), "alert_details": alerts})
+        print_json({**_incident_details(data), "alert_details": alerts})
         return
-    incident, case = whole.incident, whole.incident.details
-    echo(clean(clip(case.title, 100)), bold=True)
+    incident, details = data.incident, data.incident.details
+    echo(clean(clip(details.title, 100)), bold=True)
     heading, cause = cause_line(incident)
-    changed, times = whole.changes, whole.times
+    changed, times = data.changes, data.times
     repaired = format_duration(times.repair) if times.repair is not None else "not defined"
     print_fields(
         {
-            "incident": case.incident,
+            "incident": details.incident,
             "state": _incident_state(incident),
             "outcome": outcome_text(incident),
             "severity": incident.severity + (f" ({incident.reason})" if incident.reason else ""),
-            "service": case.service,
-            "opened": f"{case.opened_at.astimezone():%Y-%m-%d %H:%M:%S}",
-            "outage": _outage_text(incident, whole.now),
+            "service": details.service,
+            "opened": f"{details.opened_at.astimezone():%Y-%m-%d %H:%M:%S}",
+            "outage": _outage_text(incident, data.now),
             "alerts": incident.alerts,
             "acknowledged by": incident.acknowledged_by,
             heading: clip(cause, 200),
             "changes": [
-                f"{clip(deed.command, 80)} [{_change_outcome(whole, deed)}]" for deed in changed
+                f"{clip(action.command, 80)} [{_change_outcome(data, action)}]"
+                for action in changed
             ],
-            "refused": [f"{clip(each.command, 80)} ({each.why})" for each in whole.refused_actions],
-            "times": f"to detect {format_duration(times.detect)} · to begin {format_duration(times.acknowledge)}"
-            f" · to repair {repaired}",
-            "answered by": resolver_name(whole),
-            "model calls": whole.cost.calls or "none",
-            "recurrence": f"{ordinal(whole.recurrence.times)} time in {whole.recurrence.days} days",
+            "refused": [f"{clip(each.command, 80)} ({each.why})" for each in data.refused_actions],
+            "times": f"to detect {format_duration(times.detect)}"
+            f" · to begin {format_duration(times.acknowledge)} · to repair {repaired}",
+            "answered by": resolver_name(data),
+            "model calls": data.cost.calls or "none",
+            "recurrence": f"{ordinal(data.recurrence.times)} time in {data.recurrence.days} days",
             "report": incident.report_path,
         }
     )
@@ -163,26 +165,26 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
         echo(clean(f"  {_alert_line(alert)}"))
     if len(alerts) > MAX_SHOWN_ALERTS:
         echo(f"  and {len(alerts) - MAX_SHOWN_ALERTS} more alerts; --json has them all", dim=True)
-    for check in whole.checks[-MAX_SHOWN_CHECKS:]:
+    for check in data.checks[-MAX_SHOWN_CHECKS:]:
         mark = "?" if check.unknown else "✓" if check.ok else "✗"
         echo(clean(f"  {mark} {check.when}: {clip(check.check, 60)}  {clip(check.detail, 60)}"))
 
 
 def incident_summary(incident: Incident) -> dict[str, object]:
-    """One line of a listing, for programs."""
-    case, times = incident.details, incident_times(incident)
+    """The JSON object of one incident in a list."""
+    details, times = incident.details, incident_times(incident)
     over, recovered, answer = incident.over_at, incident.recovered, resolver_of(incident)
     return {
-        "incident": case.incident,
-        "run": case.run,
-        "title": case.title,
+        "incident": details.incident,
+        "run": details.run,
+        "title": details.title,
         "state": incident.status,
         "phase": incident.phase,
         "severity": incident.severity,
         "reason": incident.reason,
-        "service": case.service,
-        "fingerprint": case.fingerprint,
-        "opened_at": case.opened_at.isoformat(),
+        "service": details.service,
+        "fingerprint": details.fingerprint,
+        "opened_at": details.opened_at.isoformat(),
         "closed_at": incident.closed.at.isoformat() if incident.closed else None,
         "over_at": over.isoformat() if over else None,
         "recovered_at": recovered.recovered_at.isoformat() if recovered else None,
@@ -197,44 +199,44 @@ def incident_summary(incident: Incident) -> dict[str, object]:
         "cause_found": cause_status(incident) == "found",
         "acknowledged_by": incident.acknowledged_by,
         "alerts": incident.alerts,
-        "seen_before": case.seen_before,
+        "seen_before": details.seen_before,
         "mttd": times.detect,
         "mtta": times.acknowledge,
         "mttr": times.repair,
     }
 
 
-def _incident_details(whole: ReportData) -> dict[str, object]:
-    incident = whole.incident
+def _incident_details(data: ReportData) -> dict[str, object]:
+    incident = data.incident
     return {
         **incident_summary(incident),
         "text": incident.details.text,
         "labels": incident.details.labels,
         "diagnosis": incident.diagnosis,
-        "changes": whole.changes,
-        "refused": whole.refused_actions,
-        "checks": whole.checks,
+        "changes": data.changes,
+        "refused": data.refused_actions,
+        "checks": data.checks,
         "verified": incident.verified,
-        "times_in_14_days": whole.recurrence.times,
-        "before": whole.recurrence.before,
-        "cost": whole.cost,
-        "answered_by_name": resolver_name(whole),
-        "did_not_match": playbooks_not_matched(whole.records),
-        "unchecked": playbooks_unchecked(whole.records),
+        "times_in_14_days": data.recurrence.times,
+        "before": data.recurrence.before,
+        "cost": data.cost,
+        "answered_by_name": resolver_name(data),
+        "did_not_match": playbooks_not_matched(data.records),
+        "unchecked": playbooks_unchecked(data.records),
         "report": incident.report_path,
     }
 
 
-def _change_outcome(whole: ReportData, deed: IncidentAction) -> str:
+def _change_outcome(data: ReportData, action: IncidentAction) -> str:
     """How the change ended, and whether it was undone."""
-    undone = {each.call_id: each.undone for each in whole.incident.changes}
+    undone = {each.call_id: each.undone for each in data.incident.changes}
     more = {"yes": ", undone", "failed": ", could not be undone"}
-    return deed.ending + more.get(undone.get(deed.call_id, ""), "")
+    return action.ending + more.get(undone.get(action.call_id, ""), "")
 
 
 def _incident_state(incident: Incident) -> str:
     if incident.status == "resolved" and not incident.resolved_by_checks:
-        return "resolved, not verified"  # a person said so
+        return "resolved, not verified"  # closed by a person
     if incident.status != "open":
         return incident.status
     if incident.question:
@@ -243,7 +245,7 @@ def _incident_state(incident: Incident) -> str:
 
 
 def _outage_text(incident: Incident, now: datetime) -> str:
-    """How long, from the first failure on, and how we know that it is over."""
+    """The duration since the first failure, and how the recovery was observed."""
     lasted = format_duration(incident.duration_s(now))
     if incident.ended_at is None:
         return f"{lasted}, not over"

@@ -1,13 +1,12 @@
-"""`hermes incident open`, `ack`, `close` and `reopen`: what a person says about an incident."""
+"""`hermes incident open`, `ack`, `close` and `reopen`."""
 
 import hashlib
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 
 import anyio
 import click
 
-from hermes.app.policy import is_run_active, user_name
+from hermes.app.policy import WATCH_RUN, is_run_active, user_name
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.incidents.lookup import complete_incident_id, find_incident
@@ -30,9 +29,8 @@ from hermes.sre.incident import Incident
 from hermes.sre.reports.markdown import MAX_TITLE_CHARS, one_line, visible_text
 from hermes.sre.reports.report_data import gather_report_data, read_incident_records
 
-WATCH_RUN = "watch"
 PICKUP_TIMEOUT_S = 5.0
-"""Seconds in which a watcher that lives takes up an alert."""
+"""How long to wait for a running watcher to open an incident."""
 MAX_TEXT_CHARACTERS = 4_000
 CLOSE_OUTCOMES = ("closed", "resolved", "no-incident", "recovered")
 
@@ -51,33 +49,33 @@ hermes incident open "mails wait for an hour" --json
 @json_option
 @click.pass_context
 def open_(ctx: click.Context, text: str, service: str, severity: str | None, as_json: bool) -> None:
-    """Say in TEXT what is wrong. A running watcher takes it up at once."""
+    """Report the problem described in TEXT. A running watcher handles it at once."""
     loaded = load_settings(ctx)
     if not one_line(text):
-        raise click.UsageError("say in a few words what is wrong")
+        raise click.UsageError("describe the problem in a few words")
     alert = _build_alert(text, service, severity or "")
 
-    async def give() -> tuple[int, str]:
+    async def publish() -> tuple[int, str]:
         async with open_journal(loaded.store) as journal:
             cleaned = SecretRedactor(loaded).clean_event(alert)
             number = (await journal.append(cleaned))[-1]
-            return number, await _wait_for_pickup(journal, alert, number) if _is_watch_running(
-                loaded
-            ) else ""
+            if not _is_watch_running(loaded):
+                return number, ""
+            return number, await _wait_for_pickup(journal, alert, number)
 
-    number, incident = anyio.run(give)
+    number, incident = anyio.run(publish)
     if as_json:
         print_json(
             {"alert": number, "incident": incident or None, "watched": _is_watch_running(loaded)}
         )
     elif incident:
-        echo(f"taken up: {incident} (`hermes incident show {incident}`)")
+        echo(f"opened: {incident} (`hermes incident show {incident}`)")
     elif _is_watch_running(loaded):
-        note(f"written down as event {number}; the watcher has not opened an incident yet")
+        note(f"recorded as event {number}; the watcher has not opened an incident yet")
     else:
         note(
-            f"written down as event {number}, but no watcher runs in this home; "
-            "`hermes watch` takes it up when it starts"
+            f"recorded as event {number}, but no watcher is running in this home; "
+            "`hermes watch` handles it when it starts"
         )
 
 
@@ -86,7 +84,7 @@ def open_(ctx: click.Context, text: str, service: str, severity: str | None, as_
 @json_option
 @click.pass_context
 def ack(ctx: click.Context, id: str, as_json: bool) -> None:
-    """Say that you have seen the incident ID."""
+    """Acknowledge the incident ID."""
 
     def event(incident: Incident, who: str) -> Event:
         _require_open(incident)
@@ -111,18 +109,18 @@ hermes incident close 4f2a1c --as no-incident --reason "a planned restart"
 @json_option
 @click.pass_context
 def close(ctx: click.Context, id: str, ending: str, reason: str, as_json: bool) -> None:
-    """End the incident ID: a person has dealt with it, or it is none."""
+    """Close the incident ID: a person has handled it, or it is not an incident."""
 
     def event(incident: Incident, who: str) -> Event:
         if incident.status not in ("open", "escalated"):
             raise HermesError(
-                f"{incident.details.incident} is over already: {incident.status}; "
+                f"{incident.details.incident} is already over: {incident.status}; "
                 "`hermes incident reopen` opens it again"
             )
         return IncidentClosed(
             run=incident.details.run,
             incident=incident.details.incident,
-            outcome=ending,  # type: ignore[arg-type]  # one of ENDINGS
+            outcome=ending,  # type: ignore[arg-type]  # one of CLOSE_OUTCOMES
             answered_by="person",
             by=who,
             reason=one_line(reason, 1_000),
@@ -139,7 +137,7 @@ def close(ctx: click.Context, id: str, ending: str, reason: str, as_json: bool) 
 @json_option
 @click.pass_context
 def reopen(ctx: click.Context, id: str, reason: str, as_json: bool) -> None:
-    """Open the incident ID again: it was not over. A running watcher takes it up."""
+    """Open the incident ID again. A running watcher continues with it."""
 
     def event(incident: Incident, who: str) -> Event:
         if incident.status == "open":
@@ -149,7 +147,7 @@ def reopen(ctx: click.Context, id: str, reason: str, as_json: bool) -> None:
 
     loaded = _publish_for_incident(ctx, id, event, "open again", as_json=as_json)
     if not as_json and not _is_watch_running(loaded):
-        note("no watcher runs in this home; `hermes watch` takes it up when it starts")
+        note("no watcher is running in this home; `hermes watch` handles it when it starts")
 
 
 def _publish_for_incident(
@@ -162,13 +160,13 @@ def _publish_for_incident(
 ) -> LoadedSettings:
     loaded, who = load_settings(ctx), user_name()
 
-    async def give(journal: JournalStore) -> str:
+    async def publish(journal: JournalStore) -> str:
         run = (await find_incident(journal, id)).run
         incident = gather_report_data(await read_incident_records(journal, run)).incident
         await journal.append(SecretRedactor(loaded).clean_event(event(incident, who)))
         return incident.details.incident
 
-    name = query_journal(loaded, give)
+    name = query_journal(loaded, publish)
     if as_json:
         print_json({"incident": name, "by": who, "state": done})
     else:
@@ -178,7 +176,7 @@ def _publish_for_incident(
 
 
 def _build_alert(text: str, service: str, severity: str) -> AlertRaised:
-    title, labels = one_line(text.strip().splitlines()[0], MAX_TITLE_CHARS), ()
+    title = one_line(text.strip().splitlines()[0], MAX_TITLE_CHARS)
     mark = f"{service}\n{' '.join(title.lower().split())}".encode()
     return AlertRaised(
         run=WATCH_RUN,
@@ -186,7 +184,7 @@ def _build_alert(text: str, service: str, severity: str) -> AlertRaised:
         title=title,
         text=visible_text(text).strip()[:MAX_TEXT_CHARACTERS],
         source="person",
-        labels=(("service", service),) if service else labels,
+        labels=(("service", service),) if service else (),
         severity=severity,
     )
 
@@ -201,12 +199,11 @@ def _is_watch_running(loaded: LoadedSettings) -> bool:
 
 
 async def _wait_for_pickup(journal: Journal, alert: AlertRaised, number: int) -> str:
-    """The incident that a watcher opened for it, or put it to; empty when none did in time."""
-    ask: Callable[[], Awaitable[str]] = partial(_find_pickup, journal, alert, number)
+    """Return the incident that a watcher opened or extended for it; empty after the timeout."""
     with anyio.move_on_after(PICKUP_TIMEOUT_S):
         while True:
             newest = await journal.last()
-            if found := await ask():
+            if found := await _find_pickup(journal, alert, number):
                 return found
             await journal.changed(newest)
     return ""
@@ -217,7 +214,7 @@ async def _find_pickup(journal: Journal, alert: AlertRaised, number: int) -> str
     async for each in journal.read(after=number, kinds=kinds):
         event = each.event
         if isinstance(event, AlertSuppressed) and event.fingerprint == alert.fingerprint:
-            raise HermesError(f"heard and not acted upon: {event.why}")
+            raise HermesError(f"the alert was suppressed: {event.why}")
         if isinstance(event, IncidentOpened) and (
             number in event.alerts or event.fingerprint == alert.fingerprint
         ):

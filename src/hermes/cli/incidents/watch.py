@@ -1,4 +1,4 @@
-"""`hermes incident watch`: the work on an incident, live, whichever process does it."""
+"""`hermes incident watch`: follows the work on an incident live, from the journal."""
 
 import signal
 import sys
@@ -16,6 +16,7 @@ from hermes.cli.incidents.live_state import (
     apply_event,
     belongs_to_incident,
     event_line,
+    fold_live_incident,
 )
 from hermes.cli.incidents.lookup import complete_incident_id, find_incident
 from hermes.cli.lazy import CommandWithExamples
@@ -36,34 +37,34 @@ from hermes.sre.reports.report_data import (
 
 REDRAW_INTERVAL_S = 0.25
 NOTIFICATION_GRACE_S = 0.7
-"""Seconds after its end in which people are told of it."""
+"""How long to wait for notifications after the end."""
 NOTIFICATION_EVENTS = ("notice.queued", "notice.sent", "notice.tried")
 
 
 @click.command(
     cls=CommandWithExamples,
     examples="""
-hermes incident watch                     the one that is open, or the next to come
-hermes incident watch 4f2a1c              this one, to its end
+hermes incident watch                     the open one, or the next one
+hermes incident watch 4f2a1c              this one, until its end
 hermes incident watch last --once         as it is now
-hermes incident watch --json | jq .kind   its events, one a line
+hermes incident watch --json | jq .kind   its events, one per line
 """,
 )
 @click.argument("id", default="", shell_complete=complete_incident_id)
-@click.option("--once", is_flag=True, help="Show how it is now, and end.")
+@click.option("--once", is_flag=True, help="Show the current state and exit.")
 @json_option
 @click.pass_context
 def watch(ctx: click.Context, id: str, once: bool, as_json: bool) -> None:
-    """Follow the incident ID while it is worked on. Without ID: what is open, then the next.
+    """Follow the incident ID. Without ID: the open one, then each new one.
 
-    It reads the journal and touches nothing: leave with Ctrl-C, the work goes on.
+    It only reads the journal: Ctrl-C ends the view, not the work.
     """
-    drawn = (
+    can_redraw = (
         sys.stdout.isatty()
         and process_environment.environment_variables().get("TERM", "dumb") != "dumb"
     )
 
-    async def go(journal: JournalStore) -> None:
+    async def run(journal: JournalStore) -> None:
         wanted = (
             (await find_incident(journal, id or "last"))
             if id or once
@@ -71,12 +72,12 @@ def watch(ctx: click.Context, id: str, once: bool, as_json: bool) -> None:
         )
         if once:
             await _print_once(journal, wanted, as_json=as_json)
-        elif drawn and not as_json:
+        elif can_redraw and not as_json:
             await _run_until_signal(_draw_incidents, journal, wanted, bool(id))
         else:
             await _run_until_signal(_print_events, journal, wanted, bool(id), as_json)
 
-    query_journal(load_settings(ctx), go)
+    query_journal(load_settings(ctx), run)
 
 
 async def _latest_open_incident(journal: Journal) -> IncidentOpened | None:
@@ -91,67 +92,68 @@ async def _latest_open_incident(journal: Journal) -> IncidentOpened | None:
 async def _run_until_signal(work: Callable[..., Awaitable[None]], *given: object) -> None:
     async with anyio.create_task_group() as group:
 
-        async def left() -> None:
+        async def cancel_on_signal() -> None:
             with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
                 async for _ in signals:
                     group.cancel_scope.cancel()
 
-        group.start_soon(left)
+        group.start_soon(cancel_on_signal)
         await work(*given)
         group.cancel_scope.cancel()
 
 
 async def _print_once(journal: Journal, wanted: IncidentOpened | None, *, as_json: bool) -> None:
-    assert wanted is not None  # `find` has found it, or complained
-    scene = LiveIncident()
-    for recorded in await incident_records(journal, wanted.run):
-        scene = apply_event(scene, recorded)
-        if as_json:
+    assert wanted is not None  # `find_incident` raises otherwise
+    records = await incident_records(journal, wanted.run)
+    if as_json:
+        for recorded in records:
             _print_event(recorded)
-    if not as_json:
+    else:
         from hermes.cli.incidents.live_view import render_live_view
 
-        open_console().print(render_live_view(scene, datetime.now(UTC)))
+        open_console().print(render_live_view(fold_live_incident(records), datetime.now(UTC)))
 
 
 async def incident_records(journal: Journal, run: str) -> Sequence[JournalRecord]:
-    """What is known of it by now: its run, the runs below, and what people were told of it."""
+    """Return the records of the run, of its subagents, and of notifications."""
     found = {each.seq: each for each in await read_incident_records(journal, run)}
-    begun = min(seq for seq, each in found.items() if isinstance(each.event, IncidentOpened))
-    found |= {each.seq: each async for each in journal.read(after=begun, kinds=NOTIFICATION_EVENTS)}
+    opened_at = min(seq for seq, each in found.items() if isinstance(each.event, IncidentOpened))
+    found |= {
+        each.seq: each async for each in journal.read(after=opened_at, kinds=NOTIFICATION_EVENTS)
+    }
     return [found[seq] for seq in sorted(found)]
 
 
 async def follow_incident(
     journal: Journal, run: str
 ) -> AsyncGenerator[tuple[LiveIncident, JournalRecord], None]:
-    """The scene after each event, past and then live, until the incident is over."""
-    scene, last = LiveIncident(), await journal.last()
+    """Yield the state after each event, past and then live, until the incident is over."""
+    live, last = LiveIncident(), await journal.last()
     for recorded in await incident_records(journal, run):
-        if recorded.seq <= last and belongs_to_incident(scene, recorded.event):
-            scene = apply_event(scene, recorded)
-            yield scene, recorded
-    if scene.is_over:
+        if recorded.seq <= last and belongs_to_incident(live, recorded.event):
+            live = apply_event(live, recorded)
+            yield live, recorded
+    if live.is_over:
         return
     async with aclosing(Bus(journal).follow(after=last)) as events:  # type: ignore[type-var]
         async for recorded in events:
             last = recorded.seq
-            if belongs_to_incident(scene, recorded.event):
-                scene = apply_event(scene, recorded)
-                yield scene, recorded
-            if scene.is_over:
+            if belongs_to_incident(live, recorded.event):
+                live = apply_event(live, recorded)
+                yield live, recorded
+            if live.is_over:
                 break
     await anyio.sleep(NOTIFICATION_GRACE_S)
     async for recorded in journal.read(after=last, kinds=NOTIFICATION_EVENTS):
-        if belongs_to_incident(scene, recorded.event):
-            scene = apply_event(scene, recorded)
-            yield scene, recorded
+        if belongs_to_incident(live, recorded.event):
+            live = apply_event(live, recorded)
+            yield live, recorded
 
 
 async def _each_incident(
     journal: Journal, wanted: IncidentOpened | None, only_this: bool
 ) -> AsyncIterator[IncidentOpened]:
-    """The wanted one; then, unless only that is, every one that comes after."""
+    """Yield the wanted incident; unless `only_this`, also each new one."""
     last = await journal.last()
     if wanted is not None:
         yield wanted
@@ -170,11 +172,11 @@ async def _print_events(
 ) -> None:
     async for event in _each_incident(journal, wanted, only_this):
         async with aclosing(follow_incident(journal, event.run)) as shown:
-            async for scene, recorded in shown:
+            async for live, recorded in shown:
                 if as_json:
                     _print_event(recorded)
-                elif told := event_line(scene, recorded):
-                    click.echo(told)
+                elif line := event_line(live, recorded):
+                    click.echo(line)
 
 
 def _print_event(recorded: JournalRecord) -> None:
@@ -188,30 +190,30 @@ async def _draw_incidents(journal: Journal, wanted: IncidentOpened | None, only_
 
 
 async def draw_incident(journal: Journal, run: str, console: Any) -> LiveIncident:
-    """Draw it in place on a rich console until it is over; its last picture stays."""
+    """Draw it in place on a rich console until it is over; the last frame stays."""
     from rich.live import Live
 
     from hermes.cli.incidents.live_view import render_live_view
 
-    seen = [LiveIncident()]
+    latest = [LiveIncident()]
     with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
 
         def draw(rows: int) -> None:
-            live.update(render_live_view(seen[-1], datetime.now(UTC), rows=rows), refresh=True)
+            live.update(render_live_view(latest[-1], datetime.now(UTC), rows=rows), refresh=True)
 
-        async def beat() -> None:
+        async def refresh() -> None:
             while True:
                 draw(console.height - 1)
                 await anyio.sleep(REDRAW_INTERVAL_S)
 
         async with anyio.create_task_group() as group:
-            group.start_soon(beat)
+            group.start_soon(refresh)
             async with aclosing(follow_incident(journal, run)) as shown:
-                async for scene, _ in shown:
-                    seen[:] = [scene]
+                async for state, _ in shown:
+                    latest[:] = [state]
             group.cancel_scope.cancel()
         draw(console.height - 1)
-    return seen[-1]
+    return latest[-1]
 
 
 def open_console() -> Any:
@@ -222,18 +224,19 @@ def open_console() -> Any:
 
 
 LAST_FRAME_TIMEOUT_S = 5.0
-"""Seconds for the last picture to be drawn."""
 
 
 def show_demo_incidents(*, plain: bool) -> Callable[[Bus], AbstractAsyncContextManager[None]]:
-    """Of every incident that is opened within the block, one after the other."""
-    drawn = sys.stdout.isatty() and not plain
+    """Show each incident that is opened within the block, one after the other."""
+    can_redraw = sys.stdout.isatty() and not plain
 
     @asynccontextmanager
     async def show(bus: Bus) -> AsyncGenerator[None, None]:
         done = anyio.Event()
         async with anyio.create_task_group() as group:
-            group.start_soon(_show_opened_incidents, bus, await bus.journal.last(), drawn, done)
+            group.start_soon(
+                _show_opened_incidents, bus, await bus.journal.last(), can_redraw, done
+            )
             yield
             with anyio.move_on_after(LAST_FRAME_TIMEOUT_S):
                 await done.wait()
@@ -242,15 +245,15 @@ def show_demo_incidents(*, plain: bool) -> Callable[[Bus], AbstractAsyncContextM
     return show
 
 
-async def _show_opened_incidents(bus: Bus, after: int, drawn: bool, done: anyio.Event) -> None:
+async def _show_opened_incidents(bus: Bus, after: int, can_redraw: bool, done: anyio.Event) -> None:
     async for recorded in bus.follow(after=after):
         if not isinstance(recorded.event, IncidentOpened):
             continue
-        if drawn:
+        if can_redraw:
             await draw_incident(bus.journal, recorded.event.run, open_console())
         else:
             async with aclosing(follow_incident(bus.journal, recorded.event.run)) as shown:
-                async for scene, each in shown:
-                    if told := event_line(scene, each):
-                        echo(f"  {told}")
+                async for state, each in shown:
+                    if line := event_line(state, each):
+                        echo(f"  {line}")
         done.set()

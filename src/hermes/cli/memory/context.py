@@ -1,4 +1,4 @@
-"""How a command reaches the facts of a home: the journal opened, the table caught up."""
+"""Opens the journal and the facts of a home for the `hermes memory` commands."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -9,10 +9,9 @@ import anyio
 import click
 
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.cli.context import load_settings, require_journal
+from hermes.cli.context import find_unique, load_settings, require_journal
 from hermes.cli.output import note
 from hermes.core.bus import Bus
-from hermes.core.errors import HermesError
 from hermes.learning.session_memory import FACTS_FILE
 from hermes.memory.facts.fact import Fact, FactQuery
 from hermes.memory.facts.recorder import FactRecorder
@@ -21,32 +20,33 @@ from hermes.settings.load import LoadedSettings
 
 FactResult = TypeVar("FactResult")
 MEMORY_RUN = "memory"
-"""The run of what a person does to facts by command."""
+"""The run of events that these commands record."""
 NO_FACT_LIMIT = -1
 
 
 @dataclass(frozen=True)
 class FactContext:
-    """What a command about facts works with."""
+    """Open journal and facts, for one command."""
 
     loaded: LoadedSettings
     journal: JournalStore
     bus: Bus
-    keeper: FactRecorder
+    recorder: FactRecorder
     redact: Callable[[str], str]
 
     async def find_fact(self, wanted: str) -> Fact:
-        """By id or the beginning of one; also what ended or was forgotten."""
+        """Find by id or its beginning; also ended and forgotten facts."""
         name = wanted if wanted.startswith("fact-") else f"fact-{wanted}"
-        every = await self.keeper.facts.find(FactQuery(state=None, limit=NO_FACT_LIMIT))
-        found = [fact for fact in every if fact.id == name]
-        found = found or [fact for fact in every if fact.id.startswith(name)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(fact.id for fact in found[:5])
-            raise HermesError(f"{wanted!r} may be {names}; say more of it")
-        raise HermesError(f"there is no fact {wanted!r}; `hermes memory list` shows them")
+        every = await self.recorder.facts.find(FactQuery(state=None, limit=NO_FACT_LIMIT))
+        return find_unique(
+            every,
+            wanted,
+            lambda fact: fact.id == name,
+            lambda fact: fact.id.startswith(name),
+            id_of=lambda fact: fact.id,
+            kind="fact",
+            list_command="hermes memory list",
+        )
 
 
 def with_facts(
@@ -55,14 +55,14 @@ def with_facts(
     *,
     create: bool = False,
 ) -> FactResult:
-    """Raises `HermesError` without a journal, unless the command may `make` one."""
+    """Raises `HermesError` without a journal, unless `create` is set."""
     loaded = load_settings(ctx)
     if not create:
         require_journal(loaded)
 
     async def run() -> FactResult:
-        async with _open_facts(loaded) as desk:
-            return await work(desk)
+        async with _open_facts(loaded) as context:
+            return await work(context)
 
     return anyio.run(run)
 
@@ -70,15 +70,13 @@ def with_facts(
 @asynccontextmanager
 async def _open_facts(loaded: LoadedSettings) -> AsyncIterator[FactContext]:
     async with open_journal(loaded.store, timeout_s=loaded.settings.store.patience) as journal:
-        veil = SecretRedactor(loaded)
-        bus = Bus(journal, clean=veil.clean_event)
-        keeper = FactRecorder(loaded.home / FACTS_FILE, journal, bus.publish)
+        redactor = SecretRedactor(loaded)
+        bus = Bus(journal, clean=redactor.clean_event)
+        recorder = FactRecorder(loaded.home / FACTS_FILE, journal, bus.publish)
         try:
-            await keeper.facts.catch_up()
-            if keeper.facts.rebuilt:
-                note(
-                    f"{loaded.home / FACTS_FILE} was damaged and has been made anew from the journal"
-                )
-            yield FactContext(loaded, journal, bus, keeper, veil)
+            await recorder.facts.catch_up()
+            if recorder.facts.rebuilt:
+                note(f"{loaded.home / FACTS_FILE} was damaged and was rebuilt from the journal")
+            yield FactContext(loaded, journal, bus, recorder, redactor)
         finally:
-            keeper.close()
+            recorder.close()

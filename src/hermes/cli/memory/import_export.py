@@ -1,4 +1,4 @@
-"""`hermes memory export|import`: facts between homes."""
+"""`hermes memory export`, `import` and `learn`."""
 
 import platform
 import sys
@@ -21,19 +21,19 @@ from hermes.memory.facts.sharing import export_facts, read_exported_facts
 
 
 @click.command(cls=CommandWithExamples, examples="hermes memory export > facts.jsonl")
-@click.option("--all", "everything", is_flag=True, help="Also those that have ended.")
+@click.option("--all", "everything", is_flag=True, help="Also ended facts.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; else stdout.")
 @click.pass_context
 def export(ctx: click.Context, everything: bool, output: Path | None) -> None:
-    """Write facts, one JSON object a line. Secrets are taken out on the way."""
+    """Write facts, one JSON object per line. Secrets are removed."""
 
-    async def ask(desk: FactContext) -> list[bytes]:
-        found = await desk.keeper.facts.find(FactQuery(state=None, limit=NO_FACT_LIMIT))
+    async def query(context: FactContext) -> list[bytes]:
+        found = await context.recorder.facts.find(FactQuery(state=None, limit=NO_FACT_LIMIT))
         kept = [fact for fact in found if _should_export(fact, everything)]
         lines = export_facts(reversed(kept), platform.node() or "elsewhere")
-        return [desk.redact(line.decode()).encode() for line in lines]
+        return [context.redact(line.decode()).encode() for line in lines]
 
-    lines = with_facts(ctx, ask)
+    lines = with_facts(ctx, query)
     if output is None:
         sys.stdout.write(b"".join(lines).decode())
         return
@@ -64,8 +64,8 @@ def import_(ctx: click.Context, file: IO[bytes], origin: str, as_json: bool) -> 
     named = Path(str(getattr(file, "name", ""))).stem.strip("<>-")
     candidates = list(read_exported_facts(file, origin or named or "import"))
 
-    async def write(desk: FactContext) -> dict[str, int]:
-        events = await desk.keeper.record(MEMORY_RUN, candidates)
+    async def write(context: FactContext) -> dict[str, int]:
+        events = await context.recorder.record(MEMORY_RUN, candidates)
         return dict(Counter(event.kind.removeprefix("memory.") for event in events))
 
     done = {"read": len(candidates), **with_facts(ctx, write, create=True)}
@@ -80,19 +80,19 @@ def import_(ctx: click.Context, file: IO[bytes], origin: str, as_json: bool) -> 
 @json_option
 @click.pass_context
 def learn(ctx: click.Context, run: str | None, as_json: bool) -> None:
-    """Learn by rule from RUN, or from every session that was not yet learned from.
+    """Extract facts by rules from RUN, or from every session that was not processed yet.
 
-    Sessions are learned from when they end; a crash, an import or an older version leaves some.
-    What is known already is not noted twice.
+    Sessions are processed when they end; a crash, an import or an older version leaves some.
+    Known facts are not noted twice.
     """
 
-    async def work(desk: FactContext) -> dict[str, int]:
-        every = await desk.journal.runs(limit=MAX_LISTED_RUNS, parent=None)
-        runs = [await find_run(desk.journal, run)] if run else list(reversed(every))
+    async def work(context: FactContext) -> dict[str, int]:
+        every = await context.journal.runs(limit=MAX_LISTED_RUNS, parent=None)
+        runs = [await find_run(context.journal, run)] if run else list(reversed(every))
         learned: dict[str, int] = {}
         with progress_bar("learning", min_total=20) as show:
             for done, each in enumerate(runs, 1):
-                count = await _learn_from_run(desk, each.id, again=bool(run))
+                count = await _learn_from_run(context, each.id, again=bool(run))
                 if count is not None:
                     learned[each.id] = count
                 show(done, len(runs))
@@ -109,7 +109,7 @@ async def _learn_from_run(context: FactContext, run: str, *, again: bool) -> int
     records = [recorded async for recorded in context.journal.read(run=run)]
     if not records or not (again or worth_learning(records)):
         return None
-    found = await context.keeper.learn(run, records)
+    found = await context.recorder.learn(run, records)
     summary = build_summary_event(run, records)
     if summary is not None and "/" not in run:
         await context.bus.publish(summary)

@@ -1,4 +1,4 @@
-"""`hermes memory list|show|history`: looking at facts."""
+"""`hermes memory list`, `show`, `history` and `audit`."""
 
 from datetime import UTC, datetime
 from typing import Any, get_args
@@ -10,6 +10,7 @@ from hermes.cli import exit_codes
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.memory.context import NO_FACT_LIMIT, FactContext, with_facts
 from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.events.memory import (
     FactConfirmed,
@@ -22,8 +23,7 @@ from hermes.core.events.memory import (
     NoteChanged,
 )
 from hermes.core.protocols import JournalRecord
-from hermes.memory.facts.audit import SOURCE_KINDS, FactProblem, event_text
-from hermes.memory.facts.audit import audit_facts as look_through
+from hermes.memory.facts.audit import SOURCE_KINDS, FactProblem, audit_facts, event_text
 from hermes.memory.facts.fact import Fact, FactQuery, FactState
 
 HISTORY_EVENTS = (
@@ -38,11 +38,13 @@ HISTORY_EVENTS = (
     examples="hermes memory list --about nginx --json\nhermes memory --json",
 )
 @click.option("--kind", "memory", type=click.Choice(get_args(MemoryKind)), help="Only this kind.")
-@click.option("--trust", type=click.Choice(get_args(FactTrust)), help="Only what these vouch for.")
+@click.option(
+    "--trust", type=click.Choice(get_args(FactTrust)), help="Only facts of this trust level."
+)
 @click.option("--about", default="", help="Only about this service, host or file.")
 @click.option("--relation", default="", help="Only this relation, such as depends-on.")
 @click.option("--run", default="", help="Only what was noted in this run.")
-@click.option("--team", is_flag=True, help="Only what others may hear of.")
+@click.option("--team", is_flag=True, help="Only facts that are shared with the team.")
 @click.option(
     "--state",
     type=click.Choice([*get_args(FactState), "all"]),
@@ -62,12 +64,12 @@ def list_(
         **given,
     )
 
-    async def ask(desk: FactContext) -> list[Fact]:
-        found = list(await desk.keeper.facts.find(wanted))
+    async def query(context: FactContext) -> list[Fact]:
+        found = list(await context.recorder.facts.find(wanted))
         shared = [each for each in found if each.scope == "team"]
         return (shared[:limit] if limit >= 0 else shared) if team else found
 
-    found = with_facts(ctx, ask)
+    found = with_facts(ctx, query)
     if as_json:
         print_json([fact_data(fact) for fact in found])
         return
@@ -84,7 +86,7 @@ def list_(
             )
             for fact in found
         ],
-        empty="nothing is known yet; sessions are learned from when they end",
+        empty="there are no facts yet; they are extracted when a session ends",
     )
 
 
@@ -93,26 +95,26 @@ def list_(
 @json_option
 @click.pass_context
 def show(ctx: click.Context, fact: str, as_json: bool) -> None:
-    """Show FACT: what it says, since when, who vouches for it, and the events it rests on."""
+    """Show FACT: its text, validity, trust, and source events."""
 
-    async def ask(desk: FactContext) -> tuple[Fact, list[JournalRecord]]:
-        found = await desk.find_fact(fact)
+    async def query(context: FactContext) -> tuple[Fact, list[JournalRecord]]:
+        found = await context.find_fact(fact)
         wanted = set(found.sources)
         if not wanted:
             return found, []
-        events = desk.journal.read(after=min(wanted) - 1, kinds=SOURCE_KINDS)
+        events = context.journal.read(after=min(wanted) - 1, kinds=SOURCE_KINDS)
         return found, [recorded async for recorded in events if recorded.seq in wanted]
 
-    found, sources = with_facts(ctx, ask)
+    found, sources = with_facts(ctx, query)
     if as_json:
-        told = [{"seq": s.seq, "run": s.event.run, "text": event_text(s.event)} for s in sources]
-        print_json({**fact_data(found), "source_texts": told})
+        texts = [{"seq": s.seq, "run": s.event.run, "text": event_text(s.event)} for s in sources]
+        print_json({**fact_data(found), "source_texts": texts})
         return
     echo(clean(found.text) or "(forgotten)", bold=True)
     print_fields(_fact_fields(found))
     for source in sources:
         echo()
-        at = f"{source.event.at.astimezone():%Y-%m-%d %H:%M}"
+        at = format_time(source.event.at)
         opened = f"hermes sessions show {source.event.run} --at {source.seq}"
         echo(f"event {source.seq} · {at} · {opened}", dim=True)
         echo(clean(clip(event_text(source.event), 600)))
@@ -126,25 +128,25 @@ def show(ctx: click.Context, fact: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def history(ctx: click.Context, fact: str | None, limit: int, as_json: bool) -> None:
-    """Tell what became of FACT, or of all facts and note files, event by event."""
+    """Show the events of FACT, or of all facts and note files."""
 
-    async def ask(desk: FactContext) -> list[JournalRecord]:
-        id = (await desk.find_fact(fact)).id if fact else ""
-        events = desk.journal.read(kinds=HISTORY_EVENTS)
+    async def query(context: FactContext) -> list[JournalRecord]:
+        id = (await context.find_fact(fact)).id if fact else ""
+        events = context.journal.read(kinds=HISTORY_EVENTS)
         return [recorded async for recorded in events if not id or _concerns_fact(recorded, id)]
 
-    found = with_facts(ctx, ask)[-limit:]
+    found = with_facts(ctx, query)[-limit:]
     if as_json:
         print_json([{"seq": r.seq, **msgspec.to_builtins(r.event)} for r in found])
         return
-    rows = [
-        (r.seq, f"{r.event.at.astimezone():%Y-%m-%d %H:%M}", *_history_row(r.event)) for r in found
-    ]
-    print_table(("event", "at", "what", "fact", "by", "detail"), rows, empty="nothing happened yet")
+    rows = [(r.seq, format_time(r.event.at), *_history_row(r.event)) for r in found]
+    print_table(
+        ("event", "at", "what", "fact", "by", "detail"), rows, empty="there are no events yet"
+    )
 
 
 def fact_data(fact: Fact) -> dict[str, Any]:
-    """Every field, also those that are as usual."""
+    """Every field, also those with default values."""
     plain = {name: getattr(fact, name) for name in fact.__struct_fields__}
     return {**plain, "state": fact.state}
 
@@ -155,8 +157,8 @@ def _fact_fields(fact: Fact) -> dict[str, object]:
         "kind": f"{fact.memory}, {fact.relation}" if fact.relation else fact.memory,
         "state": fact.state,
         "trust": f"{fact.trust}, noted by {fact.actor}" if fact.actor else fact.trust,
-        "holds": f"from {_format_time(fact.valid_from)} to {_format_time(fact.valid_to)}",
-        "seen": f"{fact.confirmations + 1} times, last {_format_time(fact.last_confirmed)}",
+        "holds": f"from {_time_or_now(fact.valid_from)} to {_time_or_now(fact.valid_to)}",
+        "seen": f"{fact.confirmations + 1} times, last {_time_or_now(fact.last_confirmed)}",
         "about": fact.about,
         "quote": fact.quote,
         "run": fact.run,
@@ -168,8 +170,8 @@ def _fact_fields(fact: Fact) -> dict[str, object]:
     }
 
 
-def _format_time(at: datetime | None) -> str:
-    return "now" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M}"
+def _time_or_now(at: datetime | None) -> str:
+    return "now" if at is None else format_time(at)
 
 
 def _concerns_fact(recorded: JournalRecord, id: str) -> bool:
@@ -215,20 +217,20 @@ def _format_sources(sources: tuple[int, ...]) -> str:
 def audit(ctx: click.Context, exit_code: bool, as_json: bool) -> int:
     """Find duplicates, contradictions, recall loops, unsupported quotes, secrets and old facts.
 
-    A recall loop is a fact that rests on text which was itself recalled; a quote is unsupported
-    when the events it names do not hold it. Nothing is changed.
+    A recall loop is a fact whose source is itself recalled text; a quote is unsupported when its
+    source events do not contain it. Nothing is changed.
     """
 
-    async def look(desk: FactContext) -> list[FactProblem]:
-        facts, now = desk.keeper.facts, datetime.now(UTC)
-        return await look_through(facts, desk.journal, redact=desk.redact, now=now)
+    async def find(context: FactContext) -> list[FactProblem]:
+        facts, now = context.recorder.facts, datetime.now(UTC)
+        return await audit_facts(facts, context.journal, redact=context.redact, now=now)
 
-    found = with_facts(ctx, look)
+    found = with_facts(ctx, find)
     if as_json:
         print_json(found)
     elif found:
         rows = [(one.problem, one.facts, clip(one.said, 90)) for one in found]
         print_table(("problem", "facts", "what"), rows)
     else:
-        note("nothing to complain about")
+        note("no problems found")
     return exit_codes.FAILED if found and exit_code else exit_codes.OK

@@ -1,4 +1,4 @@
-"""`hermes memory share`: which facts others may hear of."""
+"""`hermes memory add`, `share` and `forget`."""
 
 from typing import get_args
 
@@ -12,10 +12,10 @@ from hermes.cli.output import confirm, echo, json_option, print_json
 from hermes.cli.render.terminal_text import clean
 from hermes.core.errors import HermesError
 from hermes.core.events.memory import FactConfirmed, FactEnded, FactForgotten, MemoryKind
+from hermes.core.foreign_text import strip_hidden_characters
 from hermes.memory.facts import entities
 from hermes.memory.facts.deduplication import FactEvent
 from hermes.memory.facts.fact import MAX_FACT_CHARS, Fact, FactCandidate, FactQuery, FactScope
-from hermes.memory.facts.prompt_injection import strip_hidden_characters
 from hermes.memory.facts.sharing import scope_change
 from hermes.memory.facts.statements import statement_key
 
@@ -25,38 +25,42 @@ from hermes.memory.facts.statements import statement_key
     examples="hermes memory share 1a2b3c\nhermes memory share 1a2b3c --stop",
 )
 @click.argument("fact")
-@click.option("--stop", is_flag=True, help="Keep it to this home again; others are told.")
+@click.option("--stop", is_flag=True, help="Stop sharing it; others retract it.")
 @json_option
 @click.pass_context
 def share(ctx: click.Context, fact: str, stop: bool, as_json: bool) -> None:
-    """Let the team hear of FACT: it goes into your next index (`hermes skills publish --facts`).
+    """Share FACT with the team: it goes into your next index (`hermes skills publish --facts`).
 
-    Of a fact that came from somebody else, others hear that you confirm it. One that is no longer
-    shared, was forgotten or has ended is retracted there.
+    A fact that came from another publisher is published as confirmed by you. A fact that is no
+    longer shared, was forgotten or has ended is retracted there.
     """
 
-    async def write(desk: FactContext) -> Fact:
-        found = await desk.find_fact(fact)
+    async def write(context: FactContext) -> Fact:
+        found = await context.find_fact(fact)
         if found.state != "current":
-            raise HermesError(f"{found.id} is {found.state}: only what holds can be shared")
+            raise HermesError(f"{found.id} is {found.state}: only current facts can be shared")
         if found.trust == "quarantined":
-            raise HermesError(f"{found.id} is in quarantine: it reads like an order, not a fact")
-        return await change_fact_scope(desk, found, "own" if stop else "team")
+            raise HermesError(
+                f"{found.id} is in quarantine: it looks like an instruction, not a fact"
+            )
+        return await change_fact_scope(context, found, "own" if stop else "team")
 
     found = with_facts(ctx, write)
     if as_json:
         print_json(found)
     elif stop:
-        echo(f"{found.id} stays in this home; publish again, so that others retract it")
+        echo(f"{found.id} is no longer shared; publish again, so that others retract it")
     else:
-        echo(f"{found.id} is for the team; `hermes skills publish FOLDER --facts` tells them")
+        echo(
+            f"{found.id} is shared with the team at the next `hermes skills publish FOLDER --facts`"
+        )
 
 
 async def change_fact_scope(context: FactContext, fact: Fact, scope: FactScope) -> Fact:
     if fact.scope != scope:
         await context.bus.publish(scope_change(fact, scope, run=MEMORY_RUN, actor=user_name()))
-        await context.keeper.facts.catch_up()
-    return await context.keeper.facts.get(fact.id) or fact
+        await context.recorder.facts.catch_up()
+    return await context.recorder.facts.get(fact.id) or fact
 
 
 @click.command(
@@ -69,16 +73,16 @@ async def change_fact_scope(context: FactContext, fact: Fact, scope: FactScope) 
     "--kind", type=click.Choice(get_args(MemoryKind)), default="semantic", show_default=True
 )
 @click.option("--about", multiple=True, help="A service, host or file; may be repeated.")
-@click.option("--team", is_flag=True, help="Others may hear of it: it goes into your index.")
+@click.option("--team", is_flag=True, help="Share it with the team: it goes into your index.")
 @json_option
 @click.pass_context
 def add(
     ctx: click.Context, text: str, kind: str, about: tuple[str, ...], team: bool, as_json: bool
 ) -> None:
-    """Note TEXT as a fact that you vouch for.
+    """Note TEXT as a fact, with your name as its source.
 
-    It confirms one that says the same, and ends one that says otherwise ("the port is 1", "the
-    port is 2"). With --team it travels with `hermes skills publish FOLDER --facts`.
+    It confirms a fact with the same content, and ends one that contradicts it ("the port is 1",
+    "the port is 2"). With --team it is published by `hermes skills publish FOLDER --facts`.
     """
     words = " ".join(strip_hidden_characters(text).split())
     if not words or len(words) > MAX_FACT_CHARS:
@@ -93,12 +97,12 @@ def add(
         scope="team" if team else "own",
     )
 
-    async def write(desk: FactContext) -> tuple[list[FactEvent], Fact | None]:
-        events = await desk.keeper.record(MEMORY_RUN, [fact])
-        await desk.keeper.facts.catch_up()
-        kept = await desk.keeper.facts.get(events[0].fact if events else fact.id)
-        if kept is not None and team and kept.scope != "team":  # it was known, and is shared now
-            kept = await change_fact_scope(desk, kept, "team")
+    async def write(context: FactContext) -> tuple[list[FactEvent], Fact | None]:
+        events = await context.recorder.record(MEMORY_RUN, [fact])
+        await context.recorder.facts.catch_up()
+        kept = await context.recorder.facts.get(events[0].fact if events else fact.id)
+        if kept is not None and team and kept.scope != "team":  # it was known, and is now shared
+            kept = await change_fact_scope(context, kept, "team")
         return events, kept
 
     events, kept = with_facts(ctx, write, create=True)
@@ -107,11 +111,11 @@ def add(
         return
     known = any(isinstance(event, FactConfirmed) for event in events)
     shared = ", for the team" if team else ""
-    told = "was known and is confirmed" if known else "noted"
-    echo(f"{kept.id if kept else fact.id} {told}{shared}")
+    status = "was known and is confirmed" if known else "noted"
+    echo(f"{kept.id if kept else fact.id} {status}{shared}")
     for event in events:
         if isinstance(event, FactEnded):
-            echo(f"{event.fact} says otherwise and has ended; hermes memory show {event.fact}")
+            echo(f"{event.fact} contradicts it and has ended; hermes memory show {event.fact}")
 
 
 @click.command(
@@ -126,37 +130,37 @@ def add(
 def forget(
     ctx: click.Context, facts: tuple[str, ...], about: str, yes: bool, as_json: bool
 ) -> None:
-    """Forget FACTS: they leave recall, search and every list, and rules do not note them again.
+    """Forget FACTS: recall, search and lists leave them out, and rules do not note them again.
 
-    What the journal has of them stays in its chain; deleting the session it was said in, and
-    `hermes journal compact`, take the words off the disk.
+    The journal still contains their events. Deleting the session, and then `hermes journal
+    compact`, removes the text from the disk.
     """
     if not facts and not about:
-        raise click.UsageError("which facts? name them, or say --about")
+        raise click.UsageError("name the facts, or use --about")
 
-    async def look(desk: FactContext) -> list[Fact]:
-        named = [await desk.find_fact(fact) for fact in facts]
+    async def find(context: FactContext) -> list[Fact]:
+        named = [await context.find_fact(fact) for fact in facts]
         if about:
-            named += await desk.keeper.facts.find(
+            named += await context.recorder.facts.find(
                 FactQuery(state=None, about=about, limit=NO_FACT_LIMIT)
             )
         return list({fact.id: fact for fact in named if not fact.forgotten}.values())
 
-    found = with_facts(ctx, look)
+    found = with_facts(ctx, find)
     if not found:
-        raise HermesError("there is nothing of that kind to forget; `hermes memory list` shows all")
+        raise HermesError("there are no such facts; `hermes memory list` shows all")
     if not yes:
         for fact in found:
             echo(f"{fact.id}  {clean(fact.text)}")
         if not confirm(f"Forget {len(found)} fact(s)?"):
             return
 
-    async def write(desk: FactContext) -> None:
+    async def write(context: FactContext) -> None:
         by = user_name()
-        await desk.bus.publish(
+        await context.bus.publish(
             *(FactForgotten(run=MEMORY_RUN, fact=fact.id, by=by) for fact in found)
         )
-        await desk.keeper.facts.catch_up()
+        await context.recorder.facts.catch_up()
 
     with_facts(ctx, write)
     if as_json:

@@ -1,4 +1,4 @@
-"""`hermes health`: every probe asked once, by hand; services that need not run are forgotten."""
+"""`hermes health`: runs every probe once. `hermes health forget`: stops expecting a service."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,69 +35,69 @@ hermes health --json | jq .failing
 hermes health forget redis-server      it was removed on purpose
 """,
 )
-@click.option("--all", "everything", is_flag=True, help="Show every probe, not only the trouble.")
+@click.option("--all", "everything", is_flag=True, help="Show every probe, not only problems.")
 @json_option
 @click.pass_context
 def health(ctx: click.Context, everything: bool, as_json: bool) -> int:
-    """Ask every probe once, say how things are, and write it down. Nothing is changed.
+    """Run every probe once, print and record the results. Nothing is changed.
 
-    A service that ran before and does not run now is expected, and fails. What only a person can
-    know, such as a server that is installed and was never seen running, is a question.
+    A service that ran before and does not run now counts as failing. What only a person can know,
+    for example whether an installed server should run, is listed as a question.
 
-    Exit codes: 0 everything that is asked is fine (questions do not change that), 1 something
-    fails, is expected and not seen, or could not be asked (a journal that cannot be written is
-    such a failure), 3 a broken setting or probes.yaml, 5 the environment takes no commands.
+    Exit codes: 0 every probe is fine (questions do not change that), 1 a probe fails, an expected
+    service is missing, or a probe could not run (also when the journal cannot be written), 3 a
+    broken setting or probes.yaml, 5 the environment does not run commands.
     """
     if ctx.invoked_subcommand is not None:
         return exit_codes.OK
     from hermes.app.health import check_health_now
 
-    checked, looked, asked = anyio.run(check_health_now, load_settings(ctx), Path.cwd())
+    checked, results, admitted = anyio.run(check_health_now, load_settings(ctx), Path.cwd())
     if as_json:
-        print_json(_health_data(checked, looked, asked))
+        print_json(_health_data(checked, results, admitted))
     else:
-        _print_health(checked, looked, asked, everything)
+        _print_health(checked, results, admitted, everything)
     return exit_codes.OK if checked.ok else exit_codes.FAILED
 
 
 def _health_data(
-    checked: "HealthChecked", looked: "Sequence[HealthCheckResult]", asked: "AdmittedProbes"
+    checked: "HealthChecked", results: "Sequence[HealthCheckResult]", admitted: "AdmittedProbes"
 ) -> dict[str, object]:
     return {
         "ok": checked.ok,
         "failing": checked.failing,
         "unknown": checked.unknown,
-        "missing": asked.missing,
-        "questions": [{"service": e.service, "text": e.text} for e in asked.questions],
-        "refused": asked.refused,
+        "missing": admitted.missing,
+        "questions": [{"service": e.service, "text": e.text} for e in admitted.questions],
+        "refused": admitted.refused,
         "seconds": checked.seconds,
-        "probes": [{"probe": e.name, "ok": e.ok, "detail": e.detail} for e in looked],
+        "probes": [{"probe": e.name, "ok": e.ok, "detail": e.detail} for e in results],
     }
 
 
 def _print_health(
     checked: "HealthChecked",
-    looked: "Sequence[HealthCheckResult]",
-    asked: "AdmittedProbes",
+    results: "Sequence[HealthCheckResult]",
+    admitted: "AdmittedProbes",
     everything: bool,
 ) -> None:
-    shown = [each for each in looked if everything or not each.ok]
+    shown = [each for each in results if everything or not each.ok]
     if shown:
         rows = [(each.name, PROBE_STATES[each.ok], clip(clean(each.detail), 140)) for each in shown]
         print_table(("probe", "state", "detail"), rows)
-    fine = len(looked) - len(checked.failing) - len(checked.unknown)
+    fine = len(results) - len(checked.failing) - len(checked.unknown)
     echo(
-        f"{fine} of {len(looked)} fine, {len(checked.failing)} failing, "
+        f"{fine} of {len(results)} fine, {len(checked.failing)} failing, "
         f"{len(checked.unknown)} unknown ({checked.seconds:.1f} s)"
     )
-    for name, why in asked.missing.items():
+    for name, why in admitted.missing.items():
         echo(f"not running: {clean(name)}, {clean(why)}")
-    for each in asked.questions:
+    for each in admitted.questions:
         echo(f"question: {clean(each.text)}")
-    for refusal in asked.refused:
-        note(f"not asked: {refusal}")
-    if asked.found_now:
-        note("no probes.yaml yet: these were found by a look around; `hermes watch --discover`")
+    for refusal in admitted.refused:
+        note(f"not run: {refusal}")
+    if admitted.found_now:
+        note("no probes.yaml yet: these probes were discovered; see `hermes watch --discover`")
 
 
 @click.command(
@@ -113,9 +113,9 @@ hermes health forget nginx             it is installed and need not run
 def forget(ctx: click.Context, service: str, as_json: bool) -> int:
     """Stop expecting SERVICE, and stop asking about it. A running watch follows within a minute.
 
-    Nothing is stopped or removed. When the service is seen running again it is expected again.
+    Nothing is stopped or removed. When the service runs again, it is expected again.
 
-    Exit codes: 0 it was expected and is not any more, 1 no service of that name was known.
+    Exit codes: 0 the service is no longer expected, 1 there was no such service.
     """
     from hermes.app.health import forget_service
 
@@ -123,7 +123,7 @@ def forget(ctx: click.Context, service: str, as_json: bool) -> int:
     if as_json:
         print_json({"service": service, "known": known})
     elif known:
-        echo(f"{service} is not expected any more")
+        echo(f"{service} is no longer expected")
     else:
         echo(f"no service {service} was expected here; it is not asked about from now on")
     return exit_codes.OK if known else exit_codes.FAILED

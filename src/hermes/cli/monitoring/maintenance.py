@@ -1,17 +1,17 @@
-"""`hermes maintenance add`, `list` and `end`: windows are events, whichever watcher reads them."""
+"""`hermes maintenance add`, `list` and `end`."""
 
 from datetime import UTC, datetime, timedelta
 
 import anyio
 import click
 
-from hermes.app.policy import user_name
+from hermes.app.policy import WATCH_RUN, user_name
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.cli.context import load_settings, query_journal
+from hermes.cli.context import find_unique, load_settings, query_journal
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import echo, json_option, print_json, print_table
+from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
-from hermes.core.errors import HermesError
 from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded
 from hermes.core.protocols import Journal
 from hermes.core.run_ids import new_id
@@ -20,11 +20,9 @@ from hermes.policy.rules.schema import parse_duration
 from hermes.sre.reports.markdown import one_line
 from hermes.sre.triage.maintenance import MaintenanceWindow, build_calendar
 
-WATCH_RUN = "watch"
 MAX_WINDOW = timedelta(days=90)
 MAINTENANCE_EVENTS = ("maintenance.added", "maintenance.ended")
-CLOCK_TIME_CHARACTERS = 5
-"""As long as `22:00`."""
+CLOCK_TIME_CHARACTERS = len("22:00")
 
 
 def _parse_length(ctx: click.Context, parameter: click.Parameter, text: str) -> timedelta:
@@ -33,7 +31,7 @@ def _parse_length(ctx: click.Context, parameter: click.Parameter, text: str) -> 
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(f"{text!r} is not like 30m, 1h30m or 2d") from error
     if not timedelta() < length <= MAX_WINDOW:
-        raise click.BadParameter(f"longer than nothing, and {MAX_WINDOW.days} days at most")
+        raise click.BadParameter(f"must be more than 0 and at most {MAX_WINDOW.days} days")
     return length
 
 
@@ -52,12 +50,12 @@ def _parse_begin(ctx: click.Context, parameter: click.Parameter, text: str | Non
             )
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError) as error:
-        told = f"{text!r} is not like 22:00, 30m or 2026-03-02T22:00"
-        raise click.BadParameter(told) from error
+        message = f"{text!r} is not like 22:00, 30m or 2026-03-02T22:00"
+        raise click.BadParameter(message) from error
 
 
 def _next_occurrence(clock: datetime, now: datetime) -> datetime:
-    """Half past ten in the evening, said at eleven, is tomorrow's."""
+    """A clock time that has passed today means tomorrow."""
     return clock if clock >= now - timedelta(minutes=1) else clock + timedelta(days=1)
 
 
@@ -80,7 +78,7 @@ hermes maintenance add --for 2h team=payments
     metavar="TIME",
     help="22:00, 30m (from now), or a date.",
 )
-@click.option("--reason", default="", metavar="TEXT", help="Told with what is kept quiet.")
+@click.option("--reason", default="", metavar="TEXT", help="Recorded with the window.")
 @json_option
 @click.pass_context
 def add(
@@ -91,15 +89,17 @@ def add(
     reason: str,
     as_json: bool,
 ) -> None:
-    """Look away from TARGET: a service, a host, a namespace, a probe, or label=value.
+    """Suppress alerts of TARGET: a service, a host, a namespace, a probe, or label=value.
 
-    `*` and `?` stand for any characters.
+    `*` and `?` match any characters.
     """
     loaded, until = load_settings(ctx), begins + length
     if until <= datetime.now(UTC):
-        raise click.UsageError(f"it would be over already: at {until:%Y-%m-%d %H:%M}")
+        raise click.UsageError(
+            f"the window would already be over: it ends at {until:%Y-%m-%d %H:%M}"
+        )
     if not one_line(target) or target.startswith("="):
-        raise click.UsageError("say what to look away from: a service, a host, or label=value")
+        raise click.UsageError("name a target: a service, a host, or label=value")
     event = MaintenanceAdded(
         run=WATCH_RUN,
         window=new_id("maintenance"),
@@ -110,11 +110,11 @@ def add(
         reason=one_line(reason, 500),
     )
 
-    async def give() -> None:
+    async def publish() -> None:
         async with open_journal(loaded.store) as journal:
             await journal.append(SecretRedactor(loaded).clean_event(event))
 
-    anyio.run(give)
+    anyio.run(publish)
     window = build_calendar([event]).find(event.window)
     assert window is not None
     if as_json:
@@ -127,7 +127,7 @@ def add(
 @json_option
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool = False) -> None:
-    """List the windows that are open or still to come, the next to end first."""
+    """List the open and coming windows; the first to end comes first."""
     loaded = load_settings(ctx)
     found = query_journal(loaded, _current_windows) if store_exists(loaded.store) else []
     if as_json:
@@ -147,7 +147,7 @@ def list_(ctx: click.Context, as_json: bool = False) -> None:
             )
             for each in found
         ],
-        empty="no maintenance; `hermes maintenance add --for 1h TARGET` begins one",
+        empty="no maintenance; `hermes maintenance add --for 1h TARGET` adds a window",
     )
 
 
@@ -159,15 +159,15 @@ def list_(ctx: click.Context, as_json: bool = False) -> None:
 @json_option
 @click.pass_context
 def end(ctx: click.Context, id: str, as_json: bool) -> None:
-    """End the window ID now: an id, its beginning or end, or what it looks away from."""
+    """End the window ID now: an id, its beginning or end, or the target."""
     loaded, who = load_settings(ctx), user_name()
 
-    async def give(journal: JournalStore) -> MaintenanceWindow:
+    async def publish(journal: JournalStore) -> MaintenanceWindow:
         window = _find_window(await _current_windows(journal), id)
         await journal.append(MaintenanceEnded(run=WATCH_RUN, window=window.id, by=who))
         return window
 
-    window = query_journal(loaded, give)
+    window = query_journal(loaded, publish)
     if as_json:
         print_json({**_window_data(window), "state": "over", "ended_by": who})
     else:
@@ -180,23 +180,21 @@ async def _current_windows(journal: Journal) -> list[MaintenanceWindow]:
 
 
 def _find_window(windows: list[MaintenanceWindow], wanted: str) -> MaintenanceWindow:
-    for fits in (
+    return find_unique(
+        windows,
+        wanted,
         lambda each: wanted in (each.id, each.target),
         lambda each: bool(wanted) and (each.id.startswith(wanted) or each.id.endswith(wanted)),
-    ):
-        found = [each for each in windows if fits(each)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(each.id for each in found[:5])
-            raise HermesError(f"{wanted!r} may be {names}; say more of it")
-    raise HermesError(f"there is no window {wanted!r}; `hermes maintenance list` shows them")
+        id_of=lambda each: each.id,
+        kind="window",
+        list_command="hermes maintenance list",
+    )
 
 
 def _format_span(window: MaintenanceWindow) -> str:
     begins, until = window.begins.astimezone(), window.until.astimezone()
-    end = f"{until:%H:%M}" if begins.date() == until.date() else f"{until:%Y-%m-%d %H:%M}"
-    return f"{begins:%Y-%m-%d %H:%M} to {end}"
+    end = f"{until:%H:%M}" if begins.date() == until.date() else format_time(until)
+    return f"{format_time(begins)} to {end}"
 
 
 def _window_data(window: MaintenanceWindow) -> dict[str, object]:

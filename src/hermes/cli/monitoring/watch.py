@@ -1,4 +1,4 @@
-"""`hermes watch --discover`: what there is to watch on this host, shown or written down."""
+"""`hermes watch`: runs the watch, or discovers what to watch on this host."""
 
 import signal
 from pathlib import Path
@@ -31,6 +31,121 @@ if TYPE_CHECKING:
     from hermes.app.watch import RunningWatch
 
 
+NO_MODEL = "none"
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes watch --discover                show what can be watched here
+hermes watch --discover --write        and write it to probes.yaml, to be edited
+hermes watch                           on call, until Ctrl-C
+hermes watch --once                    handle what is open now, then exit
+hermes watch --model none              no model: playbooks and checks only
+""",
+)
+@click.option("--discover", is_flag=True, help="Show what can be watched, and exit.")
+@click.option("--write", is_flag=True, help="With --discover: write it to probes.yaml.")
+@click.option("--merge", is_flag=True, help="With --discover: add what is new to probes.yaml.")
+@click.option("--yes", is_flag=True, help="With --discover: replace an edited file without asking.")
+@click.option("--once", is_flag=True, help="Exit when nothing is open any more.")
+@click.option(
+    "--model",
+    default="",
+    help="A model; `none`: playbooks and checks only; default: as configured.",
+)
+@click.option("--no-listen", is_flag=True, help="Do not receive alerts over HTTP.")
+@json_option
+@click.pass_context
+def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
+    """Detect outages, find the cause, fix what the rules allow, verify the fix and report.
+
+    Incidents that an earlier watch left open are continued. Requests that need a person wait:
+    `hermes approvals list` in another terminal. `hermes incident watch` shows the work live.
+    """
+    if options["discover"] or options["write"] or options["merge"]:
+        given = {name: options[name] for name in ("write", "merge", "yes")}
+        return int(ctx.invoke(discover_services, **given, as_json=as_json))
+    loaded = load_settings(ctx)
+    anyio.run(_run_watch, loaded, options, as_json)
+    return exit_codes.OK
+
+
+async def _run_watch(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> None:
+    while await _watch_journal(loaded, options, as_json):
+        note("the journal was replaced: the watch restarts on the new one")
+
+
+async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> bool:
+    """Watch until the end; True when the journal was replaced and the watch must restart."""
+    from hermes.app.watch import open_watch
+
+    model, rebuilt = str(options["model"]), False
+    async with open_watch(
+        loaded, model=model, folder=Path.cwd(), listen=not options["no_listen"], lines=not as_json
+    ) as running:
+        if not as_json:
+            _print_start(running)
+        async with anyio.create_task_group() as group:
+            if not as_json and running.reachability is not None:
+                group.start_soon(_report_unreachable_model, running.reachability)
+
+            async def restart_on_rebuild() -> None:
+                nonlocal rebuilt
+                await running.until_rebuilt()
+                rebuilt = True
+                group.cancel_scope.cancel()
+
+            group.start_soon(restart_on_rebuild)
+            if as_json:
+                group.start_soon(
+                    _print_events, running.application.bus, await running.application.journal.last()
+                )
+            if options["once"]:
+                await running.watch.until_idle()
+            else:
+                await _wait_for_signal()
+            group.cancel_scope.cancel()
+    return rebuilt
+
+
+async def _report_unreachable_model(reachability: "ModelReachability") -> None:
+    """Runs beside the watch: a server that does not answer must not delay the start."""
+    if why := await reachability.trouble():
+        note(f"{reachability.name}: {why}; until it answers, playbooks and checks only")
+
+
+def _print_start(running: "RunningWatch") -> None:
+    echo(f"on call: {len(running.probes)} probes, {running.responder_text}")
+    if running.found_now:
+        note("no probes.yaml yet: these probes were discovered; `--discover --write` keeps them")
+    for each in running.missing:
+        note(f"expected and not running: {each}")
+    for each in running.questions:
+        note(f"question: {each}")
+    for each in running.refused:
+        note(f"probe left out: {each}")
+    if running.address:
+        note(f"alerts are received at {running.address}/alerts")
+
+
+async def _wait_for_signal() -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            return
+
+
+async def _print_events(bus: object, after: int) -> None:
+    from hermes.core.bus import Bus
+    from hermes.core.events import encode_event
+    from hermes.core.events.base import UnknownEvent
+
+    assert isinstance(bus, Bus)
+    async for recorded in bus.follow(after=after):
+        if not isinstance(recorded.event, UnknownEvent):
+            click.echo(encode_event(recorded.event).decode())
+
+
 @click.command(name="discover")
 @click.option("--write", is_flag=True, help="Write it to probes.yaml; asks before it replaces.")
 @click.option("--merge", is_flag=True, help="With --write: add what is new, keep what is there.")
@@ -40,7 +155,7 @@ if TYPE_CHECKING:
 def discover_services(
     ctx: click.Context, write: bool, merge: bool, yes: bool, as_json: bool
 ) -> int:
-    """Look over the place of work once and say what deserves a probe. Changes nothing there.
+    """Discover once what to probe in the environment. Changes nothing there.
 
     \b
     Examples:
@@ -75,12 +190,12 @@ async def _run_discovery(loaded: LoadedSettings) -> DiscoveryResult:
 
 
 def without_transient(found: DiscoveryResult) -> DiscoveryResult:
-    """Without what may end at any time: in the file it would be expected for good."""
-    passing = [each for each in found.probes if PROVISIONAL_LABEL in each.labels]
-    names = sorted({each.service for each in passing})
-    notes = (f"{name} is not written down: it has not run for long and may end" for name in names)
-    stays = tuple(each for each in found.probes if each not in passing)
-    return msgspec.structs.replace(found, probes=stays, notes=(*found.notes, *notes))
+    """Remove probes of services that may end at any time: the file would always expect them."""
+    transient = [each for each in found.probes if PROVISIONAL_LABEL in each.labels]
+    names = sorted({each.service for each in transient})
+    notes = (f"{name} is left out: it has not run for long and may end" for name in names)
+    kept = tuple(each for each in found.probes if each not in transient)
+    return msgspec.structs.replace(found, probes=kept, notes=(*found.notes, *notes))
 
 
 def print_discovery(found: DiscoveryResult) -> None:
@@ -96,34 +211,34 @@ def print_discovery(found: DiscoveryResult) -> None:
 
 
 def write_probes(path: Path, found: DiscoveryResult, *, merge: bool, yes: bool) -> str:
-    """What was done, in words. What a person wrote is replaced only with a yes."""
-    earlier = load_probes(path)  # a broken file is said to be broken before anything is done
+    """Write the probe file and return a summary. An edited file is replaced only after a yes."""
+    earlier = load_probes(path)  # raises for a broken file before anything is written
     if earlier is None:
         return _write_file(
             path, render_probe_file(found), f"{len(found.probes)} probes are in {path}"
         )
     text = path.read_text()
     if merge:
-        whole = merge_probes(text, found, live=True, file=str(path))
-        added = len(parse_probes(whole)) - len(earlier)
-        return _write_file(path, whole, f"{added} new probes were added to {path}")
+        merged = merge_probes(text, found, live=True, file=str(path))
+        added = len(parse_probes(merged)) - len(earlier)
+        return _write_file(path, merged, f"{added} new probes were added to {path}")
     if is_unedited(text) or yes:
         return _write_file(
             path, render_probe_file(found), f"{len(found.probes)} probes are in {path}"
         )
-    whole = merge_probes(text, found, live=False, file=str(path))
-    question = f"{path} was edited. Replace it? No adds what is new as comments."
+    merged = merge_probes(text, found, live=False, file=str(path))
+    question = f"{path} was edited. Replace it? With no, new probes are added as comments."
     if _confirm(question):
         return _write_file(
             path, render_probe_file(found), f"{len(found.probes)} probes are in {path}"
         )
-    if whole == text:
-        return f"{path} stays as it is: nothing new was found"
-    return _write_file(path, whole, f"what is new stands as comments at the end of {path}")
+    if merged == text:
+        return f"{path} is unchanged: nothing new was found"
+    return _write_file(path, merged, f"new probes were added as comments at the end of {path}")
 
 
 def _confirm(question: str) -> bool:
-    """Nobody at the keyboard is a no, and a no loses nothing."""
+    """Without a terminal the answer is no, which loses nothing."""
     try:
         return confirm(question)
     except click.UsageError:
@@ -139,116 +254,3 @@ def _write_file(path: Path, text: str, message: str) -> str:
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
     return message
-
-
-NO_MODEL = "none"
-
-
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
-hermes watch --discover                what there is to watch here
-hermes watch --discover --write        and keep it in probes.yaml, to be edited
-hermes watch                           on call, until Ctrl-C
-hermes watch --once                    answer what is open now, then end
-hermes watch --model none              no model: playbooks and checks only
-""",
-)
-@click.option("--discover", is_flag=True, help="Look around, say what deserves a probe, and end.")
-@click.option("--write", is_flag=True, help="With --discover: write it to probes.yaml.")
-@click.option("--merge", is_flag=True, help="With --discover: add what is new to probes.yaml.")
-@click.option("--yes", is_flag=True, help="With --discover: replace an edited file unasked.")
-@click.option("--once", is_flag=True, help="End when nothing is open any more.")
-@click.option(
-    "--model", default="", help="A model; `none`: playbooks and checks only; else as set up."
-)
-@click.option("--no-listen", is_flag=True, help="Take no alerts over HTTP.")
-@json_option
-@click.pass_context
-def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
-    """Notice what breaks, find out why, mend what the rules allow, prove it, write it down.
-
-    Incidents that an earlier watch left open are gone on with. What needs a person waits for one:
-    `hermes approvals list` in another terminal. `hermes incident watch` shows the work live.
-    """
-    if options["discover"] or options["write"] or options["merge"]:
-        given = {name: options[name] for name in ("write", "merge", "yes")}
-        return int(ctx.invoke(discover_services, **given, as_json=as_json))
-    loaded = load_settings(ctx)
-    anyio.run(_run_watch, loaded, options, as_json)
-    return exit_codes.OK
-
-
-async def _run_watch(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> None:
-    while await _watch_journal(loaded, options, as_json):
-        note("the journal is another one than before: the watch takes it up anew")
-
-
-async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> bool:
-    """True when the watch must begin anew on the journal as it is now."""
-    from hermes.app.watch import open_watch
-
-    model, rebuilt = str(options["model"]), False
-    async with open_watch(
-        loaded, model=model, folder=Path.cwd(), listen=not options["no_listen"], lines=not as_json
-    ) as at:
-        if not as_json:
-            _print_start(at)
-        async with anyio.create_task_group() as group:
-            if not as_json and at.reachability is not None:
-                group.start_soon(_report_unreachable_model, at.reachability)
-
-            async def begin_anew() -> None:
-                nonlocal rebuilt
-                await at.until_rebuilt()
-                rebuilt = True
-                group.cancel_scope.cancel()
-
-            group.start_soon(begin_anew)
-            if as_json:
-                group.start_soon(
-                    _print_events, at.application.bus, await at.application.journal.last()
-                )
-            if options["once"]:
-                await at.watch.until_idle()
-            else:
-                await _wait_for_signal()
-            group.cancel_scope.cancel()
-    return rebuilt
-
-
-async def _report_unreachable_model(reach: "ModelReachability") -> None:
-    """Beside the watch: a server that does not answer must not delay the start."""
-    if why := await reach.trouble():
-        note(f"{reach.name}: {why}; until it answers, playbooks and checks only")
-
-
-def _print_start(at: "RunningWatch") -> None:
-    echo(f"on call: {len(at.probes)} probes, {at.responder_text}")
-    if at.found_now:
-        note("no probes.yaml yet: these were found by a look around; `--discover --write`")
-    for each in at.missing:
-        note(f"expected and not running: {each}")
-    for each in at.questions:
-        note(f"a question: {each}")
-    for each in at.refused:
-        note(f"a probe is left out: {each}")
-    if at.address:
-        note(f"alerts are taken at {at.address}/alerts")
-
-
-async def _wait_for_signal() -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            return
-
-
-async def _print_events(bus: object, after: int) -> None:
-    from hermes.core.bus import Bus
-    from hermes.core.events import encode_event
-    from hermes.core.events.base import UnknownEvent
-
-    assert isinstance(bus, Bus)
-    async for recorded in bus.follow(after=after):
-        if not isinstance(recorded.event, UnknownEvent):
-            click.echo(encode_event(recorded.event).decode())

@@ -39,37 +39,37 @@ echo '{"command": "ls", "cwd": "/srv"}' | hermes policy check --jsonl -
     "--jsonl",
     "lines",
     type=click.File("rb"),
-    help="One JSON object a line; - is stdin. One object a line comes back, in order, at once.",
+    help="Read one JSON object per line (- is stdin); print one answer per line, in order.",
 )
 @click.option("--exit-code", is_flag=True, help="7 when held (ask, deny, dry-run), 1 for bad JSON.")
 @json_option
 @click.pass_context
 def check(
     ctx: click.Context,
-    asked: ActionOptions,
+    action: ActionOptions,
     lines: IO[bytes] | None,
     exit_code: bool,
     as_json: bool,
 ) -> int:
-    """Say what the gate would decide about COMMAND, without running it.
+    """Show the decision of the policy about COMMAND, without running it.
 
     One word is shell text (quote it: 'a | b'); several are the words of one command.
 
     A line of --jsonl has `command`, and may have `cwd`, `tool`, `arguments`, `origin`, `target`,
-    `isolated`, `tainted`, `now` and an `id` that comes back; what it does not say is as the
-    options say. The answer has `verdict` (allow, ask, deny, dry-run), `rule` and `effects`; a line
-    that is no action is answered with `error`, and the rest goes on.
+    `isolated`, `tainted`, `now` and an `id` that is returned; the options give the defaults. The
+    answer has `verdict` (allow, ask, deny, dry-run), `rule` and `effects`; for an invalid line it
+    has `error`, and the next line follows.
 
-    Exit code 0, whatever the verdict, unless --exit-code asks for more.
+    Exit code 0, whatever the verdict, unless --exit-code is given.
     """
-    if lines is None and not asked.words and not asked.tool:
-        raise click.UsageError("which command? hermes policy check -- ls -la")
-    gates = FolderPolicy(load_settings(ctx, asked.overrides), working_folder(asked.cwd))
-    given = asked.as_request()
+    if lines is None and not action.words and not action.tool:
+        raise click.UsageError("a command is missing: hermes policy check -- ls -la")
+    folder_policy = FolderPolicy(load_settings(ctx, action.overrides), working_folder(action.cwd))
+    request = action.as_request()
     if lines is not None:
-        answers: Iterable[dict[str, Any]] = check_lines(gates, lines, given)
+        answers: Iterable[dict[str, Any]] = check_lines(folder_policy, lines, request)
     else:
-        answers = [gates.check(given)]
+        answers = [folder_policy.check(request)]
     worst = exit_codes.OK
     for answer in answers:
         _print_answer(answer, as_json=as_json, streaming=lines is not None)
@@ -80,10 +80,10 @@ def check(
 def check_lines(
     policy: FolderPolicy, lines: Iterable[bytes], defaults: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    policy.of(False)  # a broken policy file is one complaint, not one a line
+    policy.of(False)  # report a broken policy file once, not for each line
     for line in lines:
         try:
-            # Bytes that are no text still reach the gate, which knows what to do with them.
+            # Invalid UTF-8 is passed on: the policy decides about it.
             data = json.loads(line.decode("utf-8", "surrogateescape"))
         except (ValueError, RecursionError) as error:
             yield {"error": f"not JSON: {error}"}
@@ -94,7 +94,11 @@ def check_lines(
         echoed = {"id": data.pop("id")} if "id" in data else {}
         try:
             yield {**echoed, **_check_request(policy, {**defaults, **data})}
-        except (HermesError, ValueError, msgspec.MsgspecError) as error:  # odd letters, odd values
+        except (
+            HermesError,
+            ValueError,
+            msgspec.MsgspecError,
+        ) as error:  # invalid characters or values
             yield {**echoed, "error": str(error)}
 
 
@@ -113,7 +117,7 @@ def _worse_exit_code(worst: int, answer: dict[str, Any]) -> int:
 
 def _print_answer(answer: dict[str, Any], *, as_json: bool, streaming: bool) -> None:
     if streaming or as_json:
-        # ASCII: half a surrogate pair, which a command may well hold, is no UTF-8.
+        # ASCII: a command may contain half a surrogate pair, which is not valid UTF-8.
         sys.stdout.write(json.dumps(answer, indent=None if streaming else 2) + "\n")
         sys.stdout.flush()
         return
@@ -125,5 +129,5 @@ def _print_answer(answer: dict[str, Any], *, as_json: bool, streaming: bool) -> 
         "reason": escape_invisible(answer["reason"]),
     }
     if answer["announce"]:
-        shown["then"] = f"goes on after {answer['announce']:g} s unless somebody stops it"
+        shown["then"] = f"runs after {answer['announce']:g} s unless someone stops it"
     print_fields(shown)

@@ -1,4 +1,4 @@
-"""Options by which a person says which action is meant, shared by `check` and `explain`."""
+"""Options, policies and documents shared by the `hermes policy` commands."""
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
@@ -28,8 +28,8 @@ from hermes.policy.loading import (
     load_policies,
     protected_paths,
 )
-from hermes.policy.rules.documents import LoadedDocuments as Documents
 from hermes.policy.rules.documents import (
+    LoadedDocuments,
     LocatedDocument,
     check_documents_together,
     load_file,
@@ -47,7 +47,7 @@ _TARGET_KEYS = ("host", "service", "namespace", "environment", "place")
 
 
 class ActionOptions(Value, kw_only=True, frozen=True):
-    """What was said on the command line."""
+    """The action described on the command line."""
 
     words: tuple[str, ...] = ()
     cwd: str = ""
@@ -65,27 +65,27 @@ class ActionOptions(Value, kw_only=True, frozen=True):
         return {"policy.set": self.set_name} if self.set_name else {}
 
     def as_request(self) -> dict[str, Any]:
-        """As one line of JSON would say it. One word is shell text, several are one command."""
+        """Return it as a JSON request. One word is shell text, several words are one command."""
         command = self.words[0] if len(self.words) == 1 else shlex.join(self.words)
         target = _parse_target(self.target) | (
             {"environment": self.environment} if self.environment else {}
         )
-        place = target.pop("place", "")
-        given = {
+        environment = target.pop("place", "")
+        request = {
             "command": command,
             "tool": self.tool,
             "arguments": _parse_arguments(self.arguments),
             "origin": self.origin,
-            "environment": place,
+            "environment": environment,
             "target": target,
             "isolated": self.isolated,
             "tainted": self.tainted,
         }
-        return {key: value for key, value in given.items() if value}
+        return {key: value for key, value in request.items() if value}
 
 
 class CommandTakingCommand(CommandWithExamples):
-    """A command that ends with another command."""
+    """A command whose last arguments are another command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         bare = "--" not in args
@@ -95,19 +95,21 @@ class CommandTakingCommand(CommandWithExamples):
             if not bare:
                 raise
             hint = f"put -- before the command: {ctx.command_path} -- rm -rf x"
-            raise click.UsageError(f"{error.format_message()} If it is not ours, {hint}") from error
+            raise click.UsageError(
+                f"{error.format_message()} If it belongs to the command, {hint}"
+            ) from error
 
 
 def action_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Hands the options below to a command as one `Asked`."""
+    """Decorator: passes the options below to a command as one `ActionOptions`."""
     names = ActionOptions.__struct_fields__
 
     @wraps(function)
-    def gathered(*arguments: Any, **options: Any) -> Any:
-        asked = ActionOptions(**{name: options.pop(name) for name in names})
-        return function(*arguments, asked=asked, **options)
+    def command_with_options(*arguments: Any, **options: Any) -> Any:
+        described = ActionOptions(**{name: options.pop(name) for name in names})
+        return function(*arguments, action=described, **options)
 
-    command: Callable[..., Any] = gathered
+    command: Callable[..., Any] = command_with_options
     for option in reversed(_ACTION_OPTIONS):
         command = option(command)
     return command
@@ -115,9 +117,9 @@ def action_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _ACTION_OPTIONS = (
     click.argument("words", nargs=-1, metavar="[--] COMMAND..."),
-    click.option("--cwd", default="", help="Folder it would run in; else this one."),
-    click.option("--tool", default="", help="Tool that would be called; else terminal."),
-    click.option("--arguments", default="", metavar="JSON", help="What the tool would be given."),
+    click.option("--cwd", default="", help="The working folder; default: this one."),
+    click.option("--tool", default="", help="The tool; default: terminal."),
+    click.option("--arguments", default="", metavar="JSON", help="The arguments of the tool."),
     click.option(
         "--origin", default="cli", type=click.Choice(get_args(RunOrigin)), show_default=True
     ),
@@ -125,11 +127,11 @@ _ACTION_OPTIONS = (
         "--target",
         multiple=True,
         metavar="HOST",
-        help="Where it would act: a host, or KEY=VALUE with host, service, namespace, place.",
+        help="The target: a host, or KEY=VALUE with host, service, namespace, place.",
     ),
-    click.option("--environment", default="", help="What the target stands for, such as prod."),
-    click.option("--isolated", is_flag=True, help="In a place that cannot hurt the host."),
-    click.option("--tainted", is_flag=True, help="Words of it come from a log or a web page."),
+    click.option("--environment", default="", help="The environment of the target, such as prod."),
+    click.option("--isolated", is_flag=True, help="In an isolated environment."),
+    click.option("--tainted", is_flag=True, help="It contains text from a log or a web page."),
     click.option(
         "--set", "set_name", type=click.Choice(POLICY_SET_NAMES), default=None, help="Built-in set."
     ),
@@ -158,34 +160,33 @@ def _parse_arguments(text: str) -> dict[str, Any]:
 
 
 TEST_HOME, TEST_FOLDER = Path("/home/me"), Path("/srv/app")
-"""Where the cases of a PolicyTest happen, whatever machine they are run on."""
+"""The home and working folder of PolicyTest cases, on every machine."""
 
 
 class FolderPolicy:
-    """The gate as the agent meets it when it is started in a folder."""
+    """The policy of an agent that is started in a folder."""
 
     def __init__(self, loaded: LoadedSettings, folder: Path) -> None:
         self.folder = folder
         self.home = user_home(loaded)
         self.of = cache(lambda isolated: open_policy(loaded, folder, isolated=isolated))
-        self.kernel = cache(lambda place: kernel_support_here(loaded, place))
+        self.kernel = cache(lambda environment: kernel_support_here(loaded, environment))
 
-    def check(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Raises `SettingsError` for what is no action."""
-        gate = self.of(given.get("isolated") is True)
-        kernel = self.kernel(str(given.get("environment", "")))
-        return check_action(
-            gate, self.resolve_folder(given), cwd=str(self.folder), home=self.home, kernel=kernel
-        )
+    def check(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the decision. Raises `SettingsError` for an invalid request."""
+        policy = self.of(request.get("isolated") is True)
+        kernel = self.kernel(str(request.get("environment", "")))
+        request = self.resolve_folder(request)
+        return check_action(policy, request, cwd=str(self.folder), home=self.home, kernel=kernel)
 
-    def resolve_folder(self, given: dict[str, Any]) -> dict[str, Any]:
-        """A folder that is not absolute is meant from here."""
-        cwd = given.get("cwd")
+    def resolve_folder(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Make a relative `cwd` absolute."""
+        cwd = request.get("cwd")
         if not isinstance(cwd, str) or not cwd or cwd.startswith("/"):
-            return given
+            return request
         if cwd == "~" or cwd.startswith("~/"):
-            return {**given, "cwd": self.home + cwd[1:]}
-        return {**given, "cwd": str(self.folder / cwd)}
+            return {**request, "cwd": self.home + cwd[1:]}
+        return {**request, "cwd": str(self.folder / cwd)}
 
 
 def user_home(loaded: LoadedSettings) -> str:
@@ -193,11 +194,10 @@ def user_home(loaded: LoadedSettings) -> str:
 
 
 def working_folder(cwd: str) -> Path:
-    """The folder the work would be about."""
     try:
         return Path(cwd).expanduser().absolute()
-    except (FileNotFoundError, RuntimeError) as error:  # it was removed under our feet; no HOME
-        raise SettingsError(f"cannot tell which folder {cwd or '.'} is: {error}") from error
+    except (FileNotFoundError, RuntimeError) as error:  # the folder was removed, or HOME is not set
+        raise SettingsError(f"cannot find the folder {cwd or '.'}: {error}") from error
 
 
 def own_policy_folder(loaded: LoadedSettings) -> Path:
@@ -207,46 +207,46 @@ def own_policy_folder(loaded: LoadedSettings) -> Path:
 
 def documents_in_force(
     loaded: LoadedSettings, folder: Path, *, isolated: bool = False
-) -> Documents:
-    """Every document that counts. Raises `SettingsError` when one of them is broken."""
+) -> LoadedDocuments:
+    """Return every active document. Raises `SettingsError` when one is broken."""
     return require_valid(
         load_policies(effective_policy_settings(loaded, isolated=isolated), loaded.home, folder)
     )
 
 
-def require_valid(found: Documents) -> Documents:
+def require_valid(found: LoadedDocuments) -> LoadedDocuments:
     if fatal := [problem for problem in found.problems if problem.fatal]:
         raise SettingsError(describe_problems(fatal))
     return found
 
 
-def load_policy_files(paths: Iterable[Path]) -> Documents:
-    found = Documents()
+def load_policy_files(paths: Iterable[Path]) -> LoadedDocuments:
+    found = LoadedDocuments()
     for path in paths:
         found += load_folder(path) if path.is_dir() else load_file(path)
     return found
 
 
 def overlay_documents(
-    present: Sequence[LocatedDocument], candidates: Documents
+    present: Sequence[LocatedDocument], candidates: LoadedDocuments
 ) -> tuple[LocatedDocument, ...]:
-    """Documents to try out, in place of own ones with the same name; the built-in ones stay."""
+    """Add candidate documents; they replace own documents with the same name."""
     require_valid(candidates)
-    names = {document_name(placed) for placed in candidates.documents}
+    names = {document_name(located) for located in candidates.documents}
     kept = [
         each for each in present if is_built_in(each.source) or document_name(each) not in names
     ]
-    together = (*kept, *candidates.documents)
-    require_valid(Documents(problems=tuple(check_documents_together(together))))
-    return together
+    combined = (*kept, *candidates.documents)
+    require_valid(LoadedDocuments(problems=tuple(check_documents_together(combined))))
+    return combined
 
 
-def document_name(placed: LocatedDocument) -> tuple[str, str]:
-    return placed.document.kind, placed.document.metadata.name
+def document_name(located: LocatedDocument) -> tuple[str, str]:
+    return located.document.kind, located.document.metadata.name
 
 
 class PolicyReplayClock:
-    """A clock that is set to when each recorded action happened."""
+    """A clock that is set to the time of each recorded action."""
 
     def __init__(self, timezone: str) -> None:
         self.now = clock_in_timezone(timezone)()
@@ -256,12 +256,12 @@ class PolicyReplayClock:
 
 
 class PolicyReplayContext(Value, frozen=True):
-    """What else is known of the time in which recorded actions happened."""
+    """The folder, the clock and the tainted calls of recorded actions."""
 
     folder: Path
-    moment: PolicyReplayClock
+    clock: PolicyReplayClock
     tainted: frozenset[tuple[str, str]] = frozenset()
-    """Calls, by run and id, whose words came from text that nobody vouches for."""
+    """Run and call id of calls that contain untrusted text."""
 
 
 def build_replay_policy(
@@ -270,21 +270,21 @@ def build_replay_policy(
     loaded: LoadedSettings,
     replay: PolicyReplayContext,
 ) -> DocumentPolicy:
-    """A gate that looks at no file and no clock of today."""
+    """Build a policy that uses the recorded time and reads no files."""
     home, folder = user_home(loaded), str(replay.folder)
     own = protected_paths(loaded.home, replay.folder, [loaded.journal])
 
-    def situate(action: Action) -> ActionContext:
+    def context_for(action: Action) -> ActionContext:
         tainted = (action.run, action.call.id) in replay.tainted
-        here = action.cwd or folder
-        return ActionContext(cwd=here, home=home, command=action.command, tainted=tainted)
+        cwd = action.cwd or folder
+        return ActionContext(cwd=cwd, home=home, command=action.command, tainted=tainted)
 
     return DocumentPolicy(
         compile_rule_set(documents, settings, home),
         ActionReader(analyse_command, own_paths=own),
-        context_of=situate,
-        clock=lambda: replay.moment.now,
-        rates=RateCounter(lambda: replay.moment.now.timestamp()),
+        context_of=context_for,
+        clock=lambda: replay.clock.now,
+        rates=RateCounter(lambda: replay.clock.now.timestamp()),
     )
 
 
@@ -292,7 +292,7 @@ def build_test_policy(
     documents: Iterable[LocatedDocument], settings: PolicySettings
 ) -> DocumentPolicy:
     own = protected_paths(TEST_HOME / ".hermes", TEST_FOLDER)
-    rules = (placed for placed in documents if not isinstance(placed.document, PolicyTest))
+    rules = (located for located in documents if not isinstance(located.document, PolicyTest))
     return DocumentPolicy(
         compile_rule_set(rules, settings, str(TEST_HOME)),
         ActionReader(analyse_command, own_paths=own),
@@ -305,7 +305,7 @@ def is_built_in(source: str) -> bool:
 
 
 def short_source(source: str) -> str:
-    """For people: a built-in file by its name alone."""
+    """The source as shown to users: a built-in file without its folder."""
     return (
         f"built-in {source.removeprefix(f'{BUILT_IN_SETS_FOLDER}/')}"
         if is_built_in(source)

@@ -1,4 +1,4 @@
-"""Points at a piece of a command: where it stands, and carets under it."""
+"""`hermes policy explain`: shows the deciding rule and underlines the deciding part."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ _MAX_CARET_LINES, _MAX_CARET_COLUMNS = 8, 96
 
 
 class CaretSpan(Value, frozen=True):
-    """Characters of the command, the end not included."""
+    """Character positions in the command; the end is exclusive."""
 
     start: int
     end: int
@@ -46,7 +46,7 @@ class CaretSpan(Value, frozen=True):
 def find_span(
     reader: ActionReader, effects: ActionEffects, step: ActionStep, home: str
 ) -> CaretSpan | None:
-    """By reading the command again: the same words may stand in it twice, once as an argument."""
+    """Find the step by parsing again: the same text may also occur as an argument."""
     if not effects.command or step.node not in effects.command:
         return None
     analysis = reader.analyse(
@@ -66,7 +66,7 @@ def find_span(
 
 
 def underline_span(command: str, span: CaretSpan | None) -> Iterator[str]:
-    """The lines of the command that the piece is on, with carets under it."""
+    """The lines of the command with the span, and carets below it."""
     at, shown = 0, 0
     for line in command.split("\n"):
         start, end = (span.start - at, span.end - at) if span else (0, 0)
@@ -81,20 +81,20 @@ def underline_span(command: str, span: CaretSpan | None) -> Iterator[str]:
 
 
 def _underline_line(line: str, start: int, end: int) -> Iterator[str]:
-    before, piece, after = (
+    before, span, after = (
         escape_invisible(line[:start]),
         escape_invisible(line[start:end]),
         escape_invisible(line[end:]),
     )
     if display_width(before) > _MAX_CARET_COLUMNS // 2:
         before = "…" + before[-_MAX_CARET_COLUMNS // 3 :]
-    if display_width(piece) > _MAX_CARET_COLUMNS:
-        piece, after = piece[:_MAX_CARET_COLUMNS] + "…", ""
+    if display_width(span) > _MAX_CARET_COLUMNS:
+        span, after = span[:_MAX_CARET_COLUMNS] + "…", ""
     if display_width(after) > _MAX_CARET_COLUMNS // 3:
         after = after[: _MAX_CARET_COLUMNS // 3] + "…"
-    yield before + piece + after
-    if piece:
-        yield " " * display_width(before) + "^" * display_width(piece)
+    yield before + span + after
+    if span:
+        yield " " * display_width(before) + "^" * display_width(span)
 
 
 def _decode_text(data: bytes) -> str:
@@ -112,16 +112,16 @@ hermes policy explain --json --origin cron -- systemctl restart nginx
 @action_options
 @json_option
 @click.pass_context
-def explain(ctx: click.Context, asked: ActionOptions, as_json: bool) -> None:
-    """Say what the gate would decide about COMMAND and why, without running it.
+def explain(ctx: click.Context, action: ActionOptions, as_json: bool) -> None:
+    """Show the decision of the policy about COMMAND and its reason, without running it.
 
-    Shown are the verdict and its rule, the piece of the command that decided, what every piece
-    does, and rules that only one of their fields kept from deciding otherwise.
+    It shows the verdict and its rule, the deciding part of the command, the effects of every part,
+    and rules with another verdict that matched except for one field.
     """
-    if not asked.words and not asked.tool:
-        raise click.UsageError("which command? hermes policy explain -- ls -la")
-    gates = FolderPolicy(load_settings(ctx, asked.overrides), working_folder(asked.cwd))
-    found = explain_decision(gates, asked.as_request())
+    if not action.words and not action.tool:
+        raise click.UsageError("a command is missing: hermes policy explain -- ls -la")
+    folder_policy = FolderPolicy(load_settings(ctx, action.overrides), working_folder(action.cwd))
+    found = explain_decision(folder_policy, action.as_request())
     if as_json:
         echo(json.dumps(_explanation_data(found), indent=2))
     else:
@@ -129,29 +129,35 @@ def explain(ctx: click.Context, asked: ActionOptions, as_json: bool) -> None:
 
 
 class PolicyExplanation(Value, kw_only=True, frozen=True):
-    deed: ActionEffects
+    effects: ActionEffects
     verdict: PolicyVerdict
     sources: dict[str, str]
-    piece: CaretSpan | None
-    nearly: tuple[NearMiss, ...]
+    span: CaretSpan | None
+    near_misses: tuple[NearMiss, ...]
 
 
-def explain_decision(gates: FolderPolicy, given: dict[str, Any]) -> PolicyExplanation:
-    policy = gates.of(bool(given.get("isolated")))
-    what = parse_description(gates.resolve_folder(given))
-    situation = context_from_description(what, cwd=str(gates.folder), home=gates.home)
-    kernel = gates.kernel(str(given.get("environment", "")))
-    deed = policy.reader.read(replace(action_from_description(what), kernel=kernel), situation)
-    now = evaluation_time(what, policy.clock())
-    verdict = evaluate(policy.rule_set, deed, now=now)
-    deciding = _deciding_step(deed, verdict)
-    near = near_misses(policy.rule_set, replace(deed, steps=(deciding,)), now) if deciding else ()
+def explain_decision(folder_policy: FolderPolicy, request: dict[str, Any]) -> PolicyExplanation:
+    policy = folder_policy.of(bool(request.get("isolated")))
+    description = parse_description(folder_policy.resolve_folder(request))
+    context = context_from_description(
+        description, cwd=str(folder_policy.folder), home=folder_policy.home
+    )
+    kernel = folder_policy.kernel(str(request.get("environment", "")))
+    effects = policy.reader.read(
+        replace(action_from_description(description), kernel=kernel), context
+    )
+    now = evaluation_time(description, policy.clock())
+    verdict = evaluate(policy.rule_set, effects, now=now)
+    deciding = _deciding_step(effects, verdict)
+    near = (
+        near_misses(policy.rule_set, replace(effects, steps=(deciding,)), now) if deciding else ()
+    )
     return PolicyExplanation(
-        deed=deed,
+        effects=effects,
         verdict=verdict,
         sources=_rule_sources(policy),
-        piece=find_span(policy.reader, deed, deciding, gates.home) if deciding else None,
-        nearly=tuple(miss for miss in near if _is_relevant_miss(miss, policy, verdict)),
+        span=find_span(policy.reader, effects, deciding, folder_policy.home) if deciding else None,
+        near_misses=tuple(miss for miss in near if _is_relevant_miss(miss, policy, verdict)),
     )
 
 
@@ -162,7 +168,7 @@ def _deciding_step(effects: ActionEffects, verdict: PolicyVerdict) -> ActionStep
 
 
 def _is_relevant_miss(miss: NearMiss, policy: DocumentPolicy, verdict: PolicyVerdict) -> bool:
-    """Whether another verdict was near: something of the rule fitted, and one field did not."""
+    """Whether a rule with another verdict matched except for one field."""
     if miss.effect == verdict.verdict:
         return False
     rules: tuple[PolicyRule, ...] = (*policy.rule_set.rules, *policy.rule_set.audit_rules)
@@ -175,9 +181,9 @@ def _is_relevant_miss(miss: NearMiss, policy: DocumentPolicy, verdict: PolicyVer
 
 
 def _rule_sources(policy: DocumentPolicy) -> dict[str, str]:
-    book = policy.rule_set
-    rules = {each.name: each.source for each in (*book.rules, *book.audit_rules)}
-    return rules | {each.name: each.source for each in book.exceptions}
+    rule_set = policy.rule_set
+    rules = {each.name: each.source for each in (*rule_set.rules, *rule_set.audit_rules)}
+    return rules | {each.name: each.source for each in rule_set.exceptions}
 
 
 def _print_explanation(explanation: PolicyExplanation) -> None:
@@ -192,28 +198,30 @@ def _print_explanation(explanation: PolicyExplanation) -> None:
         }
     )
     echo()
-    command = explanation.deed.command if explanation.piece else verdict.node
-    for line in underline_span(command, explanation.piece):
+    command = explanation.effects.command if explanation.span else verdict.node
+    for line in underline_span(command, explanation.span):
         echo(f"  {line}")
     _print_section(
-        "what it does", [line for step in explanation.deed.steps for line in _step_lines(step)]
+        "what it does", [line for step in explanation.effects.steps for line in _step_lines(step)]
     )
     _print_section("also", [_rule_with_source(name, explanation.sources) for name in verdict.also])
     _print_section("lifted by", list(verdict.lifted))
     _print_section("audit", [f"{each.rule} would say {each.effect}" for each in verdict.audited])
-    _print_section("only known when it runs", _unshown_reasons(explanation.deed))
+    _print_section("only known when it runs", _unshown_reasons(explanation.effects))
     _print_section(
         "nearly",
-        [f"{m.rule} would say {m.effect}, but for {m.missed[0]}" for m in explanation.nearly],
+        [f"{m.rule} would say {m.effect}, but for {m.missed[0]}" for m in explanation.near_misses],
     )
     echo()
     print_fields({"action": verdict.hash})
 
 
 def _unshown_reasons(effects: ActionEffects) -> list[str]:
-    """Reasons that belong to no single piece, and so were not shown with one."""
-    told = {line.partition(": ")[2] for step in effects.steps for line in step.why}
-    return [escape_invisible(text) for text in dict.fromkeys(effects.dynamic) if text not in told]
+    """Reasons that belong to no single step, and so are not shown with one."""
+    explained = {line.partition(": ")[2] for step in effects.steps for line in step.why}
+    return [
+        escape_invisible(text) for text in dict.fromkeys(effects.dynamic) if text not in explained
+    ]
 
 
 def _print_section(title: str, lines: list[str]) -> None:
@@ -228,9 +236,9 @@ def _step_lines(step: ActionStep) -> Iterator[str]:
     around = [name for name in step.via if name != step.node]
     wrapped = f"  (inside {', '.join(around)})" if around else ""
     yield f"{escape_invisible(step.node)}{wrapped}"
-    told = [line.partition(": ") for line in step.why]
-    silent = sorted(step.effects - {effect for effect, _, _ in told})
-    reasons = [(effect, reason) for effect, _, reason in told] + [(one, "") for one in silent]
+    explained = [line.partition(": ") for line in step.why]
+    silent = sorted(step.effects - {effect for effect, _, _ in explained})
+    reasons = [(effect, reason) for effect, _, reason in explained] + [(one, "") for one in silent]
     width = max((len(effect) for effect, _ in reasons), default=0)
     for effect, reason in reasons:
         yield f"  {effect:<{width}}  {escape_invisible(reason)}".rstrip()
@@ -240,10 +248,10 @@ def _ask_text(ask: AskOptions | None) -> str:
     if ask is None:
         return ""
     if ask.announce:
-        return f": announced, and done after {ask.announce:g} s unless somebody stops it"
-    who = " or ".join(ask.approvers) or "somebody"
+        return f": announced, and run after {ask.announce:g} s unless someone stops it"
+    who = " or ".join(ask.approvers) or "someone"
     many = f"{ask.count} of {who}" if ask.count > 1 else who
-    return f": waits for a yes of {many}; none within {ask.timeout:g} s is a no"
+    return f": waits for the approval of {many}; denied after {ask.timeout:g} s"
 
 
 def _profile_text(verdict: PolicyVerdict) -> str:
@@ -257,8 +265,8 @@ def _profile_text(verdict: PolicyVerdict) -> str:
 
 
 def _enforcement_text(verdict: PolicyVerdict) -> str:
-    said = verdict.enforced or "not known"
-    return f"{said}: {verdict.unenforced}" if verdict.unenforced else said
+    enforced = verdict.enforced or "not known"
+    return f"{enforced}: {verdict.unenforced}" if verdict.unenforced else enforced
 
 
 def _rule_with_source(name: str, sources: dict[str, str]) -> str:
@@ -266,24 +274,23 @@ def _rule_with_source(name: str, sources: dict[str, str]) -> str:
 
 
 def _explanation_data(found: PolicyExplanation) -> dict[str, Any]:
-    verdict, piece = found.verdict, found.piece
+    verdict, span = found.verdict, found.span
     return {
         "verdict": verdict.verdict,
         "rule": verdict.rule,
         "source": found.sources.get(verdict.rule),
         "reason": verdict.reason,
         "effects": list(verdict.effects),
-        "command": found.deed.command,
-        "piece": {"text": verdict.node}
-        | ({"start": piece.start, "end": piece.end} if piece else {}),
-        "steps": [_step_data(step) for step in found.deed.steps],
+        "command": found.effects.command,
+        "piece": {"text": verdict.node} | ({"start": span.start, "end": span.end} if span else {}),
+        "steps": [_step_data(step) for step in found.effects.steps],
         "also": list(verdict.also),
         "lifted": list(verdict.lifted),
         "audited": [{"rule": each.rule, "effect": each.effect} for each in verdict.audited],
-        "dynamic": list(dict.fromkeys(found.deed.dynamic)),
+        "dynamic": list(dict.fromkeys(found.effects.dynamic)),
         "nearly": [
             {"rule": miss.rule, "effect": miss.effect, "missed": list(miss.missed)}
-            for miss in found.nearly
+            for miss in found.near_misses
         ],
         "hash": verdict.hash,
         "profile": to_builtins(verdict.profile),

@@ -1,4 +1,4 @@
-"""`hermes policy test` and `lint`: policy files tried out before they count."""
+"""`hermes policy test` and `lint`: check policy files before they are used."""
 
 from collections.abc import Callable
 from functools import cache
@@ -27,14 +27,12 @@ from hermes.cli.render.terminal_text import clean, escape_invisible
 from hermes.core.errors import HermesError, SettingsError
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.examination import PolicyTestResult, run_tests
-from hermes.policy.loading import BUILT_IN_SETS_FOLDER, load_policies, load_set
-from hermes.policy.loading import lint_files as look_over
-from hermes.policy.rules.documents import LoadedDocuments as Documents
-from hermes.policy.rules.documents import LocatedDocument, PolicyProblem, load_file
+from hermes.policy.loading import BUILT_IN_SETS_FOLDER, lint_files, load_policies, load_set
+from hermes.policy.rules.documents import LoadedDocuments, LocatedDocument, PolicyProblem, load_file
 from hermes.policy.rules.schema import PolicyTest
 from hermes.settings.load import LoadedSettings
 
-BUILT_IN_TESTS_FILE = Path(__file__).with_name("policy_promises.yaml")
+BUILT_IN_TESTS_FILE = Path(__file__).with_name("built_in_tests.yaml")
 """PolicyTests of the built-in sets that every installation can run."""
 files_argument = click.argument(
     "files", nargs=-1, metavar="[FILES]...", type=click.Path(path_type=Path)
@@ -45,7 +43,7 @@ files_argument = click.argument(
     cls=CommandWithExamples,
     examples="""
 hermes policy test                       your tests, and those of the built-in sets
-hermes policy test new-rule.yaml         a rule and its tests, before it counts
+hermes policy test new-rule.yaml         a new rule and its tests
 """,
 )
 @files_argument
@@ -54,20 +52,20 @@ hermes policy test new-rule.yaml         a rule and its tests, before it counts
 def test(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> int:
     """Run every PolicyTest in FILES (or folders); without FILES your own and the built-in ones.
 
-    Rules in FILES count on top of yours, and in place of own ones with the same name. Cases happen
-    in /srv/app with the home folder /home/me, unless they say otherwise. Exit code 1 when one
-    fails, 3 when a file is broken.
+    Rules in FILES are added to yours, and replace own rules with the same name. Cases run in
+    /srv/app with the home folder /home/me, unless they say otherwise. Exit code 1 when one fails,
+    3 when a file is broken.
     """
     loaded = load_settings(ctx)
     present = documents_in_force(loaded, working_folder(""))
-    tried = load_policy_files(files) if files else Documents()
-    documents = overlay_documents(present.documents, tried)
+    candidates = load_policy_files(files) if files else LoadedDocuments()
+    documents = overlay_documents(present.documents, candidates)
     tests = (
-        tried.documents
+        candidates.documents
         if files
         else (*present.documents, *require_valid(load_file(BUILT_IN_TESTS_FILE)).documents)
     )
-    if not any(isinstance(placed.document, PolicyTest) for placed in tests):
+    if not any(isinstance(located.document, PolicyTest) for located in tests):
         raise HermesError(f"there is no PolicyTest in {', '.join(map(str, files))}")
     results = run_tests(
         tests, _policy_factory(documents, loaded), cwd=str(TEST_FOLDER), home=str(TEST_HOME)
@@ -100,10 +98,8 @@ def _policy_factory(
 
 def _print_test_results(results: list[PolicyTestResult], failed: list[PolicyTestResult]) -> None:
     for one in failed:
-        echo(
-            f"{clean(short_source(one.source))}: {one.test} case {one.case}: {escape_invisible(one.shown)}",
-            fg="red",
-        )
+        source = clean(short_source(one.source))
+        echo(f"{source}: {one.test} case {one.case}: {escape_invisible(one.shown)}", fg="red")
         echo(f"  {escape_invisible(one.problem)}")
     tests = len({(one.source, one.test) for one in results})
     counted = f"{_count_text(len(results), 'case')} of {_count_text(tests, 'test')}"
@@ -129,17 +125,18 @@ hermes policy lint new-rule.yaml policies/
 @json_option
 @click.pass_context
 def lint(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> int:
-    """Find mistakes in FILES (or folders), and what is valid but hardly meant: file:line: cause.
+    """Find errors in FILES (or folders), and valid rules that are probably not intended.
 
-    Without FILES: your policy folder and `.hermes/policies` of this one. A mistake keeps the agent
-    from starting; a `doubt` does not. Exit code 1 when there is anything to mend.
+    Each problem is printed as file:line: cause. Without FILES: your policy folder and
+    `.hermes/policies` of this one. An error prevents the agent from starting; a `doubt` does not.
+    Exit code 1 when a problem was found.
     """
     loaded = load_settings(ctx)
     problems = _find_problems(loaded, working_folder(""), files)
     if as_json:
         print_json([_problem_data(each) for each in problems])
     elif not problems:
-        note("nothing to mend")
+        note("no problems found")
     else:
         for each in problems:
             kind = "" if each.fatal else "doubt: "
@@ -156,10 +153,12 @@ def _find_problems(
         own = [own_policy_folder(loaded), folder / ".hermes" / "policies"]
         paths = [path for path in own if path.is_dir()]
         known = load_set(settings.set).documents
-        return list(dict.fromkeys([*present.problems, *look_over(paths, known)]))
-    theirs = {str(each.resolve()) for path in files for each in (path, *path.rglob("*.y*ml"))}
-    known = tuple(one for one in present.documents if str(Path(one.file).resolve()) not in theirs)
-    return list(dict.fromkeys(look_over(files, known)))
+        return list(dict.fromkeys([*present.problems, *lint_files(paths, known)]))
+    given_paths = {str(each.resolve()) for path in files for each in (path, *path.rglob("*.y*ml"))}
+    known = tuple(
+        one for one in present.documents if str(Path(one.file).resolve()) not in given_paths
+    )
+    return list(dict.fromkeys(lint_files(files, known)))
 
 
 def _problem_data(each: PolicyProblem) -> dict[str, object]:

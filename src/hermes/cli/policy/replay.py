@@ -1,4 +1,4 @@
-"""`hermes policy replay` and `report`: the gate's past, counted, or judged anew."""
+"""`hermes policy replay`, `report` and `misjudged`: evaluate recorded decisions."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,10 +32,13 @@ from hermes.core.events.runs import RunStarted
 from hermes.core.events.tools import ToolBlocked, ToolDecided, ToolRequested
 from hermes.memory.store import JournalStore, store_exists
 from hermes.policy.decide import DocumentPolicy
-from hermes.policy.examination import DecidedAction, ReplayDifference
-from hermes.policy.examination import replay_decisions as judge_anew
-from hermes.policy.examination import rule_statistics as count
-from hermes.policy.rules.documents import LoadedDocuments as Documents
+from hermes.policy.examination import (
+    DecidedAction,
+    ReplayDifference,
+    replay_decisions,
+    rule_statistics,
+)
+from hermes.policy.rules.documents import LoadedDocuments
 from hermes.policy.rules.evaluation import TAINTED_RULE
 from hermes.policy.rules.rule import PolicyVerdict
 from hermes.settings.load import LoadedSettings
@@ -64,11 +67,11 @@ hermes policy replay --file new-rule.yaml --run latest --json
     "files",
     multiple=True,
     type=click.Path(path_type=Path, exists=True),
-    help="Rules on top of yours, in place of own ones with the same name (may be repeated).",
+    help="Rules to add; they replace own rules with the same name (may be repeated).",
 )
 @run_option
 @since_option
-@click.option("--isolated", is_flag=True, help="Judge as in a place that cannot hurt the host.")
+@click.option("--isolated", is_flag=True, help="Decide as in an isolated environment.")
 @json_option
 @click.pass_context
 def replay(
@@ -80,27 +83,30 @@ def replay(
     isolated: bool,
     as_json: bool,
 ) -> None:
-    """Judge the recorded actions anew, and list what would be decided otherwise.
+    """Decide the recorded actions again, and list the decisions that would change.
 
-    Without --set and --file: by the rules in force now. Each action is judged as of the time and
-    in the place in which it happened; nothing is run.
+    Without --set and --file it uses the rules in force now. Each action is decided with its
+    recorded time and environment; nothing is run.
     """
     loaded = load_settings(ctx, {"policy.set": set_name} if set_name else None)
     events = _read_events(loaded, run, since)
-    past = list(_recorded_actions(events, loaded.settings.terminal.backend, isolated))
+    recorded = list(_recorded_actions(events, loaded.settings.terminal.backend, isolated))
     tainted = frozenset(
         (one.action.run, one.action.call.id)
-        for decided, one in past
+        for decided, one in recorded
         if decided.tainted or decided.rule == TAINTED_RULE
     )
-    then = PolicyReplayContext(
+    replay_context = PolicyReplayContext(
         working_folder(""), PolicyReplayClock(loaded.settings.policy.timezone), tainted
     )
-    found = judge_anew(
-        ReplayPolicies(loaded, load_policy_files(files), then), _replay_in_order(past, then.moment)
+    found = replay_decisions(
+        ReplayPolicies(loaded, load_policy_files(files), replay_context),
+        _replay_in_order(recorded, replay_context.clock),
     )
     if as_json:
-        print_json({"actions": len(past), "changes": [_difference_data(each) for each in found]})
+        print_json(
+            {"actions": len(recorded), "changes": [_difference_data(each) for each in found]}
+        )
         return
     print_table(
         ("run", "action", "was", "by", "would be", "by"),
@@ -108,20 +114,20 @@ def replay(
         empty="nothing would change",
     )
     stricter = sum(one.stricter for one in found)
-    echo(f"{len(past)} actions; {stricter} stricter, {len(found) - stricter} laxer")
+    echo(f"{len(recorded)} actions; {stricter} stricter, {len(found) - stricter} laxer")
 
 
 class ReplayPolicies:
-    """Gates of that time: isolated places have other rules, unless a set was chosen."""
+    """One policy for isolated environments and one for the others: their rules differ."""
 
     def __init__(
-        self, loaded: LoadedSettings, candidates: Documents, replay: PolicyReplayContext
+        self, loaded: LoadedSettings, candidates: LoadedDocuments, replay: PolicyReplayContext
     ) -> None:
         self._loaded = loaded
-        self._tried = candidates
-        self._then = replay
+        self._candidates = candidates
+        self._replay = replay
         self._of = cache(self._build_policy)
-        self._of(False)  # rules with mistakes are told even if there is nothing to judge
+        self._of(False)  # report broken rules even if there are no actions
 
     def decide(self, action: Action) -> PolicyVerdict:
         return self._of(action.isolated).decide(action)
@@ -130,19 +136,19 @@ class ReplayPolicies:
         self._of(action.isolated).started(action)
 
     def _build_policy(self, isolated: bool) -> DocumentPolicy:
-        loaded, then = self._loaded, self._then
-        present = documents_in_force(loaded, then.folder, isolated=isolated)
-        documents = overlay_documents(present.documents, self._tried)
+        loaded, replay_context = self._loaded, self._replay
+        present = documents_in_force(loaded, replay_context.folder, isolated=isolated)
+        documents = overlay_documents(present.documents, self._candidates)
         return build_replay_policy(
-            documents, effective_policy_settings(loaded, isolated=isolated), loaded, then
+            documents, effective_policy_settings(loaded, isolated=isolated), loaded, replay_context
         )
 
 
 def _replay_in_order(
-    past: Iterable[tuple[ToolDecided, DecidedAction]], moment: PolicyReplayClock
+    recorded: Iterable[tuple[ToolDecided, DecidedAction]], clock: PolicyReplayClock
 ) -> Iterator[DecidedAction]:
-    for decided, one in past:
-        moment.set(decided.at)
+    for decided, one in recorded:
+        clock.set(decided.at)
         yield one
 
 
@@ -157,29 +163,29 @@ def _recorded_actions(
                 runs[event.run] = event
             case ToolRequested():
                 requested[event.run, event.call.id] = event
-            case ToolDecided() if asked := requested.get((event.run, event.call_id)):
-                action = _rebuild_action(asked, runs.get(event.run), environment, isolated)
+            case ToolDecided() if request := requested.get((event.run, event.call_id)):
+                action = _rebuild_action(request, runs.get(event.run), environment, isolated)
                 yield event, DecidedAction(action=action, verdict=event.verdict, rule=event.rule)
 
 
 def _rebuild_action(
-    asked: ToolRequested, begun: RunStarted | None, environment: str, isolated: bool
+    request: ToolRequested, started: RunStarted | None, environment: str, isolated: bool
 ) -> Action:
-    """As it was asked for; what an older version did not write down is as the run began."""
-    known = bool(asked.environment)
-    origin = begun.origin if begun else "cli"
+    """Rebuild the action; fields that older versions did not record come from the run."""
+    known = bool(request.environment)
+    origin = started.origin if started else "cli"
     return Action(
-        call=asked.call,
-        risk=asked.risk,
-        run=asked.run,
-        origin=msgspec.convert(asked.origin, RunOrigin)
-        if asked.origin in ACTION_ORIGINS
+        call=request.call,
+        risk=request.risk,
+        run=request.run,
+        origin=msgspec.convert(request.origin, RunOrigin)
+        if request.origin in ACTION_ORIGINS
         else origin,
-        environment=asked.environment or environment,
-        target=asked.target if known else environment,
-        isolated=isolated or asked.isolated,
-        cwd=asked.cwd or (begun.directory if begun else ""),
-        command=asked.command,
+        environment=request.environment or environment,
+        target=request.target if known else environment,
+        isolated=isolated or request.isolated,
+        cwd=request.cwd or (started.directory if started else ""),
+        command=request.command,
     )
 
 
@@ -198,10 +204,10 @@ def _difference_data(one: ReplayDifference) -> dict[str, object]:
 @json_option
 @click.pass_context
 def report(ctx: click.Context, run: str | None, since: datetime | None, as_json: bool) -> None:
-    """Count per rule what was decided, the busiest first.
+    """Count the decisions per rule, the most frequent first.
 
-    `passed` was allowed or approved by a person, `failed` denied, refused or answered by nobody,
-    `warned` only tried out.
+    `passed`: allowed, or approved by a person; `failed`: denied, refused or not answered;
+    `warned`: rules in audit mode.
     """
     events = _read_events(load_settings(ctx), run, since)
     verdicts: dict[str, Counter[str]] = {}
@@ -209,11 +215,11 @@ def report(ctx: click.Context, run: str | None, since: datetime | None, as_json:
         if isinstance(event, ToolDecided):
             verdicts.setdefault(event.rule, Counter())[event.verdict] += 1
     rows = []
-    for one in count(events):
-        said = verdicts.get(one.rule, Counter())
-        row: dict[str, object] = {"rule": one.rule, "times": said.total()}
-        row |= {"allowed": said["allow"], "asked": said["ask"], "denied": said["deny"]}
-        row |= {"dry_run": said["dry-run"]}
+    for one in rule_statistics(events):
+        counts = verdicts.get(one.rule, Counter())
+        row: dict[str, object] = {"rule": one.rule, "times": counts.total()}
+        row |= {"allowed": counts["allow"], "asked": counts["ask"], "denied": counts["deny"]}
+        row |= {"dry_run": counts["dry-run"]}
         rows.append(row | {"passed": one.passed, "failed": one.failed, "warned": one.warned})
     if as_json:
         print_json(rows)
@@ -221,7 +227,7 @@ def report(ctx: click.Context, run: str | None, since: datetime | None, as_json:
     print_table(
         tuple(name.replace("_", " ") for name in rows[0]) if rows else (),
         [tuple(row.values()) for row in rows],
-        empty="nothing was decided yet",
+        empty="there are no decisions yet",
     )
 
 
@@ -231,11 +237,11 @@ def report(ctx: click.Context, run: str | None, since: datetime | None, as_json:
 @json_option
 @click.pass_context
 def misjudged(ctx: click.Context, run: str | None, since: datetime | None, as_json: bool) -> None:
-    """List what commands tried beyond their verdict, and the kernel refused them.
+    """List operations that the kernel blocked because the verdict did not cover them.
 
-    Each line is a finding about the gate: it took a command for more harmless than it was. Some
-    programs only try to keep a cache or a history beside their work, and go on without. Where that
-    is known to change no answer (`optional`), only --json lists it.
+    Each line shows a command that the policy judged as less harmful than it was. Some programs only
+    try to write a cache or a history and continue without it. Where that is known not to change
+    the result (`optional`), only --json lists it.
     """
     found = [
         event
@@ -258,7 +264,7 @@ def misjudged(ctx: click.Context, run: str | None, since: datetime | None, as_js
             for event in found
             if not event.optional
         ],
-        empty="no command tried more than it was judged to do",
+        empty="the kernel blocked nothing",
     )
 
 
@@ -268,14 +274,14 @@ def _read_events(
     since: datetime | None,
     kinds: tuple[str, ...] = REPLAY_EVENTS,
 ) -> list[Event | UnknownEvent]:
-    async def ask(journal: JournalStore) -> list[Event | UnknownEvent]:
+    async def query(journal: JournalStore) -> list[Event | UnknownEvent]:
         wanted = (await find_run(journal, run)).id if run else ""
-        begun = [] if since is None else [one async for one in journal.read(kinds=kinds[:1])]
+        started = [] if since is None else [one async for one in journal.read(kinds=kinds[:1])]
         later = [one async for one in journal.read(kinds=kinds, since=since)]
         return [
             one.event
-            for one in (*begun, *later)
+            for one in (*started, *later)
             if not wanted or one.event.run == wanted or one.event.run.startswith(f"{wanted}/")
         ]
 
-    return query_journal(loaded, ask) if store_exists(loaded.store) else []
+    return query_journal(loaded, query) if store_exists(loaded.store) else []

@@ -44,13 +44,13 @@ RuleRow = dict[str, object]
 BUILT_IN_LIMITS: dict[str, tuple[str, str]] = {
     ALWAYS_DENIED_RULE: (
         "deny",
-        "Wiping disks, fork bombs, changing our own policy, settings and audit log",
+        "Wiping disks, fork bombs, changing the policy, settings and audit log of Hermes",
     ),
-    TAINTED_RULE: ("ask", "A change whose words come from a log, a file or a web page"),
-    DEFAULT_READ_RULE: ("allow", "What only looks, where no rule says otherwise"),
-    DEFAULT_ASK_RULE: ("ask", "Everything else that no rule is about"),
+    TAINTED_RULE: ("ask", "A change that contains text from a log, a file or a web page"),
+    DEFAULT_READ_RULE: ("allow", "Read-only actions that no rule matches"),
+    DEFAULT_ASK_RULE: ("ask", "Everything else that no rule matches"),
 }
-"""What holds without any file."""
+"""Rules that apply without any policy file."""
 
 
 @click.command(
@@ -59,16 +59,16 @@ BUILT_IN_LIMITS: dict[str, tuple[str, str]] = {
 @click.option(
     "--set", "set_name", type=click.Choice(POLICY_SET_NAMES), default=None, help="Built-in set."
 )
-@click.option("--isolated", is_flag=True, help="As for a place that cannot hurt the host.")
+@click.option("--isolated", is_flag=True, help="As in an isolated environment.")
 @json_option
 @click.pass_context
 def list_(ctx: click.Context, set_name: str | None, isolated: bool, as_json: bool) -> None:
-    """List all rules in force: effect, mode, and the file and line they stand in."""
+    """List all rules in force: effect, mode, and the file and line."""
     loaded = load_settings(ctx, {"policy.set": set_name} if set_name else None)
     settings = effective_policy_settings(loaded, isolated=isolated)
     found = documents_in_force(loaded, working_folder(""), isolated=isolated)
-    book = compile_rule_set(found.documents, settings, user_home(loaded))
-    rows = list(_rule_rows(book, {each.source: each for each in found.documents}))
+    rule_set = compile_rule_set(found.documents, settings, user_home(loaded))
+    rows = list(_rule_rows(rule_set, {each.source: each for each in found.documents}))
     if as_json:
         print_json({"set": settings.set, "rules": rows})
         return
@@ -83,19 +83,21 @@ def list_(ctx: click.Context, set_name: str | None, isolated: bool, as_json: boo
         note(str(problem))
 
 
-def _rule_rows(book: RuleSet, placed: dict[str, LocatedDocument]) -> Iterator[RuleRow]:
+def _rule_rows(rule_set: RuleSet, located: dict[str, LocatedDocument]) -> Iterator[RuleRow]:
     for name, (effect, about) in BUILT_IN_LIMITS.items():
         yield _rule_row(name, effect, "always", "built in", about)
-    for rule in (*book.rules, *book.audit_rules):
+    for rule in (*rule_set.rules, *rule_set.audit_rules):
         mode = "audit" if rule.audit else "enforce"
         yield _rule_row(
-            rule.name, _effect_text(rule), mode, rule.source, _rule_description(placed, rule)
+            rule.name, _effect_text(rule), mode, rule.source, _rule_description(located, rule)
         )
-    for lift in book.exceptions:
-        gone = lift.expires <= datetime.now(UTC)
-        mode = "expired" if gone else f"until {lift.expires:%Y-%m-%d}"
-        about = _rule_description(placed, lift) or lift.reason
-        yield _rule_row(lift.name, f"lifts {', '.join(lift.names)}", mode, lift.source, about)
+    for exception in rule_set.exceptions:
+        gone = exception.expires <= datetime.now(UTC)
+        mode = "expired" if gone else f"until {exception.expires:%Y-%m-%d}"
+        about = _rule_description(located, exception) or exception.reason
+        yield _rule_row(
+            exception.name, f"lifts {', '.join(exception.names)}", mode, exception.source, about
+        )
 
 
 def _rule_row(name: str, effect: str, mode: str, source: str, about: str) -> RuleRow:
@@ -106,8 +108,8 @@ def _effect_text(rule: PolicyRule) -> str:
     return f"ask ({rule.ask.announce:g} s)" if rule.ask and rule.ask.announce else rule.effect
 
 
-def _rule_description(placed: dict[str, LocatedDocument], one: PolicyRule | RuleException) -> str:
-    return placed[one.source].document.metadata.description if one.source in placed else ""
+def _rule_description(located: dict[str, LocatedDocument], one: PolicyRule | RuleException) -> str:
+    return located[one.source].document.metadata.description if one.source in located else ""
 
 
 @click.command(cls=CommandWithExamples, examples="hermes policy show destructive")
@@ -145,19 +147,19 @@ def _print_rule(row: RuleRow, *, as_json: bool) -> None:
         print_fields(row)
 
 
-def _document_data(placed: LocatedDocument) -> dict[str, Any]:
-    document = msgspec.to_builtins(placed.document)
-    if isinstance(placed.document, PolicyTest):
-        document["spec"]["cases"] = len(placed.document.spec.cases)
-    return {"source": placed.source, **document}
+def _document_data(located: LocatedDocument) -> dict[str, Any]:
+    document = msgspec.to_builtins(located.document)
+    if isinstance(located.document, PolicyTest):
+        document["spec"]["cases"] = len(located.document.spec.cases)
+    return {"source": located.source, **document}
 
 
-def _source_text(placed: LocatedDocument) -> str:
-    """From its first line to the end of the document; translated ones have no text of their own."""
-    file = Path(placed.file)
+def _source_text(located: LocatedDocument) -> str:
+    """The text of the document; converted documents have no file and are shown as JSON."""
+    file = Path(located.file)
     if not file.is_file():
-        return msgspec.json.format(msgspec.json.encode(placed.document), indent=2).decode()
-    lines = file.read_text("utf-8").splitlines()[placed.line - 1 :]
+        return msgspec.json.format(msgspec.json.encode(located.document), indent=2).decode()
+    lines = file.read_text("utf-8").splitlines()[located.line - 1 :]
     ends = (at for at, line in enumerate(lines) if line.startswith(("---", "...")))
     return "\n".join(lines[: next(ends, len(lines))]).rstrip()
 
@@ -165,17 +167,17 @@ def _source_text(placed: LocatedDocument) -> str:
 @click.command(
     cls=CommandWithExamples, examples="hermes policy always --revoke always-b9a202047b1ec6e2"
 )
-@click.option("--revoke", "name", metavar="NAME", help="Take one back.")
+@click.option("--revoke", "name", metavar="NAME", help="Revoke one.")
 @json_option
 @click.pass_context
 def always(ctx: click.Context, name: str | None, as_json: bool) -> None:
-    """List what was allowed for good (an answer "always", command_allowlist), or take one back."""
+    """List what is permanently allowed (the answer "always", command_allowlist), or revoke one."""
     loaded = load_settings(ctx)
     file = own_policy_folder(loaded) / ALWAYS_FILE_NAME
     if name:
         if not revoke_always(file, name):
             raise HermesError(f"there is no {name!r} in {file}; `hermes policy always` lists them")
-        echo(f"{name} is asked about again")
+        echo(f"{name} is revoked")
         return
     allowed = [
         *list_always(file),
@@ -187,5 +189,5 @@ def always(ctx: click.Context, name: str | None, as_json: bool) -> None:
     print_table(
         ("name", "until", "by", "action"),
         [(one.name, f"{one.expires:%Y-%m-%d}", one.owner, one.shown) for one in allowed],
-        empty="nothing was allowed for good",
+        empty="nothing is permanently allowed",
     )

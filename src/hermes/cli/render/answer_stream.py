@@ -1,4 +1,4 @@
-"""Cuts an answer into Markdown blocks as it is written: what is whole can be set nicely."""
+"""Turns a streamed answer into fragments to print: raw text, or complete Markdown blocks."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ class MarkdownBlockSplitter:
 
     @property
     def rest(self) -> str:
-        """What has been said and belongs to no whole block yet."""
+        """The text of the block that is not complete yet."""
         return "".join(self._lines) + self._unfinished
 
     def feed(self, text: str) -> list[str]:
@@ -51,68 +51,74 @@ FragmentKind = Literal["text", "reasoning", "tool", "note", "error", "usage"]
 
 
 class OutputFragment(Value, frozen=True):
-    """Something to print. Raw text and thoughts are fragments; everything else is whole lines."""
+    """Something to print. Text and reasoning may be parts of a line, the other kinds are lines."""
 
     kind: FragmentKind
     text: str
 
 
 class AnswerStream:
-    """`whole` waits for Markdown blocks; without it the text flows as it comes."""
+    """With `block_mode` it returns complete Markdown blocks, otherwise text as it arrives."""
 
     def __init__(self, *, block_mode: bool, reasoning: bool) -> None:
         self.block_mode = block_mode
         self.reasoning = reasoning
-        self._answer, self._thought = MarkdownBlockSplitter(), MarkdownBlockSplitter()
-        self._said = self._thinking = False
-        """Something of the answer, or of a thought, now being written has been shown."""
+        self._answer_blocks, self._reasoning_blocks = (
+            MarkdownBlockSplitter(),
+            MarkdownBlockSplitter(),
+        )
+        self._answer_started = self._reasoning_started = False
+        """Whether a part of the current answer, or of the current reasoning, was returned."""
         self._open_line = False
         self._incomplete = False
 
     @property
     def pending_text(self) -> str:
-        """What is being written and was not yet given out."""
-        return self._answer.rest or self._thought.rest
+        """Text that was received and not yet returned."""
+        return self._answer_blocks.rest or self._reasoning_blocks.rest
 
     def feed(self, delta: CompletionDelta) -> list[OutputFragment]:
         if self._incomplete:
             return []
-        pieces: list[OutputFragment] = []
+        fragments: list[OutputFragment] = []
         if delta.reasoning and self.reasoning:
-            self._thinking = True
-            pieces += self._emit("reasoning", self._thought, clean(delta.reasoning))
+            self._reasoning_started = True
+            fragments += self._emit("reasoning", self._reasoning_blocks, clean(delta.reasoning))
         if delta.text:
-            pieces += self._end_thought()
-            self._said = True
-            pieces += self._emit("text", self._answer, clean(delta.text))
-        return pieces
+            fragments += self._end_reasoning()
+            self._answer_started = True
+            fragments += self._emit("text", self._answer_blocks, clean(delta.text))
+        return fragments
 
     def complete(self, message: Message) -> list[OutputFragment]:
-        """The whole message is known: give out what streaming did not."""
+        """The message is complete: return what was not streamed."""
         self._incomplete = False
         missing = CompletionDelta(
-            "" if self._said else message.text,
-            "" if self._said or self._thinking else message.reasoning,
+            "" if self._answer_started else message.text,
+            "" if self._answer_started or self._reasoning_started else message.reasoning,
         )
         return [*self.feed(missing), *self.finish()]
 
     def discard_stream(self) -> None:
-        """Pieces went by unseen: wait for the whole message and give that out."""
+        """Parts of the stream were missed: wait for the complete message instead."""
         self._incomplete = True
-        self._said = self._thinking = False
-        self._answer, self._thought = MarkdownBlockSplitter(), MarkdownBlockSplitter()
+        self._answer_started = self._reasoning_started = False
+        self._answer_blocks, self._reasoning_blocks = (
+            MarkdownBlockSplitter(),
+            MarkdownBlockSplitter(),
+        )
 
     def finish(self) -> list[OutputFragment]:
-        """Something else comes next: end what is open."""
-        pieces = [*self._end_thought(), *self._end("text", self._answer)]
-        self._said = False
-        return pieces
+        """End the open text: something else is printed next."""
+        fragments = [*self._end_reasoning(), *self._end("text", self._answer_blocks)]
+        self._answer_started = False
+        return fragments
 
-    def _end_thought(self) -> list[OutputFragment]:
-        if not self._thinking:
+    def _end_reasoning(self) -> list[OutputFragment]:
+        if not self._reasoning_started:
             return []
-        self._thinking = False
-        return self._end("reasoning", self._thought)
+        self._reasoning_started = False
+        return self._end("reasoning", self._reasoning_blocks)
 
     def _emit(
         self, kind: FragmentKind, blocks: MarkdownBlockSplitter, text: str

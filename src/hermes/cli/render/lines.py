@@ -1,6 +1,7 @@
-"""The short lines of a conversation: a tool call, what a turn cost, how long something took."""
+"""Formats tool calls, results, durations, times and usage as short texts."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -42,17 +43,17 @@ SUMMARY_ARGUMENTS = (
     "action",
     "id",
 )
-"""Arguments that say by themselves what a call is about, the most telling first."""
+"""Arguments that identify a call by themselves, the most specific first."""
 
 
 def tool_icon(tool: str) -> str:
     if tool in TOOL_ICONS:
         return TOOL_ICONS[tool]
-    return next((face for name, face in TOOL_ICONS.items() if tool.startswith(name)), "🔧")
+    return next((icon for name, icon in TOOL_ICONS.items() if tool.startswith(name)), "🔧")
 
 
 def call_line(call: ToolCall, width: int) -> str:
-    """`💻 ls -la`, and for tools that are not plain from their icon also their name."""
+    """`💻 ls -la`; the tool name is added unless it is the terminal."""
     about = clean(_summarize_arguments(call.arguments) or call.malformed)
     name = "" if call.name == "terminal" and about else f"{clean(call.name)} "
     return f"{tool_icon(call.name)} {clip(name + about, max(width - 3, 10))}"
@@ -75,12 +76,16 @@ def result_mark(result: ToolResult) -> str:
 
 
 def result_lines(result: ToolResult, width: int, *, limit: int = 8) -> str:
-    """The first lines of a result, for those who asked to see more."""
+    """The first `limit` lines of a result."""
     lines = clean(result.content).strip("\n").split("\n")
     shown = [f"  │ {clip(line, max(width - 4, 10))}" for line in lines[:limit]]
     if len(lines) > limit:
         shown.append(f"  │ … {len(lines) - limit} more lines")
     return "\n".join(shown)
+
+
+def format_time(at: datetime) -> str:
+    return f"{at.astimezone():%Y-%m-%d %H:%M}"
 
 
 def format_duration(seconds: float) -> str:
@@ -92,7 +97,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_usage(usage: Usage) -> str:
-    """Tokens and money. No provider gives tokens away, so a cost of nothing is one not known."""
+    """Tokens and cost. A cost of zero means that the price is unknown."""
     if not usage.tokens:
         return "tokens unknown"
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""

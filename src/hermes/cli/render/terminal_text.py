@@ -1,4 +1,4 @@
-"""Makes text from models, tools and files safe to print: no byte of it may steer the terminal."""
+"""Makes untrusted text safe for a terminal, and measures, wraps and colours text."""
 
 import re
 import unicodedata
@@ -6,14 +6,14 @@ import unicodedata
 import msgspec
 
 # Whole sequences first (CSI, then OSC/DCS/SOS/PM/APC with their payload, then two-character
-# escapes), so that what they carried does not stay behind as litter.
+# escapes), so that their payload is removed as well.
 _ESCAPE_SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"
     r"|\x1b[ -/]*[0-~]"
 )
-# Then every control that is left, and the characters that reorder what is read: a sequence cut in
-# two by streaming loses its escape here, and what remains is only odd-looking text.
+# Then the remaining control characters and those that reorder text. A sequence that streaming has
+# split loses its escape character here, and the rest is harmless text.
 _CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
@@ -22,7 +22,7 @@ _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 
 
 def clean(text: str) -> str:
-    """For reading: newlines and tabs stay, everything that could steer a terminal is gone."""
+    """For reading: removes everything that controls a terminal; newlines and tabs stay."""
     if text.isprintable():
         return text
     without = _ESCAPE_SEQUENCES.sub("", text.replace("\r\n", "\n"))
@@ -30,7 +30,7 @@ def clean(text: str) -> str:
 
 
 def escape_invisible(text: str) -> str:
-    """For deciding: nothing is dropped, every character that could hide is spelled out."""
+    """For decisions: removes nothing; invisible characters are shown as escapes."""
     return "".join(_escape_character(character) for character in text)
 
 
@@ -48,7 +48,7 @@ def _escape_character(character: str) -> str:
 
 
 def display_width(text: str) -> int:
-    """Columns that a line takes: wide characters two, marks that combine none."""
+    """Columns of a line: wide characters take two, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(map(_character_width, text))
@@ -61,7 +61,7 @@ def _character_width(character: str) -> int:
 
 
 def clip(text: str, width: int) -> str:
-    """One line of at most `width` columns, with an ellipsis where something is missing."""
+    """One line of at most `width` columns; an ellipsis marks a cut."""
     line = " ".join(text.split())
     if display_width(line) <= width:
         return line
@@ -75,7 +75,7 @@ def clip(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """The rows a text takes on a screen of that width, broken anywhere, as a terminal does."""
+    """The rows of a text on a screen of that width, broken at any character, as terminals do."""
     rows: list[str] = []
     for line in text.expandtabs(4).split("\n"):
         row, used = "", 0
@@ -114,5 +114,5 @@ class TextStyle(msgspec.Struct, frozen=True):
     def _apply_code(self, code: str, text: str) -> str:
         if not self.colour or not text:
             return text
-        # Line by line: a terminal that is redrawn in between must not carry a colour over.
+        # Line by line: a redraw in between must not continue a colour.
         return "\n".join(f"\x1b[{code}m{line}\x1b[0m" if line else "" for line in text.split("\n"))

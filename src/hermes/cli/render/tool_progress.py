@@ -1,4 +1,4 @@
-"""The tools at work, as lines: what runs now, and what came of each call."""
+"""Renders tool calls as lines: the running call, and the result of each."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -12,9 +12,9 @@ from hermes.core.messages import ToolCall
 from hermes.settings.schema import DisplaySettings
 
 ProgressMode = Literal["all", "new", "none"]
-"""Tell each call, only those of another tool than the one before, or none."""
+"""Show each call, only calls of another tool than the previous one, or none."""
 RESULT_MARK_COLUMNS = 24
-"""Columns kept free beside a call for its mark and duration."""
+"""Columns reserved beside a call for its mark and duration."""
 
 
 def progress_mode(display: DisplaySettings) -> ProgressMode:
@@ -22,7 +22,7 @@ def progress_mode(display: DisplaySettings) -> ProgressMode:
 
 
 class ToolProgress:
-    """Calls of a run and of the subagents below it. `announce` tells a call when it begins."""
+    """Calls of a run and of its subagents. `announce` shows a call when it starts."""
 
     def __init__(
         self, run: str, *, announce: bool, progress: ProgressMode, width: Callable[[], int]
@@ -38,7 +38,7 @@ class ToolProgress:
 
     @property
     def current_call(self) -> str:
-        """The newest call that still runs, empty when none does."""
+        """The latest running call; empty when none is running."""
         if not self._calls:
             return ""
         *others, (call, _) = self._calls.values()
@@ -70,11 +70,13 @@ class ToolProgress:
             return []
         mark = result_mark(result) + (f" ({rule})" if rule and result.status == "denied" else "")
         line = f"{'  ' * depth}{call_line(call, self._width() - RESULT_MARK_COLUMNS)}"
-        pieces = [OutputFragment("tool", f"{line}  {mark} {format_duration(event.seconds)}")]
+        fragments = [OutputFragment("tool", f"{line}  {mark} {format_duration(event.seconds)}")]
         if self.verbose or result.status == "error":
             limit = 8 if self.verbose else 2
-            pieces.append(OutputFragment("tool", result_lines(result, self._width(), limit=limit)))
-        return pieces
+            fragments.append(
+                OutputFragment("tool", result_lines(result, self._width(), limit=limit))
+            )
+        return fragments
 
     def _should_show(self, call: ToolCall) -> bool:
         last, self._last = self._last, call.name
@@ -86,6 +88,6 @@ class ToolProgress:
         return [OutputFragment("note", f"{'  ' * depth}🧩 {task}")] if task else []
 
     def clear(self) -> None:
-        """The turn is over: a call without a result will not get one."""
+        """Forget open calls: the turn is over and they get no result."""
         self._calls.clear()
         self._rules.clear()

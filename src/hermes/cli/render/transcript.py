@@ -1,4 +1,4 @@
-"""What people were asked and what came of it, in words for those who read along."""
+"""Renders the events of a run as fragments to print, and follows a run live."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -43,17 +43,16 @@ from hermes.core.messages import CompletionDelta, Usage
 from hermes.core.run_ids import new_id
 
 APPROVAL_EVENTS = (ApprovalRequested, ApprovalEscalated, ApprovalSettled, ActionAnnounced)
-"""Events worth a line."""
 _OUTCOME_TEXTS = {
     "approved": "approved",
     "denied": "denied",
-    "expired": "nobody approved it in time",
+    "expired": "no one approved it in time",
     "changed": "what it would do has changed: not run",
 }
 
 
 def approval_lines(event: ApprovalEvent, width: int) -> list[str]:
-    """Nothing is said twice: what was asked and answered at this terminal has been seen there."""
+    """What was asked and answered at this terminal is left out: it was shown there."""
     if isinstance(event, ApprovalRequested) and not event.prompted:
         what = clip(clean(event.shown), max(width - 24, 10))
         return [
@@ -64,10 +63,10 @@ def approval_lines(event: ApprovalEvent, width: int) -> list[str]:
         what = clip(clean(event.shown), max(width - 24, 10))
         return [
             f"📣 in {format_duration(event.seconds)}: {what}",
-            f"  hermes approvals stop {event.approval}   keeps it from being done",
+            f"  hermes approvals stop {event.approval}   prevents it",
         ]
     if isinstance(event, ApprovalEscalated):
-        return [f"⏳ nobody answered yet: {clean(', '.join(event.to))} may answer as well"]
+        return [f"⏳ no answer yet: {clean(', '.join(event.to))} may answer as well"]
     return _settlement_lines(event) if isinstance(event, ApprovalSettled) else []
 
 
@@ -82,7 +81,7 @@ def _settlement_lines(event: ApprovalSettled) -> list[str]:
 
 
 class UnapprovedCalls:
-    """What was not done because nobody could be asked."""
+    """Collects calls that were refused because no one could be asked."""
 
     def __init__(self) -> None:
         self._calls: dict[str, ToolRequested] = {}
@@ -102,22 +101,22 @@ class UnapprovedCalls:
                 self._refused[f"  {call_line(asked.call, 80)}  ({why})"] = None
 
     def hint(self) -> str:
-        """How to allow what was refused; empty when nothing was."""
+        """How to allow the refused calls; empty when there are none."""
         if not self._refused:
             return ""
         return "\n".join(
             (
-                "not run, because nobody is here to approve it:",
+                "not run, because no one is here to approve it:",
                 *self._refused,
                 "To allow it: approve it in a conversation (`hermes`), let others answer "
-                "(`hermes -s policy.wait=true ...`, then `hermes approvals`), or work where it can "
-                "do no harm (`hermes -s terminal.backend=sandbox ...`).",
+                "(`hermes -s policy.wait=true ...`, then `hermes approvals`), or use the sandbox "
+                "(`hermes -s terminal.backend=sandbox ...`).",
             )
         )
 
 
 class Transcript:
-    """One run as it is told, a piece at a time."""
+    """The output of one run, event by event."""
 
     def __init__(
         self,
@@ -134,7 +133,7 @@ class Transcript:
         """How the last turn ended; empty while one runs."""
         self.reason = ""
         self.current_activity = ""
-        """What is going on now, for the spinner; empty when nothing is."""
+        """The text of the spinner; empty when nothing is running."""
         self.activity_started_at = 0.0
         self.answer_stream = AnswerStream(block_mode=block_mode, reasoning=reasoning)
         self.tool_progress = ToolProgress(
@@ -161,8 +160,8 @@ class Transcript:
             return []
         self.refused.feed(event)
         table = _RENDERERS if event.run == self.run else _SUBAGENT_RENDERERS
-        tell = table.get(type(event))
-        return tell(self, event) if tell else []
+        render = table.get(type(event))
+        return render(self, event) if render else []
 
     def _glimpse(self, shown: Glimpse) -> list[OutputFragment]:
         delta = shown.delta
@@ -181,7 +180,7 @@ class Transcript:
         if message.text.startswith(RECALL_NOTE_PREFIX):
             count = message.text.count("\n- ")
             return [OutputFragment("note", f"· {count} things recalled")]
-        # The first words of a turn were typed a moment ago; later ones steered it.
+        # The first message of a turn was typed just now; later ones steer the turn.
         self._asked += 1
         steered = OutputFragment("note", f"↪ {clip(clean(message.text), self._width() - 4)}")
         return [steered] if self._asked > 1 else []
@@ -195,40 +194,40 @@ class Transcript:
     def _ended(self, event: TurnEnded) -> list[OutputFragment]:
         self.outcome, self.reason, self.current_activity = event.outcome, event.reason, ""
         self.tool_progress.clear()
-        pieces = self.answer_stream.finish()
+        fragments = self.answer_stream.finish()
         if event.outcome != "answered":
-            pieces.append(OutputFragment("error", _turn_end_text(event)))
+            fragments.append(OutputFragment("error", _turn_end_text(event)))
         elif event.reason:  # a limit that could not be checked, an answer cut short
-            pieces.append(OutputFragment("note", _one_line(event.reason)))
+            fragments.append(OutputFragment("note", _one_line(event.reason)))
         if self._started is not None:
             took = format_duration(max((event.at - self._started.at).total_seconds(), 0.0))
-            pieces.append(OutputFragment("usage", f"{format_usage(self._usage)} · {took}"))
+            fragments.append(OutputFragment("usage", f"{format_usage(self._usage)} · {took}"))
             self._started = None
-        return pieces
+        return fragments
 
     def _answered(self, event: ModelAnswered) -> list[OutputFragment]:
         self._usage += event.usage
         return []
 
     def _failed(self, event: ModelFailed) -> list[OutputFragment]:
-        if not event.next:  # nothing else is tried: the end of the turn says why
+        if not event.next:  # no retry: the end of the turn shows the error
             return self.answer_stream.finish()
         after = f" in {format_duration(event.wait)}" if event.wait else ""
-        told = f"{clean(event.model)}: {_one_line(event.error)}; trying {clean(event.next)}{after}"
-        return [*self.answer_stream.finish(), OutputFragment("error", told)]
+        text = f"{clean(event.model)}: {_one_line(event.error)}; trying {clean(event.next)}{after}"
+        return [*self.answer_stream.finish(), OutputFragment("error", text)]
 
     def _switched(self, event: ModelSwitched) -> list[OutputFragment]:
         return [OutputFragment("note", f"the model is now {clean(event.model)}")]
 
     def _compressed(self, event: ContextCompressed) -> list[OutputFragment]:
         tokens = f", {event.tokens_before:,} → {event.tokens_after:,} tokens"
-        told = f"compressed: {event.dropped} older messages became a summary"
-        return [OutputFragment("note", told + (tokens if event.tokens_before else ""))]
+        text = f"compressed: {event.dropped} older messages became a summary"
+        return [OutputFragment("note", text + (tokens if event.tokens_before else ""))]
 
     def _requested(self, event: ToolRequested) -> list[OutputFragment]:
-        pieces = [*self.answer_stream.finish(), *self.tool_progress.requested(event)]
+        fragments = [*self.answer_stream.finish(), *self.tool_progress.requested(event)]
         self._set_activity(self.tool_progress.current_call)
-        return pieces
+        return fragments
 
     def _requested_below(self, event: ToolRequested) -> list[OutputFragment]:
         return self._requested(event) if self.tool_progress.verbose else []
@@ -237,12 +236,12 @@ class Transcript:
         return self.tool_progress.decided(event)
 
     def _finished(self, event: ToolFinished) -> list[OutputFragment]:
-        pieces = [*self.answer_stream.finish(), *self.tool_progress.finished(event)]
+        fragments = [*self.answer_stream.finish(), *self.tool_progress.finished(event)]
         self._set_activity(self.tool_progress.current_call or "thinking")
-        return pieces
+        return fragments
 
     def _asking(self, event: ApprovalEvent) -> list[OutputFragment]:
-        return [OutputFragment("note", told) for told in approval_lines(event, self._width())]
+        return [OutputFragment("note", text) for text in approval_lines(event, self._width())]
 
     def _matched(self, event: ProcessMatched) -> list[OutputFragment]:
         line = clip(clean(event.line), self._width() - 24)
@@ -262,7 +261,7 @@ class Transcript:
 
 def _turn_end_text(event: TurnEnded) -> str:
     if event.outcome == "exhausted":
-        return "stopped: the limit of steps for one turn is reached; say “go on” to continue"
+        return "stopped: the limit of steps for one turn is reached; write “go on” to continue"
     words = "interrupted" if event.outcome == "interrupted" else "this turn failed"
     return f"{words}: {_one_line(event.reason)}" if event.reason else words
 
@@ -295,11 +294,11 @@ _SUBAGENT_RENDERERS: dict[type, EventRenderer] = {
     ToolFinished: Transcript._finished,
     **dict.fromkeys(APPROVAL_EVENTS, Transcript._asking),
 }
-"""Of a subagent the cost is counted; its tools are told to those who want to see it all."""
+"""For subagents: usage is counted, tool calls are shown in verbose mode."""
 
 
 class TranscriptFollower:
-    """Has a life: run it in a task group, next to the conversation that it shows."""
+    """Prints a transcript live: run it in a task group beside the conversation."""
 
     def __init__(
         self,
@@ -309,7 +308,7 @@ class TranscriptFollower:
     ) -> None:
         self.transcript = transcript
         self._bus = bus
-        self._tell = print_fragments
+        self._print_fragments = print_fragments
         self._after = 0
         self._settling: dict[str, anyio.Event] = {}
 
@@ -318,27 +317,27 @@ class TranscriptFollower:
         started: Callable[[], None] = task_status.started
         while True:
             async with self._bus.subscribe() as stream:
-                stale = list(self._settling)  # asked for before this stream began
+                stale = list(self._settling)  # requested before this stream started
                 started()
                 started = _already_started
                 await self._catch_up(stale)
                 async for shown in stream:
                     await self._show(shown)
-            # The stream ended because we fell behind: what we missed is in the journal, and the
-            # text that streamed by will come once more, whole.
+            # The stream ended because we fell behind. The missed events are in the journal, and the
+            # streamed text follows as a complete message.
             self.transcript.answer_stream.discard_stream()
 
     async def wait_until_shown(self) -> None:
-        """Return once everything published so far has been told."""
+        """Return once everything published so far is shown."""
         token = new_id("settle")
         shown = self._settling[token] = anyio.Event()
-        self._bus.glimpse(token, CompletionDelta())  # takes its place behind everything else
+        self._bus.glimpse(token, CompletionDelta())  # queued behind everything published so far
         await shown.wait()
 
     async def _catch_up(self, stale: list[str]) -> None:
         async for recorded in self._bus.journal.read(after=self._after):
             await self._show(recorded)
-        for token in stale:  # it may have been in the part that we missed
+        for token in stale:  # it may have been in the missed part
             self._settling.pop(token).set()
 
     async def _show(self, shown: BusItem) -> None:
@@ -350,8 +349,8 @@ class TranscriptFollower:
             return
         else:
             self._after = shown.seq
-        await self._tell(self.transcript.feed(shown))
+        await self._print_fragments(self.transcript.feed(shown))
 
 
 def _already_started() -> None:
-    """A task may say only once that it has begun."""
+    """A task may report only once that it has started."""

@@ -1,4 +1,4 @@
-"""A run as a person reads it afterwards: who said what, which tools ran, what came back."""
+"""`hermes sessions list`, `show`, `resume`, `rename`, `export` and `delete`."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,6 +9,7 @@ import click
 from hermes.cli.context import MAX_LISTED_RUNS, find_run, has_content, load_settings, query_journal
 from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
 from hermes.cli.output import confirm, echo, json_option, print_json, print_table
+from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.errors import HermesError
 from hermes.core.events import Event
@@ -44,120 +45,26 @@ class TranscriptEntry(Value, kw_only=True, frozen=True, omit_defaults=False):
     undone: bool = False
 
 
-def transcript_entries(records: Iterable[JournalRecord]) -> list[TranscriptEntry]:
-    """In order. What was taken back with /undo is there, and marked."""
-    known = [
-        (recorded.seq, recorded.event)
-        for recorded in records
-        if not isinstance(recorded.event, UnknownEvent)
-    ]
-    undone = {event.turn for _, event in known if isinstance(event, TurnUndone)}
-    calls: dict[str, str] = {}
-    told: list[TranscriptEntry] = []
-    turn = 0
-    for seq, event in known:
-        if isinstance(event, TurnStarted):
-            turn = event.turn
-        at = event.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        for role, tool, text in _event_texts(event, calls):
-            entry = TranscriptEntry(
-                seq=seq, role=role, at=at, text=text, tool=tool, undone=turn in undone
-            )
-            told.append(entry)
-    return told
-
-
-def entries_around(
-    entries: list[TranscriptEntry], seq: int, context: int = 2
-) -> list[TranscriptEntry]:
-    """The entry with that number, and the ones beside it. Raises `HermesError` without one."""
-    places = [place for place, entry in enumerate(entries) if entry.seq == seq]
-    if not places:
-        raise HermesError(f"there is nothing to show at {seq} in this run; leave out --at")
-    return entries[max(0, places[0] - context) : places[-1] + context + 1]
-
-
-def _event_texts(event: Event, calls: dict[str, str]) -> Iterator[tuple[EntryRole, str, str]]:
-    match event:
-        case MessageAdded(message=message) if message.text and message.role != "tool":
-            recalled = message.text.startswith(RECALL_NOTE_PREFIX)
-            yield "note" if recalled else message.role, "", message.text
-        case MessageImported():
-            yield "user", "", f"{event.speaker}: {event.text}" if event.speaker else event.text
-        case ToolRequested(call=call):
-            calls[call.id] = call.name
-            arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
-            yield "note", call.name, f"{call.name}({arguments or call.malformed})"
-        case ToolFinished(result=result):
-            yield "tool", calls.get(result.call_id, ""), result.content
-        case _:
-            if note := _event_note(event):
-                yield "note", "", note
-
-
-def _event_note(event: Event) -> str:
-    """What happened beside the talking; empty for what need not be told."""
-    match event:
-        case ToolApproved():
-            return f"{'approved' if event.approved else 'refused'} by {event.by}"
-        case ContextCompressed():
-            return f"{event.dropped} older messages gave way to a summary"
-        case ModelSwitched():
-            return f"model is now {event.model}"
-        case RunSummarised():
-            return f"summary ({event.method}):\n{event.summary}"
-        case FactNoted():
-            return f"noted: {event.text}"
-        case TurnEnded() if event.outcome != "answered":
-            return f"turn {event.outcome}" + (f": {event.reason}" if event.reason else "")
-    return ""
-
-
-def transcript_markdown(title: str, entries: Iterable[TranscriptEntry]) -> str:
-    """The whole conversation as a document; fences are longer than any fence within."""
-    parts = [f"# {title}\n"]
-    for entry in entries:
-        if entry.undone or entry.role == "system":
-            continue
-        if entry.role == "tool":
-            fence = "`" * max(3, _longest_backtick_run(entry.text) + 1)
-            parts.append(f"{fence}\n{entry.text}\n{fence}\n")
-        elif entry.role == "note":
-            parts.append(f"*{entry.text}*\n")
-        else:
-            name = "You" if entry.role == "user" else "Hermes"
-            parts.append(f"## {name} · {entry.at}\n\n{entry.text}\n")
-    return "\n".join(parts)
-
-
-def _longest_backtick_run(text: str) -> int:
-    longest = run = 0
-    for character in text:
-        run = run + 1 if character == "`" else 0
-        longest = max(longest, run)
-    return longest
-
-
 SESSION_COMMANDS = {
     "list": ("hermes.cli.sessions.commands:list_", "The latest conversations"),
-    "show": ("hermes.cli.sessions.commands:show", "What was said and done in one"),
+    "show": ("hermes.cli.sessions.commands:show", "The messages and tool calls of one"),
     "search": ("hermes.cli.sessions.search:search", "Find words in all of them"),
     "resume": (
         "hermes.cli.sessions.commands:resume",
-        "Go on with one (the same as `hermes --resume RUN`)",
+        "Continue one (the same as `hermes --resume RUN`)",
     ),
     "carry-on": (
         "hermes.cli.background_runs:carry_on",
-        "Finish unattended ones that a crash cut off",
+        "Finish interrupted unattended runs",
     ),
     "rename": ("hermes.cli.sessions.commands:rename", "Give one a title"),
     "export": ("hermes.cli.sessions.commands:export", "Write one to a file, as Markdown or events"),
     "import": (
         "hermes.cli.sessions.import_sessions:import_",
-        "Take in ones that were held elsewhere",
+        "Import conversations from elsewhere",
     ),
-    "reindex": ("hermes.cli.sessions.search:reindex", "Make the search index anew"),
-    "embed": ("hermes.cli.sessions.search:embed", "Make the vectors that recall compares"),
+    "reindex": ("hermes.cli.sessions.search:reindex", "Rebuild the search index"),
+    "embed": ("hermes.cli.sessions.search:embed", "Compute the vectors for recall"),
     "delete": ("hermes.cli.sessions.commands:delete", "Forget one"),
 }
 
@@ -170,7 +77,7 @@ hermes sessions list
 hermes sessions show latest
 hermes sessions search '"connection refused"' --since 14d
 hermes sessions export latest --format md -o talk.md
-hermes --resume RUN                                   go on with one
+hermes --resume RUN                                   continue one
 """,
 )
 def sessions() -> None:
@@ -189,13 +96,13 @@ def list_(ctx: click.Context, limit: int, everything: bool, as_json: bool) -> No
     """List the latest conversations."""
     loaded = load_settings(ctx)
 
-    async def ask(journal: JournalStore) -> list[RunSummary]:
+    async def query(journal: JournalStore) -> list[RunSummary]:
         parent = None if everything else ""
         return list(
             await journal.runs(limit=MAX_LISTED_RUNS if everything else limit, parent=parent)
         )
 
-    runs = query_journal(loaded, ask) if store_exists(loaded.store) else []
+    runs = query_journal(loaded, query) if store_exists(loaded.store) else []
     if not everything:
         runs = [run for run in runs if has_content(run)]
     if as_json:
@@ -206,7 +113,7 @@ def list_(ctx: click.Context, limit: int, everything: bool, as_json: bool) -> No
         [
             (
                 run.id,
-                f"{run.last_at.astimezone():%Y-%m-%d %H:%M}",
+                format_time(run.last_at),
                 run.messages,
                 run.model,
                 clip(run.title or run.task, 60),
@@ -220,20 +127,20 @@ def list_(ctx: click.Context, limit: int, everything: bool, as_json: bool) -> No
 @click.command(cls=CommandWithExamples, examples="hermes sessions show latest --full")
 @click.argument("run")
 @click.option("--full", is_flag=True, help="Also the system prompt and whole tool results.")
-@click.option("--at", "seq", type=int, help="Only around this number, as a search names it.")
+@click.option("--at", "seq", type=int, help="Only around this number of a search result.")
 @json_option
 @click.pass_context
 def show(ctx: click.Context, run: str, full: bool, seq: int | None, as_json: bool) -> None:
-    """Show what was said and done in RUN."""
-    summary, told = _read_session(ctx, run)
+    """Show the messages and tool calls of RUN."""
+    summary, entries = _read_session(ctx, run)
     if seq is not None:
-        told = entries_around(told, seq)
+        entries = entries_around(entries, seq)
     if as_json:
-        print_json({"run": summary, "entries": told})
+        print_json({"run": summary, "entries": entries})
         return
     echo(summary.title or summary.task or summary.id, bold=True)
     echo(f"{summary.id} · {summary.model or 'no model'} · {summary.messages} messages")
-    for entry in told:
+    for entry in entries:
         if (entry.role == "system" and not full) or entry.undone:
             continue
         found = seq is not None and entry.seq == seq
@@ -247,7 +154,7 @@ def show(ctx: click.Context, run: str, full: bool, seq: int | None, as_json: boo
 @click.argument("run")
 @click.pass_context
 def resume(ctx: click.Context, run: str) -> object:
-    """Go on with RUN where it ended."""
+    """Continue RUN."""
     summary, _ = _read_session(ctx, run)
     root = ctx.find_root()
     assert isinstance(root.command, click.Group)
@@ -280,18 +187,18 @@ def rename(ctx: click.Context, run: str, title: str) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; else stdout.")
 @click.pass_context
 def export(ctx: click.Context, run: str, form: str, output: Path | None) -> None:
-    """Write RUN as Markdown to read, or as the events themselves, one JSON object a line."""
+    """Write RUN as Markdown, or as events, one JSON object per line."""
     from hermes.app.secret_redactor import SecretRedactor
     from hermes.memory.store import export as export_events
 
-    summary, told = _read_session(ctx, run)
+    summary, entries = _read_session(ctx, run)
     loaded = load_settings(ctx)
-    veil = SecretRedactor(loaded)  # an older version may have kept what must not leave the house
+    redactor = SecretRedactor(loaded)  # older versions may have recorded secrets
     if form == "md":
-        text = veil(transcript_markdown(summary.title or summary.task or summary.id, told))
+        text = redactor(transcript_markdown(summary.title or summary.task or summary.id, entries))
     else:
         lines = export_events(loaded.store, run=summary.id)
-        text = "".join(f"{veil.clean_line(line).decode()}\n" for line in lines)
+        text = "".join(f"{redactor.clean_line(line).decode()}\n" for line in lines)
     if output is None:
         click.echo(text, nl=False)
         return
@@ -320,14 +227,108 @@ def delete(ctx: click.Context, run: str, yes: bool) -> None:
         await journal.append(*(RunDeleted(run=run) for run in (summary.id, *below)))
 
     query_journal(loaded, change)
-    echo(f"{summary.id} is forgotten; `hermes journal compact` takes its texts off the disk")
+    echo(f"{summary.id} is forgotten; `hermes journal compact` removes its texts from the disk")
 
 
 def _read_session(ctx: click.Context, wanted: str) -> tuple[RunSummary, list[TranscriptEntry]]:
-    async def ask(journal: JournalStore) -> tuple[RunSummary, list[TranscriptEntry]]:
+    async def query(journal: JournalStore) -> tuple[RunSummary, list[TranscriptEntry]]:
         found = await find_run(journal, wanted)
         return found, transcript_entries(
             [recorded async for recorded in journal.read(run=found.id)]
         )
 
-    return query_journal(load_settings(ctx), ask)
+    return query_journal(load_settings(ctx), query)
+
+
+def transcript_entries(records: Iterable[JournalRecord]) -> list[TranscriptEntry]:
+    """Return the entries in order. Undone turns are included and marked."""
+    known = [
+        (recorded.seq, recorded.event)
+        for recorded in records
+        if not isinstance(recorded.event, UnknownEvent)
+    ]
+    undone = {event.turn for _, event in known if isinstance(event, TurnUndone)}
+    calls: dict[str, str] = {}
+    entries: list[TranscriptEntry] = []
+    turn = 0
+    for seq, event in known:
+        if isinstance(event, TurnStarted):
+            turn = event.turn
+        at = event.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        for role, tool, text in _event_texts(event, calls):
+            entry = TranscriptEntry(
+                seq=seq, role=role, at=at, text=text, tool=tool, undone=turn in undone
+            )
+            entries.append(entry)
+    return entries
+
+
+def entries_around(
+    entries: list[TranscriptEntry], seq: int, context: int = 2
+) -> list[TranscriptEntry]:
+    """Return the entry with that number and its neighbours. Raises `HermesError`."""
+    positions = [position for position, entry in enumerate(entries) if entry.seq == seq]
+    if not positions:
+        raise HermesError(f"there is nothing to show at {seq} in this run; leave out --at")
+    return entries[max(0, positions[0] - context) : positions[-1] + context + 1]
+
+
+def _event_texts(event: Event, calls: dict[str, str]) -> Iterator[tuple[EntryRole, str, str]]:
+    match event:
+        case MessageAdded(message=message) if message.text and message.role != "tool":
+            recalled = message.text.startswith(RECALL_NOTE_PREFIX)
+            yield "note" if recalled else message.role, "", message.text
+        case MessageImported():
+            yield "user", "", f"{event.speaker}: {event.text}" if event.speaker else event.text
+        case ToolRequested(call=call):
+            calls[call.id] = call.name
+            arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+            yield "note", call.name, f"{call.name}({arguments or call.malformed})"
+        case ToolFinished(result=result):
+            yield "tool", calls.get(result.call_id, ""), result.content
+        case _:
+            if note := _event_note(event):
+                yield "note", "", note
+
+
+def _event_note(event: Event) -> str:
+    """The text of an event that is not a message; empty when it is not shown."""
+    match event:
+        case ToolApproved():
+            return f"{'approved' if event.approved else 'refused'} by {event.by}"
+        case ContextCompressed():
+            return f"{event.dropped} older messages were replaced by a summary"
+        case ModelSwitched():
+            return f"model is now {event.model}"
+        case RunSummarised():
+            return f"summary ({event.method}):\n{event.summary}"
+        case FactNoted():
+            return f"noted: {event.text}"
+        case TurnEnded() if event.outcome != "answered":
+            return f"turn {event.outcome}" + (f": {event.reason}" if event.reason else "")
+    return ""
+
+
+def transcript_markdown(title: str, entries: Iterable[TranscriptEntry]) -> str:
+    """The conversation as a document; fences are longer than any fence in the text."""
+    parts = [f"# {title}\n"]
+    for entry in entries:
+        if entry.undone or entry.role == "system":
+            continue
+        if entry.role == "tool":
+            fence = "`" * max(3, _longest_backtick_run(entry.text) + 1)
+            parts.append(f"{fence}\n{entry.text}\n{fence}\n")
+        elif entry.role == "note":
+            parts.append(f"*{entry.text}*\n")
+        else:
+            name = "You" if entry.role == "user" else "Hermes"
+            parts.append(f"## {name} · {entry.at}\n\n{entry.text}\n")
+    return "\n".join(parts)
+
+
+def _longest_backtick_run(text: str) -> int:
+    longest = run = 0
+    for character in text:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    return longest

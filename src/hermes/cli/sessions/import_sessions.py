@@ -1,4 +1,4 @@
-"""`hermes sessions import`: conversations that were held elsewhere."""
+"""`hermes sessions import`: imports conversations from elsewhere."""
 
 from typing import IO
 
@@ -16,7 +16,7 @@ from hermes.memory.journal.session_import import SessionImportResult
 from hermes.settings.load import LoadedSettings
 
 MAX_LINES_EMBEDDED_ON_IMPORT = 10_000
-"""Lines that are embedded as part of an import: some minutes of work at most."""
+"""Takes a few minutes at most."""
 
 
 @click.command(
@@ -28,9 +28,9 @@ zcat talks.jsonl.gz | hermes sessions import --jsonl - --strict
 """,
 )
 @click.option("--jsonl", "lines", type=click.File("rb"), required=True, help="A file; - is stdin.")
-@click.option("--strict", is_flag=True, help="Stop at the first line that is no message.")
+@click.option("--strict", is_flag=True, help="Stop at the first invalid line.")
 @click.option("--no-index", is_flag=True, help="Leave the indexing to the first search.")
-@click.option("--no-embed", is_flag=True, help="Make no vectors: recall finds by words alone.")
+@click.option("--no-embed", is_flag=True, help="Compute no vectors: recall finds only by words.")
 @json_option
 @click.pass_context
 def import_(
@@ -41,19 +41,19 @@ def import_(
     no_embed: bool,
     as_json: bool,
 ) -> int:
-    """Take in one message a line: `id`, `session`, `speaker`, `text`, `at`.
+    """Import one message per line: `id`, `session`, `speaker`, `text`, `at`.
 
-    A message is known by its session and its id: what is here already is not taken in again, so
-    an import that was cut off is started again as it was. A line that is no message is rejected,
-    counted and named; exit code 1 then. Where the extra `embeddings` is installed, up to 10,000
-    lines get their vectors at once; `hermes sessions embed` makes the rest.
+    Session and id identify a message. Known messages are skipped, so that an interrupted import can
+    be repeated. Invalid lines are rejected, counted and listed, and the exit code is 1. With the
+    extra `embeddings`, up to 10,000 lines get their vectors at once; `hermes sessions embed`
+    computes the rest.
     """
     loaded = load_settings(ctx)
     done = anyio.run(_import_lines, loaded, lines, strict)
     if not no_index:
-        with open_search(loaded) as past:
+        with open_search(loaded) as journal_search:
             if not no_embed:
-                _embed_lines(past)
+                _embed_lines(journal_search)
     if as_json:
         print_json(done)
     else:
@@ -61,15 +61,17 @@ def import_(
     return exit_codes.FAILED if done.rejected else exit_codes.OK
 
 
-def _embed_lines(past: JournalSearch) -> None:
+def _embed_lines(journal_search: JournalSearch) -> None:
     from hermes.memory.embedding.embedder import missing_packages
 
     if missing_packages():
         return
     with progress_bar("embedding", min_total=MAX_VECTORS_IN_PASSING) as progress:
-        left = anyio.run(lambda: past.embed(progress, max_lines=MAX_LINES_EMBEDDED_ON_IMPORT))
+        left = anyio.run(
+            lambda: journal_search.embed(progress, max_lines=MAX_LINES_EMBEDDED_ON_IMPORT)
+        )
     if left:
-        note(f"{left:,} lines have no vector yet; `hermes sessions embed` makes them")
+        note(f"{left:,} lines have no vector yet; `hermes sessions embed` computes them")
 
 
 async def _import_lines(
@@ -97,10 +99,10 @@ def _print_import(done: SessionImportResult) -> None:
     for mistake in done.mistakes:
         note(mistake)
     if done.rejected > len(done.mistakes):
-        note(f"… and {done.rejected - len(done.mistakes):,} more lines that are no messages")
+        note(f"… and {done.rejected - len(done.mistakes):,} more invalid lines")
     if done.long:
-        note(f"{done.long:,} texts are so long that only their beginning and end can be found")
+        note(f"{done.long:,} texts are so long that only their beginning and end are indexed")
     echo(
         f"{done.added:,} messages imported into {done.sessions:,} sessions; "
-        f"{done.known:,} were here already, {done.rejected:,} rejected"
+        f"{done.known:,} were already here, {done.rejected:,} rejected"
     )

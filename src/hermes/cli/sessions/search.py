@@ -1,4 +1,4 @@
-"""`hermes sessions search` and `reindex`: everything that was said and done, by its words."""
+"""`hermes sessions search`, `reindex` and `embed`, and `hermes recall`."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +16,7 @@ from hermes.cli import exit_codes
 from hermes.cli.context import load_settings, require_journal, since_option, until_option
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import echo, json_option, note, print_json, progress_bar
+from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.knowledge import (
     RecalledLine,
@@ -31,7 +32,7 @@ from hermes.settings.load import LoadedSettings
 
 HIT_KINDS = ("message", "call", "result", "summary", "fact", "title", "event")
 PROGRESS_BAR_MIN_EVENTS = 5_000
-"""Events behind which an index is brought up to date with a progress bar."""
+"""Missing events in the index from which a progress bar is shown."""
 
 
 @click.command(
@@ -48,13 +49,15 @@ hermes sessions search 'deploy*' --session latest --json
 @click.option("--limit", default=10, show_default=True, help="How many hits.")
 @click.option("--session", default="", metavar="RUN", help="Only this one, with its subagents.")
 @click.option("--kind", type=click.Choice(HIT_KINDS), help="Only messages, tool calls, results…")
-@click.option("--role", type=click.Choice(("user", "assistant", "tool")), help="Who said it.")
+@click.option(
+    "--role", type=click.Choice(("user", "assistant", "tool")), help="Only of this speaker."
+)
 @click.option("--service", default="", metavar="NAME", help="Only where this name occurs too.")
 @since_option
 @until_option
 @json_option
 @click.pass_context
-def search(  # noqa: PLR0913 - one argument an option
+def search(  # noqa: PLR0913 - one argument per option
     ctx: click.Context,
     words: tuple[str, ...],
     limit: int,
@@ -68,12 +71,12 @@ def search(  # noqa: PLR0913 - one argument an option
 ) -> None:
     """Find WORDS in all sessions: messages, tool calls, results, summaries, facts.
 
-    All words must occur, in any of their forms; when too few lines hold all of them, lines that
-    hold some follow. "a phrase", begin*, -without and this OR that are understood. Options such as
-    -rf, -9 and --force, and everything in double quotes, are searched for as they stand.
+    All words must occur, in any of their forms; when too few lines contain all of them, lines with
+    some of them follow. The syntax: "a phrase", begin*, -without, this OR that. Options such as
+    -rf, -9 and --force, and everything in double quotes, are searched for literally.
     """
     if not words and not (session or kind or role or service):
-        raise click.UsageError("which words? hermes sessions search connection refused")
+        raise click.UsageError("words are missing: hermes sessions search connection refused")
     loaded = load_settings(ctx)
     wanted = SessionQuery(
         words=" ".join(words),
@@ -85,8 +88,8 @@ def search(  # noqa: PLR0913 - one argument an option
         since=since,
         until=until,
     )
-    with open_search(loaded) as past:
-        found = anyio.run(past.search, wanted)
+    with open_search(loaded) as journal_search:
+        found = anyio.run(journal_search.search, wanted)
     if excluded := [" ".join(term.words) for term in parse_query(wanted.words).excluded]:
         note(
             f"left out: lines with {', '.join(excluded)}; put it in double quotes to search for it"
@@ -100,49 +103,49 @@ def search(  # noqa: PLR0913 - one argument an option
 @click.command(cls=CommandWithExamples, examples="hermes sessions reindex")
 @click.pass_context
 def reindex(ctx: click.Context) -> None:
-    """Throw the search index away and make it anew from the journal."""
+    """Delete the search index and rebuild it from the journal."""
     loaded = load_settings(ctx)
     require_journal(loaded)
-    past = JournalSearch(loaded)
+    journal_search = JournalSearch(loaded)
     try:
         with progress_bar("indexing") as progress:
-            past.rebuild(progress)
+            journal_search.rebuild(progress)
     finally:
-        past.close()
-    for notice in past.notices:
+        journal_search.close()
+    for notice in journal_search.notices:
         note(notice)
-    echo("the search index is made anew")
+    echo("the search index is rebuilt")
 
 
 @click.command(cls=CommandWithExamples, examples="hermes sessions embed")
 @click.pass_context
 def embed(ctx: click.Context) -> None:
-    """Make a vector for every line that has none, so that recall also finds by meaning.
+    """Compute a vector for every line that has none, so that recall also finds by meaning.
 
-    Stop it at any time: what is made stays, and the next call goes on there.
+    It can be stopped at any time; the next call continues there.
     """
-    with open_search(load_settings(ctx)) as past, progress_bar("embedding") as progress:
-        anyio.run(past.embed, progress)
-    echo("every line has its vector")
+    with open_search(load_settings(ctx)) as journal_search, progress_bar("embedding") as progress:
+        anyio.run(journal_search.embed, progress)
+    echo("every line has a vector")
 
 
 @contextmanager
 def open_search(loaded: LoadedSettings) -> Iterator[JournalSearch]:
-    """The past, complete: what is not indexed yet is indexed first, with a bar if it is much."""
+    """Open the search after the index is brought up to date."""
     require_journal(loaded)
-    past = JournalSearch(loaded)
+    journal_search = JournalSearch(loaded)
     try:
         with progress_bar("indexing", min_total=PROGRESS_BAR_MIN_EVENTS) as progress:
-            anyio.run(lambda: past.catch_up(progress=progress))
-        yield past
-        for notice in past.notices:
+            anyio.run(lambda: journal_search.catch_up(progress=progress))
+        yield journal_search
+        for notice in journal_search.notices:
             note(notice)
     finally:
-        past.close()
+        journal_search.close()
 
 
 def _resolve_session(loaded: LoadedSettings, session: str) -> str:
-    """As it is, unless it is a word for a run: an imported session may have any name."""
+    """Resolve `latest`; other values stay, as an imported session may have any name."""
     if session != "latest":
         return session
     from hermes.cli.context import find_run, query_journal
@@ -159,13 +162,13 @@ def _print_hits(found: SearchResults) -> None:
             echo()
         _print_hit(hit)
     if found.relaxed:
-        note("too few lines hold all the words: some of these hold only a part of them")
+        note("too few lines contain all words: some of these contain only a part of them")
 
 
 def _print_hit(hit: SearchHit) -> None:
     line = hit.line
     who = " ".join(filter(None, (line.role, line.speaker)))
-    head = f"{line.run} · {line.at.astimezone():%Y-%m-%d %H:%M} · {who} · {line.kind}"
+    head = f"{line.run} · {format_time(line.at)} · {who} · {line.kind}"
     echo(clean(head), dim=True)
     _print_context_line(hit.before)
     echo("  " + _highlight_hit(hit))
@@ -208,7 +211,7 @@ echo '{"query": "what depends on redis?"}' | hermes recall --jsonl - --limit 10 
     "--jsonl",
     "lines",
     type=click.File("rb"),
-    help="One question a line, `query` and maybe `session`; - is stdin. One answer a line.",
+    help="One question per line: `query`, optional `session`; - is stdin. One answer per line.",
 )
 @json_option
 @click.pass_context
@@ -220,19 +223,19 @@ def recall(
     lines: IO[bytes] | None,
     as_json: bool,
 ) -> int:
-    """Answer QUERY with the passages of earlier sessions that hold the answer, best first.
+    """Find the passages of earlier sessions that answer QUERY, best first.
 
-    With --jsonl each answer is one JSON object a line: `ids` are those of the source messages in
-    order (the given id of an imported message, else its number in the journal), `passages` say
-    more of each. Nothing that fits is an empty list.
+    With --jsonl each answer is one JSON object per line: `ids` are those of the source messages in
+    order (the id of an imported message, else its number in the journal), `passages` contain the
+    details. Without a match the lists are empty.
     """
     if lines is None and not query:
-        raise click.UsageError('which question? hermes recall "what fills the disk?"')
-    with open_search(load_settings(ctx)) as past:
+        raise click.UsageError('a question is missing: hermes recall "what fills the disk?"')
+    with open_search(load_settings(ctx)) as journal_search:
         if lines is not None:
-            return anyio.run(_answer_lines, past, lines, limit, session)
-        ask = partial(past.recall, " ".join(query), session=session, limit=limit)
-        found = anyio.run(ask)
+            return anyio.run(_answer_lines, journal_search, lines, limit, session)
+        run_query = partial(journal_search.recall, " ".join(query), session=session, limit=limit)
+        found = anyio.run(run_query)
     if as_json:
         print_json(_answer_data(found))
     else:
@@ -241,22 +244,22 @@ def recall(
 
 
 async def _answer_lines(
-    past: JournalSearch, lines: IO[bytes], limit: int, session: str | None
+    journal_search: JournalSearch, lines: IO[bytes], limit: int, session: str | None
 ) -> int:
     worst = exit_codes.OK
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            asked = msgspec.json.decode(line, type=RecallRequest)
+            request = msgspec.json.decode(line, type=RecallRequest)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             worst = exit_codes.FAILED
             _write_answer({"error": f"line {number}: {error}"})
             continue
-        scope = asked.session if asked.session is not None else session
-        most = limit if asked.limit is None else asked.limit
-        found = await past.recall(asked.query, session=scope, limit=max(1, most))
-        _write_answer({"query": asked.query, **_answer_data(found)})
+        scope = request.session if request.session is not None else session
+        line_limit = limit if request.limit is None else request.limit
+        found = await journal_search.recall(request.query, session=scope, limit=max(1, line_limit))
+        _write_answer({"query": request.query, **_answer_data(found)})
     return worst
 
 
@@ -286,13 +289,13 @@ def _write_answer(answer: dict[str, Any]) -> None:
 
 def _print_passages(found: Sequence[RecalledLine]) -> None:
     if not found:
-        note("nothing in the past answers that")
+        note("no earlier session answers that")
     for number, one in enumerate(found):
         if number:
             echo()
         line = one.line
         echo(
-            clean(f"{line.run} · {line.at.astimezone():%Y-%m-%d %H:%M} · {line.speaker}"),
+            clean(f"{line.run} · {format_time(line.at)} · {line.speaker}"),
             dim=True,
         )
         echo(f"  {clip(clean(line.text), 400)}")

@@ -1,13 +1,13 @@
-"""`hermes skills new|edit`."""
+"""`hermes skills new`, `edit`, `history`, `diff`, `rollback` and `retire`."""
 
 import sys
-from datetime import datetime
 
 import click
 
 from hermes.app.policy import user_name
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import echo, json_option, note, print_json, print_table
+from hermes.cli.render.lines import format_time
 from hermes.cli.skills.context import (
     load_library,
     record_skill_state,
@@ -38,16 +38,16 @@ SKILL_BODY_TEMPLATE = """\
 """
 PLAYBOOK_TEMPLATE = """\
 version: 1
-summary: What it mends, in one line
+summary: What it fixes, in one line
 signature:
-  words: [words of the alerts it is for]
+  words: [words of matching alerts]
   probes:
     - name: confirm
       command: systemctl is-failed {{service}}
 parameters:
   service: {from: alert, labels: [service], kind: word}
 steps:
-  - name: mend
+  - name: fix
     command: systemctl restart {{service}}
     undo: systemctl stop {{service}}
 verify:
@@ -62,14 +62,14 @@ verify:
 )
 @click.argument("name")
 @click.option("--description", required=True, help="What it does and when to use it.")
-@click.option("--category", default="", help="A folder that it goes into.")
+@click.option("--category", default="", help="The folder for it.")
 @click.option("--playbook", is_flag=True, help="With a playbook.yaml to fill in.")
 @json_option
 @click.pass_context
 def new(
     ctx: click.Context, name: str, description: str, category: str, playbook: bool, as_json: bool
 ) -> None:
-    """Begin skill NAME in your home: a SKILL.md to fill in, as a draft."""
+    """Create skill NAME in your home: a SKILL.md to fill in, as a draft."""
     loaded, library = load_library(ctx)
     if name in library.skills_by_name:
         raise SettingsError(f"there is a skill {name!r} already: hermes skills edit {name}")
@@ -87,12 +87,12 @@ def new(
     if playbook:
         (folder / "playbook.yaml").write_text(PLAYBOOK_TEMPLATE)
     skill = SkillLibrary(library.roots).find(name)
-    version = skill_history(loaded, skill).record(folder, reason="begun", by=user_name())
-    record_skill_state(loaded, skill, "draft", "begun")
+    version = skill_history(loaded, skill).record(folder, reason="created", by=user_name())
+    record_skill_state(loaded, skill, "draft", "created")
     if as_json:
         print_json({"name": name, "folder": str(folder), "version": version.number})
     else:
-        echo(f"{folder / 'SKILL.md'} is there to be filled in; then: hermes skills lint {name}")
+        echo(f"created {folder / 'SKILL.md'}; fill it in, then: hermes skills lint {name}")
 
 
 @click.command(
@@ -103,9 +103,9 @@ def new(
 @json_option
 @click.pass_context
 def edit(ctx: click.Context, name: str, reason: str, as_json: bool) -> None:
-    """Open NAME in your editor; what it was is kept as a version.
+    """Open NAME in your editor; the previous content is kept as a version.
 
-    A bundled skill is first copied to your home, where it takes the place of ours.
+    A bundled skill is first copied to your home, and the copy replaces it.
     """
     loaded, library = load_library(ctx)
     skill = library.find(name)
@@ -115,11 +115,11 @@ def edit(ctx: click.Context, name: str, reason: str, as_json: bool) -> None:
         if not as_json:
             note(f"{name} is now your own: {folder}")
         skill = SkillLibrary(library.roots).find(name)
-    kept = skill_history(loaded, skill)
-    before = kept.record(skill.folder, reason="before an edit", by=user_name())
+    skill_versions = skill_history(loaded, skill)
+    before = skill_versions.record(skill.folder, reason="before an edit", by=user_name())
     if sys.stdin.isatty() and not as_json:
         click.edit(filename=str(skill.folder / "SKILL.md"))
-    version = kept.record(skill.folder, reason=reason, by=user_name())
+    version = skill_versions.record(skill.folder, reason=reason, by=user_name())
     changed = version.number != before.number
     if changed:
         record_skill_state(
@@ -141,32 +141,32 @@ def edit(ctx: click.Context, name: str, reason: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def history(ctx: click.Context, name: str, as_json: bool) -> None:
-    """Tell what NAME has been through: its versions, and the states of its life."""
+    """Show the versions and state changes of NAME."""
     loaded, library = load_library(ctx)
     skill = library.find(name)
     versions = skill_history(loaded, skill).versions(name)
 
-    async def ask(journal: JournalStore) -> list[SkillChanged]:
+    async def query(journal: JournalStore) -> list[SkillChanged]:
         events = journal.read(kinds=("skill.changed",))
         found = [recorded.event async for recorded in events]
         return [each for each in found if isinstance(each, SkillChanged) and each.skill == name]
 
-    life = with_journal(loaded, ask) if store_exists(loaded.store) else []
+    states = with_journal(loaded, query) if store_exists(loaded.store) else []
     if as_json:
-        print_json({"name": name, "state": skill.state, "versions": versions, "life": life})
+        print_json({"name": name, "state": skill.state, "versions": versions, "life": states})
         return
     rows = [
         (
             each.number,
             each.digest[:12],
-            f"{each.at.astimezone():%Y-%m-%d %H:%M}",
+            format_time(each.at),
             each.by,
             each.reason,
         )
         for each in versions
     ]
     print_table(("version", "digest", "at", "by", "why"), rows, empty=f"{name} was never changed")
-    steps = [(format_time(e.at), e.before, e.state, e.digest[:12], e.by, e.reason) for e in life]
+    steps = [(format_time(e.at), e.before, e.state, e.digest[:12], e.by, e.reason) for e in states]
     if steps:
         echo()
         print_table(("at", "was", "became", "digest", "by", "why"), steps)
@@ -182,12 +182,14 @@ def history(ctx: click.Context, name: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def diff(ctx: click.Context, name: str, old: str, new: str | None, as_json: bool) -> None:
-    """Show what changed in NAME from version OLD to NEW, or to what it is now."""
+    """Show what changed in NAME from version OLD to NEW, or to the current content."""
     loaded, library = load_library(ctx)
     skill = library.find(name)
-    kept = skill_history(loaded, skill)
-    before = kept.find(name, old)
-    text = kept.diff(name, before, kept.find(name, new) if new else skill.folder)
+    skill_versions = skill_history(loaded, skill)
+    before = skill_versions.find(name, old)
+    text = skill_versions.diff(
+        name, before, skill_versions.find(name, new) if new else skill.folder
+    )
     if as_json:
         print_json({"name": name, "old": old, "new": new or "now", "diff": text})
     else:
@@ -200,23 +202,25 @@ def diff(ctx: click.Context, name: str, old: str, new: str | None, as_json: bool
 @json_option
 @click.pass_context
 def rollback(ctx: click.Context, name: str, version: str | None, as_json: bool) -> None:
-    """Bring back VERSION of NAME, or the one before; what it is now stays in its history."""
+    """Restore VERSION of NAME, or the previous one; the current content stays in its history."""
     loaded, library = load_library(ctx)
     skill = require_own_skill(library.find(name))
-    kept = skill_history(loaded, skill)
-    kept.record(skill.folder, reason="before a rollback", by=user_name())
-    known = kept.versions(name)
+    skill_versions = skill_history(loaded, skill)
+    skill_versions.record(skill.folder, reason="before a rollback", by=user_name())
+    known = skill_versions.versions(name)
     if version is None and len(known) < 2:
         raise SettingsError(f"{name} has no earlier version")
-    wanted = kept.find(name, version) if version else known[-2]
+    wanted = skill_versions.find(name, version) if version else known[-2]
     parent = skill.digest
-    made = kept.restore(skill.folder, wanted, by=user_name())
+    restored = skill_versions.restore(skill.folder, wanted, by=user_name())
     fresh = SkillLibrary(library.roots, {name: skill.state}).find(name)
     record_skill_state(loaded, fresh, "draft", f"rolled back to version {wanted.number}", (parent,))
     if as_json:
-        print_json({"name": name, "restored": wanted.number, "version": made.number})
+        print_json({"name": name, "restored": wanted.number, "version": restored.number})
     else:
-        echo(f"{name} is as it was in version {wanted.number}; this is version {made.number}")
+        echo(
+            f"{name} has the content of version {wanted.number}; this is version {restored.number}"
+        )
 
 
 @click.command(
@@ -224,16 +228,16 @@ def rollback(ctx: click.Context, name: str, version: str | None, as_json: bool) 
     examples="hermes skills retire my-skill\nhermes skills retire my-skill --back",
 )
 @click.argument("name")
-@click.option("--back", is_flag=True, help="Put it into use again, as a draft.")
+@click.option("--back", is_flag=True, help="Use it again, as a draft.")
 @click.option("--reason", default="", help="Why, for its history.")
 @json_option
 @click.pass_context
 def retire(ctx: click.Context, name: str, back: bool, reason: str, as_json: bool) -> None:
-    """Take NAME out of use: no list, no match, no reflex. Its folder stays."""
+    """Take NAME out of use: it is not listed, matched or run. Its folder stays."""
     loaded, library = load_library(ctx)
     skill = library.find(name)
     if back != (skill.state == "retired"):
-        raise SettingsError(f"{name} is {'not retired' if back else 'retired already'}")
+        raise SettingsError(f"{name} is {'not retired' if back else 'already retired'}")
     again: SkillState = "trusted" if skill.origin == "bundled" else "draft"
     state: SkillState = again if back else "retired"
     record_skill_state(
@@ -243,7 +247,3 @@ def retire(ctx: click.Context, name: str, back: bool, reason: str, as_json: bool
         print_json({"name": name, "state": state})
     else:
         echo(f"{name} is {state}")
-
-
-def format_time(at: datetime) -> str:
-    return f"{at.astimezone():%Y-%m-%d %H:%M}"

@@ -1,4 +1,4 @@
-"""`hermes skills export`."""
+"""`hermes skills export`, `publish`, `import` and `verify`."""
 
 import time
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ from hermes.skills.library import SkillLibrary
 )
 @click.argument("name")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write.")
-@click.option("--as", "publisher", default="", help="Your name as a publisher; chosen once.")
+@click.option("--as", "publisher", default="", help="Your name as a publisher; set once.")
 @json_option
 @click.pass_context
 def export(
@@ -45,8 +45,8 @@ def export(
 ) -> None:
     """Pack skill NAME as one signed file for other agents.
 
-    In it: the skill, what it may do, what was measured about it, where it comes from. The key is
-    made with the first export and lies in the home under exchange/.
+    It contains the skill, its permissions, its measurements and its origin. The key is created
+    with the first export and stored in the home folder under exchange/.
     """
     loaded, library = load_library(ctx)
     skill, exchange = library.find(name), SkillExchange(loaded)
@@ -80,8 +80,8 @@ def skill_evidence(loaded: LoadedSettings, name: str) -> list[SkillMeasured]:
 @click.argument("names", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All skills of your own.")
 @click.option("--facts", is_flag=True, help="Facts of scope team too.")
-@click.option("--as", "publisher", default="", help="Your name as a publisher; chosen once.")
-@click.option("--serve", default="", help="Hand it out at HOST:PORT until interrupted.")
+@click.option("--as", "publisher", default="", help="Your name as a publisher; set once.")
+@click.option("--serve", default="", help="Serve it at HOST:PORT until interrupted.")
 @json_option
 @click.pass_context
 def publish(
@@ -96,8 +96,8 @@ def publish(
 ) -> None:
     """Write a signed index of skills into FOLDER, for any web server, git or --serve.
 
-    Others subscribe with `hermes skills trust NAME --address URL`. What you revoked, and changes
-    of your key, are in the index as well.
+    Others subscribe with `hermes skills trust NAME --address URL`. The index also contains your
+    revocations and changes of your key.
     """
     loaded, library = load_library(ctx)
     exchange = SkillExchange(loaded)
@@ -130,25 +130,25 @@ def _signed_facts(loaded: LoadedSettings, exchange: SkillExchange) -> list[Signe
         return []
 
     async def work(journal: JournalStore) -> list[SignedStatement]:
-        keeper = FactRecorder(loaded.home / FACTS_FILE, journal)
+        recorder = FactRecorder(loaded.home / FACTS_FILE, journal)
         try:
-            said = sign_team_facts(exchange, await list_team_facts(keeper))
+            statement = sign_team_facts(exchange, await list_team_facts(recorder))
         finally:
-            keeper.close()
-        return [said] if said else []
+            recorder.close()
+        return [statement] if statement else []
 
     return with_journal(loaded, work)
 
 
-def _serve_index(folder: Path, where: str) -> None:
+def _serve_index(folder: Path, bind_address: str) -> None:
     from hermes.skills.exchange.publish_server import serve_folder
 
-    host, _, digits = where.rpartition(":")
+    host, _, digits = bind_address.rpartition(":")
     if not digits.isdigit():
-        raise SettingsError(f"{where!r} is no HOST:PORT, as in 127.0.0.1:8020")
+        raise SettingsError(f"{bind_address!r} is not HOST:PORT, as in 127.0.0.1:8020")
     port, host = int(digits), host or "127.0.0.1"
     with serve_folder(folder, host, port) as address:
-        note(f"handing out {folder} at {address}; Ctrl-C ends it")
+        note(f"serving {folder} at {address}; Ctrl-C ends it")
         try:
             while True:
                 time.sleep(3600)
@@ -167,9 +167,9 @@ def _serve_index(folder: Path, where: str) -> None:
 @click.argument("source", required=False)
 @click.argument("names", nargs=-1)
 @click.option("--subscribed", is_flag=True, help="From every publisher with an address.")
-@click.option("--yes", is_flag=True, help="Take in what is not stopped, without asking.")
-@click.option("--no-sandbox", is_flag=True, help="Where no sandbox can be: read it only.")
-@click.option("--no-evidence", is_flag=True, help="Do not play its evidence again.")
+@click.option("--yes", is_flag=True, help="Import what is not blocked, without asking.")
+@click.option("--no-sandbox", is_flag=True, help="Without a sandbox: only scan it.")
+@click.option("--no-evidence", is_flag=True, help="Do not replay its evidence.")
 @json_option
 @click.pass_context
 def import_(
@@ -182,18 +182,18 @@ def import_(
     no_evidence: bool,
     as_json: bool,
 ) -> None:
-    """Take in skills from SOURCE: a bundle, a folder, a git repository or an address.
+    """Import skills from SOURCE: a bundle, a folder, a git repository or an address.
 
-    Each is verified, put in quarantine, read, compared with what you have, and its scripts are
-    tried in a sandbox among canary secrets. It becomes a draft: a signature never grants trust.
+    Each skill is verified, quarantined, scanned and compared with your version, and its scripts
+    run in a sandbox with canary secrets. It becomes a draft: a signature never grants trust.
     """
     if as_json and not yes:
-        raise SettingsError("--json needs --yes: nobody is asked")
+        raise SettingsError("--json needs --yes: it does not ask")
     loaded, library = load_library(ctx)
     exchange = SkillExchange(loaded)
-    say_what = (lambda _: None) if as_json else note
-    gate = exchange.open_importer(say_what, sandbox=not no_sandbox, prove=not no_evidence)
-    desk = _SkillImport(loaded, library, gate, ask_before_placing=not yes, quiet=as_json)
+    report = (lambda _: None) if as_json else note
+    importer = exchange.open_importer(report, sandbox=not no_sandbox, prove=not no_evidence)
+    imports = _SkillImport(loaded, library, importer, ask_before_placing=not yes, quiet=as_json)
     sources = _import_sources(exchange, source, subscribed)
 
     async def fetch_all() -> list[bytes]:
@@ -201,14 +201,14 @@ def import_(
 
     try:
         for data in anyio.run(fetch_all):
-            desk.import_bundle(data)
-    finally:  # what was revoked counts, also when nothing else of an index does
+            imports.import_bundle(data)
+    finally:  # revocations count, even when the rest of an index is invalid
         apply_revocations(loaded, exchange)
     if as_json:
-        print_json(desk.imported)
-    if desk.stopped:
-        kept = ", ".join(map(str, desk.stopped))
-        raise PolicyDenied(f"{len(desk.stopped)} stopped and kept in quarantine: {kept}")
+        print_json(imports.imported)
+    if imports.stopped:
+        kept = ", ".join(map(str, imports.stopped))
+        raise PolicyDenied(f"{len(imports.stopped)} blocked and kept in quarantine: {kept}")
 
 
 def _import_sources(exchange: SkillExchange, source: str | None, subscribed: bool) -> list[str]:
@@ -223,29 +223,27 @@ def _import_sources(exchange: SkillExchange, source: str | None, subscribed: boo
 
 @dataclass
 class _SkillImport:
-    """One import, bundle by bundle."""
-
     loaded: LoadedSettings
     library: SkillLibrary
-    gate: SkillImporter
+    importer: SkillImporter
     ask_before_placing: bool
     quiet: bool
     imported: list[dict[str, Any]] = field(default_factory=list)
     stopped: list[Path] = field(default_factory=list)
 
     def import_bundle(self, data: bytes) -> None:
-        name = read_bundle(data, self.gate.verify_signature).manifest.name
+        name = read_bundle(data, self.importer.verify_signature).manifest.name
         present = SkillLibrary(self.library.roots).skills_by_name.get(name)
         existing = present.folder if present is not None else None
-        examined = anyio.run(self.gate.examine, data, existing)
+        examined = anyio.run(self.importer.examine, data, existing)
         if not self.quiet:
             print_examination(examined)
         row = examination_data(examined)
         self.imported.append(row)
         if examined.blocked:
             self.stopped.append(examined.folder)
-        elif not self.ask_before_placing or confirm(f"Take in {name}?"):
-            placed = self.gate.admit(examined, existing, by=user_name())
+        elif not self.ask_before_placing or confirm(f"Import {name}?"):
+            placed = self.importer.admit(examined, existing, by=user_name())
             row |= {"placed": placed.folder, "how": placed.how, "conflicts": placed.conflicts}
             self._record(examined, placed)
 
@@ -262,10 +260,10 @@ class _SkillImport:
 
 def _print_placed(placed: SkillPlacement) -> None:
     if placed.how == "same":
-        echo(f"{placed.folder} is here already, exactly so")
+        echo(f"{placed.folder} is already here, unchanged")
         return
     if placed.conflicts:
-        note(f"both changed {', '.join(placed.conflicts)}: both are kept")
+        note(f"changed on both sides, both versions are kept: {', '.join(placed.conflicts)}")
     echo(f"{placed.folder}: {placed.how}, as a draft; see: hermes skills show {placed.folder}")
 
 
@@ -274,24 +272,24 @@ def _print_placed(placed: SkillPlacement) -> None:
     examples="hermes skills verify my.skill\nhermes skills verify x.skill --json",
 )
 @click.argument("bundle")
-@click.option("--no-sandbox", is_flag=True, help="Read it only; run nothing.")
+@click.option("--no-sandbox", is_flag=True, help="Only scan it; run nothing.")
 @json_option
 @click.pass_context
 def verify(ctx: click.Context, bundle: str, no_sandbox: bool, as_json: bool) -> None:
-    """Check BUNDLE, a file or an address, as an import would, and take nothing in."""
+    """Check BUNDLE, a file or an address, like an import, but import nothing."""
     exchange = open_exchange(ctx)
-    gate = exchange.open_importer(
+    importer = exchange.open_importer(
         (lambda _: None) if as_json else note, sandbox=not no_sandbox, prove=False
     )
 
     async def work() -> list[bytes]:
         return [data async for data in exchange.fetch_bundles(bundle)]
 
-    found = [anyio.run(gate.examine, data) for data in anyio.run(work)]
+    found = [anyio.run(importer.examine, data) for data in anyio.run(work)]
     if as_json:
         print_json([examination_data(each) for each in found])
     else:
         for each in found:
             print_examination(each)
     if any(each.blocked for each in found):
-        raise PolicyDenied("it would not be taken in; what was found is above")
+        raise PolicyDenied("it would not be imported; see the findings above")

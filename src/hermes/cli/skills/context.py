@@ -1,4 +1,4 @@
-"""How a command reaches the skills of a home, and the record of their lives."""
+"""Opens the skill library and the journal for the `hermes skills` commands."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,19 +21,19 @@ from hermes.skills.library import Skill, SkillLibrary
 
 SkillResult = TypeVar("SkillResult")
 SKILLS_RUN = "skills"
-"""The run of what a person does to skills by command."""
+"""The run of events that these commands record."""
 
 
 def load_library(ctx: click.Context) -> tuple[LoadedSettings, SkillLibrary]:
-    """With the states that the journal knows; a home without a journal has none to know."""
+    """Load the skills with their states from the journal, if there is one."""
     loaded = load_settings(ctx)
     states: dict[str, SkillState] = {}
     if store_exists(loaded.store):
         states = with_journal(loaded, read_skill_states)
     library = open_library(loaded, Path.cwd(), states)
-    library.skills_by_name  # noqa: B018 - read now, so that mistakes are known
-    for mistake in library.problems:
-        note(f"left out: {mistake}")
+    library.skills_by_name  # noqa: B018 - reads the files, so that problems are known
+    for problem in library.problems:
+        note(f"left out: {problem}")
     return loaded, library
 
 
@@ -54,7 +54,7 @@ def record_skill_state(
     reason: str,
     parents: tuple[str, ...] = (),
 ) -> None:
-    """Write a step of its life into the journal."""
+    """Record a new state of the skill in the journal."""
     event = SkillChanged(
         run=SKILLS_RUN,
         skill=skill.name,
@@ -73,16 +73,16 @@ def record_skill_state(
 
 
 def require_own_skill(skill: Skill) -> Skill:
-    """Raises `SettingsError` for one that comes with Hermes and is not to be changed in place."""
+    """Raises `SettingsError` for a bundled skill, which must not be changed in place."""
     if skill.origin == "bundled":
         raise SettingsError(
-            f"{skill.name} comes with Hermes; `hermes skills edit {skill.name}` makes it your own"
+            f"{skill.name} is bundled; `hermes skills edit {skill.name}` creates your own copy"
         )
     return skill
 
 
 def skills_root(loaded: LoadedSettings, skill: Skill) -> Path:
-    """The folder of skills that it belongs to, where its versions are kept."""
+    """The skills folder that contains the skill and its versions."""
     home = loaded.home / "skills"
     if skill.folder.is_relative_to(home):
         return home

@@ -1,4 +1,4 @@
-"""What the commands of the exchange have in common: how findings and differences are shown."""
+"""Opens the skill exchange, applies revocations, and prints import examinations."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def open_exchange(ctx: click.Context) -> SkillExchange:
 
 
 def apply_revocations(loaded: LoadedSettings, exchange: SkillExchange) -> list[DemotedSkill]:
-    """What a look at others brought: skills that fall, and indexes that have grown old."""
+    """Print the warnings of the exchange and demote revoked skills."""
     for warning in exchange.warnings:
         note(clean(warning))
     if not exchange.keyring.state.find_revoked_skills():
@@ -39,12 +39,12 @@ def apply_revocations(loaded: LoadedSettings, exchange: SkillExchange) -> list[D
             exchange, loaded, journal, publish, run=SKILLS_RUN, by=user_name()
         )
 
-    fallen = with_journal(loaded, work)
-    for each in fallen:
-        told = "stays" if each.before in UNAFFECTED_STATES else f"was {each.before} and is"
+    demoted = with_journal(loaded, work)
+    for each in demoted:
+        change = "stays" if each.before in UNAFFECTED_STATES else f"was {each.before} and is"
         state = each.before if each.before in UNAFFECTED_STATES else "draft"
-        note(clean(f"{each.skill} {told} a {state}: {each.why}"))
-    return fallen
+        note(clean(f"{each.skill} {change} a {state}: {each.why}"))
+    return demoted
 
 
 def print_examination(examined: ImportExamination) -> None:
@@ -64,7 +64,7 @@ def print_examination(examined: ImportExamination) -> None:
     if rows:
         print_table(("", "kind", "where", "what"), rows)
     if examined.verdict == "look":
-        note("nothing of this keeps it out; look at it before you use the draft")
+        note("none of this blocks the import; check it before you use the draft")
     difference = examined.difference
     for word, values in (("can now", difference.gained), ("no longer", difference.lost)):
         if values:
@@ -74,9 +74,9 @@ def print_examination(examined: ImportExamination) -> None:
     proven = examined.proven
     echo(clean(f"evidence: {proven.outcome}. {proven.detail}".rstrip(". ")))
     if proven.harm:
-        note(clean(f"while it was played it did damage: {'; '.join(proven.harm)}"))
+        note(clean(f"it did damage in the replay: {'; '.join(proven.harm)}"))
     elif proven.outcome == "failed":
-        note("what its publisher claims does not hold here: it stays a draft until it does")
+        note("the claims of its publisher were not confirmed here: it stays a draft")
 
 
 def examination_data(examined: ImportExamination) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a command reaches the lives of skills: the home, its journal, and who asks."""
+"""`hermes skills compile`, `distill` and `promote`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from hermes.app.skills.workshop import SkillWorkshop
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
-from hermes.cli.skills.context import SKILLS_RUN, load_library
+from hermes.cli.skills.context import SKILLS_RUN, load_library, with_journal
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.protocols import Model
@@ -34,33 +34,30 @@ LifecycleResult = TypeVar("LifecycleResult")
 
 
 class SkillLifecycleContext:
-    """Open for one command."""
+    """The library, the journal and the lifecycle, open for one command."""
 
     def __init__(
         self, loaded: LoadedSettings, library: SkillLibrary, journal: JournalStore
     ) -> None:
         self.loaded, self.library, self.journal = loaded, library, journal
         self.publish = Bus(journal, clean=SecretRedactor(loaded).clean_event).publish
-        self.lives = SkillLifecycle(loaded, journal, self.publish, lambda: library)
+        self.lifecycle = SkillLifecycle(loaded, journal, self.publish, lambda: library)
 
 
 def with_lifecycle(
     ctx: click.Context, work: Callable[[SkillLifecycleContext], Awaitable[LifecycleResult]]
 ) -> LifecycleResult:
     loaded, library = load_library(ctx)
-
-    async def run() -> LifecycleResult:
-        async with open_journal(loaded.store, timeout_s=loaded.settings.store.patience) as journal:
-            return await work(SkillLifecycleContext(loaded, library, journal))
-
-    return anyio.run(run)
+    return with_journal(
+        loaded, lambda journal: work(SkillLifecycleContext(loaded, library, journal))
+    )
 
 
 @asynccontextmanager
 async def open_strong_model(
     context: SkillLifecycleContext, reference: str = ""
 ) -> AsyncIterator[Model]:
-    """The model of that name, or the one that is set for hard questions."""
+    """Open the given model, or the configured strong model."""
     from hermes.app.models import ApplicationModels
     from hermes.models.catalog import reference_for_role
     from hermes.models.open import ModelConnections
@@ -76,13 +73,13 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdigit() or (dash and not last.isdigit()):
-            raise SettingsError(f"{text!r} are no seeds: write them as 1,2,5-8")
+            raise SettingsError(f"{text!r} are not seeds: write them as 1,2,5-8")
         found += range(int(first), int(last or first) + 1)
     return found
 
 
 def pair_rows(pairs: list[ReplayPair]) -> list[tuple[str, ...]]:
-    """Each case with and without, as a table shows it."""
+    """One table row per case: without the skill and with it."""
     return [
         (
             str(pair.case),
@@ -94,17 +91,17 @@ def pair_rows(pairs: list[ReplayPair]) -> list[tuple[str, ...]]:
     ]
 
 
-def judgement_lines(judgement: SkillEvaluation) -> list[str]:
-    """What the gate counted, in words."""
+def judgement_lines(evaluation: SkillEvaluation) -> list[str]:
+    """The counts and measures of the evaluation."""
     lines = [
-        f"solved with it {judgement.solved_with}, without {judgement.solved_without}, "
-        f"of {judgement.variants} variants"
+        f"solved with it {evaluation.solved_with}, without {evaluation.solved_without}, "
+        f"of {evaluation.variants} variants"
     ]
     lines += [
         f"{each.name}: median ×{each.ratio:.2f}, at most ×{each.upper:.2f} (bootstrap, 95 %)"
-        for each in judgement.measures
+        for each in evaluation.measures
     ]
-    lines += [f"not yet: {reason}" for reason in judgement.reasons]
+    lines += [f"not yet: {reason}" for reason in evaluation.reasons]
     return lines
 
 
@@ -121,23 +118,23 @@ def _result_text(solved: bool, seconds: float, turns: int) -> str:
 @json_option
 @click.pass_context
 def compile_(ctx: click.Context, folder: Path, as_json: bool) -> None:
-    """Look over the Python skill in FOLDER, run its tests in a sandbox, and register it.
+    """Check the Python skill in FOLDER, run its tests in a sandbox, and register it.
 
-    FOLDER holds scripts/NAME.py with one function NAME, and tests/test_NAME.py. Once its tests pass
-    it lies in your skills and the agent has it as a tool. Nothing is registered otherwise.
+    FOLDER contains scripts/NAME.py with one function NAME, and tests/test_NAME.py. When its tests
+    pass, it is added to your skills and the agent has it as a tool; otherwise nothing changes.
     """
     loaded = load_settings(ctx)
     folder = folder.resolve()
     draft = read_draft_folder(folder)
     if folder.is_relative_to(loaded.home / "skills") and folder.name != draft.skill:
-        raise SettingsError(f"{folder} has to be called {draft.skill}, after its function")
-    made, known = anyio.run(_compile_skill, loaded, folder, draft, as_json)
+        raise SettingsError(f"{folder} must be named {draft.skill}, like its function")
+    compiled, known = anyio.run(_compile_skill, loaded, folder, draft, as_json)
     if as_json:
-        print_json({"skill": known, "tests": made.output.splitlines()})
+        print_json({"skill": known, "tests": compiled.output.splitlines()})
         return
-    for line in made.output.splitlines():
+    for line in compiled.output.splitlines():
         echo(line)
-    echo(f"{known.function} is a tool now; see: hermes skills show {known.skill}")
+    echo(f"{known.function} is now a tool; see: hermes skills show {known.skill}")
 
 
 async def _compile_skill(
@@ -146,14 +143,14 @@ async def _compile_skill(
     workshop = SkillWorkshop(loaded)
     async with open_journal(loaded.store, timeout_s=loaded.settings.store.patience) as journal:
         publish = Bus(journal, clean=SecretRedactor(loaded).clean_event).publish
-        heard = None if quiet else note
-        made = await workshop.prove(draft, publish, SKILLS_RUN, heard)
+        report = None if quiet else note
+        compiled = await workshop.prove(draft, publish, SKILLS_RUN, report)
         target = workshop.root / draft.skill
         if folder != target and not target.exists():  # with its own manual and references
             copy_skill(folder, target)
-        known = await workshop.save(made, publish, SKILLS_RUN, user_name())
-        await workshop.registered(draft, publish, SKILLS_RUN, heard)
-        return made, known
+        known = await workshop.save(compiled, publish, SKILLS_RUN, user_name())
+        await workshop.registered(draft, publish, SKILLS_RUN, report)
+        return compiled, known
 
 
 @click.command(
@@ -165,11 +162,11 @@ hermes skills distill RUN --with-model --name stale-lock
 """,
 )
 @click.argument("run")
-@click.option("--name", default="", help="What the skill is to be called.")
-@click.option("--scenario", default="", help="Of a drill: rehearse the fix in this scenario.")
+@click.option("--name", default="", help="The name of the skill.")
+@click.option("--scenario", default="", help="For a drill: rehearse the fix in this scenario.")
 @click.option("--seed", type=int, default=0, help="The seed of that drill.")
-@click.option("--with-model", is_flag=True, help="Let the model improve words and patterns.")
-@click.option("--dry-run", is_flag=True, help="Show the draft and keep nothing.")
+@click.option("--with-model", is_flag=True, help="Let the model improve texts and patterns.")
+@click.option("--dry-run", is_flag=True, help="Show the draft without saving it.")
 @json_option
 @click.pass_context
 def distill(
@@ -182,16 +179,17 @@ def distill(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Make a draft skill of RUN: the changing commands that mattered, with parameters.
+    """Create a draft skill from RUN: the relevant changing commands, with parameters.
 
-    RUN must have answered an alert and been verified. With --scenario the fix is repeated in fresh
-    hosts, steps that did not matter are dropped, and what tells broken from mended is measured.
+    RUN must have resolved an alert and been verified. With --scenario the fix is repeated in fresh
+    hosts, unnecessary steps are removed, and the probes that distinguish broken from fixed hosts
+    are measured.
     """
 
-    async def work(desk: SkillLifecycleContext) -> tuple[DistilledSkill, str]:
+    async def work(context: SkillLifecycleContext) -> tuple[DistilledSkill, str]:
         from hermes.skills.distill.distillation import distill_run
 
-        records = [each async for each in desk.journal.read(run=run)]
+        records = [each async for each in context.journal.read(run=run)]
         if not records:
             raise SettingsError(f"there is no run {run!r}; see: hermes sessions list")
         rehearse = None
@@ -200,37 +198,43 @@ def distill(
 
             note(f"rehearsing in {scenario} #{seed}; each rehearsal takes some seconds")
             rehearse = rehearse_in_gym(scenario, seed)
-        made = await distill_run(records, name=name, run_rehearsal=rehearse)
+        distilled = await distill_run(records, name=name, run_rehearsal=rehearse)
         if with_model:
-            made = await _improve_with_model(desk, made)
+            distilled = await _improve_with_model(context, distilled)
         if dry_run:
-            return made, ""
-        drafted = await desk.lives.draft(made, run=run)
-        return made, f"{drafted.skill}: {drafted.folder}" + (
-            f" (extends it, ×{drafted.extends.score:.2f} the same)" if drafted.extends else ""
+            return distilled, ""
+        drafted = await context.lifecycle.draft(distilled, run=run)
+        return distilled, f"{drafted.skill}: {drafted.folder}" + (
+            f" (extends it, similarity {drafted.extends.score:.2f})" if drafted.extends else ""
         )
 
-    made, kept = with_lifecycle(ctx, work)
+    distilled, kept = with_lifecycle(ctx, work)
     if as_json:
-        print_json({"name": made.name, "kept": kept, "playbook": made.playbook, "body": made.body})
-        return
-    echo(made.playbook)
-    echo(f"draft {kept}" if kept else "nothing was kept")
-    if kept:
-        echo(
-            f"prove it: hermes skills promote {kept.partition(':')[0]} --scenario NAME --seeds 1,2"
+        print_json(
+            {
+                "name": distilled.name,
+                "kept": kept,
+                "playbook": distilled.playbook,
+                "body": distilled.body,
+            }
         )
+        return
+    echo(distilled.playbook)
+    echo(f"draft {kept}" if kept else "nothing was saved")
+    if kept:
+        skill = kept.partition(":")[0]
+        echo(f"evaluate it: hermes skills promote {skill} --scenario NAME --seeds 1,2")
 
 
 async def _improve_with_model(
-    context: SkillLifecycleContext, made: DistilledSkill
+    context: SkillLifecycleContext, distilled: DistilledSkill
 ) -> DistilledSkill:
     from hermes.skills.distill.distillation import improve_with_model
 
     async with open_strong_model(context) as model:
-        better, why = await improve_with_model(made, model)
+        better, why = await improve_with_model(distilled, model)
     if why:
-        note(f"as the rules made it: {why}")
+        note(f"not improved by the model: {why}")
     return better
 
 
@@ -250,18 +254,20 @@ hermes skills promote stale-lock --back validated
 @click.option("--scenario", default="", help="Replay variants of this scenario.")
 @click.option("--seeds", default="1,2", show_default=True, help="Which ones: 1,2,5-8.")
 @click.option(
-    "--look-alike", multiple=True, help="A scenario with another cause, where it must do no harm."
+    "--look-alike",
+    multiple=True,
+    help="A scenario with another cause, where it must not do damage.",
 )
 @click.option(
     "--without",
     default="restart-everything",
     show_default=True,
-    help="Who answers without it: no-op, restart-everything, reference.",
+    help="The baseline without it: no-op, restart-everything, reference.",
 )
 @click.option(
     "--back",
     type=click.Choice(["draft", "compiled", "validated"]),
-    help="Take a step back by hand.",
+    help="Demote it to this state.",
 )
 @json_option
 @click.pass_context
@@ -275,41 +281,41 @@ def promote(
     back: str | None,
     as_json: bool,
 ) -> None:
-    """Tell how far NAME has come; with --scenario, play the gate and promote it if it passes.
+    """Show the state of NAME; with --scenario, evaluate it and promote it if it passes.
 
-    Each case is played in two fresh hosts that are broken alike, with the skill and without it. It
-    has to solve no fewer, take at most 0.9 of the time or the calls with a bound below 1, and do no
-    harm to cases it is not for.
+    Each case is replayed in two fresh hosts with the same fault, with the skill and without it. The
+    skill must solve no fewer cases, take at most 0.9 of the time or the calls with an upper bound
+    below 1, and do no damage in cases it is not for.
     """
     cases = (
         [ReplayCase(name=scenario, seed=seed) for seed in parse_seeds(seeds)] if scenario else []
     )
     cases += [ReplayCase(name=each, seed=1, kind="look-alike") for each in look_alike]
 
-    async def work(desk: SkillLifecycleContext) -> PromotionResult:
-        skill = desk.library.find(name)
+    async def work(context: SkillLifecycleContext) -> PromotionResult:
+        skill = context.library.find(name)
         if back is not None:
-            await _demote(desk, name, back)
+            await _demote(context, name, back)
         if not cases:
-            return await desk.lives.life(name), None, []
+            return await context.lifecycle.life(name), None, []
         if skill.playbook is None:
             raise SettingsError(f"{name} has no playbook: there is nothing to replay")
         from hermes.app.gym_replay import find_baseline, replay_in_gym
 
-        folder = desk.lives.waiting_candidate(name) or skill.folder
-        note(f"playing {len(cases)} cases twice; each takes some seconds")
-        replay = replay_in_gym(desk.lives.read_skill(folder), find_baseline(without))
-        judgement, pairs = await desk.lives.evaluate(
+        folder = context.lifecycle.waiting_candidate(name) or skill.folder
+        note(f"replaying {len(cases)} cases twice; each takes some seconds")
+        replay = replay_in_gym(context.lifecycle.read_skill(folder), find_baseline(without))
+        evaluation, pairs = await context.lifecycle.evaluate(
             folder, cases, replay, run=SKILLS_RUN, by=user_name()
         )
-        return await desk.lives.life(name), judgement, pairs
+        return await context.lifecycle.life(name), evaluation, pairs
 
-    life, judgement, pairs = with_lifecycle(ctx, work)
+    status, evaluation, pairs = with_lifecycle(ctx, work)
     if as_json:
-        print_json({"life": life, "judgement": judgement, "pairs": pairs})
+        print_json({"life": status, "judgement": evaluation, "pairs": pairs})
     else:
-        _print_promotion(life, judgement, pairs)
-    if judgement is not None and not judgement.passed:
+        _print_promotion(status, evaluation, pairs)
+    if evaluation is not None and not evaluation.passed:
         ctx.exit(1)
 
 
@@ -318,30 +324,36 @@ async def _demote(context: SkillLifecycleContext, name: str, to: str) -> None:
     from hermes.skills.lifecycle.status import STATE_ORDER, change_state
 
     states: dict[str, SkillState] = {state: state for state in STATE_ORDER}
-    life = await context.lives.life(name)
-    if STATE_ORDER.index(states[to]) >= STATE_ORDER.index(life.state):
-        raise SettingsError(f"{name} is {life.state}: {to} is no step back")
+    status = await context.lifecycle.life(name)
+    if STATE_ORDER.index(states[to]) >= STATE_ORDER.index(status.state):
+        raise SettingsError(f"{name} is {status.state}: {to} is not a lower state")
     await context.publish(
-        change_state(life, states[to], run=SKILLS_RUN, by=user_name(), reason="taken back by hand")
+        change_state(
+            status, states[to], run=SKILLS_RUN, by=user_name(), reason="taken back by hand"
+        )
     )
 
 
 def _print_promotion(
-    life: SkillStatus, judgement: SkillEvaluation | None, pairs: list[ReplayPair]
+    status: SkillStatus, evaluation: SkillEvaluation | None, pairs: list[ReplayPair]
 ) -> None:
-    last = life.measured
+    last, verified = status.measured, sum(use.verified for use in status.uses)
     print_fields(
         {
-            "skill": life.skill,
-            "state": life.state,
-            "digest": life.digest[:12],
-            "parents": ", ".join(each[:12] for each in life.parents),
-            "live uses": f"{sum(use.verified for use in life.uses)} of {len(life.uses)} verified",
-            "last gate": "none" if last is None else "passed" if last.passed else "not passed",
+            "skill": status.skill,
+            "state": status.state,
+            "digest": status.digest[:12],
+            "parents": ", ".join(each[:12] for each in status.parents),
+            "live uses": f"{verified} of {len(status.uses)} verified",
+            "last evaluation": "none"
+            if last is None
+            else "passed"
+            if last.passed
+            else "not passed",
         }
     )
     if pairs:
         echo()
         print_table(("case", "without", "with", "harm"), pair_rows(pairs))
-    for line in judgement_lines(judgement) if judgement is not None else ():
+    for line in judgement_lines(evaluation) if evaluation is not None else ():
         echo(line)

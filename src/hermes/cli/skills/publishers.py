@@ -1,4 +1,4 @@
-"""`hermes skills trust`."""
+"""`hermes skills trust` and `revoke`."""
 
 import re
 from typing import Any
@@ -28,29 +28,29 @@ from hermes.skills.exchange.signed_statements import shorten_key
     "hermes skills trust --new-key",
 )
 @click.argument("publisher", required=False)
-@click.option("--key", default="", help="Its public key, as its owner told you.")
+@click.option("--key", default="", help="Its public key, as you got it from the owner.")
 @click.option("--address", default="", help="Subscribe to its index, a URL or a folder.")
-@click.option("--facts", is_flag=True, help="Take in its facts for the team now.")
+@click.option("--facts", is_flag=True, help="Import its team facts now.")
 @click.option(
     "--issuer/--no-issuer",
     default=None,
-    help="Heed what it revokes of others too; its own it may always take back.",
+    help="Also accept its revocations of skills and keys of others.",
 )
-@click.option("--forget", is_flag=True, help="Forget its key; the next one is pinned anew.")
-@click.option("--new-key", is_flag=True, help="Change your own key; the old one vouches for it.")
+@click.option("--forget", is_flag=True, help="Forget its key; the next key is pinned.")
+@click.option("--new-key", is_flag=True, help="Change your own key; the old one signs the new one.")
 @json_option
 @click.pass_context
 def trust(
     ctx: click.Context, /, publisher: str | None, new_key: bool, as_json: bool, **given: Any
 ) -> None:
-    """Which publishers are known here, by which key; PUBLISHER pins or subscribes to one.
+    """List the known publishers and their keys; with PUBLISHER, pin or subscribe to one.
 
-    Trust here means: this key speaks for that name. It never makes a skill trusted.
+    Trust here means that this key belongs to that name. It never makes a skill trusted.
     """
     exchange = open_exchange(ctx)
     if new_key:
         old, new = exchange.rotate()
-        echo(f"your key was {old} and is {new}; publish again, so that others learn of it")
+        echo(f"your key was {old} and is {new}; publish again, so that others get it")
         return
     if publisher is None:
         _list_publishers(exchange, as_json)
@@ -68,19 +68,19 @@ def _pin_publisher(
     exchange: SkillExchange, publisher: str, key: str, address: str, issuer: bool | None
 ) -> None:
     if address and not key:
-        looked = anyio.run(exchange.read_index, address)
-        index, key = looked.index, looked.key
+        fetched = anyio.run(exchange.read_index, address)
+        index, key = fetched.index, fetched.key
         if index.publisher != publisher:
             raise SettingsError(f"{address} is published by {index.publisher!r}, not {publisher!r}")
     if key:
         exchange.keyring.pin(publisher, key.casefold(), address)
     elif issuer is None:
-        raise SettingsError("say by which --key, or at which --address, it is known")
+        raise SettingsError("give its --key or its --address")
     if issuer is not None:
         exchange.keyring.set_issuer(publisher, issuer)
     pinned = exchange.keyring.find(publisher)
     also = f", at {pinned.address}" if pinned.address else ""
-    heeded = "; what it revokes of others counts here" if pinned.issuer else ""
+    heeded = "; its revocations of others count here" if pinned.issuer else ""
     echo(f"{publisher} is known by key {shorten_key(pinned.key)}{also}{heeded}")
 
 
@@ -96,15 +96,15 @@ def _import_publisher_facts(ctx: click.Context, exchange: SkillExchange, publish
         )
 
     async def work(journal: JournalStore) -> list[FactImportResult]:
-        said = (await exchange.read_index(address)).statements_of_kind("facts")
-        keeper = FactRecorder(loaded.home / FACTS_FILE, journal)
+        statements = (await exchange.read_index(address)).statements_of_kind("facts")
+        recorder = FactRecorder(loaded.home / FACTS_FILE, journal)
         try:
             return [
-                await import_team_facts(exchange, each, keeper, journal, SKILLS_RUN)
-                for each in said
+                await import_team_facts(exchange, each, recorder, journal, SKILLS_RUN)
+                for each in statements
             ]
         finally:
-            keeper.close()
+            recorder.close()
 
     for taken in with_journal(loaded, work):
         echo(f"{taken.asserted} facts, {taken.confirmed} confirmed, {taken.retracted} retracted")
@@ -127,7 +127,7 @@ def _list_publishers(exchange: SkillExchange, as_json: bool) -> None:
         for each in known.publishers.values()
     ]
     heads = ("publisher", "key", "since", "skills", "", "address")
-    print_table(heads, rows, empty="nobody is known here yet")
+    print_table(heads, rows, empty="no publisher is known yet")
 
 
 def _publisher_state(publisher: KnownPublisher, revoked: tuple[str, ...]) -> str:
@@ -143,19 +143,19 @@ def _publisher_state(publisher: KnownPublisher, revoked: tuple[str, ...]) -> str
     "hermes skills revoke --key 5f1c… --announce",
 )
 @click.argument("what", required=False)
-@click.option("--key", default="", help="A public key that nothing is taken from any more.")
+@click.option("--key", default="", help="A public key; nothing signed by it is imported any more.")
 @click.option(
-    "--announce", is_flag=True, help="Say it in your index although it is not yours to take back."
+    "--announce", is_flag=True, help="Publish it in your index, although it belongs to others."
 )
 @json_option
 @click.pass_context
 def revoke(ctx: click.Context, what: str | None, key: str, announce: bool, as_json: bool) -> None:
-    """Take back WHAT: a skill that you published, or the digest of any bundle.
+    """Revoke WHAT: a skill that you published, or the digest of any bundle.
 
-    It counts here at once: skills that came from it are drafts again. What you published yourself,
-    and keys that are or were yours, go into the list of revocations of your next index, which
-    subscribers heed. What belongs to others goes there with --announce, for those who made you an
-    issuer (`hermes skills trust YOU --issuer`).
+    It takes effect here at once: skills imported from it become drafts again. Your own skills and
+    your present and former keys go into the revocations of your next index, which subscribers
+    follow. With --announce, what belongs to others goes there too; it counts for subscribers that
+    made you an issuer (`hermes skills trust YOU --issuer`).
     """
     loaded = load_settings(ctx)
     exchange = SkillExchange(loaded)
@@ -166,23 +166,25 @@ def revoke(ctx: click.Context, what: str | None, key: str, announce: bool, as_js
             )
         spread = exchange.revoke(keys=[key.casefold()], announce=announce)
         row: dict[str, object] = {"revoked_key": key.casefold()}
-        told = f"nothing signed by {key[:12]} is taken in any more"
+        text = f"nothing signed by {key[:12]} is imported any more"
     else:
         digest = _bundle_digest(exchange, what)
         spread = exchange.revoke(digests=[digest], announce=announce)
-        row, told = {"revoked": digest}, f"{digest[:12]} is revoked"
-    fallen = apply_revocations(loaded, exchange)
+        row, text = {"revoked": digest}, f"{digest[:12]} is revoked"
+    demoted = apply_revocations(loaded, exchange)
     if as_json:
-        print_json({**row, "announced": spread, "fallen": fallen})
+        print_json({**row, "announced": spread, "fallen": demoted})
     else:
-        echo(f"{told}{'; publish again, so that others learn of it' if spread else ''}")
+        echo(f"{text}{'; publish again, so that others get it' if spread else ''}")
 
 
 def _bundle_digest(exchange: SkillExchange, what: str | None) -> str:
     if not what:
-        raise SettingsError("say what to revoke: a published skill, a digest, or --key")
+        raise SettingsError("name a published skill, a digest, or a --key")
     published = exchange.publisher_state().versions
     digest = published[what][1] if what in published else what.casefold()
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
-        raise SettingsError(f"{what!r} was not published from here, and is no digest of 64 digits")
+        raise SettingsError(
+            f"{what!r} was not published from here, and is not a digest of 64 digits"
+        )
     return digest

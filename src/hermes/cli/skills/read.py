@@ -1,4 +1,4 @@
-"""`hermes skills list|show`."""
+"""`hermes skills list`, `show`, `stats` and `lint`."""
 
 import statistics
 from collections import Counter, defaultdict
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import echo, json_option, print_fields, print_json, print_table
@@ -18,7 +19,7 @@ from hermes.memory.store import JournalStore, store_exists
 from hermes.skills.discovery import SKILL_FILE, SkillRoot
 from hermes.skills.format.yaml_document import SkillProblem
 from hermes.skills.library import Skill, SkillLibrary
-from hermes.skills.lint import lint_skill as look_over
+from hermes.skills.lint import lint_skill
 from hermes.skills.matching import SkillMatcher
 
 
@@ -28,12 +29,12 @@ from hermes.skills.matching import SkillMatcher
     examples='hermes skills list --category database\nhermes skills list --task "disk full" --json',
 )
 @click.option("--category", default="", help="Only of this category.")
-@click.option("--task", default="", help="Only what fits this task or alert, best first.")
+@click.option("--task", default="", help="Only matches for this task or alert, best first.")
 @click.option("--all", "every", is_flag=True, help="Retired ones too.")
 @json_option
 @click.pass_context
 def list_(ctx: click.Context, category: str, task: str, every: bool, as_json: bool) -> None:
-    """List skills, with where they come from and what state they are in."""
+    """List skills with their origin and state."""
     _, library = load_library(ctx)
     found = list(library.skills_by_name.values()) if every else library.skills
     found = [skill for skill in found if not category or skill.category == category]
@@ -57,7 +58,7 @@ def list_(ctx: click.Context, category: str, task: str, every: bool, as_json: bo
         )
         for skill in found
     ]
-    empty = "no skill fits" if task or category else "there are no skills"
+    empty = "no skill matches" if task or category else "there are no skills"
     print_table(("skill", "category", "from", "state", "playbook", "what for"), rows, empty=empty)
 
 
@@ -75,9 +76,10 @@ def show(ctx: click.Context, name: str, file: str | None, as_json: bool) -> None
     skill = library.find(name)
     if file:
         text = skill.read_linked_file(file)
-        print_json({"skill": skill.name, "file": file, "text": text}) if as_json else echo(
-            clean(text)
-        )
+        if as_json:
+            print_json({"skill": skill.name, "file": file, "text": text})
+        else:
+            echo(clean(text))
         return
     if as_json:
         print_json({**skill_data(skill), "body": skill.text.body, "files": skill.files})
@@ -122,12 +124,12 @@ class SkillUsageRow(Value, kw_only=True, frozen=True):
     state: str = ""
     shown: int = 0
     played: int = 0
-    """Without dry runs, and without those whose probes found something else."""
+    """Without dry runs, and without runs that were declined or undone."""
     applied: int = 0
     declined: int = 0
     undone: int = 0
     seconds: float | None = None
-    """Median of those that were applied."""
+    """Median of the applied runs."""
 
 
 @click.command(cls=CommandWithExamples, examples="hermes skills stats\nhermes skills stats --json")
@@ -138,19 +140,16 @@ def stats(ctx: click.Context, as_json: bool) -> None:
     loaded, library = load_library(ctx)
     states = {skill.name: str(skill.state) for skill in library.skills_by_name.values()}
     found = with_journal(loaded, count_usage) if store_exists(loaded.store) else []
-    found = [
-        SkillUsageRow(**{**_usage_fields(use), "state": states.get(use.skill, "gone")})  # type: ignore[arg-type]
-        for use in found
-    ]
+    found = [replace(usage, state=states.get(usage.skill, "gone")) for usage in found]
     if as_json:
-        print_json([_usage_fields(use) for use in found])
+        print_json([_usage_fields(usage) for usage in found])
         return
     rows = [
         (
-            use.skill, use.state, use.shown, use.played, use.applied, use.declined, use.undone,
-            "–" if use.seconds is None else f"{use.seconds:.2f} s",
+            usage.skill, usage.state, usage.shown, usage.played, usage.applied, usage.declined,
+            usage.undone, "–" if usage.seconds is None else f"{usage.seconds:.2f} s",
         )
-        for use in found
+        for usage in found
     ]  # fmt: skip
     columns = ("skill", "state", "shown", "played", "applied", "declined", "undone", "median")
     print_table(columns, rows, empty="no skill was used yet")
@@ -182,12 +181,12 @@ async def count_usage(journal: JournalStore) -> list[SkillUsageRow]:
     ]
 
 
-def _usage_fields(use: SkillUsageRow) -> dict[str, object]:
-    return {name: getattr(use, name) for name in use.__struct_fields__}
+def _usage_fields(usage: SkillUsageRow) -> dict[str, object]:
+    return {name: getattr(usage, name) for name in usage.__struct_fields__}
 
 
 READ_ONLY_EFFECTS = frozenset({"read", "network-local", "read-as-root", "secret-read"})
-"""Whether a secret may be read is for the gate to say; it changes nothing."""
+"""Reading a secret changes nothing; the policy decides whether it is allowed."""
 
 
 @click.command(
@@ -198,22 +197,23 @@ READ_ONLY_EFFECTS = frozenset({"read", "network-local", "read-as-root", "secret-
 @json_option
 @click.pass_context
 def lint(ctx: click.Context, which: tuple[str, ...], as_json: bool) -> None:
-    """Look over skills: WHICH are names or folders, all when none is named.
+    """Check skills: WHICH are names or folders; all skills when none is given.
 
-    The rules of the format, mistakes in playbooks, and probes that would change something. Exit
-    code 1 when a mistake is fatal.
+    It reports violations of the format, problems in playbooks, and probes that would change
+    something. Exit code 1 when a problem is fatal.
     """
     _, library = load_library(ctx)
     folders = _skill_folders(which, library)
     changes = _changing_effect_finder()
-    found = [problem for folder in folders for problem in look_over(folder, changes)]
+    found = [problem for folder in folders for problem in lint_skill(folder, changes)]
     found += [] if which else library.problems
     if as_json:
-        print_json([{**_problem_data(problem)} for problem in found])
+        print_json([_problem_data(problem) for problem in found])
     else:
         for problem in found:
             echo(str(problem))
-        echo(f"{len(folders)} skills, {sum(p.fatal for p in found)} mistakes, {len(found)} in all")
+        fatal = sum(problem.fatal for problem in found)
+        echo(f"{len(folders)} skills, {fatal} fatal problems, {len(found)} in all")
     if any(problem.fatal for problem in found):
         ctx.exit(1)
 
@@ -237,22 +237,17 @@ def _skill_folders(which: tuple[str, ...], library: SkillLibrary) -> list[Path]:
 
 def _folders_below(folder: Path) -> list[Path]:
     inner = SkillLibrary([SkillRoot(folder.resolve(), "user")])
-    return [*(skill.folder for skill in inner.skills_by_name.values())]
+    return [skill.folder for skill in inner.skills_by_name.values()]
 
 
 def _changing_effect_finder() -> Callable[[str], str]:
     from hermes.policy.command_analysis import analyse_command
 
-    def told(command: str) -> str:
-        effects = analyse_command(command).effects - {
-            "read",
-            "network-local",
-            "read-as-root",
-            "secret-read",
-        }
+    def describe(command: str) -> str:
+        effects = analyse_command(command).effects - READ_ONLY_EFFECTS
         return f"it would {', '.join(sorted(effects))}" if effects else ""
 
-    return told
+    return describe
 
 
 def _problem_data(problem: SkillProblem) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The review that begins by itself: how it is done quietly, and how a person sees it."""
+"""`hermes skills review`: reviews failed tasks, on demand or in the background."""
 
 import os
 from contextlib import AsyncExitStack
@@ -7,19 +7,19 @@ import click
 
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import echo, json_option, print_fields, print_json
+from hermes.cli.render.lines import format_time
 from hermes.cli.skills.lifecycle import SkillLifecycleContext, open_strong_model, with_lifecycle
 from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillsReviewed
 from hermes.skills.lifecycle.review import DueReview
 
 REVIEW_NICENESS = 10
-"""Whatever else this machine does goes first."""
 
 
 def review_in_background(ctx: click.Context, without: str) -> None:
-    """For a log: one line when it is done, none when there was nothing to do."""
+    """Review at low priority; print one line for the log, none when no review was due."""
     os.nice(REVIEW_NICENESS)
-    event = with_lifecycle(ctx, lambda desk: _review_if_due(desk, without))
+    event = with_lifecycle(ctx, lambda context: _review_if_due(context, without))
     if event is not None:
         echo(f"{event.at:%Y-%m-%d %H:%M} {event.why}: {review_text(event)}")
 
@@ -33,7 +33,7 @@ async def _review_if_due(context: SkillLifecycleContext, without: str) -> Skills
         try:
             await stack.enter_async_context(review_lock(context.loaded, context.journal))
         except SettingsError:
-            return None  # another one is at it
+            return None  # another review is running
         found = await find_due_review(context.journal, context.loaded)
         if found is None:
             return None
@@ -44,7 +44,7 @@ async def _review_if_due(context: SkillLifecycleContext, without: str) -> Skills
         return await run_automatic_review(
             found,
             context.journal,
-            context.lives,
+            context.lifecycle,
             context.library,
             context.publish,
             model,
@@ -53,24 +53,24 @@ async def _review_if_due(context: SkillLifecycleContext, without: str) -> Skills
 
 
 def show_review_status(ctx: click.Context, as_json: bool) -> None:
-    async def work(desk: SkillLifecycleContext) -> None:
+    async def work(context: SkillLifecycleContext) -> None:
         from hermes.app.skills.review import read_review_status
 
-        status = await read_review_status(desk.journal, desk.loaded)
+        status = await read_review_status(context.journal, context.loaded)
         if as_json:
             print_json({name: getattr(status, name) for name in status.__struct_fields__})
             return
         last = status.last
         print_fields(
             {
-                "by itself": "yes" if status.by_itself else "no (skills.review_by_itself)",
+                "automatic": "yes" if status.by_itself else "no (skills.review_by_itself)",
                 "model": status.model or "none (skills.review_model): failures are only counted",
                 "now": status.running or "nothing is running",
                 "due": status.due.why if status.due else "no",
                 "tasks": f"{status.tasks} of {status.every} since the last review",
                 "alike": f"{status.alike} of {status.same} met the same error",
-                "last": f"{last.at.astimezone():%Y-%m-%d %H:%M}, {last.why}" if last else "none",
-                "came of it": review_text(last) if last else "",
+                "last": f"{format_time(last.at)}, {last.why}" if last else "none",
+                "result": review_text(last) if last else "",
             }
         )
 
@@ -78,10 +78,9 @@ def show_review_status(ctx: click.Context, as_json: bool) -> None:
 
 
 def review_text(event: SkillsReviewed) -> str:
-    """What came of a review, in a line."""
     if not event.changed:
         return f"nothing was changed. {event.detail}"
-    return f"{event.changed}: {'taken' if event.accepted else 'not taken'}. {event.detail}"
+    return f"{event.changed}: {'accepted' if event.accepted else 'rejected'}. {event.detail}"
 
 
 @click.command(
@@ -93,30 +92,34 @@ hermes skills review --now
 hermes skills review --evolve stale-lock
 """,
 )
-@click.option("--check", is_flag=True, help="Only say whether one is due, and why.")
-@click.option("--status", is_flag=True, help="What is counted, running, and came of the last.")
-@click.option("--background", is_flag=True, hidden=True, help="As a conversation's end begins it.")
-@click.option("--now", is_flag=True, help="Do not wait until one is due.")
+@click.option("--check", is_flag=True, help="Only show whether a review is due, and why.")
+@click.option(
+    "--status", is_flag=True, help="Show the counts, the running review, and the last result."
+)
+@click.option(
+    "--background", is_flag=True, hidden=True, help="Started at the end of a conversation."
+)
+@click.option("--now", is_flag=True, help="Review now, even if none is due.")
 @click.option("--evolve", default="", metavar="NAME", help="Search for a better NAME with gepa.")
 @click.option(
     "--without",
     default="restart-everything",
     show_default=True,
-    help="Who answers in replays without the change.",
+    help="The baseline in replays without the change.",
 )
 @json_option
 @click.pass_context
 def review(
     ctx: click.Context, /, check: bool, now: bool, evolve: str, without: str, **given: bool
 ) -> None:
-    """Look back over the tasks since the last review.
+    """Review the tasks since the last review.
 
-    One is due after 15 finished tasks, or after 3 that met the same error (skills.review_every,
-    skills.same_errors). The model proposes one change to one skill; it is played against the cases
-    that once proved that skill, and comes into use only when it passes the gate.
+    A review is due after 15 finished tasks, or after 3 with the same error (skills.review_every,
+    skills.same_errors). The model proposes one change to one skill; it is replayed in the cases
+    of the last evaluation of that skill, and used only when it passes.
 
-    It also begins by itself, in the background, when a conversation ends and one is due: with the
-    model of skills.review_model, or, where none is set, by counting alone. To switch that off:
+    It also starts automatically, in the background, when a conversation ends and a review is due:
+    with the model skills.review_model; without one, failures are only counted. To switch it off:
     hermes config set skills.review_by_itself false
     """
     as_json = given["as_json"]
@@ -130,16 +133,18 @@ def review(
         review_in_background(ctx, without)
         return
 
-    async def work(desk: SkillLifecycleContext) -> tuple[DueReview | None, SkillsReviewed | None]:
+    async def work(
+        context: SkillLifecycleContext,
+    ) -> tuple[DueReview | None, SkillsReviewed | None]:
         from hermes.app.skills.review import review_lock
         from hermes.app.skills.review_due import find_due_review
 
-        found = await find_due_review(desk.journal, desk.loaded, anyway=now)
+        found = await find_due_review(context.journal, context.loaded, anyway=now)
         if found is None or check:
             return found, None
-        async with review_lock(desk.loaded, desk.journal):
-            event = await _review_now(desk, found, without)
-            await desk.publish(event)
+        async with review_lock(context.loaded, context.journal):
+            event = await _review_now(context, found, without)
+            await context.publish(event)
         return found, event
 
     found, event = with_lifecycle(ctx, work)
@@ -150,20 +155,20 @@ def review(
     elif event is None:
         echo(f"a review is due: {found.why}")
     else:
-        changed = f"{event.changed}: {'taken' if event.accepted else 'not taken'}"
+        changed = f"{event.changed}: {'accepted' if event.accepted else 'rejected'}"
         echo(f"{found.why}; {changed if event.changed else 'nothing was changed'}. {event.detail}")
 
 
 def _evolve_skill(ctx: click.Context, name: str, without: str, as_json: bool) -> None:
-    async def work(desk: SkillLifecycleContext) -> tuple[bool, str]:
+    async def work(context: SkillLifecycleContext) -> tuple[bool, str]:
         from hermes.app.gym_replay import find_baseline, replay_in_gym
         from hermes.app.skills.review import evolve_skill
 
-        skill = desk.library.find(name)
-        async with open_strong_model(desk) as model:
+        skill = context.library.find(name)
+        async with open_strong_model(context) as model:
             return await evolve_skill(
                 skill,
-                desk.lives,
+                context.lifecycle,
                 model,
                 lambda changed: replay_in_gym(changed, find_baseline(without)),
             )
@@ -172,20 +177,20 @@ def _evolve_skill(ctx: click.Context, name: str, without: str, as_json: bool) ->
     if as_json:
         print_json({"skill": name, "accepted": accepted, "detail": detail})
     else:
-        echo(f"{name}: {'taken' if accepted else 'not taken'}; {detail}")
+        echo(f"{name}: {'accepted' if accepted else 'rejected'}; {detail}")
 
 
 async def _review_now(
     context: SkillLifecycleContext, found: DueReview, without: str
 ) -> SkillsReviewed:
     from hermes.app.gym_replay import find_baseline, replay_in_gym
-    from hermes.app.skills.review import review_failures as look_back
+    from hermes.app.skills.review import review_failures
 
     async with open_strong_model(context) as model:
-        return await look_back(
+        return await review_failures(
             found,
             context.journal,
-            context.lives,
+            context.lifecycle,
             context.library,
             model,
             lambda skill: replay_in_gym(skill, find_baseline(without)),

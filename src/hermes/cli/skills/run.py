@@ -1,4 +1,4 @@
-"""`hermes skills run`: a playbook through the same gate as everything else, without a model."""
+"""`hermes skills run`: runs a playbook under the policy, without a model."""
 
 import anyio
 import click
@@ -20,7 +20,7 @@ from hermes.skills.playbook.parameters import AlertFacts
 from hermes.skills.playbook.runner import PlaybookRunner, PlaybookRunResult
 
 ANSWER_TIMEOUT_S = 3600.0
-"""Seconds that people may take to answer what a step asks."""
+"""How long a step may wait for an approval."""
 
 
 @click.command(
@@ -32,9 +32,9 @@ hermes skills run config-restore --alert "orders is down" --set unit=orders.serv
 """,
 )
 @click.argument("name")
-@click.option("--dry-run", is_flag=True, help="Look, and tell what would be done.")
-@click.option("--undo", is_flag=True, help="Take everything back when a step or check fails.")
-@click.option("--alert", default="", help="The alert's words.")
+@click.option("--dry-run", is_flag=True, help="Run only the probes, and show what would be done.")
+@click.option("--undo", is_flag=True, help="Undo everything when a step or check fails.")
+@click.option("--alert", default="", help="The title of the alert.")
 @click.option("--label", multiple=True, metavar="KEY=VALUE", help="A label of the alert.")
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
 @json_option
@@ -49,27 +49,27 @@ def run(
     given: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run the playbook of NAME in the place of work.
+    """Run the playbook of NAME in the environment.
 
-    Its probes look first: unless all of them hold, nothing is changed. Exit code 0 when it was
-    applied and its checks hold, 1 when not; a rule that says no holds here as everywhere.
+    Its probes run first: unless all of them match, nothing is changed. Exit code 0 when it was
+    applied and its checks pass, 1 when not. The policy applies to every command.
     """
     loaded, library = load_library(ctx)
     skill = library.find(name)
     if skill.playbook is None:
         problems = "\n".join(map(str, skill.problems))
-        raise SettingsError(problems or f"{name} has no playbook: it is for reading only")
+        raise SettingsError(problems or f"{name} has no playbook and cannot be run")
     facts = AlertFacts(title=alert, labels=_parse_pairs(label), given=_parse_pairs(given))
     unknown = set(facts.given) - set(skill.playbook.parameters)
     if unknown:
         known = ", ".join(skill.playbook.parameters) or "none"
         raise SettingsError(f"{name} has no parameter {sorted(unknown)[0]!r}; there are: {known}")
-    played = anyio.run(_run_playbook, loaded, skill, facts, dry_run, undo)
+    result = anyio.run(_run_playbook, loaded, skill, facts, dry_run, undo)
     if as_json:
-        print_json({each: getattr(played, each) for each in played.__struct_fields__})
+        print_json({each: getattr(result, each) for each in result.__struct_fields__})
     else:
-        _print_result(played)
-    if played.outcome != "applied":
+        _print_result(result)
+    if result.outcome != "applied":
         ctx.exit(1)
 
 
@@ -77,23 +77,25 @@ async def _run_playbook(
     loaded: LoadedSettings, skill: Skill, facts: AlertFacts, dry: bool, undo: bool
 ) -> PlaybookRunResult:
     assert skill.playbook is not None
-    async with open_application(loaded, origin="cli", toolsets=("terminal",)) as house:
-        means, run = house.agent_dependencies, new_id("play")
-        ways_back: dict[str, str] = {}
-        executor = means.executor.with_policy(KnownUndoPolicy(means.executor.policy, ways_back))
+    async with open_application(loaded, origin="cli", toolsets=("terminal",)) as application:
+        dependencies, run = application.agent_dependencies, new_id("play")
+        undo_by_call: dict[str, str] = {}
+        executor = dependencies.executor.with_policy(
+            KnownUndoPolicy(dependencies.executor.policy, undo_by_call)
+        )
         context = ToolContext(
             run=run,
-            environment=means.environment,
-            publish=means.bus.publish,
+            environment=dependencies.environment,
+            publish=dependencies.bus.publish,
             call=lambda call: executor.execute(call, context),
-            artifacts=means.artifacts,
-            processes=means.processes,
+            artifacts=dependencies.artifacts,
+            processes=dependencies.processes,
         )
 
         async def before(call_id: str, command: str, undo: str) -> None:
-            ways_back[call_id] = undo
+            undo_by_call[call_id] = undo
 
-        publish = means.bus.publish
+        publish = dependencies.bus.publish
         runner = PlaybookRunner(
             skill.name,
             skill.playbook,
@@ -102,23 +104,23 @@ async def _run_playbook(
             ),
             digest=skill.digest,
         )
-        played = await runner.run(facts, dry=dry)
-        if undo and played.changed and played.outcome not in ("applied", "undone"):
-            played = await runner.undo(played)
-        return played
+        result = await runner.run(facts, dry=dry)
+        if undo and result.changed and result.outcome not in ("applied", "undone"):
+            result = await runner.undo(result)
+        return result
 
 
-def _print_result(played: PlaybookRunResult) -> None:
+def _print_result(result: PlaybookRunResult) -> None:
     rows = [
         (each.phase, each.name, "ok" if each.ok else "no", " ".join(each.command.split())[:100])
-        for each in played.done
+        for each in result.done
     ]
     print_table(("phase", "name", "", "command"), rows, empty="nothing was run")
-    words = f"{played.skill}: {'would be applied' if played.dry else played.outcome}"
-    if played.dry and played.outcome != "applied":
-        words = f"{played.skill}: {played.outcome}"
-    where = f" at {played.step}" if played.step else ""
-    echo(clean(f"{words}{where}{': ' + played.detail if played.detail else ''}"))
+    words = f"{result.skill}: {'would be applied' if result.dry else result.outcome}"
+    if result.dry and result.outcome != "applied":
+        words = f"{result.skill}: {result.outcome}"
+    where = f" at {result.step}" if result.step else ""
+    echo(clean(f"{words}{where}{': ' + result.detail if result.detail else ''}"))
 
 
 def _parse_pairs(words: tuple[str, ...]) -> dict[str, str]:
