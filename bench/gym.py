@@ -1,8 +1,8 @@
-"""The gym: how fast an episode is made and gone, and how many are mended and scored a second.
+"""Measures the gym: the time to open and close a box, and episodes resolved per second.
 
 `python bench/gym.py [SECONDS [WINDOW]]` prints one JSON row for each figure. The rate is of light
 scenarios with the reference agent through executor, policy and journal; the window for which a
-mended host must hold is printed.
+fix must hold is printed.
 """
 
 import json
@@ -51,9 +51,9 @@ async def create_and_destroy(opener: BoxOpener, rounds: int = 15) -> None:
 async def episodes(
     scenarios: list[Scenario], seconds: float, window: float, opener: BoxOpener
 ) -> None:
-    """Several side by side: half of an episode is waiting for services."""
-    stages, terms = (
-        partial(open_bare_run, book=sandbox_rules()),
+    """Runs several at a time: half of an episode is waiting for services."""
+    open_run, terms = (
+        partial(open_bare_run, rules=sandbox_rules()),
         DrillTerms(window_s=window, symptom_timeout_s=5.0),
     )
     done: list[DrillResult] = []
@@ -64,10 +64,10 @@ async def episodes(
         while time.perf_counter() < until:
             number = next(turn)
             scenario = scenarios[number % len(scenarios)]
-            drilled = await run_drill(
-                scenario, number, stages, reference_responder, terms, opener=opener
+            result = await run_drill(
+                scenario, number, open_run, reference_responder, terms, opener=opener
             )
-            done.append(drilled)
+            done.append(result)
 
     started = time.perf_counter()
     async with anyio.create_task_group() as group:

@@ -16,7 +16,7 @@ from measure import HERE
 
 sys.path[:0] = [str(HERE.parent / "tests/app"), str(HERE.parent / "tests/policy")]
 
-from hostile_house import SETS, open_world, play, read_cases  # noqa: E402 - found only now
+from hostile_home import SETS, open_world, play, read_cases  # noqa: E402 - found only now
 from hostile_words import repairs  # noqa: E402
 
 MOST_HELD = 5.0

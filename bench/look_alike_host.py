@@ -103,9 +103,9 @@ class HostState:
 
     def kept_differently(self, after: "HostState") -> list[str]:
         return [
-            f"{name}: {after.kept.get(name, '')[:100]!r}, not {said[:100]!r}"
-            for name, said in self.kept.items()
-            if after.kept.get(name) != said
+            f"{name}: {after.kept.get(name, '')[:100]!r}, not {transcript[:100]!r}"
+            for name, transcript in self.kept.items()
+            if after.kept.get(name) != transcript
         ]
 
     def _units(self, after: "HostState") -> Iterator[str]:
@@ -123,7 +123,7 @@ class HostState:
         yield from (f"started: {line}" for line in sorted(started))
 
 
-async def host_state(box: Box, made: LookAlike) -> HostState:
+async def host_state(box: Box, look_alike: LookAlike) -> HostState:
     first = await _look(box)
     await anyio.sleep(CONTROL_S)
     then = await _look(box)
@@ -132,7 +132,7 @@ async def host_state(box: Box, made: LookAlike) -> HostState:
     live |= {name for name, state in first["units"].items() if then["units"].get(name) != state}
     one, two = {*first["processes"]}, {*then["processes"]}
     kept = {}
-    for name, script in made.keep:
+    for name, script in look_alike.keep:
         kept[name] = (await box.run(script)).output
     return HostState(
         files=then["files"],
@@ -142,7 +142,7 @@ async def host_state(box: Box, made: LookAlike) -> HostState:
         filter=tuple(then["filter"]),
         kept=kept,
         live=frozenset(live),
-        moving=made.moving,
+        moving=look_alike.moving,
     )
 
 

@@ -1,4 +1,4 @@
-"""What an author of look-alike faults needs: one service with a neighbour, and a story about it.
+"""Tools for authors of look-alike faults: one service with a neighbour, and a scenario about it.
 
 A look-alike shows the symptom that a bundled playbook is for, and has another cause. Each is a file
 `look_alikes/PLAYBOOK_N.py` with a docstring that names the cause and a function `draw(site)`.
@@ -38,24 +38,24 @@ LOG_STYLE = "{time} {level:5} {text}"
 
 @dataclass(frozen=True)
 class LookAlike:
-    story: ScenarioSpec
+    spec: ScenarioSpec
     keep: tuple[tuple[str, str], ...] = ()
     """Name and script: what the script prints must be the same when Hermes has finished."""
     moving: tuple[str, ...] = ()
-    """Paths that the host itself changes, beside logs that grow."""
+    """Paths that the host itself changes, besides logs that grow."""
     rhythm_s: float = 0.0
     """Seconds in which an intermittent symptom shows at least once."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """The names of one episode; another seed gives others."""
+    """The drawn names of one variant."""
 
-    dice: RandomSource
+    rng: RandomSource
     service: str
     other: str
     host: str
-    place: ServiceLayout
+    layout: ServiceLayout
     """Of the service: `program`, `conf`, `data`, `port`, `unit`, `command`, `put(key, value)`."""
     token: str
 
@@ -71,18 +71,18 @@ class Site:
         **more: Any,
     ) -> LookAlike:
         """`more` may hold the fields of `Parts`."""
-        parts, place = Parts(**more), self.place
-        beside = draw_neighbour(self.dice, self.other)
-        files: list[HostFile] = [*parts.files, *beside.files]
-        units: list[HostFile] = [*parts.units, beside.unit]
+        parts, layout = Parts(**more), self.layout
+        neighbour = draw_neighbour(self.rng, self.other)
+        files: list[HostFile] = [*parts.files, *neighbour.files]
+        units: list[HostFile] = [*parts.units, neighbour.unit]
         if body:
             text = fill_program(body, style=LOG_STYLE, **parts.words)
-            files += [HostFile(path=place.program, text=text)]
-            files += [place.settings(port=place.port, **(settings or {}))]
-            units += [service_unit(self.service, place.command, more=parts.unit_lines)]
+            files += [HostFile(path=layout.program, text=text)]
+            files += [layout.settings(port=layout.port, **(settings or {}))]
+            units += [service_unit(self.service, layout.command, more=parts.unit_lines)]
         same = [UnchangedCheck(name=f"{path} is as it was", path=path) for path in parts.same]
-        title = alert.format(service=self.service, host=self.host, port=place.port)
-        labels = {"service": self.service, "instance": f"{self.host}:{place.port}"}
+        title = alert.format(service=self.service, host=self.host, port=layout.port)
+        labels = {"service": self.service, "instance": f"{self.host}:{layout.port}"}
         host = HostSpec(
             name=self.host,
             files=tuple(files),
@@ -93,22 +93,22 @@ class Site:
             users=tuple(parts.users),
             minute=parts.minute,
         )
-        story = ScenarioSpec(
+        spec = ScenarioSpec(
             hosts=(host,),
             alert=ScenarioAlert(
                 title=title, text=parts.text or title, severity="P1", labels=labels
             ),
-            healthy=(*symptoms, *parts.healthy, beside.answers),
+            healthy=(*symptoms, *parts.healthy, neighbour.answers),
             symptoms=tuple(symptoms),
             inject=tuple(inject),
-            cure=tuple(parts.cure) or ((FaultTrigger(restart=(place.unit,)),) if body else ()),
-            collateral=(*beside.unharmed, *same, *parts.collateral),
+            cure=tuple(parts.cure) or ((FaultTrigger(restart=(layout.unit,)),) if body else ()),
+            collateral=(*neighbour.unharmed, *same, *parts.collateral),
             fault=FaultDescription(component=(self.service,), mechanism=("another cause",)),
             reference=tuple(fix),
             traffic=tuple(parts.traffic),
             settle=parts.settle,
         )
-        return LookAlike(story, tuple(parts.keep), tuple(parts.moving), parts.rhythm_s)
+        return LookAlike(spec, tuple(parts.keep), tuple(parts.moving), parts.rhythm_s)
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,10 @@ class Parts:
     """Files and folders that neither the fault nor the fix touches, compared by content."""
     collateral: Sequence[ScenarioCheck] = ()
     cure: Sequence[FaultTrigger] = ()
-    """What is set off again before the last look; by default the service is restarted."""
+    """What is triggered again before the last checks; by default the service is restarted."""
     traffic: Sequence[TrafficSpec] = ()
     settle: float = 0.0
-    """Seconds after the injection before the symptom must show."""
+    """Seconds to wait after the injection before the symptoms are checked."""
     text: str = ""
     """The text of the alert where it says more than its title."""
     keep: Sequence[tuple[str, str]] = ()
@@ -143,9 +143,9 @@ class Parts:
 
 
 def site_for(name: str, seed: int) -> Site:
-    dice = RandomSource(seed, name)
-    service, other = dice.services(2)
-    return Site(dice, service, other, dice.host(), draw_layout(dice, service), dice.token())
+    rng = RandomSource(seed, name)
+    service, other = rng.services(2)
+    return Site(rng, service, other, rng.host(), draw_layout(rng, service), rng.token())
 
 
 def names(folder: Path = FOLDER) -> list[str]:

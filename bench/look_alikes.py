@@ -1,8 +1,8 @@
 """Faults that look like what a bundled playbook is for, and have another cause.
 
 Each is played through the commander with the bundled playbooks and no model. Reported are the
-changes that were left behind although the fault was not healed, collateral damage, false claims
-that it is over, and times.
+changes that were left although the fault was not fixed, collateral damage, false claims of
+success, and times.
 
 usage: python bench/look_alikes.py [--runs N] [--seeds N] [--first N] [--jobs N] [--folder FOLDER]
                                    [--check] [--json] [--show] [NAME or PLAYBOOK ...]
@@ -65,51 +65,56 @@ async def opened(
     name: str, seed: int, folder: Path
 ) -> AsyncGenerator[tuple[LookAlike, Episode], None]:
     module = load(name, folder)
-    made: LookAlike = module.draw(site_for(name, seed))
+    look_alike: LookAlike = module.draw(site_for(name, seed))
     scenario = Scenario(
         name=name,
         group="judgement",
         summary=str(module.__doc__),
-        draw=lambda dice: made.story,
+        draw=lambda rng: look_alike.spec,
         needs=getattr(module, "NEEDS", ()),
     )
     if missing := scenario.missing_programs():
         raise EpisodeVoid(f"this machine lacks {', '.join(missing)}")
-    async with open_episode(scenario, made.story) as episode:
-        yield made, episode
+    async with open_episode(scenario, look_alike.spec) as episode:
+        yield look_alike, episode
 
 
 async def check(name: str, seed: int, folder: Path) -> Run:
-    """Whether the look-alike is fair: well, broken by the fault, and well after its fix."""
-    async with opened(name, seed, folder) as (made, episode):
-        said = await episode.run_commands(made.story.reference)
+    """Whether the look-alike is fair: healthy, broken by the fault, and healthy after its fix."""
+    async with opened(name, seed, folder) as (look_alike, episode):
+        transcript = await episode.run_commands(look_alike.spec.reference)
         outcome = await episode.judge(
-            window_s=JUDGE_WINDOW_S + made.rhythm_s, recovery_timeout_s=8.0
+            window_s=JUDGE_WINDOW_S + look_alike.rhythm_s, recovery_timeout_s=8.0
         )
     wrong = [
         f"{each.check}: {each.detail}"
         for each in (*outcome.symptoms, *outcome.cured, *outcome.collateral)
         if not each.ok
     ]
-    why = "" if outcome.resolved else f"its own fix does not heal it: {wrong}\n{said[-600:]}"
+    why = (
+        "" if outcome.resolved else f"its own fix does not resolve it: {wrong}\n{transcript[-600:]}"
+    )
     return Run(name=name, seed=seed, void=why, healed=outcome.resolved)
 
 
-async def play(name: str, seed: int, folder: Path, skills: Sequence[Skill], book: RuleSet) -> Run:
-    async with opened(name, seed, folder) as (made, episode), open_bare_run(episode, book) as stage:
-        faulty = await episode.oracle.run_checks(made.story.collateral)
+async def play(name: str, seed: int, folder: Path, skills: Sequence[Skill], rules: RuleSet) -> Run:
+    async with (
+        opened(name, seed, folder) as (look_alike, episode),
+        open_bare_run(episode, rules) as episode_run,
+    ):
+        faulty = await episode.oracle.run_checks(look_alike.spec.collateral)
         harmed = {each.check for each in faulty if not each.ok}  # by the fault, not by Hermes
-        before = await host_state(episode.box, made)
+        before = await host_state(episode.box, look_alike)
         began = time.monotonic()
-        ending = await run_playbooks(skills, episode, stage, SETTINGS)
+        ending = await run_playbooks(skills, episode, episode_run, SETTINGS)
         seconds = time.monotonic() - began
-        after = await host_state(episode.box, made)
+        after = await host_state(episode.box, look_alike)
         changed = [*await before.differences(after, episode.box)]
         outcome = await episode.judge(
-            window_s=JUDGE_WINDOW_S + made.rhythm_s, recovery_timeout_s=8.0
+            window_s=JUDGE_WINDOW_S + look_alike.rhythm_s, recovery_timeout_s=8.0
         )
-        events = [each.event async for each in stage.bus.journal.read()]
-        now = await read_incident(stage.bus.journal, stage.run)
+        events = [each.event async for each in episode_run.bus.journal.read()]
+        now = await read_incident(episode_run.bus.journal, episode_run.run)
     well = bool(outcome.cured) and all(each.ok for each in (*outcome.symptoms, *outcome.cured))
     stands = [
         f"stands by the journal: {change.command.strip()[:160]}"
@@ -197,7 +202,7 @@ async def main() -> None:
     runs: list[Run] = []
     seats = anyio.Semaphore(asked.jobs)
     with tempfile.TemporaryDirectory() as folder:
-        skills, book = open_library(load_settings(home=Path(folder))).skills, sandbox_rules()
+        skills, rules = open_library(load_settings(home=Path(folder))).skills, sandbox_rules()
 
         async def one(name: str, seed: int) -> None:
             async with seats:
@@ -206,7 +211,7 @@ async def main() -> None:
                         run = await (
                             check(name, seed, asked.folder)
                             if asked.check
-                            else play(name, seed, asked.folder, skills, book)
+                            else play(name, seed, asked.folder, skills, rules)
                         )
                 except (EpisodeVoid, HermesError, TimeoutError) as error:
                     run = Run(name=name, seed=seed, void=str(error) or "it took too long")

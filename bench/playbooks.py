@@ -43,28 +43,31 @@ class Line:
     """From the alert on, with every look and check."""
     reflex: float
     """From the match, when the probes had confirmed it, to the last step."""
-    said: str = ""
+    transcript: str = ""
 
 
 async def play(
-    scenario: Scenario, seed: int, split: Split, skills: Sequence[Skill], book: RuleSet
+    scenario: Scenario, seed: int, split: Split, skills: Sequence[Skill], rules: RuleSet
 ) -> Line:
-    story = scenario.draw_spec(seed, split)
-    async with open_episode(scenario, story) as episode, open_bare_run(episode, book) as stage:
-        await stage.environment.run("true")
+    spec = scenario.draw_spec(seed, split)
+    async with (
+        open_episode(scenario, spec) as episode,
+        open_bare_run(episode, rules) as episode_run,
+    ):
+        await episode_run.environment.run("true")
         began = time.monotonic()
-        ending = await run_playbooks(skills, episode, stage, INCIDENT)
+        ending = await run_playbooks(skills, episode, episode_run, INCIDENT)
         seconds = time.monotonic() - began
         outcome = await episode.judge()
-        events = [each.event async for each in stage.bus.journal.read()]
+        events = [each.event async for each in episode_run.bus.journal.read()]
     ended = [event for event in events if isinstance(event, PlaybookEnded)]
     acted = ", ".join(event.skill for event in ended if event.outcome == "applied") or "-"
     if ending.outcome in ANSWERS:
         acted = "all clear"
-    right = (ending.outcome in ANSWERS) == (story.answer in ANSWERS)
+    right = (ending.outcome in ANSWERS) == (spec.answer in ANSWERS)
     wrong = [f"{c.check}: {c.detail}" for c in (*outcome.symptoms, *outcome.cured) if not c.ok]
-    said = [
-        f"{story.alert.title!r} {story.alert.labels}: {ending.outcome} {ending.reason}",
+    transcript = [
+        f"{spec.alert.title!r} {spec.alert.labels}: {ending.outcome} {ending.reason}",
         *(f"   {e.outcome:9} {e.skill}: {e.step} {e.detail[:300]}" for e in ended),
         f"   {wrong[:4]}",
     ]
@@ -76,7 +79,7 @@ async def play(
         acted,
         seconds,
         between(events),
-        "\n".join(said),
+        "\n".join(transcript),
     )
 
 
@@ -97,7 +100,7 @@ async def main() -> None:
     split: Split = "held-out" if asked.held_out else "train"
     lines: list[Line] = []
     with tempfile.TemporaryDirectory() as folder:
-        skills, book = open_library(load(home=Path(folder))).skills, sandbox_rules()
+        skills, rules = open_library(load(home=Path(folder))).skills, sandbox_rules()
         for name in asked.names or installed_scenarios():
             for seed in range(asked.first, asked.first + asked.seeds):
                 try:
@@ -106,7 +109,7 @@ async def main() -> None:
                         print(f"{name:32} needs {', '.join(scenario.missing_programs())}")
                         break
                     with anyio.fail_after(100):
-                        line = await play(scenario, seed, split, skills, book)
+                        line = await play(scenario, seed, split, skills, rules)
                 except (EpisodeVoid, HermesError, TimeoutError) as error:
                     print(f"{name:32} {seed:3} void: {str(error)[:150]}")
                     continue
@@ -118,7 +121,7 @@ async def main() -> None:
                     f"{line.acted} {damage}"
                 )
                 if asked.show:
-                    print(line.said)
+                    print(line.transcript)
     if lines:
         solved = sum(line.resolved for line in lines)
         harmed = sum(bool(line.damage) for line in lines)

@@ -1,6 +1,6 @@
 """What the sandbox adds to a command: cold (opening it and running one) and warm.
 
-`python bench/sandbox.py [WALLS ...]` prints one JSON row for each figure. Plain `bash -c true`
+`python bench/sandbox.py [KIND ...]` prints one JSON row for each figure. Plain `bash -c true`
 alternates with ours, so that a busy machine slows both; the quietest batch counts.
 """
 
@@ -38,9 +38,9 @@ def bare() -> float:
     return time.perf_counter() - started
 
 
-async def opened_and_run(folder: Path, walls: str) -> float:
+async def opened_and_run(folder: Path, isolation: str) -> float:
     started = time.perf_counter()
-    async with SandboxEnvironment(folder, VARIABLES, walls=(walls,)) as place:
+    async with SandboxEnvironment(folder, VARIABLES, isolation=(isolation,)) as place:
         await place.run("true")
         return time.perf_counter() - started
 
@@ -51,17 +51,17 @@ async def run(place: SandboxEnvironment) -> float:
     return time.perf_counter() - started
 
 
-async def cold(folder: Path, walls: str, rounds: int = 8) -> Pair:
+async def cold(folder: Path, isolation: str, rounds: int = 8) -> Pair:
     floor, ours = [], []
     for _ in range(rounds):
         floor.append(bare())
-        ours.append(await opened_and_run(folder, walls))
+        ours.append(await opened_and_run(folder, isolation))
     return statistics.median(floor) * 1000, statistics.median(ours) * 1000
 
 
-async def warm(folder: Path, walls: str, rounds: int = 40) -> Pair:
+async def warm(folder: Path, isolation: str, rounds: int = 40) -> Pair:
     floor, ours = [], []
-    async with SandboxEnvironment(folder, VARIABLES, walls=(walls,)) as place:
+    async with SandboxEnvironment(folder, VARIABLES, isolation=(isolation,)) as place:
         await run(place)
         for _ in range(rounds):
             floor.append(bare())
@@ -72,23 +72,23 @@ async def warm(folder: Path, walls: str, rounds: int = 40) -> Pair:
 async def main(kinds: list[str], batches: int = 5) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for walls in kinds:
+        for isolation in kinds:
             row(
-                f"sandbox by {walls}: cold",
-                [await cold(folder, walls) for _ in range(batches)],
+                f"sandbox by {isolation}: cold",
+                [await cold(folder, isolation) for _ in range(batches)],
                 COLD,
             )
             row(
-                f"sandbox by {walls}: warm",
-                [await warm(folder, walls) for _ in range(batches)],
+                f"sandbox by {isolation}: warm",
+                [await warm(folder, isolation) for _ in range(batches)],
                 WARM,
             )
 
 
 if __name__ == "__main__":
     every = [
-        walls
-        for walls in ("namespaces", "bubblewrap", "landlock")
-        if not find_missing_support(walls)
+        isolation
+        for isolation in ("namespaces", "bubblewrap", "landlock")
+        if not find_missing_support(isolation)
     ]
     anyio.run(main, sys.argv[1:] or every)

@@ -8,19 +8,19 @@ from msgspec.structs import replace
 
 from hermes.gym.scenario_spec import FaultTrigger, UnchangedCheck
 from hermes.gym.scenarios.combine import draw_scenario
-from hermes.gym.services.nginx import NGINX_NEEDS as NGINX
+from hermes.gym.services.nginx import NGINX_NEEDS
 
-NEEDS = (*NGINX, "openssl")
+NEEDS = (*NGINX_NEEDS, "openssl")
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("certificate-expired", site.dice)
-    files = story.hosts[0].files
+    spec = draw_scenario("certificate-expired", site.rng)
+    files = spec.hosts[0].files
     page = next(file for file in files if "ssl_certificate_key" in file.text)
     conf = next(file for file in files if file.text.startswith("# renewal of"))
     live = re.search(r"ssl_certificate (\S+)\.crt", page.text)
     pki = next(
-        c.path for c in story.collateral if isinstance(c, UnchangedCheck) and "issued" in c.name
+        c.path for c in spec.collateral if isinstance(c, UnchangedCheck) and "issued" in c.name
     )
     assert live
     reload = "nginx -s reload; sleep 0.3"
@@ -29,7 +29,7 @@ def draw(site: Site) -> LookAlike:
     off = f"{{ echo '# off: the edge team installs the pair'; cat {conf.path}; }} > /opt/c"
     return LookAlike(
         replace(
-            story,
+            spec,
             inject=(
                 f"{off}; sed 's/^enabled=.*/enabled=no/' /opt/c > {conf.path}; rm /opt/c",
                 f'{old}; sed -i "{swap}" {page.path}; {reload}',
@@ -37,7 +37,7 @@ def draw(site: Site) -> LookAlike:
             reference=(f"cp /opt/site.before {page.path}; {reload}",),
             cure=(FaultTrigger(script=reload),),
             collateral=(
-                *(each for each in story.collateral if getattr(each, "path", "") != page.path),
+                *(each for each in spec.collateral if getattr(each, "path", "") != page.path),
                 UnchangedCheck(name="the live pair", path=live[1].rpartition("/")[0]),
             ),
         ),

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from hermes.gym.scenario_spec import FaultTrigger, UnchangedCheck
 from hermes.gym.scenarios.combine import draw_scenario
-from hermes.gym.services.nginx import NGINX_NEEDS as NGINX
+from hermes.gym.services.nginx import NGINX_NEEDS
 
-NEEDS = (*NGINX, "openssl")
+NEEDS = (*NGINX_NEEDS, "openssl")
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("certificate-expired", site.dice)
-    files = story.hosts[0].files
+    spec = draw_scenario("certificate-expired", site.rng)
+    files = spec.hosts[0].files
     web = next(file for file in files if "ssl_certificate " in file.text)
     conf = next(file for file in files if file.text.startswith("# renewal of"))
     live = re.search(r"ssl_certificate (\S+)\.crt;", web.text)
@@ -23,8 +23,8 @@ def draw(site: Site) -> LookAlike:
     assert live and issued
     archive = f"$(ls -d {issued[1].replace('/issued/', '/archive/')}/*/ | tail -n 1)"
     shown = f"openssl x509 -noout -enddate -in {live[1]}.crt"
-    story = replace(
-        story,
+    spec = replace(
+        spec,
         inject=(
             f"newest=$(ls -d {issued[1]}/*/ | sort | tail -n 1); "
             f"cp $newest/fullchain.pem {live[1]}.crt; cp $newest/privkey.pem {live[1]}.key; "
@@ -38,8 +38,8 @@ def draw(site: Site) -> LookAlike:
         ),
         cure=(FaultTrigger(restart=("nginx.service",), pause=0.3),),
         collateral=(
-            *(check for check in story.collateral if getattr(check, "path", "") != web.path),
+            *(check for check in spec.collateral if getattr(check, "path", "") != web.path),
             UnchangedCheck(name="the settings of the renewal", path=conf.path),
         ),
     )
-    return LookAlike(story, keep=(("the installed certificate", shown),))
+    return LookAlike(spec, keep=(("the installed certificate", shown),))

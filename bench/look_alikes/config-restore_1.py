@@ -16,11 +16,11 @@ serve(int(conf["port"]), lambda path: (200, {"items": items}))
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    limits, workers = f"/etc/limits-{service}/host.limits", site.dice.number(18, 30)
-    data, old = f"{place.data}/items-b.txt", f"{place.data}/items-a.txt"
-    values = {"port": place.port, "workers": workers, "data": data}
-    older = place.settings(**{**values, "workers": 4, "data": old})
+    service, layout = site.service, site.layout
+    limits, workers = f"/etc/limits-{service}/host.limits", site.rng.number(18, 30)
+    data, old = f"{layout.data}/items-b.txt", f"{layout.data}/items-a.txt"
+    values = {"port": layout.port, "workers": workers, "data": data}
+    older = layout.settings(**{**values, "workers": 4, "data": old})
     put = (
         f"sed -i 's/^max_workers=.*/max_workers={{}}/' {limits}; "
         f"systemctl reset-failed {service}; systemctl restart {service} || true"
@@ -31,13 +31,13 @@ def draw(site: Site) -> LookAlike:
         settings={"workers": workers, "data": data},
         words={"limits": limits},
         files=[
-            HostFile(path=f"{place.conf}.bak", text=older.text),
+            HostFile(path=f"{layout.conf}.bak", text=older.text),
             HostFile(path=limits, text="max_workers=32\n"),
             HostFile(path=data, text=site.token),
             HostFile(path=old, text="of last year"),
         ],
-        symptoms=[HttpCheck(name="the items", port=place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="the items", port=layout.port, contains=site.token)],
         inject=[put.format(8)],
         fix=[put.format(32)],
-        same=[place.conf, f"{place.conf}.bak", data, old, place.program],
+        same=[layout.conf, f"{layout.conf}.bak", data, old, layout.program],
     )

@@ -26,20 +26,19 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    old = (
-        f"# {service}\nport{place.sign}{place.port}\nworkers{place.sign}2\nmark{place.sign}older\n"
-    )
+    service, layout = site.service, site.layout
+    sign = layout.sign
+    old = f"# {service}\nport{sign}{layout.port}\nworkers{sign}2\nmark{sign}older\n"
     return site.look_alike(
         alert="{service} on {host} keeps restarting after the maintenance window",
         body=BODY,
         settings={"workers": 8, "mark": site.token},
-        files=[HostFile(path=f"{place.conf}.bak", text=old)],
+        files=[HostFile(path=f"{layout.conf}.bak", text=old)],
         unit_lines="StartLimitIntervalSec=0",
-        symptoms=[HttpCheck(name="it serves", port=place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="it serves", port=layout.port, contains=site.token)],
         inject=["touch /run/licence-expired", f"systemctl restart {service}; sleep 9"],
         fix=["rm /run/licence-expired", f"systemctl restart {service}"],
-        same=[place.conf, f"{place.conf}.bak", place.program],
+        same=[layout.conf, f"{layout.conf}.bak", layout.program],
         rhythm_s=8.0,
         settle=1.0,
     )

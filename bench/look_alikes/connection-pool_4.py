@@ -8,17 +8,17 @@ from msgspec.structs import replace
 
 from hermes.gym.scenario_spec import FaultTrigger, UnchangedCheck, UnitRunningCheck
 from hermes.gym.scenarios.combine import draw_scenario
-from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
+from hermes.gym.services.postgres import POSTGRES_NEEDS
 from hermes.gym.services.shell_scripts import checked_requests_script
 
-NEEDS = POSTGRES
+NEEDS = POSTGRES_NEEDS
 KEY = r"^((?:pool_max|db_sessions|max_pool|connections_max)\W+)(\d+)$"
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("db-connections-exhausted", site.dice)
-    files = story.hosts[0].files
-    scripts = " ".join(getattr(check, "script", "") for check in story.collateral)
+    spec = draw_scenario("db-connections-exhausted", site.rng)
+    files = spec.hosts[0].files
+    scripts = " ".join(getattr(check, "script", "") for check in spec.collateral)
     found = re.search(r"\$\((\S+/psql .*?-d \S+) -c", scripts)
     pool = next(file for file in files if re.search(KEY, file.text, re.M))
     line = re.search(KEY, pool.text, re.M)
@@ -30,9 +30,9 @@ def draw(site: Site) -> LookAlike:
     reserve = f"{psql} -c 'ALTER SYSTEM SET superuser_reserved_connections = {int(slots[1]) - 1}'"
     flood = f"sleep 1; {checked_requests_script(int(port[1]), '/items', 12)}"
     again = "systemctl restart postgresql; sleep 2"
-    story = replace(
-        story,
-        symptoms=story.symptoms[:1],
+    spec = replace(
+        spec,
+        symptoms=spec.symptoms[:1],
         inject=(
             f"sed -i 's/^{line[1]}.*/{line[1]}{raised}/' {pool.path}; "
             f"echo \"$(date '+%F %T') {service}: raised the pool, value {raised}\" "
@@ -47,14 +47,14 @@ def draw(site: Site) -> LookAlike:
         collateral=(
             *(
                 check
-                for check in story.collateral
+                for check in spec.collateral
                 if not (isinstance(check, UnitRunningCheck) and check.unit == "postgresql.service")
             ),
             UnchangedCheck(name="the database settings", path="/etc/postgresql"),
         ),
     )
     return LookAlike(
-        story,
+        spec,
         keep=(
             ("rows", f"{psql} -c 'SELECT * FROM items ORDER BY id'"),
             ("the pool", f"cat {pool.path}"),

@@ -46,25 +46,25 @@ echo $(((after - before) / 1000000)) ms of 500; test $((after - before)) -lt 200
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    inbox, done = f"{place.data}/inbox", f"{place.data}/done"
+    service, layout = site.service, site.layout
+    inbox, done = f"{layout.data}/inbox", f"{layout.data}/done"
     idles = IDLES.format(service=service)
     return site.look_alike(
         alert="HighCPU: {service} on {host} uses a whole core for 12 minutes",
         body=BODY,
         settings={"poll_interval_s": 0, "inbox": inbox, "done": done, "mark": site.token},
         files=[
-            HostFile(path=f"{place.conf}.sample", text="poll_interval_s=0.1\n"),
+            HostFile(path=f"{layout.conf}.sample", text="poll_interval_s=0.1\n"),
             HostFile(path=f"{done}/order-1", text="an order\n"),
         ],
         folders=[inbox],
-        healthy=[HttpCheck(name="it answers", port=place.port, contains=site.token)],
+        healthy=[HttpCheck(name="it answers", port=layout.port, contains=site.token)],
         symptoms=[ScriptCheck(name="it does not burn a core", script=idles)],
         inject=[
             f"mkdir {done}/order-7; echo kept > {done}/order-7/part; "
             f"echo 'order 7' > {inbox}/order-7; systemctl restart {service}"
         ],
         fix=[f"mv {done}/order-7 {done}/order-7.parts; systemctl restart {service}"],
-        same=[place.conf, f"{place.conf}.sample", place.program, f"{done}/order-1"],
+        same=[layout.conf, f"{layout.conf}.sample", layout.program, f"{done}/order-1"],
         keep=[("order 7", f"cat {inbox}/order-7 {done}/order-7/part 2>/dev/null")],
     )

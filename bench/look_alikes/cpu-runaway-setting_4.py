@@ -1,5 +1,6 @@
-"""The announcer was told another pipe, and the service spins on the end of a pipe that has no
-writer; the interval of 0 means that only announced orders are taken. Polling books drafts."""
+"""The announcer is configured with another pipe, and the service spins on the end of a pipe that
+has no writer; the interval of 0 means that only announced orders are taken. Polling books
+drafts."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -58,28 +59,30 @@ rm -f {inbox}/$name; exit 1
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    inbox, done, pipe = f"{place.data}/inbox", f"{place.data}/done", f"/run/{service}.pipe"
+    service, layout = site.service, site.layout
+    inbox, done, pipe = f"{layout.data}/inbox", f"{layout.data}/done", f"/run/{service}.pipe"
     tool = f"{service}-announcer"
     conf, program = f"/etc/{tool}.conf", f"/opt/{tool}/main.py"
     sample = "# 0: only announced orders; other values also take what is not finished\n"
-    start = f"/bin/bash -c '[ -p {pipe} ] || mkfifo {pipe}; exec {place.command}'"
-    told = f"sed -i 's|^pipe=.*|pipe={{}}|' {conf}; systemctl restart {tool}; sleep 0.5; "
-    told += f"systemctl restart {service}"
+    start = f"/bin/bash -c '[ -p {pipe} ] || mkfifo {pipe}; exec {layout.command}'"
+    reconfigure = f"sed -i 's|^pipe=.*|pipe={{}}|' {conf}; systemctl restart {tool}; sleep 0.5; "
+    reconfigure += f"systemctl restart {service}"
     taken = TAKES.format(inbox=inbox, done=done)
     return site.look_alike(
         alert="{service} on {host} uses a whole core although it has nothing to do",
         files=[
-            HostFile(path=place.program, text=fill_program(BODY, style="{time} {level:5} {text}")),
-            place.settings(
-                port=place.port,
+            HostFile(path=layout.program, text=fill_program(BODY, style="{time} {level:5} {text}")),
+            layout.settings(
+                port=layout.port,
                 poll_interval_s=0,
                 inbox=inbox,
                 done=done,
                 pipe=pipe,
                 mark=site.token,
             ),
-            HostFile(path=f"{place.conf}.sample", text=f"{sample}poll_interval_s{place.sign}0.1\n"),
+            HostFile(
+                path=f"{layout.conf}.sample", text=f"{sample}poll_interval_s{layout.sign}0.1\n"
+            ),
             HostFile(path=program, text=fill_program(ANNOUNCER, style="{time} {level:5} {text}")),
             HostFile(path=conf, text=f"inbox={inbox}\npipe={pipe}\n"),
             HostFile(path=f"{inbox}/draft-1", text="12 chairs, to be decided\n"),
@@ -89,7 +92,7 @@ def draw(site: Site) -> LookAlike:
             service_unit(service, start),
             service_unit(tool, f"{PYTHON_COMMAND} {program} {conf}"),
         ],
-        healthy=[HttpCheck(name="it answers", port=place.port, contains=site.token)],
+        healthy=[HttpCheck(name="it answers", port=layout.port, contains=site.token)],
         symptoms=[
             ScriptCheck(name="it does not burn a core", script=IDLES.format(service=service)),
             ScriptCheck(name="a finished order is taken", script=taken),
@@ -98,8 +101,8 @@ def draw(site: Site) -> LookAlike:
             # The reader has its pipe open before the announcer leaves it.
             f"sleep 1; sed -i 's|^pipe=.*|pipe={pipe}.new|' {conf}; systemctl restart {tool}"
         ],
-        fix=[told.format(pipe), "sleep 1"],
-        same=[place.conf, f"{place.conf}.sample", place.program, program, f"{inbox}/draft-1"],
+        fix=[reconfigure.format(pipe), "sleep 1"],
+        same=[layout.conf, f"{layout.conf}.sample", layout.program, program, f"{inbox}/draft-1"],
         collateral=[UnitRunningCheck(name="the announcer runs", unit=f"{tool}.service")],
         moving=[f"{inbox}/check", f"{done}/check", f"{pipe}.new"],
         settle=1.0,

@@ -27,8 +27,8 @@ def _stored(rows: list[str], kind: str) -> str:
 
 
 def draw(site: Site) -> LookAlike:
-    rows = [f"{site.dice.token()} {site.dice.number(1, 900)}" for _ in range(24)]
-    data, copies = f"{site.place.data}/ledger.rows", f"/var/backups/{site.service}"
+    rows = [f"{site.rng.token()} {site.rng.number(1, 900)}" for _ in range(24)]
+    data, copies = f"{site.layout.data}/ledger.rows", f"/var/backups/{site.service}"
     # Copies from the time before the change of checksum are accepted under the wrong setting.
     kept = {"03": (rows[:9], "sha1"), "11": (rows[:15], "sha1"), "19": (rows[:22], "sha256")}
     files = [
@@ -41,14 +41,14 @@ def draw(site: Site) -> LookAlike:
         settings={"data": data, "checksum": "sha256"},
         files=[HostFile(path=data, text=_stored(rows, "sha256")), *files],
         symptoms=[
-            HttpCheck(name="the last row is served", port=site.place.port, contains=rows[-1])
+            HttpCheck(name="the last row is served", port=site.layout.port, contains=rows[-1])
         ],
         inject=[
-            f"{site.place.put('checksum', 'sha1')}; systemctl restart {site.service} || true",
+            f"{site.layout.put('checksum', 'sha1')}; systemctl restart {site.service} || true",
         ],
         fix=[
-            f"{site.place.put('checksum', 'sha256')}; systemctl reset-failed {site.service}; "
+            f"{site.layout.put('checksum', 'sha256')}; systemctl reset-failed {site.service}; "
             f"systemctl restart {site.service}",
         ],
-        same=[data, copies, site.place.program],
+        same=[data, copies, site.layout.program],
     )

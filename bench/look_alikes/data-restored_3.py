@@ -18,7 +18,7 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    data, service = f"{site.place.data}/store.json", site.service
+    data, service = f"{site.layout.data}/store.json", site.service
     old = f'{{"format": 2, "rows": ["{site.token}-old"]}}'
     new = f'{{"format": 3, "rows": ["{site.token}", "order-8812"]}}'
     return site.look_alike(
@@ -30,12 +30,12 @@ def draw(site: Site) -> LookAlike:
             HostFile(path=f"/var/backups/{service}-store.json", text=old),
         ],
         symptoms=[
-            HttpCheck(name="its rows", port=site.place.port, path="/rows", contains="order-8812")
+            HttpCheck(name="its rows", port=site.layout.port, path="/rows", contains="order-8812")
         ],
-        inject=[f"{site.place.put('newest_format', 2)}; systemctl restart {service} || true"],
+        inject=[f"{site.layout.put('newest_format', 2)}; systemctl restart {service} || true"],
         fix=[
-            f"{site.place.put('newest_format', 3)}; systemctl reset-failed {service}; "
+            f"{site.layout.put('newest_format', 3)}; systemctl reset-failed {service}; "
             f"systemctl restart {service}"
         ],
-        same=[data, "/var/backups", site.place.program],
+        same=[data, "/var/backups", site.layout.program],
     )

@@ -1,5 +1,5 @@
-"""The removed file that is held open is a buffer made so on purpose, with entries not yet sent; the
-disk is full of the thumbnails of another service that was told to keep all of them."""
+"""The deleted file that is still open is a buffer, on purpose, with entries not yet sent; the disk
+is full of the thumbnails of another service that is configured to keep all of them."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -51,7 +51,7 @@ while True:
 
 
 def draw(site: Site) -> LookAlike:
-    disk, port, style = "/mnt/store", site.dice.port(), "{time} {level} {text}"
+    disk, port, style = "/mnt/store", site.rng.port(), "{time} {level} {text}"
     buffer, thumbs = f"{site.service}-relay", f"{site.service}-thumbs"
     files = [
         HostFile(path=f"/opt/{buffer}.py", text=fill_program(BUFFER, style=style)),
@@ -75,7 +75,7 @@ def draw(site: Site) -> LookAlike:
         disks=[HostDisk(disk, 12)],
         symptoms=[
             HttpCheck(
-                name="uploads are stored", port=site.place.port, path="/put", contains=site.token
+                name="uploads are stored", port=site.layout.port, path="/put", contains=site.token
             ),
             DiskSpaceCheck(name="there is room", path=disk, free_mb=2),
         ],
@@ -83,7 +83,7 @@ def draw(site: Site) -> LookAlike:
         inject=[keep.format(5000), "sleep 3"],
         fix=[keep.format(3), "sleep 1"],
         settle=4.0,
-        same=[site.place.conf, site.place.program, f"/etc/{buffer}.conf", f"/opt/{thumbs}.py"],
+        same=[site.layout.conf, site.layout.program, f"/etc/{buffer}.conf", f"/opt/{thumbs}.py"],
         collateral=[
             UnitRunningCheck(
                 name="the buffer was not lost", unit=f"{buffer}.service", undisturbed=True

@@ -50,8 +50,8 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    disk, name, port = "/srv/volume", f"{service}-ledger", site.dice.port()
+    service, layout = site.service, site.layout
+    disk, name, port = "/srv/volume", f"{service}-ledger", site.rng.port()
     conf, ledger, copy = f"/etc/{name}.conf", f"{disk}/ledger.dat", f"{disk}/ledger.saved"
     orders = "".join(f"order {n:08d} chair 12.50\n" for n in range(230_000))
     find = f"pid=$(systemctl show -p MainPID --value {name}); "
@@ -75,7 +75,9 @@ def draw(site: Site) -> LookAlike:
         units=[service_unit(name, f"{PYTHON_COMMAND} /opt/{name}/main.py {conf}")],
         disks=[HostDisk(disk, 10)],
         symptoms=[
-            HttpCheck(name="uploads are stored", port=place.port, path="/put", contains=site.token),
+            HttpCheck(
+                name="uploads are stored", port=layout.port, path="/put", contains=site.token
+            ),
             DiskSpaceCheck(name="there is room", path=disk, free_mb=2),
         ],
         healthy=[kept],
@@ -85,8 +87,8 @@ def draw(site: Site) -> LookAlike:
             f"cp /var/tmp/ledger {ledger}; systemctl start {name}"
         ],
         cure=[FaultTrigger(restart=(f"{name}.service",))],
-        same=[place.conf, place.program, conf, f"/opt/{name}", f"{disk}/archive"],
+        same=[layout.conf, layout.program, conf, f"/opt/{name}", f"{disk}/archive"],
         collateral=[kept],
         moving=[f"{disk}/{service}"],
-        traffic=[TrafficSpec(port=place.port, paths=("/put",))],
+        traffic=[TrafficSpec(port=layout.port, paths=("/put",))],
     )

@@ -9,8 +9,8 @@ from hermes.gym.scenarios.combine import draw_scenario
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("bad-deploy-rollback", site.dice)
-    host, service = story.hosts[0], story.alert.labels["service"]
+    spec = draw_scenario("bad-deploy-rollback", site.rng)
+    host, service = spec.hosts[0], spec.alert.labels["service"]
     _, good, bad, *rest = host.files
     old, new = good.path.split("/")[-2], bad.path.split("/")[-2]
     bad = replace(bad, text=good.text.replace(old, new))
@@ -20,12 +20,12 @@ def draw(site: Site) -> LookAlike:
     shout = f'sed -i \'s/"\\([a-z0-9]*\\)"/"\\U\\1"/g\' {rates.path}'
     return LookAlike(
         replace(
-            story,
+            spec,
             hosts=(replace(host, files=(host.files[0], good, bad, *rest, kept)),),
-            inject=(story.inject[0], shout, story.inject[1]),
+            inject=(spec.inject[0], shout, spec.inject[1]),
             reference=(f"cp {kept.path} {rates.path}; systemctl restart {service}",),
             collateral=(
-                *(each for each in story.collateral if getattr(each, "path", "") != folder),
+                *(each for each in spec.collateral if getattr(each, "path", "") != folder),
                 UnchangedCheck(name="the previous delivery", path=kept.path),
             ),
         ),

@@ -29,8 +29,8 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    root, rates = f"/srv/{service}-app", f"{place.data}/rates.txt"
+    service, layout = site.service, site.layout
+    root, rates = f"/srv/{service}-app", f"{layout.data}/rates.txt"
     log = f"{root}/deploys.log"
     apps = [
         HostFile(
@@ -40,12 +40,12 @@ def draw(site: Site) -> LookAlike:
         for release in ("4.1.0", "4.2.0")
     ]
     start = f"#!/bin/bash\ncd {root}\n[ -e current ] || ln -s releases/4.2.0 current\n"
-    start += f"exec {PYTHON_COMMAND} {root}/current/app.py {place.conf}\n"
+    start += f"exec {PYTHON_COMMAND} {root}/current/app.py {layout.conf}\n"
     return site.look_alike(
         alert="{service} on {host} quotes no prices since the deploy of 4.2.0",
         files=[
             *apps,
-            place.settings(port=place.port, rates=rates, mark=site.token),
+            layout.settings(port=layout.port, rates=rates, mark=site.token),
             HostFile(path=f"{root}/start", text=start, mode=0o755),
             HostFile(path=log, text="2026-01-03 deploy 4.1.0\n2026-02-09 deploy 4.2.0\n"),
             HostFile(path=rates, text="EUR 1\nCHF 7\nUSD 3\n"),
@@ -54,7 +54,7 @@ def draw(site: Site) -> LookAlike:
         units=[service_unit(service, f"/bin/bash {root}/start")],
         symptoms=[
             HttpCheck(
-                name="the right price", port=place.port, path="/quote", contains='"price": 700'
+                name="the right price", port=layout.port, path="/quote", contains='"price": 700'
             )
         ],
         inject=[
@@ -62,7 +62,7 @@ def draw(site: Site) -> LookAlike:
             f"echo \"$(date '+%F %T') 2 rates imported to {rates}\" >> /var/log/rates-import.log"
         ],
         fix=[f"cp {rates}.yesterday {rates}"],
-        same=[f"{root}/releases", log, place.conf, f"{rates}.yesterday"],
+        same=[f"{root}/releases", log, layout.conf, f"{rates}.yesterday"],
         keep=[("the release in use", f"readlink {root}/current")],
-        traffic=[TrafficSpec(port=place.port, paths=("/quote",))],
+        traffic=[TrafficSpec(port=layout.port, paths=("/quote",))],
     )

@@ -1,5 +1,5 @@
-"""The chatty log level is as always and its log does not grow; the exports of another service,
-told to keep thousands instead of a few, fill the disk."""
+"""The verbose log level is the usual one and its log does not grow; the exports of another service,
+configured to keep thousands instead of a few, fill the disk."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -61,14 +61,14 @@ def draw(site: Site) -> LookAlike:
         disks=[HostDisk(disk, 14)],
         symptoms=[
             HttpCheck(
-                name="orders are stored", port=site.place.port, path="/order", contains="stored"
+                name="orders are stored", port=site.layout.port, path="/order", contains="stored"
             ),
             DiskSpaceCheck(name="there is room", path=disk, free_mb=2),
         ],
         inject=[keep.format(4000), "sleep 3"],
         fix=[keep.format(4), "sleep 1"],
         settle=4.0,
-        same=[site.place.conf, site.place.program, program],
+        same=[site.layout.conf, site.layout.program, program],
         keep=[("the log begins as it did", f"head -c 4000000 {log} | sha256sum")],
         moving=[exports, f"{disk}/orders"],
     )

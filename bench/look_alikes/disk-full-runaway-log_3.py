@@ -31,7 +31,7 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    disk, service, port = "/data", site.service, site.place.port
+    disk, service, port = "/data", site.service, site.layout.port
     log = f"{disk}/{service}.log"
     fill = f"mkdir -p {disk}/uploads; head -c 40M /dev/zero > {disk}/uploads/batch-7.bin || true"
     return site.look_alike(
@@ -46,6 +46,6 @@ def draw(site: Site) -> LookAlike:
         inject=[fill],
         fix=[f"rm -rf {disk}/uploads"],
         traffic=[TrafficSpec(port=port, paths=("/put", "/health"))],
-        same=[site.place.conf, site.place.program],
+        same=[site.layout.conf, site.layout.program],
         moving=[f"{disk}/probe.tmp"],
     )

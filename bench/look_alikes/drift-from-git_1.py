@@ -30,8 +30,8 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("drift-from-git", site.dice)
-    host, service = story.hosts[0], story.alert.labels["service"]
+    spec = draw_scenario("drift-from-git", site.rng)
+    host, service = spec.hosts[0], spec.alert.labels["service"]
     program, own, *rest = host.files
     key, right = own.text.split("\n")[-2].replace("=", " ").replace(":", " ").split()
     window = f"/var/lib/window-{service}/requests"
@@ -41,9 +41,9 @@ def draw(site: Site) -> LookAlike:
     note = f"echo '# {key}: raised for the campaign, stays until it is merged' >> {own.path}"
     return LookAlike(
         replace(
-            story,
+            spec,
             hosts=(replace(host, files=files),),
-            healthy=tuple(c for c in story.healthy if "are those declared" not in c.name),
+            healthy=tuple(c for c in spec.healthy if "are those declared" not in c.name),
             inject=(
                 f"{raised}; {note}; systemctl restart {service}; sleep 0.5",
                 f"echo '4102444800.0 9000000' >> {window}",

@@ -24,8 +24,8 @@ times = []
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("drift-from-git", site.dice)
-    host, service = story.hosts[0], story.alert.labels["service"]
+    spec = draw_scenario("drift-from-git", site.rng)
+    host, service = spec.hosts[0], spec.alert.labels["service"]
     program = next(file for file in host.files if "times = []" in file.text)
     own = next(file for file in host.files if re.search(r"^secret_file\W", file.text, re.M))
     usual = re.search(r"int\(conf\[\"(\w+)\"\]\)", program.text)
@@ -39,10 +39,10 @@ def draw(site: Site) -> LookAlike:
     files = tuple(replace(file, text=text) if file is program else file for file in host.files)
     repaired = ScriptCheck(name="the repair is kept", script=f"grep -q '^{line[1]}90$' {own.path}")
     dropped = ("the settings are those declared",)
-    story = replace(
-        story,
+    spec = replace(
+        spec,
         hosts=(replace(host, files=(*files, HostFile(path=override, text="100000\n"))),),
-        healthy=tuple(check for check in story.healthy if check.name not in dropped),
+        healthy=tuple(check for check in spec.healthy if check.name not in dropped),
         symptoms=(
             HttpCheck(name="many get in", port=int(port[1]), path="/items", contains=mark[1]),
         ),
@@ -53,6 +53,6 @@ def draw(site: Site) -> LookAlike:
         ),
         reference=(f"echo 100000 > {override}",),
         cure=(FaultTrigger(restart=(f"{service}.service",)),),
-        collateral=(*story.collateral, repaired),
+        collateral=(*spec.collateral, repaired),
     )
-    return LookAlike(story, keep=(("the settings", f"cat {own.path}"),))
+    return LookAlike(spec, keep=(("the settings", f"cat {own.path}"),))

@@ -11,8 +11,8 @@ from hermes.gym.scenarios.combine import draw_scenario
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("expired-token", site.dice)
-    host, service = story.hosts[0], story.alert.labels["service"]
+    spec = draw_scenario("expired-token", site.rng)
+    host, service = spec.hosts[0], spec.alert.labels["service"]
     conf, renew, own = host.files[4], host.files[5], host.files[6]
     token = re.search(r"^token=(.*)$", own.text, re.M)
     assert token
@@ -26,7 +26,7 @@ def draw(site: Site) -> LookAlike:
     point = f"sed -i 's|{{}}$|{{}}|' {conf.path}; systemctl restart {service}; sleep 0.5"
     return LookAlike(
         replace(
-            story,
+            spec,
             hosts=(replace(host, files=(*host.files, retired)),),
             inject=(
                 f"/usr/bin/python3 -S {renew.path} {retired.path}",
@@ -34,7 +34,7 @@ def draw(site: Site) -> LookAlike:
             ),
             reference=(point.format(gone, token[1]),),
             collateral=(
-                *(each for each in story.collateral if getattr(each, "path", "") != conf.path),
+                *(each for each in spec.collateral if getattr(each, "path", "") != conf.path),
                 UnchangedCheck(name="the renewal", path=own.path),
                 UnchangedCheck(name="the renewal of the retired client", path=retired.path),
             ),

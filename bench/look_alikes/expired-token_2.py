@@ -11,8 +11,8 @@ from hermes.gym.scenarios.combine import draw_scenario
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("expired-token", site.dice)
-    files = story.hosts[0].files
+    spec = draw_scenario("expired-token", site.rng)
+    files = spec.hosts[0].files
     conf = next(file for file in files if file.path.endswith("/renew.conf"))
     cron = next(file for file in files if file.path.startswith("/etc/cron.d/renew"))
     run = re.search(r"root (.*) >/dev/null", cron.text)
@@ -20,8 +20,8 @@ def draw(site: Site) -> LookAlike:
     life = re.search(r"^(\w*hours)=(\d+)$", conf.text, re.M)
     assert run and token and life
     once = "/run/once.conf"
-    story = replace(
-        story,
+    spec = replace(
+        spec,
         inject=(
             f"sed 's/^{life[1]}=.*/{life[1]}=-1/' {conf.path} > {once}; "
             f"{run[1].replace(conf.path, once)}; rm {once}",
@@ -32,8 +32,8 @@ def draw(site: Site) -> LookAlike:
         ),
         reference=(f"sed -i 's|^token=.*|token={token[1]}|' {conf.path}", run[1]),
         collateral=(
-            *(c for c in story.collateral if "other settings" not in c.name),
+            *(c for c in spec.collateral if "other settings" not in c.name),
             UnchangedCheck(name="the renewal", path=conf.path.replace(".conf", ".py")),
         ),
     )
-    return LookAlike(story, keep=(("the life of tokens", f"grep '^{life[1]}=' {conf.path}"),))
+    return LookAlike(spec, keep=(("the life of tokens", f"grep '^{life[1]}=' {conf.path}"),))

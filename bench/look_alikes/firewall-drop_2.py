@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from hermes.gym.scenario_spec import FaultTrigger, UnchangedCheck
 from hermes.gym.scenarios.combine import draw_scenario
-from hermes.gym.services.redis import REDIS_NEEDS as REDIS
+from hermes.gym.services.redis import REDIS_NEEDS
 
-NEEDS = (*REDIS, "ip", "nft", "nsenter")
+NEEDS = (*REDIS_NEEDS, "ip", "nft", "nsenter")
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("network-partition", site.dice)
-    near, far = story.hosts
+    spec = draw_scenario("network-partition", site.rng)
+    near, far = spec.hosts
     rules = next(file for file in near.files if "flush ruleset" in file.text)
     table = re.search(r"^table inet (\w+)", rules.text, re.M)
     folder = re.search(r'^include "(\S+)/', rules.text, re.M)
@@ -24,20 +24,20 @@ def draw(site: Site) -> LookAlike:
     late = f"{folder[1]}/60-metrics.nft"
     rule = f"add rule inet {table[1]} output ip daddr {far.address} tcp dport 9121 drop"
     pid = "$(systemctl show -p MainPID --value redis)"
-    story = replace(
-        story,
+    spec = replace(
+        spec,
         inject=(
             f"echo '# metrics of the cache are not for this host (audit 7)' > {late}; "
             f"echo '{rule}' >> {late}; systemctl restart {filter_unit}",
             f"1:kill -STOP {pid}",
         ),
         reference=(f"1:kill -CONT {pid}",),
-        cure=(FaultTrigger(restart=(f"{story.alert.labels['service']}.service",)),),
+        cure=(FaultTrigger(restart=(f"{spec.alert.labels['service']}.service",)),),
         collateral=(
-            *story.collateral,
+            *spec.collateral,
             UnchangedCheck(name="the table of rules", path=rules.path),
         ),
     )
     return LookAlike(
-        story, keep=(("the late rule", f"cat {late}"), ("the rules", "nft list ruleset"))
+        spec, keep=(("the late rule", f"cat {late}"), ("the rules", "nft list ruleset"))
     )

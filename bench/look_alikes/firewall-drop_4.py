@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from hermes.gym.scenario_spec import UnchangedCheck
 from hermes.gym.scenarios.combine import draw_scenario
-from hermes.gym.services.redis import REDIS_NEEDS as REDIS
+from hermes.gym.services.redis import REDIS_NEEDS
 
-NEEDS = (*REDIS, "ip", "nft", "nsenter")
+NEEDS = (*REDIS_NEEDS, "ip", "nft", "nsenter")
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("network-partition", site.dice)
-    near, far = story.hosts
+    spec = draw_scenario("network-partition", site.rng)
+    near, far = spec.hosts
     rules = next(file for file in near.files if "flush ruleset" in file.text)
     table = re.search(r"^table inet (\w+)", rules.text, re.M)
     folder = re.search(r'^include "(\S+)/', rules.text, re.M)
@@ -26,8 +26,8 @@ def draw(site: Site) -> LookAlike:
     rule = f"add rule inet {table[1]} output ip daddr {far.address} tcp dport {port[1]}"
     rule += " meta skuid 1001 drop"
     card = f"dev=$(ip -o route get {far.address} | sed 's/.* dev \\([^ ]*\\).*/\\1/'); "
-    story = replace(
-        story,
+    spec = replace(
+        spec,
         inject=(
             f"echo '# scripts of www must not read baskets (audit 7)' > {late}; "
             f"echo '{rule}' >> {late}; systemctl restart {filter_unit}",
@@ -36,10 +36,10 @@ def draw(site: Site) -> LookAlike:
         ),
         reference=(f"{card} ip neigh del {far.address} dev $dev",),
         collateral=(
-            *story.collateral,
+            *spec.collateral,
             UnchangedCheck(name="the table of rules", path=rules.path),
         ),
     )
     return LookAlike(
-        story, keep=(("the late rule", f"cat {late}"), ("the rules", "nft list ruleset"))
+        spec, keep=(("the late rule", f"cat {late}"), ("the rules", "nft list ruleset"))
     )

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from hermes.gym.scenario_spec import HostFile, UnchangedCheck
 from hermes.gym.scenarios.combine import draw_scenario
-from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
+from hermes.gym.services.postgres import POSTGRES_NEEDS
 
-NEEDS = POSTGRES
+NEEDS = POSTGRES_NEEDS
 
 
 def _roomy(file: HostFile) -> HostFile:
@@ -20,15 +20,15 @@ def _roomy(file: HostFile) -> HostFile:
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("db-idle-in-transaction", site.dice)
-    host = story.hosts[0]
-    scripts = " ".join(getattr(check, "script", "") for check in story.collateral)
+    spec = draw_scenario("db-idle-in-transaction", site.rng)
+    host = spec.hosts[0]
+    scripts = " ".join(getattr(check, "script", "") for check in spec.collateral)
     found = re.search(r"\$\((\S+/psql .*?-d \S+) -c", scripts)
     assert found
     psql = found[1]
     confs = [f.path for f in host.files if re.search(r"^db_password\W", f.text, re.M)]
-    story = replace(
-        story,
+    spec = replace(
+        spec,
         hosts=(replace(host, files=tuple(map(_roomy, host.files))),),
         inject=(
             f"{psql} <<'END'\nBEGIN;\nUPDATE stock SET checked = checked + 1;\n"
@@ -36,9 +36,9 @@ def draw(site: Site) -> LookAlike:
         ),
         reference=(f"{psql} -c \"COMMIT PREPARED 'transfer-4711'\"",),
         collateral=(
-            *story.collateral,
+            *spec.collateral,
             *(UnchangedCheck(name=f"{path} is as it was", path=path) for path in confs),
         ),
         settle=1.0,
     )
-    return LookAlike(story, keep=(("rows", f"{psql} -c 'SELECT id, sku FROM stock ORDER BY id'"),))
+    return LookAlike(spec, keep=(("rows", f"{psql} -c 'SELECT id, sku FROM stock ORDER BY id'"),))

@@ -8,11 +8,10 @@ from msgspec.structs import replace
 
 from hermes.gym.scenario_spec import FaultTrigger, HostFile, ScriptCheck, UnchangedCheck
 from hermes.gym.scenarios.combine import draw_scenario
-from hermes.gym.services.postgres import PG_CLIENT
-from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
+from hermes.gym.services.postgres import PG_CLIENT, POSTGRES_NEEDS
 from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
-NEEDS = POSTGRES
+NEEDS = POSTGRES_NEEDS
 EXPORT = (
     PG_CLIENT
     + """\
@@ -62,9 +61,9 @@ while True:
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("db-idle-in-transaction", site.dice)
-    host, service = story.hosts[0], story.alert.labels["service"]
-    scripts = " ".join(getattr(check, "script", "") for check in story.collateral)
+    spec = draw_scenario("db-idle-in-transaction", site.rng)
+    host, service = spec.hosts[0], spec.alert.labels["service"]
+    scripts = " ".join(getattr(check, "script", "") for check in spec.collateral)
     found = re.search(r"\$\((\S+/psql .*?-d \S+) -c", scripts)
     confs = [file for file in host.files if re.search(r"^db_password\W", file.text, re.M)]
     access = "".join(
@@ -96,16 +95,16 @@ def draw(site: Site) -> LookAlike:
         f"[ -s {folder}/stock.txt ] && exit 0; sleep 0.1; done; exit 1",
     )
     again = f"systemctl reset-failed {archive}; systemctl restart {archive} || true"
-    story = replace(
-        story,
+    spec = replace(
+        spec,
         hosts=(replace(host, files=(*host.files, *files), units=(*host.units, *units)),),
-        healthy=(*story.healthy, arrives),
-        symptoms=(*story.symptoms, arrives),
+        healthy=(*spec.healthy, arrives),
+        symptoms=(*spec.symptoms, arrives),
         inject=(f"mv {folder} {folder}.2023; {again}",),
         reference=(f"mv {folder}.2023 {folder}; {again}; sleep 1",),
         cure=(FaultTrigger(restart=(f"{export}.service",), pause=0.3),),
         collateral=(
-            *story.collateral,
+            *spec.collateral,
             *(UnchangedCheck(name=f"{file.path} is as it was", path=file.path) for file in confs),
             *(
                 UnchangedCheck(name=f"{file.path} is as it was", path=file.path)
@@ -115,7 +114,7 @@ def draw(site: Site) -> LookAlike:
         settle=2.0,
     )
     return LookAlike(
-        story,
+        spec,
         keep=(
             ("rows", f"{psql} -c 'SELECT id, sku FROM stock ORDER BY id'"),
             ("the archive", f"cat {folder}*/2023.txt"),

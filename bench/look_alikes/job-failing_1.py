@@ -16,13 +16,13 @@ mv "$target/.part" "$target/rows-$(date +%s%N).tsv"
 
 
 def draw(site: Site) -> LookAlike:
-    service, dice = site.service, site.dice
-    data, name = f"{site.place.data}/rows.tsv", f"backup-{site.service}"
+    service, rng = site.service, site.rng
+    data, name = f"{site.layout.data}/rows.tsv", f"backup-{site.service}"
     job, conf = f"/opt/jobs/{name}", f"/etc/{name}.conf"
     old, new = f"/srv/vault/{service}", f"/srv/vault-b/{service}"
     ship = "/etc/offsite.conf"
-    rows = "".join(f"{dice.token()}\t{dice.number(1, 99)}\n" for _ in range(40))
-    more = f"printf '{dice.token()}\\t1\\n' >> {data}"
+    rows = "".join(f"{rng.token()}\t{rng.number(1, 99)}\n" for _ in range(40))
+    more = f"printf '{rng.token()}\\t1\\n' >> {data}"
     fresh = ScriptCheck(
         name="what is sent off the host has all rows",
         script=f"from=$(sed -n 's/^from=//p' {ship}); for f in $from/{service}/rows-*; do"

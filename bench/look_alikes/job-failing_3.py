@@ -17,7 +17,7 @@ mv {target}/.part {target}/copy-$(date +%s%N)
 
 def draw(site: Site) -> LookAlike:
     name, target = f"backup-{site.service}", "/vault"
-    data, lock = f"{site.place.data}/rows.tsv", f"/run/lock/backup-{site.service}.lock"
+    data, lock = f"{site.layout.data}/rows.tsv", f"/run/lock/backup-{site.service}.lock"
     job = f"/opt/jobs/{name}"
     text = JOB.format(data=data, target=target, lock=lock)
     fresh = ScriptCheck(

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from hermes.gym.scenario_spec import HostFile, UnchangedCheck, UnitRunningCheck
 from hermes.gym.scenarios.combine import draw_scenario
-from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
+from hermes.gym.services.postgres import POSTGRES_NEEDS
 from hermes.gym.services.python_service import service_unit
 
-NEEDS = POSTGRES
+NEEDS = POSTGRES_NEEDS
 TOTALS = """\
 #!/bin/bash
 # Keeps the totals of the accounts in step.
@@ -32,20 +32,20 @@ SPELLINGS = {"asc": "ascending", "ascending": "asc", "desc": "descending", "desc
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("db-deadlock", site.dice)
-    host = story.hosts[0]
+    spec = draw_scenario("db-deadlock", site.rng)
+    host = spec.hosts[0]
     program = next(file for file in host.files if "pair = sorted((" in file.text)
     numbers = re.search(r"pair = sorted\(\((\d+), (\d+)\), reverse=conf\['(\w+)'\]", program.text)
     assert numbers
     key = rf"^({numbers[3]}\W+)(\w+)$"
     own, jobs = (file for file in host.files if re.search(key, file.text, re.M))
     line = re.search(key, jobs.text, re.M)
-    scripts = " ".join(getattr(check, "script", "") for check in story.collateral)
+    scripts = " ".join(getattr(check, "script", "") for check in spec.collateral)
     found = re.search(r"\$\((\S+/psql .*?-d \S+) -c", scripts)
     job = next(each.path for each in host.units if f" {jobs.path}" in each.text)
     assert line and found
     first, last = sorted((int(numbers[1]), int(numbers[2])), reverse=line[2].startswith("desc"))
-    name = f"{story.alert.labels['service']}-totals"
+    name = f"{spec.alert.labels['service']}-totals"
     right = QUERY.format(release=11, first=first, last=last)
     wrong = QUERY.format(release=12, first=last, last=first)
     files = (
@@ -59,8 +59,8 @@ def draw(site: Site) -> LookAlike:
     totals = service_unit(name, f"/bin/bash /opt/{name}/run.sh", after="postgresql.service")
     spelling = SPELLINGS[line[2]]
     install = f"cp /opt/{name}/releases/{{}}.sql /opt/{name}/totals.sql"
-    story = replace(
-        story,
+    spec = replace(
+        spec,
         hosts=(replace(host, files=(*host.files, *files), units=(*host.units, totals)),),
         inject=(
             f"sed -i 's/^{line[1]}.*/{line[1]}{spelling}/' {jobs.path}; systemctl restart {job}; "
@@ -69,7 +69,7 @@ def draw(site: Site) -> LookAlike:
         ),
         reference=(install.format(11), "sleep 1"),
         collateral=(
-            *story.collateral,
+            *spec.collateral,
             UnchangedCheck(name="the settings of the service", path=own.path),
             UnchangedCheck(name="the releases", path=f"/opt/{name}/releases"),
             UnitRunningCheck(name="the totals are kept", unit=f"{name}.service"),
@@ -77,7 +77,7 @@ def draw(site: Site) -> LookAlike:
         settle=1.0,
     )
     return LookAlike(
-        story,
+        spec,
         keep=(
             ("rows", f"{found[1]} -c 'SELECT count(*) FROM accounts'"),
             ("the order", f"cat {jobs.path}"),

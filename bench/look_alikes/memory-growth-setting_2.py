@@ -38,8 +38,8 @@ serve(int(conf["port"]), lambda path: (200, {"status": "ok"}))
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    collector, port = f"{service}-collector", site.dice.port()
+    service, layout = site.service, site.layout
+    collector, port = f"{service}-collector", site.rng.port()
     conf, folder = f"/etc/{collector}.conf", f"/srv/{service}-events"
     text = fill_program(COLLECTOR, style="{time} {level:5} {text}")
     return site.look_alike(
@@ -50,17 +50,17 @@ def draw(site: Site) -> LookAlike:
             HostFile(path=f"/opt/{collector}/main.py", text=text),
             HostFile(path=conf, text=f"port={port}\nfolder={folder}\n"),
             HostFile(path=f"{folder}/2024.log", text="kept\n"),
-            HostFile(path=f"{place.conf}.sample", text="# 0 switches it off\ncache_limit=64\n"),
+            HostFile(path=f"{layout.conf}.sample", text="# 0 switches it off\ncache_limit=64\n"),
         ],
         units=[service_unit(collector, f"{PYTHON_COMMAND} /opt/{collector}/main.py {conf}")],
         unit_lines="MemoryMax=64M\nStartLimitIntervalSec=0",
-        symptoms=[UnitRunningCheck(name="it lives for long", unit=place.unit, seconds=6.0)],
+        symptoms=[UnitRunningCheck(name="it lives for long", unit=layout.unit, seconds=6.0)],
         inject=[f"mv {folder} {folder}.moved; systemctl restart {collector} || true"],
         fix=[
             f"mv {folder}.moved {folder}; systemctl reset-failed {collector}; "
             f"systemctl restart {collector}; sleep 4"
         ],
-        same=[place.conf, f"{place.conf}.sample", conf, place.program],
+        same=[layout.conf, f"{layout.conf}.sample", conf, layout.program],
         settle=4.0,
         rhythm_s=5.0,
     )

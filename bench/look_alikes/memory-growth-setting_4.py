@@ -1,5 +1,5 @@
-"""A mirror was told to read what it asked for much later, and its downloads wait in the memory of
-the service; the cache has a limit in megabytes, and 0 entries means that nothing else limits it."""
+"""A mirror is configured to read its downloads much later, so they wait in the memory of the
+service; the cache has a limit in megabytes, and 0 entries means that nothing else limits it."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -49,39 +49,43 @@ while True:
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
+    service, layout = site.service, site.layout
     mirror, style = f"{service}-mirror", "{time} {level:5} {text}"
     conf, done = f"/etc/{mirror}.conf", f"/var/log/{mirror}.log"
-    sample = f"# 0: limited by cache_mb only\ncache_limit{place.sign}8\n"
-    told = f"sed -i 's/^read_after_s=.*/read_after_s={{}}/' {conf}; systemctl restart {mirror}"
+    sample = f"# 0: limited by cache_mb only\ncache_limit{layout.sign}8\n"
+    reconfigure = (
+        f"sed -i 's/^read_after_s=.*/read_after_s={{}}/' {conf}; systemctl restart {mirror}"
+    )
     whole = f"n=$(wc -l < {done}); sleep 1; tail -n +$((n + 1)) {done} | grep -q '^52[0-9]*$'"
     return site.look_alike(
         alert="{service} on {host} is restarted every few seconds, OOMKill, RSS climbs steadily",
         body=BODY,
         settings={"cache_limit": 0, "cache_mb": 6, "mark": site.token},
         files=[
-            HostFile(path=f"{place.conf}.sample", text=sample),
+            HostFile(path=f"{layout.conf}.sample", text=sample),
             HostFile(path=f"/opt/{mirror}/main.py", text=fill_program(MIRROR, style=style)),
-            HostFile(path=conf, text=f"source={place.port}\nlog={done}\nread_after_s=0\n"),
+            HostFile(path=conf, text=f"source={layout.port}\nlog={done}\nread_after_s=0\n"),
             HostFile(path=done, text=""),
         ],
         units=[
-            service_unit(mirror, f"{PYTHON_COMMAND} /opt/{mirror}/main.py {conf}", after=place.unit)
+            service_unit(
+                mirror, f"{PYTHON_COMMAND} /opt/{mirror}/main.py {conf}", after=layout.unit
+            )
         ],
         unit_lines="MemoryMax=80M\nStartLimitIntervalSec=0",
         symptoms=[
-            UnitRunningCheck(name="it lives for long", unit=place.unit, seconds=5.0),
+            UnitRunningCheck(name="it lives for long", unit=layout.unit, seconds=5.0),
             ScriptCheck(name="the mirror gets whole bundles", script=whole),
         ],
         inject=[
             f"echo \"$(date '+%F %T') {service}: cache limited by size\" >> /var/log/changes.log; "
-            f"{told.format(20)}"
+            f"{reconfigure.format(20)}"
         ],
-        fix=[f"{told.format(0)}; sleep 6"],
-        same=[place.conf, f"{place.conf}.sample", place.program, f"/opt/{mirror}"],
+        fix=[f"{reconfigure.format(0)}; sleep 6"],
+        same=[layout.conf, f"{layout.conf}.sample", layout.program, f"/opt/{mirror}"],
         collateral=[
             UnitRunningCheck(name="the mirror runs", unit=f"{mirror}.service"),
-            UnchangedCheck(name="the memory limit", path=f"/etc/systemd/system/{place.unit}"),
+            UnchangedCheck(name="the memory limit", path=f"/etc/systemd/system/{layout.unit}"),
         ],
         settle=4.0,
         rhythm_s=4.0,

@@ -22,8 +22,8 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    shards = f"{place.data}/shards"
+    service, layout = site.service, site.layout
+    shards = f"{layout.data}/shards"
     return site.look_alike(
         alert="{service} on {host} keeps dying while it warms up, killed for its memory",
         body=BODY,
@@ -34,7 +34,7 @@ def draw(site: Site) -> LookAlike:
         ],
         unit_lines="MemoryMax=56M\nStartLimitIntervalSec=0",
         symptoms=[
-            HttpCheck(name="each record counts once", port=place.port, contains='"records": 9,')
+            HttpCheck(name="each record counts once", port=layout.port, contains='"records": 9,')
         ],
         inject=[
             f"cp -r {shards} /tmp/copy && mv /tmp/copy {shards}/before-the-update; "
@@ -45,8 +45,8 @@ def draw(site: Site) -> LookAlike:
             f"systemctl restart {service}"
         ],
         same=[
-            place.conf,
-            place.program,
+            layout.conf,
+            layout.program,
             f"/etc/systemd/system/{service}.service",
             *(f"{shards}/{name}.shard" for name in ("a", "b", "c")),
         ],

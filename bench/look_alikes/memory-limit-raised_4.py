@@ -29,9 +29,9 @@ serve(int(conf["port"]), lambda path: (200, {"records": count, "first": rows[0]}
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    table = f"{place.data}/customers.tbl"
-    rows = "".join(f"{n} {site.token if n == 0 else site.dice.word()}\n" for n in range(12))
+    service, layout = site.service, site.layout
+    table = f"{layout.data}/customers.tbl"
+    rows = "".join(f"{n} {site.token if n == 0 else site.rng.word()}\n" for n in range(12))
     extra = f"/etc/systemd/system/{service}.service.d"
     start = f"systemctl reset-failed {service}; systemctl restart {service} || true"
     return site.look_alike(
@@ -43,16 +43,16 @@ def draw(site: Site) -> LookAlike:
             HostFile(path=f"{table}.header", text="records 12\n"),
         ],
         unit_lines="MemoryMax=160M\nStartLimitIntervalSec=0",
-        symptoms=[HttpCheck(name="as many records", port=place.port, contains='"records": 12,')],
-        healthy=[HttpCheck(name="the first record", port=place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="as many records", port=layout.port, contains='"records": 12,')],
+        healthy=[HttpCheck(name="the first record", port=layout.port, contains=site.token)],
         inject=[
             f"mkdir -p {extra}; printf '[Service]\\nMemoryMax=64M\\n' > {extra}/memory.conf; "
             f"echo \"$(date '+%F %T') {service}: memory limit lowered from 160M to 64M, it uses "
             '12M" >> /var/log/changes.log; systemctl daemon-reload; '
             f"echo 'records 1200000' > {table}.header; {start}"
         ],
-        fix=[f"{place.command} --reindex; {start}"],
-        same=[table, place.conf, place.program, f"/etc/systemd/system/{service}.service"],
+        fix=[f"{layout.command} --reindex; {start}"],
+        same=[table, layout.conf, layout.program, f"/etc/systemd/system/{service}.service"],
         keep=[("the limit", f"cat {extra}/*")],
         settle=2.0,
     )

@@ -17,7 +17,7 @@ serve(int(conf["port"]), lambda path: (200, {"rate": ratebook.rate(7)}))
 
 def draw(site: Site) -> LookAlike:
     service, here = site.service, f"/opt/{site.service}-libs/vendor"
-    elsewhere, factor = f"/opt/{service}-tenant-b/vendor", site.dice.number(100, 900)
+    elsewhere, factor = f"/opt/{service}-tenant-b/vendor", site.rng.number(100, 900)
     text = "def rate(level):\n    return level * {}\n"
     again = f"systemctl reset-failed {service}; systemctl restart {service} || true"
     return site.look_alike(
@@ -29,14 +29,16 @@ def draw(site: Site) -> LookAlike:
             HostFile(path=f"{here}/ratebook.py", text=text.format(factor)),
             HostFile(path=f"{elsewhere}/ratebook.py", text=text.format(factor + 3)),
         ],
-        symptoms=[HttpCheck(name="rate", port=site.place.port, contains=f'"rate": {factor * 7}}}')],
+        symptoms=[
+            HttpCheck(name="rate", port=site.layout.port, contains=f'"rate": {factor * 7}}}')
+        ],
         inject=[f"chmod 700 {here}; {again}"],
         fix=[f"chmod 755 {here}; {again}"],
         same=[
             f"{here}/ratebook.py",
             elsewhere,
             f"/etc/systemd/system/{service}.service",
-            site.place.conf,
-            site.place.program,
+            site.layout.conf,
+            site.layout.program,
         ],
     )

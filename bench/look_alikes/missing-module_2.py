@@ -17,8 +17,8 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    module = f"tariff_{site.dice.number(10, 99)}"
+    service, layout = site.service, site.layout
+    module = f"tariff_{site.rng.number(10, 99)}"
     lib, shared = f"/opt/{service}-lib", f"/srv/shared/{service}"
     attic = f"/opt/{service}-attic"
     return site.look_alike(
@@ -37,7 +37,7 @@ def draw(site: Site) -> LookAlike:
             f"Environment=PYTHONPATH={lib}\nEnvironment=PYTHONDONTWRITEBYTECODE=1\n"
             f"ExecStartPre=/bin/ln -sfn {shared}/{module}.py {lib}/{module}.py"
         ),
-        symptoms=[HttpCheck(name="this year's price", port=place.port, contains='"price": 11900')],
+        symptoms=[HttpCheck(name="this year's price", port=layout.port, contains='"price": 11900')],
         inject=[
             f"mv {shared}/{module}.py {shared}/{module}.py.lock; "
             f"systemctl restart {service} || true"
@@ -46,6 +46,6 @@ def draw(site: Site) -> LookAlike:
             f"mv {shared}/{module}.py.lock {shared}/{module}.py; "
             f"systemctl reset-failed {service}; systemctl restart {service}"
         ],
-        same=[attic, place.conf, place.program, f"/etc/systemd/system/{service}.service"],
-        traffic=[TrafficSpec(port=place.port)],
+        same=[attic, layout.conf, layout.program, f"/etc/systemd/system/{service}.service"],
+        traffic=[TrafficSpec(port=layout.port)],
     )

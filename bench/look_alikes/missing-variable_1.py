@@ -1,5 +1,5 @@
-"""The environment file is built anew at each start from the facts of the host, and a fact is gone;
-the copies of the file are from before the host was moved to another region."""
+"""The environment file is built at each start from the facts of the host, and a fact is gone; the
+copies of the file are from before the host was moved to another region."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -38,8 +38,8 @@ def draw(site: Site) -> LookAlike:
             HostFile(path=f"{copies}/{service}.env.2026-03-01", text=old),
             HostFile(path=f"{copies}/{service}.env.2026-04-01", text=old),
         ],
-        symptoms=[HttpCheck(name="its region", port=site.place.port, contains=region)],
+        symptoms=[HttpCheck(name="its region", port=site.layout.port, contains=region)],
         inject=[f"sed -i '/^region=/d' {facts}; {twice}"],
         fix=[f"echo region={region} >> {facts}; {twice}"],
-        same=[copies, build, site.place.conf, site.place.program],
+        same=[copies, build, site.layout.conf, site.layout.program],
     )

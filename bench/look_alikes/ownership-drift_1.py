@@ -30,13 +30,13 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    spool, port, second = "/var/spool/intake", site.dice.port(), f"{site.service}-partner"
+    spool, port, second = "/var/spool/intake", site.rng.port(), f"{site.service}-partner"
     conf, own = f"/etc/{second}.conf", f"/etc/systemd/system/{site.service}.service"
     user = (
         f"sed -i 's/^User=.*/User={{}}/' {own}; systemctl daemon-reload; "
         f"systemctl restart {site.service}; sleep 0.5"
     )
-    stores = HttpCheck(name="it stores", port=site.place.port, path="/put", contains=site.token)
+    stores = HttpCheck(name="it stores", port=site.layout.port, path="/put", contains=site.token)
     return site.look_alike(
         alert="{service} on {host} rejects every upload with 500, health endpoint green",
         body=BODY,
@@ -49,14 +49,14 @@ def draw(site: Site) -> LookAlike:
                 path=f"/opt/{second}.py", text=fill_program(BODY, style="{time} {level} {text}")
             ),
             HostFile(path=conf, text=f"port={port}\nspool={spool}\nmark={site.token}\n"),
-            HostFile(path=f"{spool}/waiting.rec", text=site.dice.token(40), mode=0o600, owner=1002),
+            HostFile(path=f"{spool}/waiting.rec", text=site.rng.token(40), mode=0o600, owner=1002),
         ],
         units=[service_unit(second, f"/usr/bin/python3 -S /opt/{second}.py {conf}", user="app")],
         symptoms=[stores],
         healthy=[HttpCheck(name="so does the other", port=port, path="/put", contains=site.token)],
         inject=[user.format("www")],
         fix=[user.format("app")],
-        same=[f"{spool}/waiting.rec", conf, site.place.conf, site.place.program],
+        same=[f"{spool}/waiting.rec", conf, site.layout.conf, site.layout.program],
         collateral=[
             HttpCheck(name="the other still stores", port=port, path="/put", contains="stored")
         ],

@@ -27,7 +27,7 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    spool, sealed = f"{site.place.data}/spool", f"{site.place.data}/sealed"
+    spool, sealed = f"{site.layout.data}/spool", f"{site.layout.data}/sealed"
     return site.look_alike(
         alert="{service} on {host} does not take files: permission denied",
         body=BODY,
@@ -40,12 +40,12 @@ def draw(site: Site) -> LookAlike:
         ],
         symptoms=[
             HttpCheck(
-                name="files are stored", port=site.place.port, path="/put", contains=site.token
+                name="files are stored", port=site.layout.port, path="/put", contains=site.token
             )
         ],
-        inject=[f"{site.place.put('store', sealed)}; systemctl restart {site.service}"],
-        fix=[f"{site.place.put('store', spool)}; systemctl restart {site.service}"],
-        same=[sealed, site.place.program],
-        traffic=[TrafficSpec(port=site.place.port, paths=("/put", "/health"))],
+        inject=[f"{site.layout.put('store', sealed)}; systemctl restart {site.service}"],
+        fix=[f"{site.layout.put('store', spool)}; systemctl restart {site.service}"],
+        same=[sealed, site.layout.program],
+        traffic=[TrafficSpec(port=site.layout.port, paths=("/put", "/health"))],
         moving=[f"{spool}/new.rec"],
     )

@@ -23,7 +23,7 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    queue, service = f"{site.place.data}/queue", site.service
+    queue, service = f"{site.layout.data}/queue", site.service
     orders = [HostFile(path=f"{queue}/order-{n:03d}.json", text=f'{{"id": {n}}}') for n in range(6)]
     limit = f"/etc/systemd/system/{service}.service"
     return site.look_alike(
@@ -31,7 +31,7 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"queue": queue, "mark": site.token},
         files=orders,
-        symptoms=[HttpCheck(name="it serves", port=site.place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="it serves", port=site.layout.port, contains=site.token)],
         unit_lines="LimitNOFILE=256",
         inject=[
             f"sed -i 's/^LimitNOFILE=.*/LimitNOFILE=32/' {limit}; systemctl daemon-reload; "
@@ -41,5 +41,5 @@ def draw(site: Site) -> LookAlike:
             f"sed -i 's/^LimitNOFILE=.*/LimitNOFILE=256/' {limit}; systemctl daemon-reload; "
             f"systemctl reset-failed {service}; systemctl restart {service}"
         ],
-        same=[queue, site.place.conf, site.place.program],
+        same=[queue, site.layout.conf, site.layout.program],
     )

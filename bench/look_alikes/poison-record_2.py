@@ -24,8 +24,8 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    queue, rates = f"{site.place.data}/queue", f"/etc/{site.service}-rates/rates.tsv"
-    sums = [site.dice.number(10, 900) for _ in range(7)]
+    queue, rates = f"{site.layout.data}/queue", f"/etc/{site.service}-rates/rates.tsv"
+    sums = [site.rng.number(10, 900) for _ in range(7)]
     currency = ["EUR", "USD", "EUR", "CHF", "EUR", "USD", "EUR"]
     table = {"EUR": 100, "USD": 93, "CHF": 104}
     orders = [
@@ -42,10 +42,10 @@ def draw(site: Site) -> LookAlike:
         files=[*orders, HostFile(path=rates, text=text)],
         symptoms=[
             HttpCheck(
-                name="all orders are booked", port=site.place.port, contains=f'"booked": {booked}'
+                name="all orders are booked", port=site.layout.port, contains=f'"booked": {booked}'
             )
         ],
         inject=[f"sed -i '/^CHF/d' {rates}; systemctl restart {site.service} || true"],
         fix=[f"printf 'CHF\\t104\\n' >> {rates}; {restart}"],
-        same=[queue, site.place.conf, site.place.program],
+        same=[queue, site.layout.conf, site.layout.program],
     )

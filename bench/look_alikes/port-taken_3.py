@@ -1,4 +1,5 @@
-"""Another program rightly holds the port: the service was told a port that is not its own."""
+"""Another program rightly holds the port: the service is configured with a port that is not its
+own."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -23,8 +24,8 @@ while True:
 
 
 def draw(site: Site) -> LookAlike:
-    service, port = site.service, site.place.port
-    theirs = site.dice.port()
+    service, port = site.service, site.layout.port
+    theirs = site.rng.port()
     agent = "/opt/backup-agent/agent.py"
     start = (
         f"(setsid nohup /usr/bin/python3 {agent} {theirs} </dev/null >/dev/null 2>&1 &); sleep 0.5"
@@ -36,11 +37,11 @@ def draw(site: Site) -> LookAlike:
         settings={"mark": site.token},
         files=[HostFile(path=agent, text=AGENT)],
         symptoms=[HttpCheck(name="it serves", port=port, contains=site.token)],
-        inject=[start, f"{site.place.put('port', theirs)}; systemctl restart {service} || true"],
+        inject=[start, f"{site.layout.put('port', theirs)}; systemctl restart {service} || true"],
         fix=[
-            f"{site.place.put('port', port)}; systemctl reset-failed {service}; "
+            f"{site.layout.put('port', port)}; systemctl reset-failed {service}; "
             f"systemctl restart {service}"
         ],
         collateral=[alive],
-        same=["/opt/backup-agent", site.place.program],
+        same=["/opt/backup-agent", site.layout.program],
     )

@@ -4,9 +4,9 @@ itself was lowered in its configuration."""
 from look_alike_kit import LookAlike, Site
 
 from hermes.gym.scenario_spec import HttpCheck, ScriptCheck
-from hermes.gym.services.redis import REDIS_CLIENT, redis_server
+from hermes.gym.services.redis import REDIS_CLIENT, REDIS_NEEDS, redis_server
 
-__all__ = ["NEEDS", "draw"]
+NEEDS = REDIS_NEEDS
 BODY = (
     REDIS_CLIENT
     + """\
@@ -37,7 +37,7 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    cache = redis_server(site.dice, {"price:base": site.dice.token()}, maxmemory="16mb")
+    cache = redis_server(site.rng, {"price:base": site.rng.token()}, maxmemory="16mb")
     conf = "/etc/redis/redis.conf"
     put = (
         f"sed -i 's/^maxmemory .*/maxmemory {{0}}/' {conf}; {cache.cli} CONFIG SET maxmemory {{0}}"
@@ -52,13 +52,13 @@ def draw(site: Site) -> LookAlike:
         units=[cache.unit],
         symptoms=[
             HttpCheck(
-                name="it is kept", port=site.place.port, path="/put", contains=site.token, within=4
+                name="it is kept", port=site.layout.port, path="/put", contains=site.token, within=4
             )
         ],
         inject=[f"sleep 2; {put.format('2mb')}"],
         fix=[put.format("16mb")],
         cure=[],
-        same=[site.place.conf, site.place.program],
+        same=[site.layout.conf, site.layout.program],
         collateral=[
             ScriptCheck(
                 name="the points are there",

@@ -10,8 +10,8 @@ NEEDS = ("redis-server", "redis-cli")
 
 
 def draw(site: Site) -> LookAlike:
-    story = draw_scenario("redis-out-of-memory", site.dice)
-    put = story.inject[1].partition(";")[0]  # the writer's expiry is switched off, not loaded yet
+    spec = draw_scenario("redis-out-of-memory", site.rng)
+    put = spec.inject[1].partition(";")[0]  # the writer's expiry is switched off, not loaded yet
     fill = (
         "p=$(ss -ltnpH | grep redis | grep -oE ':[0-9]+ ' | tr -d ': ' | head -n 1); "
         "for size in 60000 9000 900 9; do v=$(head -c $size /dev/zero | tr '\\0' x); "
@@ -21,13 +21,13 @@ def draw(site: Site) -> LookAlike:
     keys = "redis-cli -p $(ss -ltnpH | grep redis | grep -oE ':[0-9]+ ' | tr -d ': ' | head -n 1)"
     return LookAlike(
         replace(
-            story,
-            inject=(story.inject[0], put, fill),
-            symptoms=story.symptoms[:1],
-            healthy=tuple(each for each in story.healthy if "room" not in each.name),
+            spec,
+            inject=(spec.inject[0], put, fill),
+            symptoms=spec.symptoms[:1],
+            healthy=tuple(each for each in spec.healthy if "room" not in each.name),
             cure=(),
             reference=(f"{keys} CONFIG SET maxmemory 64mb",),
-            collateral=tuple(each for each in story.collateral if "maxmemory" not in each.name),
+            collateral=tuple(each for each in spec.collateral if "maxmemory" not in each.name),
         ),
         keep=(("booked orders", f"{keys} --scan --pattern 'booked:*' | sort | md5sum"),),
     )

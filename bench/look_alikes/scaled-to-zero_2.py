@@ -55,10 +55,10 @@ while True:
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
+    service, layout = site.service, site.layout
     batch, seats = f"{service}-batch", f"/var/lib/{service}-licence/seats"
     conf, style = f"/etc/{batch}.conf", "{time} {level:5} {text}"
-    sample = f"# workers: 0 is one for each processor\nworkers{place.sign}4\n"
+    sample = f"# workers: 0 is one for each processor\nworkers{layout.sign}4\n"
     stop, start = f"systemctl stop {service} {batch}", f"systemctl start {batch}; sleep 1; "
     start += f"systemctl start {service}"
     return site.look_alike(
@@ -66,17 +66,17 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"workers": 0, "seats": seats, "mark": site.token},
         files=[
-            HostFile(path=f"{place.conf}.sample", text=sample),
+            HostFile(path=f"{layout.conf}.sample", text=sample),
             *(HostFile(path=f"{seats}/{n}", text="seat\n") for n in range(8)),
             HostFile(path=f"/opt/{batch}/main.py", text=fill_program(BATCH, style=style)),
             HostFile(path=conf, text=f"seats={seats}\ntake=1\n"),
         ],
         units=[service_unit(batch, f"{PYTHON_COMMAND} /opt/{batch}/main.py {conf}")],
         symptoms=[
-            HttpCheck(name="work is done", port=place.port, path="/work", contains=site.token)
+            HttpCheck(name="work is done", port=layout.port, path="/work", contains=site.token)
         ],
         inject=[f"{stop}; sed -i 's/^take=.*/take=8/' {conf}; {start}"],
         fix=[f"{stop}; sed -i 's/^take=.*/take=1/' {conf}; {start}"],
-        same=[place.conf, f"{place.conf}.sample", seats, place.program, f"/opt/{batch}"],
-        traffic=[TrafficSpec(port=place.port, paths=("/work",))],
+        same=[layout.conf, f"{layout.conf}.sample", seats, layout.program, f"/opt/{batch}"],
+        traffic=[TrafficSpec(port=layout.port, paths=("/work",))],
     )

@@ -1,5 +1,5 @@
-"""The autoscaler takes a missing queue figure for an empty queue, because the exporter of that
-figure was told another file; a number of workers that is put back lasts less than a second."""
+"""The autoscaler takes a missing queue figure for an empty queue, because its exporter is
+configured with another file; a number of workers that is put back lasts less than a second."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -47,12 +47,12 @@ while True:
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
+    service, layout = site.service, site.layout
     scaler, exporter = f"{service}-autoscaler", f"{service}-queue-exporter"
     queue, figure = f"/var/spool/{service}", f"/run/{exporter}/waiting"
-    told = f"sed -i 's|^out=.*|out={{}}|' /etc/{exporter}.conf; systemctl restart {exporter}"
+    reconfigure = f"sed -i 's|^out=.*|out={{}}|' /etc/{exporter}.conf; systemctl restart {exporter}"
     files = [
-        HostFile(path=f"/etc/{scaler}.conf", text=f"figure={figure}\ntarget={place.conf}\n"),
+        HostFile(path=f"/etc/{scaler}.conf", text=f"figure={figure}\ntarget={layout.conf}\n"),
         HostFile(path=f"/etc/{exporter}.conf", text=f"queue={queue}\nout={figure}\n"),
         HostFile(path=figure, text="35\n"),
         *(HostFile(path=f"{queue}/{n:03d}.job", text=f"order {n}\n") for n in range(35)),
@@ -60,28 +60,34 @@ def draw(site: Site) -> LookAlike:
     for name, body in ((scaler, SCALER), (exporter, EXPORTER)):
         text = fill_program(body, style="{time} {level:5} {text}")
         files.append(HostFile(path=f"/opt/{name}/main.py", text=text))
-    sample = f"workers{place.sign}4\n"
+    sample = f"workers{layout.sign}4\n"
     return site.look_alike(
         alert="{service} on {host} answers every request with 503, no worker available",
         body=BODY,
         settings={"mark": site.token, "workers": 4},
-        files=[*files, HostFile(path=f"{place.conf}.dist", text=sample)],
+        files=[*files, HostFile(path=f"{layout.conf}.dist", text=sample)],
         units=[
             service_unit(name, f"{PYTHON_COMMAND} /opt/{name}/main.py /etc/{name}.conf")
             for name in (exporter, scaler)
         ],
         symptoms=[
-            HttpCheck(name="work is done", port=place.port, path="/work", contains=site.token)
+            HttpCheck(name="work is done", port=layout.port, path="/work", contains=site.token)
         ],
-        inject=[f"{told.format(f'/run/{exporter}/jobs')}; rm -f {figure}; sleep 1"],
-        fix=[told.format(figure), "sleep 2"],
-        same=[queue, place.program, f"/etc/{scaler}.conf", f"{place.conf}.dist", f"/opt/{scaler}"],
+        inject=[f"{reconfigure.format(f'/run/{exporter}/jobs')}; rm -f {figure}; sleep 1"],
+        fix=[reconfigure.format(figure), "sleep 2"],
+        same=[
+            queue,
+            layout.program,
+            f"/etc/{scaler}.conf",
+            f"{layout.conf}.dist",
+            f"/opt/{scaler}",
+        ],
         collateral=[
             UnitRunningCheck(
                 name="the autoscaler ran on", unit=f"{scaler}.service", undisturbed=True
             )
         ],
-        keep=[("the settings", f"cat {place.conf}")],
-        moving=[f"/run/{exporter}", f"{place.conf}.new"],
-        traffic=[TrafficSpec(port=place.port, paths=("/work",))],
+        keep=[("the settings", f"cat {layout.conf}")],
+        moving=[f"/run/{exporter}", f"{layout.conf}.new"],
+        traffic=[TrafficSpec(port=layout.port, paths=("/work",))],
     )

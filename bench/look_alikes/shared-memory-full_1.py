@@ -49,7 +49,7 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    job, viewer, port = f"{site.service}-frames", f"{site.service}-viewer", site.dice.port()
+    job, viewer, port = f"{site.service}-frames", f"{site.service}-viewer", site.rng.port()
     conf = f"/etc/{viewer}.conf"
     frames = [
         HostFile(path=f"/dev/shm/{job}-{n:03d}", text=f"{site.token}{'f' * 500_000}")
@@ -75,7 +75,7 @@ def draw(site: Site) -> LookAlike:
         units=[service_unit(viewer, f"/usr/bin/python3 -S /opt/{viewer}.py {conf}")],
         symptoms=[
             HttpCheck(
-                name="pictures come", port=site.place.port, path="/render", contains=site.token
+                name="pictures come", port=site.layout.port, path="/render", contains=site.token
             )
         ],
         healthy=[HttpCheck(name="the viewer shows a frame", port=port, contains=site.token)],
@@ -85,7 +85,7 @@ def draw(site: Site) -> LookAlike:
             *(each.path for each in frames),
             f"/etc/{job}.conf",
             f"/opt/{viewer}.py",
-            site.place.conf,
-            site.place.program,
+            site.layout.conf,
+            site.layout.program,
         ],
     )

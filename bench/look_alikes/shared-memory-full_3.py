@@ -51,7 +51,7 @@ def draw(site: Site) -> LookAlike:
         units=[service_unit("renderd", f"/usr/bin/python3 {live} {prefix}")],
         symptoms=[
             HttpCheck(
-                name="pictures come", port=site.place.port, path="/render", contains=site.token
+                name="pictures come", port=site.layout.port, path="/render", contains=site.token
             )
         ],
         inject=["touch /run/grow; sleep 2"],
@@ -59,6 +59,6 @@ def draw(site: Site) -> LookAlike:
         settle=1.0,
         same=[conf, live, "/etc/cron.d/frames"],
         keep=[("live buffers", f"ls /dev/shm | grep -c {prefix}")],
-        traffic=[TrafficSpec(port=site.place.port, paths=("/render", "/health"))],
+        traffic=[TrafficSpec(port=site.layout.port, paths=("/render", "/health"))],
         moving=[f"/dev/shm/{site.service}-work"],
     )

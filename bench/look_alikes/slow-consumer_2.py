@@ -41,11 +41,11 @@ while True:
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    queue, banned, second = f"/var/spool/{service}", f"{place.data}/banned", f"{service}-b"
+    service, layout = site.service, site.layout
+    queue, banned, second = f"/var/spool/{service}", f"{layout.data}/banned", f"{service}-b"
     key, style = f"/etc/{service}-keys/b.key", "{time} {level:5} {text}"
     common = f"queue={queue}\nbanned={banned}\nmark={site.token}\n# agreed with the partner\n"
-    common += f"pause_ms=200\nport={site.dice.port()}\n"
+    common += f"pause_ms=200\nport={site.rng.port()}\n"
     source = f"/opt/{service}-source/main.py"
     return site.look_alike(
         alert="queue of {service} on {host} grows and grows",
@@ -63,12 +63,12 @@ def draw(site: Site) -> LookAlike:
             HostFile(path=f"/etc/{service}-keys/a.key", text="a\n", mode=0o600),
             HostFile(path=source, text=fill_program(SOURCE, style=style)),
         ],
-        folders=[queue, place.data],
+        folders=[queue, layout.data],
         units=[
-            service_unit(second, f"{PYTHON_COMMAND} {place.program} /etc/{second}.conf"),
+            service_unit(second, f"{PYTHON_COMMAND} {layout.program} /etc/{second}.conf"),
             service_unit(f"{service}-source", f"{PYTHON_COMMAND} {source} {queue}"),
         ],
-        healthy=[HttpCheck(name="it answers", port=place.port, contains=site.token)],
+        healthy=[HttpCheck(name="it answers", port=layout.port, contains=site.token)],
         symptoms=[
             ScriptCheck(name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 12")
         ],
@@ -79,7 +79,7 @@ def draw(site: Site) -> LookAlike:
             f"mv /opt/b.key {key}; systemctl reset-failed {second}; systemctl restart {second}; "
             "sleep 5"
         ],
-        same=[place.conf, f"/etc/{second}.conf", place.program, f"/etc/{service}-keys/a.key"],
+        same=[layout.conf, f"/etc/{second}.conf", layout.program, f"/etc/{service}-keys/a.key"],
         collateral=[ScriptCheck(name="no worker is banned", script=f"test ! -e {banned}")],
         moving=[queue],
     )

@@ -57,11 +57,11 @@ while True:
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
+    service, layout = site.service, site.layout
     source, queue = f"{service}-orders", f"/var/spool/{service}"
-    receipts, sent = f"{place.data}/receipts", f"{place.data}/sent.log"
+    receipts, sent = f"{layout.data}/receipts", f"{layout.data}/sent.log"
     conf = f"/etc/{source}.conf"
-    told = f"sed -i 's|^receipts=.*|receipts={{}}|' {conf}; systemctl restart {source}"
+    reconfigure = f"sed -i 's|^receipts=.*|receipts={{}}|' {conf}; systemctl restart {source}"
     once = f"for each in $(tail -n 12 {sent} | sort -u); do "
     once += f"[ $(grep -cx $each {sent}) -eq 1 ] || exit 1; done"
     return site.look_alike(
@@ -84,19 +84,19 @@ def draw(site: Site) -> LookAlike:
         ],
         folders=[queue, receipts, f"{receipts}-old"],
         units=[service_unit(source, f"{PYTHON_COMMAND} /opt/{source}/main.py {conf}")],
-        healthy=[HttpCheck(name="it answers", port=place.port, contains=site.token)],
+        healthy=[HttpCheck(name="it answers", port=layout.port, contains=site.token)],
         symptoms=[
             ScriptCheck(name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 8"),
             ScriptCheck(name="nothing is sent again", script=once),
         ],
         inject=[
-            f"{place.put('pause_ms', 180)}; systemctl restart {service}; "
+            f"{layout.put('pause_ms', 180)}; systemctl restart {service}; "
             f"echo \"$(date '+%F %T') {service}: pause_ms 60 -> 180, the relay asked for it\" "
             ">> /var/log/changes.log",
-            told.format(f"{receipts}-old"),
+            reconfigure.format(f"{receipts}-old"),
         ],
-        fix=[f"{told.format(receipts)}; rm -f {queue}/*.retry*.job", "sleep 9"],
-        same=[place.program, f"/opt/{source}", f"{receipts}-old"],
+        fix=[f"{reconfigure.format(receipts)}; rm -f {queue}/*.retry*.job", "sleep 9"],
+        same=[layout.program, f"/opt/{source}", f"{receipts}-old"],
         collateral=[
             UnitRunningCheck(name="orders still come", unit=f"{source}.service"),
             ScriptCheck(
@@ -105,7 +105,7 @@ def draw(site: Site) -> LookAlike:
                 f"[ -e {receipts}/$each ] || exit 1; done",
             ),
         ],
-        keep=[("the settings", f"cat {place.conf}")],
+        keep=[("the settings", f"cat {layout.conf}")],
         moving=[queue, receipts],
         settle=10.0,
     )

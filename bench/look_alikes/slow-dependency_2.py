@@ -1,4 +1,4 @@
-"""The asker was told to wait less than its dependency takes by contract; the wait of the
+"""The client is configured to wait less than its dependency takes by contract; the wait of the
 dependency is agreed with a bank, which locks an account that is asked faster."""
 
 from look_alike_kit import LookAlike, Site
@@ -40,8 +40,8 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    bank, port = f"{service}-bank", site.dice.port()
+    service, layout = site.service, site.layout
+    bank, port = f"{service}-bank", site.rng.port()
     conf, locked = f"/etc/{bank}.conf", f"/var/lib/{bank}/locked"
     text = f"# wait_ms is part of the contract with the bank (400 at least)\nwait_ms={500}\n"
     asks = f"systemctl restart {service}"
@@ -58,13 +58,13 @@ def draw(site: Site) -> LookAlike:
         ],
         folders=[f"/var/lib/{bank}"],
         units=[service_unit(bank, f"{PYTHON_COMMAND} /opt/{bank}/main.py {conf}")],
-        symptoms=[HttpCheck(name="the balance", port=place.port, path="/me", contains=site.token)],
-        inject=[f"{place.put('timeout_ms', 150)}; {asks}"],
-        fix=[f"{place.put('timeout_ms', 1500)}; {asks}"],
-        same=[conf, f"/opt/{bank}", place.program],
+        symptoms=[HttpCheck(name="the balance", port=layout.port, path="/me", contains=site.token)],
+        inject=[f"{layout.put('timeout_ms', 150)}; {asks}"],
+        fix=[f"{layout.put('timeout_ms', 1500)}; {asks}"],
+        same=[conf, f"/opt/{bank}", layout.program],
         collateral=[
             ScriptCheck(name="the bank did not lock the account", script=f"test ! -e {locked}"),
             UnitRunningCheck(name="the bank link ran on", unit=f"{bank}.service", undisturbed=True),
         ],
-        traffic=[TrafficSpec(port=place.port, paths=("/me",))],
+        traffic=[TrafficSpec(port=layout.port, paths=("/me",))],
     )

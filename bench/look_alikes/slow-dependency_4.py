@@ -68,11 +68,11 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    store, report, port = f"{service}-store", f"{service}-report", site.dice.port()
+    service, layout = site.service, site.layout
+    store, report, port = f"{service}-store", f"{service}-report", site.rng.port()
     wear, style = f"/var/lib/{store}/wear.log", "{time} {level:5} {text}"
     asked = f"/etc/{report}.conf"
-    told = f"sed -i 's/^since=.*/since={{}}/' {asked}; systemctl restart {report}"
+    reconfigure = f"sed -i 's/^since=.*/since={{}}/' {asked}; systemctl restart {report}"
     note = f"# 100 at least: each flush wears out the card of this host\nport={port}\nwear={wear}\n"
     lower = f"sed -i 's/^flush_ms=.*/flush_ms={{}}/' /etc/{store}.conf; systemctl restart {store}"
     return site.look_alike(
@@ -94,25 +94,25 @@ def draw(site: Site) -> LookAlike:
             ScriptCheck(
                 name="items come in time",
                 script="for n in 1 2 3 4 5 6; do exec 3<>/dev/tcp/127.0.0.1/"
-                f"{place.port}; printf 'GET /item HTTP/1.0\\r\\n\\r\\n' >&3; "
+                f"{layout.port}; printf 'GET /item HTTP/1.0\\r\\n\\r\\n' >&3; "
                 f"timeout 3 cat <&3 | grep -q {site.token} || exit 1; exec 3>&-; sleep 0.3; done",
                 timeout=20.0,
             )
         ],
-        healthy=[HttpCheck(name="the front answers", port=place.port, path="/health")],
+        healthy=[HttpCheck(name="the front answers", port=layout.port, path="/health")],
         inject=[
             f"{lower.format(250)}; echo \"$(date '+%F %T') {store}: flush_ms 120 -> 250\" "
             ">> /var/log/changes.log",
-            told.format(1970),
+            reconfigure.format(1970),
         ],
-        fix=[told.format(2024), "sleep 4"],
-        same=[place.conf, place.program, f"/opt/{store}", f"/opt/{report}"],
+        fix=[reconfigure.format(2024), "sleep 4"],
+        same=[layout.conf, layout.program, f"/opt/{store}", f"/opt/{report}"],
         collateral=[
             ScriptCheck(name="the card was spared", script=f"test ! -s {wear}"),
             UnitRunningCheck(name="reports are made", unit=f"{report}.service"),
         ],
         keep=[("the settings", f"cat /etc/{store}.conf")],
-        traffic=[TrafficSpec(port=place.port, paths=("/item",))],
+        traffic=[TrafficSpec(port=layout.port, paths=("/item",))],
         settle=1.0,
         rhythm_s=5.0,
     )

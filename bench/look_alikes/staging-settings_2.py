@@ -22,38 +22,38 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
+    service, layout = site.service, site.layout
     folder = f"/etc/{service}/profiles"
-    live, old = f"{place.data}/items.json", f"{place.data}/retired.json"
+    live, old = f"{layout.data}/items.json", f"{layout.data}/retired.json"
     staging = "# live since the hosts were merged in March; the name was kept\n"
     production = "# retired in March with the old shop, kept for the auditors\n"
     drop = f"/srv/import/{service}"
     return site.look_alike(
         alert="{service} on {host} serves wrong prices, the expected article is missing",
         symptoms=[
-            HttpCheck(name="the live items", port=place.port, path="/items", contains=site.token)
+            HttpCheck(name="the live items", port=layout.port, path="/items", contains=site.token)
         ],
         files=[
-            HostFile(path=place.program, text=fill_program(BODY, style="{time} {level:5} {text}")),
+            HostFile(path=layout.program, text=fill_program(BODY, style="{time} {level:5} {text}")),
             HostFile(path=f"{folder}/active.conf", text="profile=staging\n"),
             HostFile(
-                path=f"{folder}/staging.conf", text=f"{staging}port={place.port}\ndata={live}\n"
+                path=f"{folder}/staging.conf", text=f"{staging}port={layout.port}\ndata={live}\n"
             ),
             HostFile(
                 path=f"{folder}/production.conf",
-                text=f"{production}port={place.port}\ndata={old}\n",
+                text=f"{production}port={layout.port}\ndata={old}\n",
             ),
             HostFile(path=live, text=f'["{site.token}", "chair", "lamp"]\n'),
             HostFile(path=old, text='["oil-lamp", "stool"]\n'),
             HostFile(path=f"{drop}/items-live.json", text=f'["{site.token}", "chair", "lamp"]\n'),
             HostFile(path=f"{drop}/items-test.json", text='["test-0001", "dummy"]\n'),
         ],
-        units=[service_unit(service, f"{PYTHON_COMMAND} {place.program} {folder}/active.conf")],
+        units=[service_unit(service, f"{PYTHON_COMMAND} {layout.program} {folder}/active.conf")],
         inject=[
             f"cp {drop}/items-test.json {live}; "
             f"echo \"$(date '+%F %T') import: items-test.json -> {live}\" >> /var/log/import.log"
         ],
         fix=[f"cp {drop}/items-live.json {live}"],
-        same=[folder, drop, old, place.program],
-        traffic=[TrafficSpec(port=place.port, paths=("/items",))],
+        same=[folder, drop, old, layout.program],
+        traffic=[TrafficSpec(port=layout.port, paths=("/items",))],
     )

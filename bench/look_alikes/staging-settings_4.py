@@ -37,13 +37,13 @@ serve(int(state["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    folder, sales = f"/etc/{service}/profiles", f"{place.data}/sales.log"
-    live, test = f"{place.data}/production.txt", f"{place.data}/staging.txt"
+    service, layout = site.service, site.layout
+    folder, sales = f"/etc/{service}/profiles", f"{layout.data}/sales.log"
+    live, test = f"{layout.data}/production.txt", f"{layout.data}/staging.txt"
     whole, last = f"{site.token} 10\nchair 12\nlamp 15\n", f"{site.token}-z 19"
     whole += f"{last}\nend\n"
     parcel = f"/srv/import/{service}/production.txt"
-    common = f"port={place.port}\nsales={sales}\n"
+    common = f"port={layout.port}\nsales={sales}\n"
     note = f"# staging until {live} is whole again: the import of today broke off\n"
     choose = f"printf '%s\\n' '{{}}profile={{}}' > {folder}/active.conf; systemctl reload {service}"
     reload = "ExecReload=/bin/kill -HUP $MAINPID"
@@ -51,12 +51,12 @@ def draw(site: Site) -> LookAlike:
         alert="{service} on {host}: people see test articles, the expected article is missing",
         symptoms=[
             HttpCheck(
-                name="the first article", port=place.port, path="/items", contains=site.token
+                name="the first article", port=layout.port, path="/items", contains=site.token
             ),
-            HttpCheck(name="the last article", port=place.port, path="/items", contains=last),
+            HttpCheck(name="the last article", port=layout.port, path="/items", contains=last),
         ],
         files=[
-            HostFile(path=place.program, text=fill_program(BODY, style="{time} {level:5} {text}")),
+            HostFile(path=layout.program, text=fill_program(BODY, style="{time} {level:5} {text}")),
             HostFile(path=f"{folder}/active.conf", text="profile=production\n"),
             HostFile(path=f"{folder}/production.conf", text=f"{common}data={live}\n"),
             HostFile(path=f"{folder}/staging.conf", text=f"{common}data={test}\n"),
@@ -67,7 +67,7 @@ def draw(site: Site) -> LookAlike:
         ],
         units=[
             service_unit(
-                service, f"{PYTHON_COMMAND} {place.program} {folder}/active.conf", more=reload
+                service, f"{PYTHON_COMMAND} {layout.program} {folder}/active.conf", more=reload
             )
         ],
         inject=[
@@ -79,8 +79,8 @@ def draw(site: Site) -> LookAlike:
             f"{folder}/staging.conf",
             test,
             parcel,
-            place.program,
+            layout.program,
         ],
         collateral=[ScriptCheck(name="nothing was sold for 0", script=f"test ! -s {sales}")],
-        traffic=[TrafficSpec(port=place.port, paths=("/items",))],
+        traffic=[TrafficSpec(port=layout.port, paths=("/items",))],
     )

@@ -1,5 +1,5 @@
-"""A lock of a dead process lies there, of an old job that nobody needs; the queue has no reader
-because the service was told the wrong folder."""
+"""A lock of a dead process lies there, from an old job that is not needed; the queue has no reader
+because the service is configured with the wrong folder."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -26,13 +26,13 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    queue, lock = f"{site.place.data}/queue", f"/run/{site.service}.lock"
+    queue, lock = f"{site.layout.data}/queue", f"/run/{site.service}.lock"
     works = ScriptCheck(
         name="a job that is put in is done",
         script=f"n=$RANDOM; echo x > {queue}/probe-$n; sleep 1; "
         f"test ! -e {queue}/probe-$n || {{ rm -f {queue}/probe-$n; exit 1; }}",
     )
-    wrong = f"{site.place.data}/quene"
+    wrong = f"{site.layout.data}/quene"
     return site.look_alike(
         alert="queue of {service} on {host} grows while health is green, nothing is processed",
         body=BODY,
@@ -40,9 +40,9 @@ def draw(site: Site) -> LookAlike:
         folders=[queue, wrong],
         files=[HostFile(path=lock, text="999999\n")],
         symptoms=[works],
-        inject=[f"{site.place.put('queue', wrong)}; systemctl restart {site.service}"],
-        fix=[f"{site.place.put('queue', queue)}; systemctl restart {site.service}"],
-        same=[lock, site.place.program],
-        traffic=[TrafficSpec(port=site.place.port, paths=("/health",))],
+        inject=[f"{site.layout.put('queue', wrong)}; systemctl restart {site.service}"],
+        fix=[f"{site.layout.put('queue', queue)}; systemctl restart {site.service}"],
+        same=[lock, site.layout.program],
+        traffic=[TrafficSpec(port=site.layout.port, paths=("/health",))],
         moving=[queue],
     )

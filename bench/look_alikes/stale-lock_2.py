@@ -1,5 +1,5 @@
 """The number in the lock file is of a dead process, but a living one holds it with flock: the
-compaction of the same data, which was told to pause for an hour between two steps."""
+compaction of the same data, which is configured to pause for an hour between two steps."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -48,8 +48,8 @@ while True:
 
 
 def draw(site: Site) -> LookAlike:
-    service, queue = site.service, f"{site.place.data}/queue"
-    lock, program = f"{site.place.data}/work.lock", f"/opt/{service}-compact/compact.py"
+    service, queue = site.service, f"{site.layout.data}/queue"
+    lock, program = f"{site.layout.data}/work.lock", f"/opt/{service}-compact/compact.py"
     conf, job = f"/etc/{service}-compact.conf", f"{service}-compact"
     works = ScriptCheck(
         name="a job that is put in is done",
@@ -71,7 +71,7 @@ def draw(site: Site) -> LookAlike:
         symptoms=[works],
         inject=[f"{put.format(3600)}; sleep 1"],
         fix=[put.format(0.01)],
-        same=[lock, site.place.conf, site.place.program, program],
+        same=[lock, site.layout.conf, site.layout.program, program],
         collateral=[UnitRunningCheck(name="the compaction runs", unit=f"{job}.service")],
         keep=[("the lock is the same file", f"stat -c %i {lock}")],
         moving=[queue],

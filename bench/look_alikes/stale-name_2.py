@@ -1,4 +1,4 @@
-"""The upstream was told to listen on another address than its own; the name is right, and a
+"""The upstream is configured to listen on another address than its own; the name is right, and a
 partner asks the same address without the name."""
 
 from look_alike_kit import LookAlike, Site
@@ -34,9 +34,9 @@ serve(0, lambda path: (200, {"items": conf["mark"]}), listener)
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    back, port = f"{service}-catalog", site.dice.port()
-    name, address = f"{back}.internal", f"127.0.{site.dice.number(2, 9)}.7"
+    service, layout = site.service, site.layout
+    back, port = f"{service}-catalog", site.rng.port()
+    name, address = f"{back}.internal", f"127.0.{site.rng.number(2, 9)}.7"
     conf = f"/etc/{back}.conf"
     own = f"# {address} is in the contract with the partners\nbind={address}\nport={port}\n"
     return site.look_alike(
@@ -56,12 +56,12 @@ def draw(site: Site) -> LookAlike:
         units=[service_unit(back, f"{PYTHON_COMMAND} /opt/{back}/main.py {conf}")],
         symptoms=[
             HttpCheck(
-                name="the page has items", port=place.port, path="/page", contains=site.token
+                name="the page has items", port=layout.port, path="/page", contains=site.token
             ),
             HttpCheck(name="a partner gets items", port=port, address=address, contains=site.token),
         ],
         inject=[f"sed -i 's/^bind=.*/bind=127.0.0.1/' {conf}; systemctl restart {back}"],
         fix=[f"sed -i 's/^bind=.*/bind={address}/' {conf}; systemctl restart {back}"],
-        same=["/etc/hosts", place.conf, place.program, f"/opt/{back}"],
-        traffic=[TrafficSpec(port=place.port, paths=("/page",))],
+        same=["/etc/hosts", layout.conf, layout.program, f"/opt/{back}"],
+        traffic=[TrafficSpec(port=layout.port, paths=("/page",))],
     )

@@ -49,9 +49,9 @@ serve(0, answer, listener)
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    back, port = f"{service}-catalog", site.dice.port()
-    name, number = f"{back}.internal", site.dice.number(2, 9)
+    service, layout = site.service, site.layout
+    back, port = f"{service}-catalog", site.rng.port()
+    name, number = f"{back}.internal", site.rng.number(2, 9)
     addresses = {"primary": f"127.0.{number}.7", "standby": f"127.0.{number}.8"}
     marks = {"primary": site.token, "standby": "items-of-yesterday"}
     style = "{time} {level:5} {text}"
@@ -79,14 +79,16 @@ def draw(site: Site) -> LookAlike:
         files=files,
         units=units,
         symptoms=[
-            HttpCheck(name="the page has items", port=place.port, path="/page", contains=site.token)
+            HttpCheck(
+                name="the page has items", port=layout.port, path="/page", contains=site.token
+            )
         ],
         inject=[f"echo 'state open' > /var/lib/{primary}/journal; {start}"],
         fix=[f"{recover}; {start}"],
         same=[
             "/etc/hosts",
-            place.conf,
-            place.program,
+            layout.conf,
+            layout.program,
             *(f"/etc/{back}-{role}.conf" for role in addresses),
         ],
         collateral=[
@@ -95,5 +97,5 @@ def draw(site: Site) -> LookAlike:
                 name="the standby ran on", unit=f"{standby}.service", undisturbed=True
             ),
         ],
-        traffic=[TrafficSpec(port=place.port, paths=("/page",))],
+        traffic=[TrafficSpec(port=layout.port, paths=("/page",))],
     )

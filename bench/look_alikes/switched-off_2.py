@@ -35,10 +35,10 @@ done
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    prices, sales = f"{place.data}/prices.txt", f"{place.data}/sales.log"
+    service, layout = site.service, site.layout
+    prices, sales = f"{layout.data}/prices.txt", f"{layout.data}/sales.log"
     whole = f"chair=10\nlamp=12\n{site.token}=15\nend\n"
-    guard = GUARD.format(prices=prices, conf=place.conf, sign=place.sign, service=service)
+    guard = GUARD.format(prices=prices, conf=layout.conf, sign=layout.sign, service=service)
     return site.look_alike(
         alert="{service} on {host} answers 503 to everybody, its process is up",
         body=BODY,
@@ -50,15 +50,15 @@ def draw(site: Site) -> LookAlike:
             HostFile(path=f"/opt/{service}-guard/guard.sh", text=guard, mode=0o755),
         ],
         units=[service_unit(f"{service}-guard", f"/bin/bash /opt/{service}-guard/guard.sh")],
-        symptoms=[HttpCheck(name="all prices are served", port=place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="all prices are served", port=layout.port, contains=site.token)],
         inject=[
             f"systemctl stop {service}; printf 'chair=10\\nla' > {prices}; sleep 1; "
             f"systemctl start {service}"
         ],
-        fix=[f"cp /srv/import/{service}/prices.txt {prices}; {place.put('serving', 'on')}"],
-        same=[f"/srv/import/{service}", place.program, f"/opt/{service}-guard"],
+        fix=[f"cp /srv/import/{service}/prices.txt {prices}; {layout.put('serving', 'on')}"],
+        same=[f"/srv/import/{service}", layout.program, f"/opt/{service}-guard"],
         collateral=[
             ScriptCheck(name="nothing was sold at a wrong price", script=f"test ! -s {sales}")
         ],
-        traffic=[TrafficSpec(port=place.port)],
+        traffic=[TrafficSpec(port=layout.port)],
     )

@@ -1,5 +1,6 @@
-"""The gate of a cold store closes because its thermometer reader was told a device that is not
-there; that it closes without a reading is on purpose, and open it lets spoiled goods out."""
+"""The gate of a cold store closes because its thermometer reader is configured with a device that
+does not exist; that it closes without a reading is on purpose, and open it lets spoiled goods
+out."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -59,13 +60,13 @@ while True:
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    gate, reader, port = f"{service}-gate", f"{service}-thermometer", site.dice.port()
+    service, layout = site.service, site.layout
+    gate, reader, port = f"{service}-gate", f"{service}-thermometer", site.rng.port()
     reading, incidents = f"/run/{reader}/degrees", f"/var/lib/{gate}/incidents.log"
-    device, style = f"/srv/bus/{site.dice.word()}/w1_slave", "{time} {level:5} {text}"
+    device, style = f"/srv/bus/{site.rng.word()}/w1_slave", "{time} {level:5} {text}"
     conf = f"/etc/{reader}.conf"
     rule = f"below=8\nport={port}\nreading={reading}\nincidents={incidents}\n"
-    told = f"sed -i 's|^device=.*|device={{}}|' {conf}; systemctl restart {reader}"
+    reconfigure = f"sed -i 's|^device=.*|device={{}}|' {conf}; systemctl restart {reader}"
     return site.look_alike(
         alert="{service} on {host} answers 503 to every request, its process is up",
         body=BODY,
@@ -84,12 +85,12 @@ def draw(site: Site) -> LookAlike:
             service_unit(reader, f"{PYTHON_COMMAND} /opt/{reader}/main.py {conf}"),
             service_unit(gate, f"{PYTHON_COMMAND} /opt/{gate}/main.py /etc/{gate}.conf"),
         ],
-        symptoms=[HttpCheck(name="goods are released", port=place.port, contains=site.token)],
-        inject=[f"{told.format('/srv/bus/hall-9/w1_slave')}; sleep 3"],
-        fix=[told.format(device), "sleep 1"],
+        symptoms=[HttpCheck(name="goods are released", port=layout.port, contains=site.token)],
+        inject=[f"{reconfigure.format('/srv/bus/hall-9/w1_slave')}; sleep 3"],
+        fix=[reconfigure.format(device), "sleep 1"],
         same=[
-            place.conf,
-            place.program,
+            layout.conf,
+            layout.program,
             f"/etc/{gate}.conf",
             f"/etc/{gate}.conf.sample",
             f"/opt/{gate}",
@@ -100,5 +101,5 @@ def draw(site: Site) -> LookAlike:
             UnitRunningCheck(name="the gate runs", unit=f"{gate}.service"),
         ],
         moving=[f"/run/{reader}"],
-        traffic=[TrafficSpec(port=place.port)],
+        traffic=[TrafficSpec(port=layout.port)],
     )

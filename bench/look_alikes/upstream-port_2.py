@@ -1,5 +1,5 @@
-"""The upstream does not start because its list was moved away; the port that the front was told
-is right, and what listens on the port beside it is a preview with invented items."""
+"""The upstream does not start because its list was moved away; the port configured in the front is
+right, and what listens on the port beside it is a preview with invented items."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -33,19 +33,19 @@ serve(int(conf["port"]), lambda path: (200, '{"items": ' + items + "}"))
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    back, port = f"{service}-catalog", site.dice.port()
+    service, layout = site.service, site.layout
+    back, port = f"{service}-catalog", site.rng.port()
     text = fill_program(BACK, style="{time} {level:5} {text}")
     files, units = [], []
     for name, number, items in ((back, port, site.token), (f"{back}-preview", port + 1, "sample")):
-        shelf = f"/var/lib/{name}/items.json"
+        items_file = f"/var/lib/{name}/items.json"
         files += [
             HostFile(path=f"/opt/{name}/main.py", text=text),
-            HostFile(path=f"/etc/{name}.conf", text=f"port={number}\ndata={shelf}\n"),
-            HostFile(path=shelf, text=f'["{items}", "chair"]\n'),
+            HostFile(path=f"/etc/{name}.conf", text=f"port={number}\ndata={items_file}\n"),
+            HostFile(path=items_file, text=f'["{items}", "chair"]\n'),
         ]
         units.append(service_unit(name, f"{PYTHON_COMMAND} /opt/{name}/main.py /etc/{name}.conf"))
-    shelf = f"/var/lib/{back}/items.json"
+    items_file = f"/var/lib/{back}/items.json"
     return site.look_alike(
         alert="502 Bad Gateway from {service} on {host}:{port}, nothing listens upstream",
         body=BODY,
@@ -53,15 +53,18 @@ def draw(site: Site) -> LookAlike:
         files=files,
         units=units,
         symptoms=[
-            HttpCheck(name="real items", port=place.port, path="/items", contains=site.token),
+            HttpCheck(name="real items", port=layout.port, path="/items", contains=site.token),
         ],
-        inject=[f"mv {shelf} {shelf}.2 && systemctl restart {back} || true"],
-        fix=[f"mv {shelf}.2 {shelf}; systemctl reset-failed {back}; systemctl restart {back}"],
-        same=[place.conf, place.program, f"/etc/{back}.conf", f"/etc/{back}-preview.conf"],
+        inject=[f"mv {items_file} {items_file}.2 && systemctl restart {back} || true"],
+        fix=[
+            f"mv {items_file}.2 {items_file}; systemctl reset-failed {back}; "
+            f"systemctl restart {back}"
+        ],
+        same=[layout.conf, layout.program, f"/etc/{back}.conf", f"/etc/{back}-preview.conf"],
         collateral=[
             UnitRunningCheck(
                 name="the preview ran on", unit=f"{back}-preview.service", undisturbed=True
             )
         ],
-        traffic=[TrafficSpec(port=place.port, paths=("/items",))],
+        traffic=[TrafficSpec(port=layout.port, paths=("/items",))],
     )

@@ -1,5 +1,6 @@
-"""The port of the upstream was changed in its own settings; the front was told the right one, which
-a partner gate and a contract name as well. The new port in the front heals the front alone."""
+"""The port of the upstream was changed in its own settings; the front is configured with the right
+one, which a partner gate and a contract name as well. The new port in the front heals the front
+alone."""
 
 from look_alike_kit import LookAlike, Site
 
@@ -29,12 +30,12 @@ serve(int(conf["port"]), lambda path: (200, {"items": conf["mark"]}))
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
+    service, layout = site.service, site.layout
     back, gate = f"{service}-catalog", f"{service}-partner-gate"
-    port, gate_port, style = site.dice.port(), site.dice.port(), "{time} {level:5} {text}"
+    port, gate_port, style = site.rng.port(), site.rng.port(), "{time} {level:5} {text}"
     conf = f"/etc/{back}.conf"
     own = f"# partners have the port in their contract: {port}\nport={port}\nmark={site.token}\n"
-    told = f"sed -i 's/^port=.*/port={{}}/' {conf}; systemctl restart {back}"
+    reconfigure = f"sed -i 's/^port=.*/port={{}}/' {conf}; systemctl restart {back}"
     return site.look_alike(
         alert="502 Bad Gateway from {service} on {host}:{port}, nothing listens upstream",
         body=BODY,
@@ -50,7 +51,7 @@ def draw(site: Site) -> LookAlike:
             service_unit(gate, f"{PYTHON_COMMAND} /opt/{gate}/main.py /etc/{gate}.conf"),
         ],
         symptoms=[
-            HttpCheck(name="the items come", port=place.port, path="/items", contains=site.token),
+            HttpCheck(name="the items come", port=layout.port, path="/items", contains=site.token),
             HttpCheck(
                 name="partners get items", port=gate_port, path="/items", contains=site.token
             ),
@@ -58,15 +59,15 @@ def draw(site: Site) -> LookAlike:
         ],
         inject=[
             f"echo \"$(date '+%F %T') {back}: second instance tried\" >> /var/log/changes.log; "
-            f"{told.format(port + 1)}"
+            f"{reconfigure.format(port + 1)}"
         ],
-        fix=[told.format(port)],
-        same=[place.conf, place.program, f"/etc/{gate}.conf", f"/opt/{back}", f"/opt/{gate}"],
+        fix=[reconfigure.format(port)],
+        same=[layout.conf, layout.program, f"/etc/{gate}.conf", f"/opt/{back}", f"/opt/{gate}"],
         collateral=[
             UnitRunningCheck(name="the gate ran on", unit=f"{gate}.service", undisturbed=True)
         ],
         traffic=[
-            TrafficSpec(port=place.port, paths=("/items",)),
+            TrafficSpec(port=layout.port, paths=("/items",)),
             TrafficSpec(port=gate_port, paths=("/items",)),
         ],
     )

@@ -29,10 +29,10 @@ it converts the book to format 3 and there is no way back.
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
+    service, layout = site.service, site.layout
     root = f"/srv/{service}-code"
     live, candidate = f"{root}/releases/2.7.1/main.py", f"{root}/releases/3.0.0/main.py"
-    book, vault = f"{place.data}/book.txt", f"/var/backups/{service}-releases"
+    book, vault = f"{layout.data}/book.txt", f"/var/backups/{service}-releases"
     style = "{time} {level:5} {text}"
 
     def source(release: str, convert: bool) -> str:
@@ -40,16 +40,16 @@ def draw(site: Site) -> LookAlike:
 
     return site.look_alike(
         alert="{service} is down on {host} after the clean-up of old releases",
-        symptoms=[HttpCheck(name="the book is served", port=place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="the book is served", port=layout.port, contains=site.token)],
         files=[
             HostFile(path=live, text=source("2.7.1", False)),
             HostFile(path=candidate, text=source("3.0.0", True)),
             HostFile(path=f"{root}/releases/3.0.0/NOTES", text=NOTES),
             HostFile(path=book, text="v2 carol bob alice\n"),
-            place.settings(port=place.port, book=book, mark=site.token),
+            layout.settings(port=layout.port, book=book, mark=site.token),
         ],
         folders=[vault],
-        units=[service_unit(service, f"{PYTHON_COMMAND} {live} {place.conf}")],
+        units=[service_unit(service, f"{PYTHON_COMMAND} {live} {layout.conf}")],
         inject=[
             f"mv {root}/releases/2.7.1 {vault}/2.7.1; "
             f"echo \"$(date '+%F %T') moved 2.7.1 to {vault}\" >> /var/log/release-cleanup.log; "
@@ -59,5 +59,5 @@ def draw(site: Site) -> LookAlike:
             f"mv {vault}/2.7.1 {root}/releases/2.7.1; systemctl reset-failed {service}; "
             f"systemctl restart {service}"
         ],
-        same=[place.data, place.conf, f"/etc/systemd/system/{service}.service", candidate],
+        same=[layout.data, layout.conf, f"/etc/systemd/system/{service}.service", candidate],
     )

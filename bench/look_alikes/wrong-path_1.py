@@ -34,7 +34,7 @@ while :; do sleep 0.2; done
 
 def draw(site: Site) -> LookAlike:
     service, job = site.service, f"{site.service}-pricelist"
-    folder, source = f"{site.place.data}/build", f"/srv/{service}-source/prices.txt"
+    folder, source = f"{site.layout.data}/build", f"/srv/{service}-source/prices.txt"
     prices, draft = f"{folder}/prices.json", f"{folder}/prices-new.json"
     build = BUILD.format(list=prices, source=source)
     again = f"systemctl reset-failed {service}; systemctl restart {service} || true"
@@ -48,8 +48,8 @@ def draw(site: Site) -> LookAlike:
             HostFile(path=draft, text="draft of next year, not agreed\n"),
         ],
         units=[service_unit(job, f"/bin/bash /opt/{job}/build.sh")],
-        symptoms=[HttpCheck(name="the prices", port=site.place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="the prices", port=site.layout.port, contains=site.token)],
         inject=[f"systemctl stop {job}; rm -f {prices}; {again}; sleep 2"],
         fix=[f"systemctl start {job}; sleep 0.5; {again}"],
-        same=[draft, source, f"/opt/{job}", site.place.conf, site.place.program],
+        same=[draft, source, f"/opt/{job}", site.layout.conf, site.layout.program],
     )

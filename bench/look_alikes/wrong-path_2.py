@@ -32,8 +32,8 @@ mv prices-final.json {prices}
 
 
 def draw(site: Site) -> LookAlike:
-    service, place = site.service, site.place
-    prices, sales = f"{place.data}/prices.json", f"{place.data}/sales.log"
+    service, layout = site.service, site.layout
+    prices, sales = f"{layout.data}/prices.json", f"{layout.data}/sales.log"
     spool, log, feed = f"/srv/feed/{service}", "/var/log/feed.log", f"/opt/{service}-feed/run"
     return site.look_alike(
         alert="{service} on {host} answers 500, cannot open price list",
@@ -41,21 +41,27 @@ def draw(site: Site) -> LookAlike:
         settings={"prices": prices, "sales": sales},
         files=[
             HostFile(path=prices, text=f'["{site.token}", 12]\n'),
-            HostFile(path=f"{place.data}/prices-1.json", text='["sample", 1]\n'),
+            HostFile(path=f"{layout.data}/prices-1.json", text='["sample", 1]\n'),
             HostFile(path=sales, text=""),
             HostFile(path=feed, text=FEED.format(spool=spool, log=log, prices=prices), mode=0o755),
             HostFile(path="/etc/cron.d/feed", text=f"11 4 * * * root {feed}\n"),
         ],
         symptoms=[
-            HttpCheck(name="real prices", port=place.port, path="/prices", contains=site.token),
+            HttpCheck(name="real prices", port=layout.port, path="/prices", contains=site.token),
         ],
         inject=[
             f"mkdir -p {spool}.new; mv {prices} {spool}.new/prices-final.json; {feed}; true",
         ],
         fix=[f"mv {spool}.new {spool}; {feed}"],
-        same=[place.conf, place.program, f"{place.data}/prices-1.json", feed, "/etc/cron.d/feed"],
+        same=[
+            layout.conf,
+            layout.program,
+            f"{layout.data}/prices-1.json",
+            feed,
+            "/etc/cron.d/feed",
+        ],
         collateral=[
             ScriptCheck(name="nothing was sold at a sample price", script=f"test ! -s {sales}")
         ],
-        traffic=[TrafficSpec(port=place.port, paths=("/prices",))],
+        traffic=[TrafficSpec(port=layout.port, paths=("/prices",))],
     )
