@@ -1,11 +1,11 @@
-"""Gates that no linter has: rooms one can see across, files that tell nothing of a machine."""
+"""Checks that no linter has: sizes of files, and names of machines and registries in them."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-LIMITS = {"src": 400, "tests": 600, "bench": 400, "scripts": 200}
+LIMITS = {"src": 500, "tests": 600, "bench": 400, "scripts": 200}
 FOREIGN = re.compile(
     r"https?://[\w.-]*(?:pypi|pythonhosted|npmjs|debian)\.org|(?<![\w.])/(?:work|farm|root)/[\w.-]+"
 )
