@@ -27,18 +27,21 @@ test: setup system check unit ## Set up, check and test everything
 unit: setup ## The tests alone; JOBS=4 runs them in four processes
 	@$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
-test-training: setup ## The doors to Atropos and verifiers, in an environment of their own (1.2 GB)
+test-training: setup ## The links to Atropos and verifiers, in an environment of their own (1.2 GB)
 	@scripts/training
 
-check: setup ## What guards the house: format, lint, types, floors, sizes, docs
+check: setup ## Format, lint, types, layers, names, sizes, docs
 	@$(BIN)/ruff format --check src tests bench scripts
 	@$(BIN)/ruff check src tests bench scripts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python scripts/gates.py
+	@$(BIN)/python scripts/names.py
+	@$(BIN)/python scripts/structure.py --check
+	@$(BIN)/python scripts/startup.py
 	@$(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
-fix: setup ## Format and mend what a machine can mend
+fix: setup ## Format, and correct what a program can correct
 	@$(BIN)/ruff format src tests bench scripts
 	@$(BIN)/ruff check --fix src tests bench scripts
 

@@ -1,6 +1,7 @@
-"""A hook for MkDocs: the parts of the reference that are nothing but the code's own words.
+"""A MkDocs hook that generates parts of the reference pages from the code.
 
-A page says `<!-- events -->` where the table of events belongs; nothing generated is committed.
+A page marks the position of a part with its name, for example `<!-- events -->`. Nothing generated
+is committed.
 """
 
 import inspect
@@ -20,7 +21,7 @@ from hermes.settings.value_types import describe_type, section_type, struct_fiel
 from hermes.settings.variable_names import variables_for
 
 
-def events() -> str:
+def event_table() -> str:
     lines = ["| kind | fields | |", "|---|---|---|"]
     common = {field.name for field in msgspec.structs.fields(BaseEvent)}
     for kind, event in sorted(EVENT_TYPES.items()):
@@ -31,17 +32,17 @@ def events() -> str:
     return "\n".join(lines)
 
 
-def commands() -> str:
+def command_list() -> str:
     return f"```text\n{help_text().rstrip()}\n```"
 
 
-def exit_codes() -> str:
+def exit_code_table() -> str:
     codes = {k: v for k, v in vars(exit_codes).items() if k.isupper() and isinstance(v, int)}
     rows = [f"| {code} | {name.lower()} |" for name, code in codes.items()]
     return "\n".join(["| Exit code | |", "|---|---|", *rows])
 
 
-def settings() -> str:
+def setting_tables() -> str:
     """Every key of the configuration, section by section."""
     lines: list[str] = []
     defaults = setting_values(Settings())
@@ -54,7 +55,7 @@ def settings() -> str:
             shown = (
                 f"`{json.dumps(default, ensure_ascii=False)}`" if default is not ... else "required"
             )
-            own = key in defaults  # not below a name, or in a list, of the operator's own
+            own = key in defaults  # not an item of a list or of a mapping with free names
             names = ", ".join(f"`{name}`" for name in variables_for(key)) if own else ""
             cells = (f"`{key}`", describe_type(type_), shown, about, names)
             lines.append("| " + " | ".join(map(_cell, cells)) + " |")
@@ -85,10 +86,10 @@ def _cell(text: str) -> str:
 
 
 PARTS = {
-    "events": events,
-    "commands": commands,
-    "exit codes": exit_codes,
-    "settings": settings,
+    "events": event_table,
+    "commands": command_list,
+    "exit codes": exit_code_table,
+    "settings": setting_tables,
 }
 
 

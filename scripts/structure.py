@@ -1,9 +1,9 @@
 """Measures the structure of `src/`: files, lines, single-use modules, repeated class names.
 
-usage: python scripts/structure.py [--list] [--root CHECKOUT]
+usage: python scripts/structure.py [--list] [--check] [--root CHECKOUT]
 
-`--list` names what each count consists of, and `--root` measures another checkout, so that two
-versions can be compared.
+`--list` names what each count consists of, `--check` fails when a limit is exceeded, and `--root`
+measures another checkout, so that two versions can be compared.
 """
 
 import argparse
@@ -16,6 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SHORT_FILE_LINES = 40
+MAX_FIGURES = {
+    "modules with one importer in the same folder": 60,
+    "files under 40 lines": 25,
+    "class names defined more than once": 15,
+}
 
 
 @dataclass(frozen=True)
@@ -92,16 +97,22 @@ def measure(modules: list[Module]) -> dict[str, tuple[float, list[str]]]:
     }
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--list", action="store_true", help="name what is counted")
     parser.add_argument("--root", type=Path, default=Path(), help="another checkout")
+    parser.add_argument("--check", action="store_true", help="fail when a limit is exceeded")
     chosen = parser.parse_args()
+    exceeded = False
     for figure, (value, names) in measure(read_modules(chosen.root / "src")).items():
-        sys.stdout.write(f"{figure:46} {value:9,.0f}\n")
-        if chosen.list:
+        too_many = chosen.check and value > MAX_FIGURES.get(figure, value)
+        exceeded |= too_many
+        limit = f"  at most {MAX_FIGURES[figure]}" if too_many else ""
+        sys.stdout.write(f"{figure:46} {value:9,.0f}{limit}\n")
+        if chosen.list or too_many:
             sys.stdout.write("".join(f"    {name}\n" for name in names))
+    return exceeded
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Counts the modules of Hermes that three commands load, and fails when there are too many.
+
+usage: python scripts/startup.py
+
+Start-up time grows with the modules that are imported; the count does not depend on the machine.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MAX_MODULES = {"--version": 5, "chat -q": 200, "watch": 340}
+MARKER = "modules loaded: "
+PROGRAM = f"""
+import atexit, runpy, sys
+
+def report():
+    loaded = sum(name.partition(".")[0] == "hermes" for name in sys.modules)
+    print("{MARKER}" + str(loaded), file=sys.stderr)
+
+atexit.register(report)
+runpy.run_module("hermes.cli", run_name="__main__", alter_sys=True)
+"""
+
+
+def count_modules(arguments: list[str], home: Path) -> int:
+    printed = subprocess.check_output(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        env={"HERMES_HOME": str(home), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "NO_COLOR": "1"},
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    counts = [line for line in printed.splitlines() if line.startswith(MARKER)]
+    return int(counts[-1].removeprefix(MARKER))
+
+
+def main() -> int:
+    exceeded = False
+    with tempfile.TemporaryDirectory() as folder:
+        home, script = Path(folder, "home"), Path(folder, "replies.jsonl")
+        script.write_text('{"text": "hello"}\n')
+        commands = {
+            "--version": ["--version"],
+            "chat -q": ["chat", "-q", "hello", "-m", f"scripted:{script}"],
+            "watch": ["watch", "--once", "--model", "none", "--no-listen"],
+        }
+        for name, arguments in commands.items():
+            loaded, limit = count_modules(arguments, home), MAX_MODULES[name]
+            exceeded |= loaded > limit
+            sys.stdout.write(f"hermes {name:10} {loaded:4} modules, at most {limit}\n")
+    return exceeded
+
+
+if __name__ == "__main__":
+    sys.exit(main())
