@@ -42,7 +42,7 @@ class DemoResult(Value, kw_only=True, frozen=True):
     applied: float
     """When the last change was made; 0 when there was none."""
     ended: float
-    mended: bool
+    resolved: bool
     """According to an oracle that neither the watch nor the responder can reach."""
     oracle: tuple[str, ...] = ()
     model_calls: int = 0
@@ -107,7 +107,7 @@ async def _build_result(bus: Bus, episode: Episode, run: str, began: datetime) -
         noticed=_seconds_since(began, incident.details.opened_at),
         applied=_seconds_since(began, max(applied)) if applied else 0.0,
         ended=_seconds_since(began, closed),
-        mended=outcome.resolved,
+        resolved=outcome.resolved,
         oracle=tuple(f"{each.check}: {each.detail}" for each in outcome.cured),
         model_calls=report.cost.calls,
         tokens=report.cost.usage.tokens,

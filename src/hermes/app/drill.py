@@ -102,7 +102,7 @@ async def run_agent_drill(
             yield stage
 
     async def respond(scene: ResponderContext) -> AnsweredBy:
-        """The commander of real incidents; it is not told that this is a drill."""
+        """The commander of real incidents, which does not know that this is a drill."""
         return await run_commander(*opened[-1], scene, agent)
 
     return await run_drill(

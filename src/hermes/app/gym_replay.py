@@ -103,10 +103,10 @@ def replay_in_gym(
         ):
             await wait_until_settled(episode)
             began, turns = time.monotonic(), 0
-            mended = False
+            resolved = False
             if using:
-                mended = (await run_playbooks(library, episode, stage)).outcome == "resolved"
-            if not mended:
+                resolved = (await run_playbooks(library, episode, stage)).outcome == "resolved"
+            if not resolved:
                 before = await stage.bus.journal.last()
                 await without(spec)(stage.responder_context(episode))
                 turns = await _count_calls(stage, before)
@@ -117,7 +117,7 @@ def replay_in_gym(
             seconds=seconds,
             turns=turns,
             harm=outcome.damage,
-            by_skill=mended,
+            by_skill=resolved,
         )
 
     return replay

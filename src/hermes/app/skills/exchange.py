@@ -119,7 +119,7 @@ def open_subscribed_index(
 def apply_statements(statements: Sequence[SignedStatement], keyring: Keyring) -> list[str]:
     """Apply key changes first, as lists of revocations may be signed by the new key.
 
-    Returns why statements were ignored: whoever serves an index can put anything into it.
+    Returns why statements were ignored: the server of an index can put anything into it.
     """
     refused: list[str] = []
     for kind, take in (("rotation", keyring.rotate), ("revocations", keyring.apply_revocations)):

@@ -70,7 +70,7 @@ async def _run_demo(home: Path, model: str, plain: bool) -> int:
     echo(f"\nThe report of the last one ({done[-1].incident.report_path}):\n", bold=True)
     echo(done[-1].incident.report, dim=True)
     print_comparison(done)
-    return exit_codes.OK if all(each.mended for each in done) else exit_codes.FAILED
+    return exit_codes.OK if all(each.resolved for each in done) else exit_codes.FAILED
 
 
 def print_round(done: "DemoResult") -> None:
@@ -80,7 +80,7 @@ def print_round(done: "DemoResult") -> None:
     echo(f"Diagnosis: {heading}: {cause}")
     echo(f"Fixed by: {responder_text(done)}")
     echo(
-        f"{'✓' if done.mended else '✗'} independent check: "
+        f"{'✓' if done.resolved else '✗'} independent check: "
         f"{'; '.join(done.oracle) or 'it is still broken'}"
     )
 

@@ -41,7 +41,7 @@ def _make_folder(name: str, parent: int) -> None:
         try:
             os.mkdir(name, dir_fd=parent)
         except FileExistsError:
-            return  # somebody else made it a moment ago
+            return  # another process created it meanwhile
 
 
 def _status(name: str, folder: int) -> "os.stat_result | None":
