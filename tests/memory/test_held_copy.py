@@ -9,8 +9,8 @@ import pytest
 from hermes.app.journal_upkeep import JournalMonitor
 from hermes.core.events.incidents import AlertRaised, IncidentOpened
 from hermes.core.protocols import JournalRecord
+from hermes.memory import held_copy
 from hermes.memory.held_copy import HeldCopy, JournalWithHeld
-from hermes.memory.journal import held_copy
 from hermes.memory.journal.buffered_journal import BufferedJournal
 from hermes.memory.store import open_journal
 from hermes.sre.reports.report_data import list_incidents
