@@ -1,12 +1,13 @@
 """Probes of this host without a shell: the same verdict as in a shell, and no process started."""
 
+import itertools
 import os
 import shutil
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -396,3 +397,26 @@ async def test_units_are_judged_alike_and_asked_in_one_question(tmp_path: Path) 
     }  # fmt: skip
     assert [each.code for each in native.values()] == [shell[name].code for name in native]
     assert [each.value for each in native.values()] == [shell[name].value for name in native]
+
+
+async def run_against_a_silent_server(processor_wait: Callable[[], float]) -> tuple[int, float]:
+    """The exit code of a probe with a timeout of 0.2 s, and how long it ran."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        probe = Probe(name="page", kind="http", what=f"http://127.0.0.1:{port}/")
+        began = time.monotonic()
+        code, *_ = await NativeProbes(processor_wait).run(probe, "", 0.2)
+        return code, time.monotonic() - began
+
+
+async def test_time_without_a_processor_is_not_counted_as_time_without_an_answer() -> None:
+    waits = itertools.count()  # a second more at each call
+    code, seconds = await run_against_a_silent_server(lambda: float(next(waits)))
+    assert code == TIMEOUT_EXIT_CODE
+    assert seconds >= 0.8  # four times the timeout, and then it ends
+
+
+async def test_on_a_host_with_free_processors_the_timeout_is_exact() -> None:
+    code, seconds = await run_against_a_silent_server(lambda: 0.0)
+    assert code == TIMEOUT_EXIT_CODE
+    assert 0.2 <= seconds < 0.8

@@ -67,10 +67,13 @@ async def run_demo(loaded: LoadedSettings, seed: int, model: str, show: ShowEven
             ) as at,
             show(at.application.bus),
         ):
-            after = await at.application.journal.last()
             await anyio.sleep(
                 2 * PROBE_INTERVAL_S
             )  # a watch that has seen it healthy notices when it is not
+            # On a loaded machine the watch may find a service slow before anything is broken.
+            with anyio.move_on_after(INCIDENT_TIMEOUT_S):
+                await at.watch.until_idle()
+            after = await at.application.journal.last()
             began = datetime.now(UTC)
             await inject_fault(episode)
             incident = await _wait_until_closed(at.application.bus, after)

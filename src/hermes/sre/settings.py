@@ -255,6 +255,9 @@ class VerifySettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
 class SreSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The section `sre` of the configuration."""
 
+    niceness: int = -10
+    """Priority of the watch itself, so that it still checks an overloaded host; negative values
+    need root. The commands that it runs have the normal priority."""
     attempts: int = 3
     """Fixes that are tried, one after the other, before an escalation."""
     reflex: bool = True

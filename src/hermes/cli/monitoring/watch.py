@@ -13,6 +13,7 @@ from hermes.cli.context import load_settings
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import confirm, echo, json_option, note, print_json, print_table
 from hermes.core.errors import SettingsError
+from hermes.environments.processes.priority import raise_priority
 from hermes.settings.load import LoadedSettings
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes
 from hermes.sre.probes.inventory import InventoryStore, missing_probes
@@ -67,6 +68,7 @@ def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
         given = {name: options[name] for name in ("write", "merge", "yes")}
         return int(ctx.invoke(discover_services, **given, as_json=as_json))
     loaded = load_settings(ctx)
+    raise_priority(loaded.settings.sre.niceness)
     anyio.run(_run_watch, loaded, options, as_json)
     return exit_codes.OK
 

@@ -9,6 +9,7 @@ from typing import Protocol
 import anyio
 
 from hermes.core.errors import EnvironmentFailed, ToolError
+from hermes.environments.processes.priority import normal_priority
 
 _RESET_SIGNALS = [signal.SIGPIPE, signal.SIGXFSZ]
 """Ignored by Python; a child with this setting would not notice that its reader is gone."""
@@ -33,15 +34,16 @@ def spawn(
         *((os.POSIX_SPAWN_DUP2, fd, target) for target, fd in (files or {}).items()),
     ]
     try:
-        return os.posix_spawn(
-            argv[0],
-            [os.fsencode(argument) for argument in argv],
-            variables,
-            file_actions=actions,
-            setsid=True,
-            setsigdef=_RESET_SIGNALS,
-            setsigmask=[],
-        )
+        with normal_priority():
+            return os.posix_spawn(
+                argv[0],
+                [os.fsencode(argument) for argument in argv],
+                variables,
+                file_actions=actions,
+                setsid=True,
+                setsigdef=_RESET_SIGNALS,
+                setsigmask=[],
+            )
     except FileNotFoundError as error:
         raise EnvironmentFailed(
             f"{argv[0]} is not there; install it to run commands here"

@@ -19,6 +19,7 @@ from hermes.environments import confinement
 from hermes.environments.confinement import messages
 from hermes.environments.confinement.launcher import LAUNCHER_DESCRIPTOR
 from hermes.environments.confinement.messages import LauncherRequest, SandboxPlan
+from hermes.environments.processes.priority import normal_priority
 from hermes.environments.processes.spawn import ChildProcess
 
 LAUNCHER_TIMEOUT_S = 20.0
@@ -64,9 +65,11 @@ class LauncherClient:
                     for index, fd in enumerate(given)
                 ),
             ]
-            self._child = ChildProcess(
-                os.posix_spawn(argv[0], argv, {}, file_actions=actions, setsid=True, setsigmask=[])
-            )
+            with normal_priority():
+                pid = os.posix_spawn(
+                    argv[0], argv, {}, file_actions=actions, setsid=True, setsigmask=[]
+                )
+            self._child = ChildProcess(pid)
         except OSError as error:
             ours.close()
             self._error_file.close()

@@ -32,6 +32,8 @@ LOCAL_ENVIRONMENT = "local"
 """The name of the environment that is this host."""
 TIMEOUT_EXIT_CODE = 124
 """The exit code of `timeout`."""
+MAX_TIMEOUT_FACTOR = 4.0
+"""A probe on an overloaded host gets at most so many times its timeout."""
 CPU_SAMPLE_S = 0.3
 STUCK_RECHECK_S = 0.1
 """Seconds between two checks whether an earlier run has ended."""
@@ -100,23 +102,43 @@ def _is_unit_cpu(probe: Probe) -> bool:
     return probe.kind == "cpu" and bool(probe.what)
 
 
+def processor_wait_s() -> float:
+    """How long this process was ready to run and did not, since it started."""
+    try:
+        return int((_PROC / "self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):  # a kernel that does not count it
+        return 0.0
+
+
 class NativeProbes:
     """Remembers probes that hang: a mount without an answer must not block more threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, processor_wait: Callable[[], float] = processor_wait_s) -> None:
+        self._processor_wait = processor_wait
         self.stuck: set[str] = set()
 
     async def run(self, probe: Probe, before: str, seconds: float) -> NativeAnswer:
         """Never raises; a probe that takes longer than `seconds` has timed out."""
         answer: NativeAnswer = (TIMEOUT_EXIT_CODE, "", None, "")
-        with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._cancel_after, seconds, group.cancel_scope)
             try:
                 answer = await self._answer(probe, before)
             except OSError as error:
                 answer = (1, error_text(error), None, "")
             except (ValueError, IndexError, KeyError) as error:
                 answer = (UNKNOWN_EXIT_CODE, f"the answer could not be read: {error}", None, "")
+            group.cancel_scope.cancel()
         return answer
+
+    async def _cancel_after(self, seconds: float, scope: anyio.CancelScope) -> None:
+        """Time in which this process waited for a processor is no time in which a probe hung."""
+        began, waited_before, limit = anyio.current_time(), self._processor_wait(), seconds
+        while (left := began + limit - anyio.current_time()) > 0:
+            await anyio.sleep(left)
+            waited = self._processor_wait() - waited_before
+            limit = min(seconds + waited, seconds * MAX_TIMEOUT_FACTOR)
+        scope.cancel()
 
     async def _answer(self, probe: Probe, before: str) -> NativeAnswer:
         if probe.kind == "port":
