@@ -1,11 +1,11 @@
 # Two commands matter: `make demo` and `make test`. Everything they need is set up by themselves.
 PYTHON ?= python3
 BIN := .venv/bin
-# Processes that run the tests side by side, each with a network and a /tmp of its own; 0: one, as CI does.
-JOBS ?= 0
+# Processes that run the tests side by side, each with a network and a /tmp of its own; 0: one.
+JOBS ?= 2
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup system demo test test-training unit check fix docs bench lock clean
+.PHONY: help setup system demo test tests test-training unit check fix docs bench lock clean
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -22,10 +22,15 @@ system: ## Debian packages that the tests drive for real (asks for root or sudo)
 demo: setup ## The main job, on embedded defaults: no key, no network
 	@$(BIN)/python -m hermes.cli demo
 
-test: setup system check unit ## Set up, check and test everything
+test: setup system check tests ## Set up, check and test everything
 
-unit: setup ## The tests alone; JOBS=4 runs them in four processes
-	@$(BIN)/pytest -n $(JOBS) --dist loadgroup
+unit: setup ## The tests that start no other program
+	@$(BIN)/pytest -m unit -n $(JOBS) --dist loadgroup
+
+# Boxes, servers and kills share the machine badly: these run one after the other.
+tests: setup ## All tests, without the checks
+	@$(BIN)/pytest -m "unit or command or corpus" -n $(JOBS) --dist loadgroup
+	@$(BIN)/pytest -m "box or daemon or torture"
 
 test-training: setup ## The links to Atropos and verifiers, in an environment of their own (1.2 GB)
 	@scripts/training
