@@ -5,7 +5,6 @@ rest of a start, and a question without a tool call needs no decision. If there 
 is opened at once, because a broken file must stop the start, not the first action.
 """
 
-import fcntl
 import os
 import pwd
 from collections.abc import Mapping
@@ -29,6 +28,7 @@ from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.messages import ToolCall
+from hermes.plumbing.files import is_locked
 from hermes.policy.actions.action_effects import IncidentFacts
 from hermes.policy.settings import PolicySettings
 from hermes.settings.load import LoadedSettings
@@ -250,15 +250,4 @@ def is_run_active(loaded: LoadedSettings, run: str) -> bool:
 
 
 def _is_locked(loaded: LoadedSettings, name: str) -> bool:
-    file: Path = loaded.home / "locks" / f"{name}.lock"
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return is_locked(loaded.home / "locks" / f"{name}.lock")

@@ -1,12 +1,12 @@
 """One process at a time for each run: a lock that ends with its process, however it ends."""
 
-import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
 
 from hermes.core.errors import SettingsError
 from hermes.memory.store import ClaimsRuns
+from hermes.plumbing.files import FileLock
 
 
 class RunLocked(SettingsError):
@@ -22,31 +22,30 @@ class RunLocks:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._held: dict[str, int] = {}
+        self._held: dict[str, FileLock] = {}
 
     def acquire(self, run: str) -> None:
         """Raises `RunLocked`, naming the process that has it, and `RunLockError`."""
         if run in self._held:
             return
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            while (descriptor := _lock_file(self._lock_path(run), run)) is None:
+            while (lock := _lock_file(self._lock_path(run), run)) is None:
                 pass  # its process removed the file between our opening and locking it
         except OSError as error:
             raise RunLockError(
                 f"the lock of {run} cannot be made in {self._folder}: {error.strerror}; free some "
                 "space and make the folder writable"
             ) from error
-        self._held[run] = descriptor
+        self._held[run] = lock
         with suppress(OSError):  # on a full disk the lock holds without the number
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, str(os.getpid()).encode())
+            os.ftruncate(lock.descriptor, 0)
+            os.write(lock.descriptor, str(os.getpid()).encode())
 
     def release(self, run: str) -> None:
-        descriptor = self._held.pop(run)
+        lock = self._held.pop(run)
         with suppress(OSError):
-            self._lock_path(run).unlink(missing_ok=True)  # while still locked: see `_lock`
-        os.close(descriptor)
+            self._lock_path(run).unlink(missing_ok=True)  # while still locked: see `_lock_file`
+        lock.release()
 
     def close(self) -> None:
         for run in tuple(self._held):
@@ -68,22 +67,27 @@ async def lock_run(run: str, claims: RunLocks, journal: object) -> None:
         )
 
 
-def _lock_file(file: Path, run: str) -> int | None:
+def _lock_file(file: Path, run: str) -> FileLock | None:
     """The locked file, or None when the path is another file by now."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = FileLock(file, wait=False)
     except BlockingIOError:
-        holder = os.read(descriptor, 20).decode(errors="replace").strip() or "unknown"
-        os.close(descriptor)
+        holder = _read_holder(file) or "unknown"
         raise RunLocked(
             f"{run} is open in another process ({holder}); end that one first, or begin a new "
             "conversation"
         ) from None
-    if _is_same_file(file, descriptor):
-        return descriptor
-    os.close(descriptor)
+    if _is_same_file(file, lock.descriptor):
+        return lock
+    lock.release()
     return None
+
+
+def _read_holder(file: Path) -> str:
+    try:
+        return file.read_text("utf-8", "replace")[:20].strip()
+    except OSError:
+        return ""
 
 
 def _is_same_file(file: Path, descriptor: int) -> bool:

@@ -22,6 +22,7 @@ from hermes.core.protocols import Journal
 from hermes.gym.training.batch import BatchPlan, BatchPrompt, RunPrompt, TrajectoryLines
 from hermes.gym.training.trajectory import Trajectory, build_trajectories, count_tool_calls
 from hermes.gym.training.trajectory_formats import to_openai, to_sharegpt
+from hermes.plumbing.files import PUBLIC_MODE, write_atomically
 from hermes.settings.load import LoadedSettings
 from hermes.tools.toolsets import draw_toolsets, find_distribution, with_own_toolsets
 
@@ -115,9 +116,7 @@ def write_trajectory_file(file: Path, text: str) -> None:
     """Replaces the file atomically."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_name(f".{file.name}.new")
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(file)
+        write_atomically(file, text, mode=PUBLIC_MODE)
     except OSError as error:
         raise HermesError(f"cannot write {file}: {error.strerror}") from error
 

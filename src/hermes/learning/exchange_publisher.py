@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
+from hermes.plumbing.files import write_atomically
 from hermes.skills.exchange.signed_statements import (
     KeyRotation,
     RevocationList,
@@ -80,9 +81,8 @@ class HomePublisher:
 
     def save(self, own: PublisherState) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        unfinished = self._folder / f".{STATE_FILE}.new"
-        unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(own), indent=1))
-        unfinished.replace(self._folder / STATE_FILE)
+        data = msgspec.json.format(msgspec.json.encode(own), indent=1)
+        write_atomically(self._folder / STATE_FILE, data)
 
     def name(self, wanted: str = "") -> str:
         """The name of this publisher: chosen once, never changed."""

@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Iterable
 from hashlib import sha256
@@ -13,6 +12,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from hermes.core.errors import StoreError, StoreFull, ToolError
+from hermes.plumbing.files import temporary_copy
 
 _SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
 _REFERENCE = re.compile(r"artifact://([a-z0-9][a-z0-9_.-]*)/([a-z0-9][a-z0-9_.-]*)")
@@ -34,16 +34,13 @@ class FileArtifacts:
 
     def _save(self, run: str, name: str, text: str) -> str:
         folder = self._folder / _safe_file_name(run)
-        partial = folder / f".{secrets.token_hex(8)}"
         try:
             for needed in (self._folder, folder):
                 needed.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                _write_synced(partial, text.encode(errors="replace"))
-                kept = _create_unique_file(folder, _safe_file_name(name))
+            safe_name = _safe_file_name(name)
+            with temporary_copy(folder / safe_name, text.encode(errors="replace")) as partial:
+                kept = _create_unique_file(folder, safe_name)
                 partial.replace(kept)
-            finally:
-                partial.unlink(missing_ok=True)
         except OSError as error:
             raise _store_error(error, folder) from error
         return f"artifact://{folder.name}/{kept.name}"
@@ -93,13 +90,6 @@ def _create_unique_file(folder: Path, name: str) -> Path:
             continue
         return path
     raise AssertionError("count never ends")
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _store_error(error: OSError, folder: Path) -> StoreError:

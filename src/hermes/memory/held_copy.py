@@ -23,6 +23,7 @@ from hermes.memory.journal.held_events import (
 )
 from hermes.memory.journal.runs import RunSummary
 from hermes.memory.store import JournalStore
+from hermes.plumbing.files import write_atomically
 
 COPY_BYTES_MOST = 8 * 1024 * 1024
 """A larger copy is not made: the runtime folder is small, and others need it."""
@@ -55,13 +56,9 @@ class HeldCopy:
         if len(lines) > COPY_BYTES_MOST:
             self.remove()
             return
-        draft = self.path.with_suffix(".draft")
         try:
             self.path.parent.mkdir(mode=0o700, exist_ok=True)
-            draft.unlink(missing_ok=True)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as to:
-                to.write(lines)
-            draft.replace(self.path)
+            write_atomically(self.path, lines, sync=False)
         except OSError:
             self.remove()
 
@@ -69,7 +66,6 @@ class HeldCopy:
         try:
             if self.path is not None:
                 self.path.unlink(missing_ok=True)
-                self.path.with_suffix(".draft").unlink(missing_ok=True)
         except OSError:
             return
 

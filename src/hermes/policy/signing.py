@@ -8,13 +8,13 @@ verified: importing the library takes 20 ms.
 
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from hermes.core.errors import SettingsError
+from hermes.plumbing.files import temporary_copy
 
 _SIGNATURE_PREFIX = b"hermes signature 1"
 
@@ -74,17 +74,11 @@ def create_key(file: Path, what: str = "key") -> bytes:
     """Created atomically: if two processes create it, both get the same key."""
     private = os.urandom(32)
     file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(private.hex() + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.link(temporary, file)
+        with temporary_copy(file, private.hex() + "\n") as temporary:
+            os.link(temporary, file)
     except FileExistsError:
         return read_key(file, what)
-    finally:
-        Path(temporary).unlink()
     return private
 
 

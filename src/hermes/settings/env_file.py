@@ -102,7 +102,7 @@ def set_variable(home: Path, name: str, value: str | None) -> None:
         for entry in reversed([entry for entry in entries if entry.name == name]):
             lines[entry.first_line - 1 : entry.last_line] = wanted
             wanted = []  # only the last one is kept
-        replace_text(path, "".join(f"{line}\n" for line in lines + wanted), mode=0o600)
+        replace_text(path, "".join(f"{line}\n" for line in lines + wanted), private=True)
 
 
 def _split_lines(text: str) -> list[str]:

@@ -4,13 +4,10 @@ Every failure is a `SettingsError` that names the file and the remedy.
 """
 
 import errno
-import fcntl
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hermes.core.errors import SettingsError
+from hermes.plumbing.files import FileLock, write_atomically
 
 LOCK_FILE_NAME = ".settings.lock"
 
@@ -32,47 +29,21 @@ def read_text(path: Path) -> str | None:
         ) from error
 
 
-def replace_text(path: Path, text: str, *, mode: int | None = None) -> None:
-    """Replace the text of the file in one step. A symbolic link stays a link."""
-    target = path.resolve()
+def replace_text(path: Path, text: str, *, private: bool = False) -> None:
+    """Replace the text of the file in one step. A symbolic link stays a link; `private` hides the
+    file from other users, otherwise it keeps its mode."""
     try:
-        if mode is None:
-            mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
-        try:
-            _write_new(temporary, text, mode)
-            temporary.replace(target)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        write_atomically(path.resolve(), text, keep_mode=not private)
     except OSError as error:
         raise unwritable_error(path, error) from error
 
 
-def _write_new(path: Path, text: str, mode: int) -> None:
-    # Created with mode 0600, so that others can never read a secret.
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    path.chmod(mode)
-
-
-@contextmanager
-def lock_settings(home: Path) -> Iterator[None]:
+def lock_settings(home: Path) -> FileLock:
     """Lock the settings of this home against other writers; create the home if needed."""
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(home / LOCK_FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return FileLock(home / LOCK_FILE_NAME)
     except OSError as error:
         raise unwritable_error(home, error) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)  # releases the lock
 
 
 def unwritable_error(path: Path, error: OSError) -> SettingsError:

@@ -263,7 +263,7 @@ def edit(which: str) -> int:
     if not file.exists():
         with lock_settings(home_folder()):
             first = "# Secrets: NAME=value\n" if which == ".env" else "_config_version: 1\n"
-            replace_text(file, first, mode=0o600)
+            replace_text(file, first, private=True)
     while True:
         click.edit(filename=str(file))
         problems = [p for p in load_with_problems()[1] if p.where.startswith(str(home_folder()))]

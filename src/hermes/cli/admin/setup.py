@@ -60,7 +60,7 @@ def _read_saved_answers() -> SetupChoice:
 def _save_answers(choice: SetupChoice) -> None:
     with lock_settings(home_folder()):
         text = msgspec.json.encode(choice).decode()
-        replace_text(home_folder() / ANSWERS_FILE, text, mode=0o600)
+        replace_text(home_folder() / ANSWERS_FILE, text, private=True)
 
 
 def _save_and_print(choice: SetupChoice) -> None:

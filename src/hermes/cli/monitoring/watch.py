@@ -14,6 +14,7 @@ from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import confirm, echo, json_option, note, print_json, print_table
 from hermes.core.errors import SettingsError
 from hermes.environments.processes.priority import raise_priority
+from hermes.plumbing.files import PUBLIC_MODE, write_atomically
 from hermes.settings.load import LoadedSettings
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes
 from hermes.sre.probes.inventory import InventoryStore, missing_probes
@@ -250,9 +251,7 @@ def _confirm(question: str) -> bool:
 def _write_file(path: Path, text: str, message: str) -> str:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f"{path.name}.new")
-        new.write_text(text)
-        new.replace(path)
+        write_atomically(path, text, mode=PUBLIC_MODE)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
     return message

@@ -6,7 +6,6 @@ be claimed once.
 """
 
 import contextlib
-import fcntl
 import os
 import secrets
 import time
@@ -23,6 +22,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import BackgroundProcess, ProcessInfo
 from hermes.environments.processes.output import RollingOutput, whole_characters
 from hermes.environments.processes.process_tree import process_birth
+from hermes.plumbing.files import FileLock, write_atomically
 
 
 class ProcessEntry(Value, kw_only=True, frozen=True):
@@ -69,14 +69,13 @@ class ProcessCheckpoint:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[list[ProcessEntry]]:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._path.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with FileLock(self._path.with_suffix(".lock")):
             before = self._read()
             entries = list(before)
             yield entries
             if entries != before:
-                self._replace(entries)
+                data = msgspec.json.format(msgspec.json.encode(entries))
+                write_atomically(self._path, data, sync=False)
 
     def _read(self) -> list[ProcessEntry]:
         try:
@@ -86,17 +85,6 @@ class ProcessCheckpoint:
         except msgspec.DecodeError:  # keep the damaged file, and continue without it
             self._path.replace(self._path.with_suffix(".damaged"))
             return []
-
-    def _replace(self, entries: list[ProcessEntry]) -> None:
-        temporary = self._path.with_suffix(f".{secrets.token_hex(4)}")
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(entries)))
-            temporary.replace(self._path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
 
 
 def _is_owner_alive(owner: str) -> bool:

@@ -20,6 +20,7 @@ import msgspec
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
 from hermes.environments.processes.process_tree import process_birth
+from hermes.plumbing.files import write_atomically
 
 RECORDS_FOLDER = "sandboxes"
 FILE_TIME_MARGIN_NS = 20_000_000
@@ -172,9 +173,7 @@ def _is_owner_alive(owner: str) -> bool:
 
 
 def _save_record(file: Path, record: SandboxRecord) -> None:
-    new = file.with_suffix(".new")
-    new.write_bytes(msgspec.json.encode(record))
-    new.replace(file)
+    write_atomically(file, msgspec.json.encode(record), sync=False)
 
 
 def _load_record(file: Path) -> SandboxRecord | None:

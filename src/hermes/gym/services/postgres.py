@@ -21,6 +21,7 @@ from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import PROGRAM_PATH, SEVERAL_USERS
 from hermes.gym.scenario_spec import HostFile, HostFolder, HostSpec, ScriptCheck
 from hermes.gym.services.python_service import ServiceLayout, service_unit
+from hermes.plumbing.files import write_atomically
 
 DEBIAN_POSTGRESQL_FOLDER = Path("/usr/lib/postgresql")
 _REQUIRED_TOOLS = ("postgres", "initdb")
@@ -162,9 +163,7 @@ def _write_cache(path: Path, packed: bytes) -> None:
     """Atomic: another process may do the same. Without a writable cache it is built each time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as unfinished:
-            unfinished.write(packed)
-        Path(unfinished.name).replace(path)
+        write_atomically(path, packed, sync=False)
     except OSError:
         return
 

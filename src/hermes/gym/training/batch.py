@@ -3,7 +3,6 @@
 `read_dataset` reads the prompts from JSONL, `run_batch` runs them, `BatchFolder` holds the results.
 """
 
-import fcntl
 import hashlib
 import os
 import time
@@ -18,6 +17,7 @@ import msgspec
 
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.messages import Value
+from hermes.plumbing.files import PUBLIC_MODE, FileLock, write_atomically
 
 
 class BatchPrompt(Value, kw_only=True, frozen=True):
@@ -101,14 +101,13 @@ class BatchFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lock: int | None = None
+        self._lock: FileLock | None = None
 
     def open(self, *, resume: bool) -> set[str]:
         """Returns the keys of finished prompts. Raises `SettingsError` when it is in use."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = FileLock(self.folder / ".lock", wait=False)
         except BlockingIOError as error:
             raise SettingsError(f"{self.folder} is in use by another process") from error
         except OSError as error:
@@ -123,7 +122,7 @@ class BatchFolder:
 
     def close(self) -> None:
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
     def add(self, job: BatchPrompt, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -189,10 +188,8 @@ class BatchFolder:
             raise HermesError(f"cannot write {file}: {error.strerror}") from error
 
     def _replace(self, name: str, data: bytes) -> None:
-        unfinished = self.folder / f".{name}.new"
         try:
-            unfinished.write_bytes(data)
-            unfinished.replace(self.folder / name)
+            write_atomically(self.folder / name, data, mode=PUBLIC_MODE)
         except OSError as error:
             raise HermesError(f"cannot write {self.folder / name}: {error.strerror}") from error
 

@@ -1,16 +1,14 @@
 """Reads and writes a note file that a person may be editing at the same time."""
 
-import fcntl
 import hashlib
 import os
-import secrets
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 
 from hermes.core.errors import StoreError
 from hermes.core.messages import Value
+from hermes.plumbing.files import FileLock, temporary_copy
 
 MAX_NOTE_BYTES = 256 * 1024
 _MAX_WRITE_ATTEMPTS = 20
@@ -59,7 +57,7 @@ def rewrite_note(path: Path, change: Callable[[str], str]) -> tuple[str, str]:
     """
     real = path.resolve()  # a link into a folder of dotfiles stays a link
     try:
-        with _exclusive_lock(path):
+        with FileLock(path.with_name(f".{path.name}.lock")):
             for _ in range(_MAX_WRITE_ATTEMPTS):
                 before = _read_current(real)
                 after = change(before)
@@ -79,33 +77,12 @@ def _read_current(path: Path) -> str:
 
 def _replace_if_unchanged(path: Path, before: str, after: str) -> bool:
     """False when the file was written by others since it was read."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
-    try:
-        with os.fdopen(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
-            file.write(after.encode(errors="replace"))
-            file.flush()
-            os.fsync(file.fileno())
+    with temporary_copy(path, after.encode(errors="replace"), mode=mode) as partial:
         if read_note(path).text != before:
             return False
         partial.replace(path)
         return True
-    finally:
-        with suppress(FileNotFoundError):
-            partial.unlink()
-
-
-@contextmanager
-def _exclusive_lock(path: Path) -> Iterator[None]:
-    """One Hermes at a time; a person's editor takes no lock, hence the check before the swap."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = path.with_name(f".{path.name}.lock")
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _unreadable_note(path: Path, why: str) -> NoteText:

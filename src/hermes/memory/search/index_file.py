@@ -3,10 +3,6 @@
 It is never the only copy of anything: it can always be rebuilt from the journal.
 """
 
-import fcntl
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +15,7 @@ from hermes.memory.journal.sqlite_file import (
     enable_wal,
     write_transaction,
 )
+from hermes.plumbing.files import FileLock
 
 INDEX_VERSION = 1
 """Version of tables and analysis: every change of the index content raises it."""
@@ -94,7 +91,7 @@ def open_index_in_memory(path: Path, why: str) -> IndexConnection:
 def delete_index(path: Path) -> None:
     """Delete the file, once, whichever of several processes comes first."""
     before = file_identity(path)
-    with _exclusive_lock(path):
+    with FileLock(path.with_name(f"{path.name}.lock")):
         if file_identity(path) == before:
             for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
                 path.with_name(name).unlink(missing_ok=True)
@@ -141,13 +138,3 @@ def file_identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return stat.st_dev, stat.st_ino
-
-
-@contextmanager
-def _exclusive_lock(path: Path) -> Iterator[None]:
-    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

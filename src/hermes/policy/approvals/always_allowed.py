@@ -4,8 +4,6 @@ Each exception is for one exact command or action. It is readable and revocable,
 what is always denied.
 """
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +12,7 @@ import yaml
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
+from hermes.plumbing.files import write_atomically
 from hermes.policy.actions.action_effects import fingerprint
 from hermes.policy.rules import schema
 from hermes.policy.rules.documents import LoadedDocuments, LocatedDocument, PolicyProblem, load_text
@@ -175,13 +174,4 @@ def _write_document_texts(file: Path, pieces: list[str]) -> None:
     """Replaces the file atomically."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     text = _FILE_HEADER + "".join(f"---\n{piece.removeprefix(_FILE_HEADER)}" for piece in pieces)
-    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{ALWAYS_FILE_NAME}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).replace(file)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomically(file, text)

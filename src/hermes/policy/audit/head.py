@@ -1,10 +1,5 @@
 """Stores the signed head of the audit log outside the journal, to detect a cut-off tail."""
 
-import fcntl
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +8,7 @@ import msgspec
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
+from hermes.plumbing.files import FileLock, write_atomically
 
 HEAD_FILE_NAME = "audit.head"
 
@@ -46,33 +42,10 @@ def read_head(file: Path) -> AuditHead | None:
 
 def write_head(file: Path, head: AuditHead) -> None:
     """Replaces the file atomically. Of several processes, the newest checkpoint wins."""
-    with _file_lock(file):
+    with FileLock(file.with_name(f".{file.name}.lock")):
         try:
             kept = read_head(file)
         except SettingsError:
             kept = None  # damaged: replaced, or verification would always fail
         if kept is None or kept.seq <= head.seq:
-            _replace_file(file, msgspec.json.encode(head) + b"\n")
-
-
-@contextmanager
-def _file_lock(file: Path) -> Iterator[None]:
-    descriptor = os.open(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _replace_file(file: Path, data: bytes) -> None:
-    descriptor, partial = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(partial).replace(file)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+            write_atomically(file, msgspec.json.encode(head) + b"\n")

@@ -1,7 +1,5 @@
 """Lists the compiled Python skills that an agent can call, without reading their code."""
 
-import contextlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ import msgspec
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
+from hermes.plumbing.files import write_atomically
 
 REGISTRY_FILE = ".python.json"
 
@@ -57,10 +56,5 @@ def unregister_skill(root: Path, skill: str) -> None:
 
 def _write_registry(root: Path, entries: Sequence[RegisteredSkill]) -> None:
     root.mkdir(parents=True, exist_ok=True)
-    temporary = root / f"{REGISTRY_FILE}.{os.getpid()}"
-    try:
-        temporary.write_bytes(msgspec.json.encode(sorted(entries, key=lambda each: each.skill)))
-        temporary.replace(root / REGISTRY_FILE)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    data = msgspec.json.encode(sorted(entries, key=lambda each: each.skill))
+    write_atomically(root / REGISTRY_FILE, data)

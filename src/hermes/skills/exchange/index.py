@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.messages import Value
+from hermes.plumbing.files import PUBLIC_MODE, write_atomically
 from hermes.skills.exchange.archive import ExchangeError
 from hermes.skills.exchange.keyring import SeenIndex
 from hermes.skills.exchange.signed_statements import (
@@ -61,9 +62,8 @@ def write_index_file(
     listing = SignedIndexFile(
         index=sign_statement("index", index, signer), statements=tuple(statements)
     )
-    temporary = target.with_suffix(".new")
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(listing), indent=1))
-    temporary.replace(target)
+    data = msgspec.json.format(msgspec.json.encode(listing), indent=1)
+    write_atomically(target, data, mode=PUBLIC_MODE)
     return target
 
 

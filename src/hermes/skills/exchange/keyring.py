@@ -1,7 +1,5 @@
 """Publishers known to this home: pinned keys, revocations, versions seen, skills installed."""
 
-import os
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +8,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from hermes.core.messages import Value
+from hermes.plumbing.files import write_atomically
 from hermes.skills.exchange.archive import ExchangeError
 from hermes.skills.exchange.bundle import BundleManifest, SkillBundle
 from hermes.skills.exchange.signed_statements import (
@@ -290,12 +289,8 @@ class Keyring:
 
     def _write(self, known: KeyringState) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self._file.parent, prefix=f".{KEYRING_FILE}.")
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(msgspec.json.format(msgspec.json.encode(known), indent=1))
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).replace(self._file)
+        data = msgspec.json.format(msgspec.json.encode(known), indent=1)
+        write_atomically(self._file, data)
         self.state = known
 
 

@@ -1,10 +1,8 @@
 """Judges probe results: by exit code, limit, usual values, and a forecast for disks."""
 
-import fcntl
 import math
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -13,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from hermes.core.messages import Value
+from hermes.plumbing.files import FileLock, write_atomically
 from hermes.sre.probes.probe import DEFAULT_LIMITS, QUESTION_EXIT_CODE, UNKNOWN_EXIT_CODE, Probe
 from hermes.sre.probes.probe_runner import ProbeResult
 from hermes.sre.settings import ProbeSettings
@@ -141,12 +140,8 @@ def load_history(home: Path) -> dict[str, ProbeHistory]:
 
 def save_history(home: Path, history: dict[str, ProbeHistory]) -> None:
     """Replace the file atomically. Errors are ignored: a full disk must not end the watch."""
-    new = home / f"{HISTORY_FILE}.{os.getpid()}"
     with suppress(OSError):
-        new.write_bytes(msgspec.json.encode(history))
-        new.replace(home / HISTORY_FILE)
-    with suppress(OSError):
-        new.unlink(missing_ok=True)
+        write_atomically(home / HISTORY_FILE, msgspec.json.encode(history), sync=False)
 
 
 @contextmanager
@@ -155,21 +150,15 @@ def lock_watch(home: Path) -> Iterator[bool]:
 
     Also true when the home cannot be written: two watches are better than none.
     """
-    try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(home / WATCH_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        yield True
-        return
-    try:
+    with ExitStack() as held:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            held.enter_context(FileLock(home / WATCH_LOCK_FILE, wait=False))
+        except BlockingIOError:
             yield False
+        except OSError:
+            yield True
         else:
             yield True
-    finally:
-        os.close(descriptor)
 
 
 class ProbeVerdict(Value, kw_only=True, frozen=True):

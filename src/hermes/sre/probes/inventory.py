@@ -4,11 +4,9 @@ Services that were found running and are meant to stay are written to `services.
 folder. From then on they are expected: when one is missing, its probes still run, and fail.
 """
 
-import fcntl
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -17,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.core.messages import Value
+from hermes.plumbing.files import FileLock, write_atomically
 from hermes.sre.probes.host_scan import (
     EPHEMERAL_PORTS,
     HostScan,
@@ -217,35 +216,18 @@ def _read_all(home: Path | None) -> Mapping[str, ServiceInventory]:
 def _write_all(home: Path | None, everything: Mapping[str, ServiceInventory]) -> bool:
     if home is None:
         return False
-    new = home / f"{INVENTORY_FILE}.{os.getpid()}"
     try:
-        new.write_bytes(msgspec.json.encode(everything))
-        new.replace(home / INVENTORY_FILE)
+        write_atomically(home / INVENTORY_FILE, msgspec.json.encode(everything), sync=False)
     except OSError:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
         return False
     return True
 
 
-@contextmanager
-def _inventory_lock(home: Path | None) -> Iterator[None]:
-    try:
-        descriptor = _open_lock(home) if home is not None else None
-    except OSError:  # without a lock file nothing can be written either
-        descriptor = None
-    try:
-        if descriptor is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def _open_lock(home: Path) -> int:
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return os.open(home / INVENTORY_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _inventory_lock(home: Path | None) -> AbstractContextManager[object]:
+    with suppress(OSError):  # without a lock file nothing can be written either
+        if home is not None:
+            return FileLock(home / INVENTORY_LOCK_FILE)
+    return nullcontext()
 
 
 def mark_provisional(probe: Probe) -> Probe:

@@ -5,10 +5,8 @@ the event is published last.
 """
 
 import errno
-import fcntl
-import os
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC
 from functools import partial
 from pathlib import Path
@@ -24,6 +22,7 @@ from hermes.core.events.incidents import (
     ReportWritten,
 )
 from hermes.core.protocols import Journal, JournalRecord
+from hermes.plumbing.files import FileLock, write_atomically
 from hermes.sre.incident import IncidentDetails, incident_details
 from hermes.sre.reports.markdown import slug
 from hermes.sre.reports.report_data import read_earlier_incidents, read_incident_records
@@ -73,7 +72,7 @@ async def _write_once(journal: Journal, bus: Bus, run: str, folder: Path) -> Pat
         return path
     text = done.text if done is not None and done.path else ""
     text = text or await _render(journal, records)
-    await anyio.to_thread.run_sync(_replace_file, path, text)
+    await anyio.to_thread.run_sync(write_atomically, path, text)
     if done is None or not done.path:
         name = f"{folder.name}/{path.name}"
         await bus.publish(ReportWritten(run=run, incident=details.incident, text=text, path=name))
@@ -117,37 +116,6 @@ async def _locked_folder(folder: Path) -> AsyncGenerator[None, None]:
     """One writer at a time across processes; the lock ends with its process."""
     # A separate limiter: waiting for the lock must not block the threads of the writer.
     limiter = anyio.CapacityLimiter(1)
-    handle = await anyio.to_thread.run_sync(_lock_folder, folder, limiter=limiter)
-    try:
+    lock = await anyio.to_thread.run_sync(FileLock, folder / LOCK_FILE, limiter=limiter)
+    with lock:
         yield
-    finally:
-        os.close(handle)
-
-
-def _lock_folder(folder: Path) -> int:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
-
-
-def _replace_file(path: Path, text: str) -> None:
-    """Replace the file atomically."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        handle = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
