@@ -115,7 +115,7 @@ def test_lint_tells_doubts_from_mistakes(hermes: Hermes, tmp_path: Path) -> None
     )
     done = hermes("policy", "lint", str(file))
     assert done.returncode == exit_codes.FAILED
-    assert f"{file}:1: doubt: it allows everything" in done.stdout
+    assert f"{file}:1: note: it allows everything" in done.stdout
 
 
 def test_lint_without_files_looks_at_what_counts_here(hermes: Hermes) -> None:

@@ -160,16 +160,16 @@ def test_all_mistakes_are_told_at_once_each_with_its_place(tmp_path: Path) -> No
         "HERMES_MAX_ITERATIONS=lots\n",
     )
     assert problems(tmp_path, {"HERMES_AGENT__MAX_DEEPTH": "1"}) == [
-        "config.yaml:2:3: unknown key model.defualt (did you mean model.default?)",
+        "config.yaml:2:3: unknown key model.defualt; did you mean model.default?",
         "config.yaml:3:3: model.retries: expected a whole number, got 'many'",
-        "config.yaml:4:1: unknown key agnt (did you mean agent?)",
+        "config.yaml:4:1: unknown key agnt; did you mean agent?",
         "config.yaml:8:3: display.color: expected one of auto, always, never, got 'blue'",
-        "config.yaml:9:1: unknown key max_iteration (did you mean agent.max_iterations?)",
-        "config.yaml:13:7: unknown key tools.sets.a.tols (did you mean tools.sets.a.tools?)",
+        "config.yaml:9:1: unknown key max_iteration; did you mean agent.max_iterations?",
+        "config.yaml:13:7: unknown key tools.sets.a.tols; did you mean tools.sets.a.tools?",
         "config.yaml:14:1: terminal: expected a section of keys, got ['local']",
         "config.yaml:16:3: store.path: expected text, got a section",
         ".env:1 HERMES_MAX_ITERATIONS: agent.max_iterations: expected a whole number, got 'lots'",
-        "HERMES_AGENT__MAX_DEEPTH: unknown key agent.max_deepth (did you mean agent.max_depth?)",
+        "HERMES_AGENT__MAX_DEEPTH: unknown key agent.max_deepth; did you mean agent.max_depth?",
     ]
 
 
@@ -184,7 +184,7 @@ def test_a_secret_in_the_config_file_is_sent_to_where_it_belongs(tmp_path: Path)
     ("text", "told"),
     [
         ("model:\n\tdefault: x\n", "config.yaml:2:1: not valid YAML: found character that cannot"),
-        ("model:\n\tdefault: x\n", "(indent with spaces, not with tabs)"),
+        ("model:\n\tdefault: x\n", "; indent with spaces, not with tabs"),
         ("model: [a, b\n", "config.yaml:2:1: not valid YAML: did not find expected"),
         ("- a\n- b\n", "config.yaml:1:1: expected sections"),
         (

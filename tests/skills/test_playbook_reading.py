@@ -33,7 +33,7 @@ verify:
 def told(old: str, new: str) -> list[tuple[int, str]]:
     assert old in GOOD
     _, problems = parse_playbook(GOOD.replace(old, new, 1))
-    return [(each.line, each.cause) for each in problems if each.fatal]
+    return [(each.line, each.text) for each in problems if each.fatal]
 
 
 def test_a_good_one_is_read_without_complaint() -> None:
@@ -58,7 +58,7 @@ def test_a_good_one_is_read_without_complaint() -> None:
         ("name: runs", "name: mend", 16, "used twice"),
         ("version: 1", "version: 2", 1, "version"),
         ("  - name: mend\n", "  - nome: mend\n", 12, "did you mean name?"),
-        ("version: 1", "version: 1\nversion: 1", 2, "given twice"),
+        ("version: 1", "version: 1\nversion: 1", 2, "set twice, first on line 1"),
         ("    command: systemctl is-active {{service}}\n", "", 16, "command is missing"),
         ("labels: [service]", "default: 'a b'", 9, "the default 'a b' is not a valid word"),
         ("summary: mends it", "summary: [mends", 3, "not valid YAML"),

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes.plumbing.yaml_document import YamlFileError, load_yaml
 from hermes.skills.format.skill_folder import compute_skill_digest
 from hermes.skills.format.skill_text import SkillText, parse_skill_text, render_skill_text
-from hermes.skills.format.yaml_document import LineNumberedYaml, YamlFileError
 from hermes.skills.lint import lint_skill_folder
 
 GOOD = SkillText(name="mend-it", description="Mends it: when it is broken", body="# Mend\n\nDo.")
@@ -95,7 +95,7 @@ def test_the_linter_names_each_mistake_with_its_line(tmp_path: Path) -> None:
 def test_a_folder_without_front_matter_or_with_broken_yaml_is_told(tmp_path: Path) -> None:
     assert "front matter" in lint_skill_folder(put(tmp_path / "a", "# hello\n"))[0].cause
     broken = lint_skill_folder(put(tmp_path / "b", "---\nname: b\nname: c\n---\nx\n"))[0]
-    assert (broken.line, broken.cause) == (3, "name is given twice")
+    assert (broken.line, broken.cause) == (3, "name is set twice, first on line 2")
     assert lint_skill_folder(tmp_path / "none")[0].fatal
 
 
@@ -110,7 +110,7 @@ def test_an_alias_bomb_ends_in_bounded_effort() -> None:
         f"{chr(98 + n)}: &{chr(98 + n)} [{','.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(9)
     )
     with pytest.raises(YamlFileError, match="too"):
-        LineNumberedYaml(bomb)
+        load_yaml(bomb)
 
 
 def test_any_change_of_a_file_is_another_digest(tmp_path: Path) -> None:

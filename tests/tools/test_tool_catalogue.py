@@ -67,13 +67,13 @@ def test_a_tool_whose_program_or_key_is_missing_is_absent_and_says_why() -> None
 def test_tools_and_whole_sets_can_be_left_out() -> None:
     kept = build_catalog(wanted("file", "planning", disabled=("patch", "planning"))).tools
     assert list(kept) == ["read_file", "write_file", "search_files"]
-    with pytest.raises(SettingsError, match="did you mean 'planning'"):
+    with pytest.raises(SettingsError, match="did you mean planning"):
         build_catalog(wanted("file", disabled=("planing",)))
 
 
 def test_a_single_tool_can_be_asked_for_by_its_name() -> None:
     assert next(iter(build_catalog(wanted("todo", "safe")).tools)) == "todo"
-    with pytest.raises(SettingsError, match="no toolset 'flie'; did you mean 'file'"):
+    with pytest.raises(SettingsError, match="no toolset 'flie'; did you mean file"):
         build_catalog(wanted("flie"))
 
 

@@ -58,7 +58,7 @@ def test_sets_add_up_without_repeating_and_may_include_each_other() -> None:
 
 
 def test_an_unknown_set_brings_the_nearest() -> None:
-    with pytest.raises(SettingsError, match="no toolset 'termnal'; did you mean 'terminal'"):
+    with pytest.raises(SettingsError, match="no toolset 'termnal'; did you mean terminal"):
         resolve_toolsets(["termnal"])
     with pytest.raises(SettingsError, match="there are: terminal, file"):
         resolve_toolsets(["zzz"])
@@ -74,7 +74,7 @@ def test_an_operator_has_sets_of_their_own() -> None:
         "clarify",
     ]
     broken = with_own_toolsets({"mine": OwnToolset(includes=("saef",))})
-    with pytest.raises(SettingsError, match="did you mean 'safe'"):
+    with pytest.raises(SettingsError, match="did you mean safe"):
         resolve_toolsets(["mine"], broken)
 
 
@@ -137,7 +137,7 @@ def test_every_built_in_distribution_is_valid() -> None:
         ({"file": 1.5}, "file has probability 1.5; it must be 0 to 1"),
         ({"file": -0.1}, "must be 0 to 1"),
         ({"file": float("nan")}, "must be 0 to 1"),
-        ({"flie": 0.5}, "no toolset 'flie'; did you mean 'file'"),
+        ({"flie": 0.5}, "no toolset 'flie'; did you mean file"),
         ({"file": 0.0}, "never draws any"),
         ({}, "never draws any"),
     ],
@@ -148,5 +148,5 @@ def test_a_distribution_that_cannot_be_is_refused(own: dict[str, float], told: s
 
 
 def test_an_unknown_distribution_brings_the_nearest() -> None:
-    with pytest.raises(SettingsError, match="did you mean 'mixed'"):
+    with pytest.raises(SettingsError, match="did you mean mixed"):
         find_distribution("mixd")

@@ -163,16 +163,16 @@ GOOD = "name: a\ndescription: d\nrisk: read\ncommand: ls\n"
     [
         ("", "1: the file is empty"),
         ("just words", "1: expected `key: value` lines here"),
-        ("name: a\n  bad: [\n", "2: not valid YAML"),
+        ("name: a\n  bad: [\n", "2:6: not valid YAML"),
         ("name: a\ndescription: d\ncommand: ls\n", "1: risk is missing"),
-        (GOOD.replace("read", "maybe"), "3: risk: Invalid enum value 'maybe'"),
+        (GOOD.replace("read", "maybe"), "3: risk: invalid enum value 'maybe'"),
         (GOOD.replace("name: a", "name: 'A b'"), "1: a name is made of"),
-        (GOOD + "name: b\n", "5: name is given twice"),
+        (GOOD + "name: b\n", "5:1: name is set twice, first on line 1"),
         (GOOD + "timout: 5\n", "5: timout is not known here; did you mean timeout?"),
-        (GOOD + "timeout: soon\n", "5: timeout: Expected `float`, got `str`"),
+        (GOOD + "timeout: soon\n", "5: timeout: expected `float`, got `str`"),
         (GOOD + "timeout: 0\n", "5: timeout is in seconds"),
-        (GOOD + "parameters: [a]\n", "5: parameters: Expected `object`, got `array`"),
-        (GOOD + "parameters:\n  x:\n    type: text\n", "7: type: Invalid enum value 'text'"),
+        (GOOD + "parameters: [a]\n", "5: parameters: expected `object`, got `array`"),
+        (GOOD + "parameters:\n  x:\n    type: text\n", "7: type: invalid enum value 'text'"),
         (GOOD + "parameters:\n  x: {kind: string}\n", "6: kind is not known here"),
         (GOOD + "parameters:\n  X: {}\n", "6: 'X': a name is made of"),
         (
@@ -191,9 +191,12 @@ GOOD = "name: a\ndescription: d\nrisk: read\ncommand: ls\n"
         (GOOD.replace("ls", "|\n  ls\n  # {{x}}"), "6: command: a value inside a comment"),
         (GOOD.replace("ls", "ssh {{x}}") + "parameters: {x: {}}\n", "4: command: ssh reads its"),
         (GOOD + "needs:\n  program: [x]\n", "6: program is not known here; did you mean programs?"),
-        (GOOD + "needs: {programs: x}\n", "5: programs: Expected `array`, got `str`"),
+        (GOOD + "needs: {programs: x}\n", "5: programs: expected `array`, got `str`"),
         (GOOD + "? [1]\n: 2\n", "5: "),
-        (GOOD + "timeout: !!python/object:os.system 5\n", "5: could not determine a constructor"),
+        (
+            GOOD + "timeout: !!python/object:os.system 5\n",
+            "5:10: not valid YAML: could not determine a constructor",
+        ),
     ],
 )
 def test_every_mistake_is_told_with_file_line_and_cause(folder: Path, text: str, told: str) -> None:

@@ -48,10 +48,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.table and not args[0].startswith("-"):
-            import difflib
+            from hermes.plumbing.problems import closest_name
 
-            near = difflib.get_close_matches(args[0], self.table, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(self.table)}."
+            near = closest_name(args[0], self.table)
+            hint = f"Did you mean {near}?" if near else f"There are: {', '.join(self.table)}."
             ctx.fail(f"No such command {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
 

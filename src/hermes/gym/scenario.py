@@ -8,13 +8,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
 from hermes.gym.random_source import RandomSource, Split
 from hermes.gym.renamed import find_renamed, report_renamed
 from hermes.gym.scenario_spec import ScenarioGroup, ScenarioSpec
+from hermes.plumbing.yaml_document import load_plain_yaml
 
 SCENARIO_FILE, TEXTS_FILE = "scenario.py", "texts.yaml"
 SEVERAL_USERS = "several users"
@@ -75,7 +74,7 @@ def program_search_path() -> str:
 
 def texts(module_file: str) -> dict[str, Any]:
     """The content of `texts.yaml`; called by a scenario with its `__file__`."""
-    found: dict[str, Any] = yaml.safe_load((Path(module_file).parent / TEXTS_FILE).read_text())
+    found: dict[str, Any] = load_plain_yaml((Path(module_file).parent / TEXTS_FILE).read_text())
     return found
 
 

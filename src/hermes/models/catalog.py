@@ -4,7 +4,6 @@ A model that is not in `catalogue.json` still works: it gets the window of its p
 price. No price is None, never 0, so that an unknown cost is not taken for a free model.
 """
 
-import difflib
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from hermes.core.errors import SettingsError
 from hermes.core.messages import Usage, Value
 from hermes.core.plugins import plugin_names
 from hermes.models.settings import ModelSettings
+from hermes.plumbing.problems import closest_name
 
 PRICE_UNIT_TOKENS = 1_000_000
 
@@ -106,12 +106,6 @@ def usage_cost(reference: str, usage: Usage) -> float | None:
     """US dollars for this usage of the model, or None when its price is unknown."""
     found = find_model_card(reference)
     return found.price.cost(usage) if found and found.price else None
-
-
-def closest_name(name: str, known: list[str]) -> str:
-    """The one of `known` that `name` was probably meant to be, or an empty string."""
-    found = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return found[0] if found else ""
 
 
 ModelRole = Literal["default", "cheap", "strong", "summary"]

@@ -20,7 +20,8 @@ from hermes.core.errors import (
     RequestRejected,
 )
 from hermes.core.messages import Value
-from hermes.models.catalog import closest_name, model_references
+from hermes.models.catalog import model_references
+from hermes.plumbing.problems import closest_name
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -13,6 +13,7 @@ from hermes.core.events import Event
 from hermes.core.events.base import RunOrigin
 from hermes.core.events.tools import ToolApproved, ToolDecided
 from hermes.core.messages import Risk, ToolCall, Value
+from hermes.plumbing.problems import suggest_name
 from hermes.policy.actions.action_effects import (
     ActionEffects,
     ActionLocation,
@@ -25,7 +26,7 @@ from hermes.policy.rules import schema
 from hermes.policy.rules.documents import LocatedDocument
 from hermes.policy.rules.evaluation import evaluate, near_misses
 from hermes.policy.rules.rule import PolicyVerdict
-from hermes.policy.rules.schema import ActionDescription, suggest_name
+from hermes.policy.rules.schema import ActionDescription
 
 _READ_ONLY_TOOLS = ("read_file", "search_files", "todo", "clarify", "delegate")
 

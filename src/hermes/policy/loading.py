@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from msgspec.structs import replace
 
 from hermes.core.errors import SettingsError
+from hermes.plumbing.problems import Problem, suggest_name
 from hermes.policy.actions.written_files import WRITTEN_FILES_NAME as WRITTEN_FILES
 from hermes.policy.approvals.always_allowed import exceptions_from_allowlist
 from hermes.policy.commands.effects import ALWAYS_DENIED_EFFECTS
@@ -18,7 +19,6 @@ from hermes.policy.rules import schema
 from hermes.policy.rules.documents import (
     LoadedDocuments,
     LocatedDocument,
-    PolicyProblem,
     check_documents_together,
     load_file,
     load_folder,
@@ -32,7 +32,7 @@ from hermes.policy.rules.rule import (
     compile_exception,
     compile_rule,
 )
-from hermes.policy.rules.schema import as_words, suggest_name
+from hermes.policy.rules.schema import as_words
 from hermes.policy.settings import PolicySettings
 
 BUILT_IN_SETS_FOLDER = Path(__file__).parent / "sets"
@@ -109,7 +109,7 @@ def _with_announce_time(document: schema.ActionPolicy, wait: float) -> schema.Ac
 
 def open_rule_set(
     settings: PolicySettings, home: Path, project: Path | None, user_home: str
-) -> tuple[RuleSet, tuple[PolicyProblem, ...]]:
+) -> tuple[RuleSet, tuple[Problem, ...]]:
     """The rules, and warnings about them. Raises `SettingsError` with every problem, its file and
     its line."""
     found = load_policies(settings, home, project)
@@ -120,7 +120,7 @@ def open_rule_set(
     return compile_rule_set(found.documents, settings, user_home), minor
 
 
-def describe_problems(problems: Sequence[PolicyProblem]) -> str:
+def describe_problems(problems: Sequence[Problem]) -> str:
     count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
     listed = "\n".join(f"  {problem}" for problem in problems)
     return f"the policy files have {count}; nothing runs until they are mended:\n{listed}"
@@ -137,14 +137,14 @@ def clock_in_timezone(timezone: str) -> Callable[[], datetime]:
     return lambda: datetime.now(UTC).astimezone(zone)
 
 
-def lint_files(paths: Iterable[Path], known: Sequence[LocatedDocument] = ()) -> list[PolicyProblem]:
+def lint_files(paths: Iterable[Path], known: Sequence[LocatedDocument] = ()) -> list[Problem]:
     """All problems of these files; `known` are documents they may refer to, such as a set."""
     found = LoadedDocuments()
     for path in paths:
         found += load_folder(path) if path.is_dir() else load_file(path)
     together = (*known, *found.documents)
     doubts = [
-        PolicyProblem(file=placed.file, line=placed.line, cause=cause, fatal=False)
+        Problem(placed.file, placed.line, cause, fatal=False)
         for placed in found.documents
         for cause in _document_warnings(placed.document, together)
     ]

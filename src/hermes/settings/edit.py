@@ -47,7 +47,7 @@ def set_value(home: Path, key: str, text: str) -> Path:
         value = parse_value(text, kind)
     except msgspec.ValidationError as error:
         problem = check_value(Settings, GivenValue(path, text, SettingOrigin(), is_text=True))
-        raise SettingsError(problem.what if problem else str(error)) from error
+        raise SettingsError(problem.cause if problem else str(error)) from error
     set_key(home, path, value)
     return home / CONFIG_FILE_NAME
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
+from hermes.plumbing.problems import Problem
 from hermes.settings.files import lock_settings, read_text, replace_text
-from hermes.settings.origins import SettingProblem
 
 ENV_FILE_NAME = ".env"
 _ASSIGNMENT = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=[ \t]*(.*)", re.DOTALL)
@@ -28,7 +28,7 @@ class EnvEntry(Value, frozen=True):
 
 class EnvFile(Value, frozen=True):
     entries: tuple[EnvEntry, ...] = ()
-    problems: tuple[SettingProblem, ...] = ()
+    problems: tuple[Problem, ...] = ()
     exposed: bool = False
     """True when other users may read it."""
 
@@ -42,9 +42,9 @@ def read_env_file(home: Path) -> EnvFile:
     return EnvFile(tuple(entries), tuple(problems), bool(path.stat().st_mode & 0o077))
 
 
-def parse_env(text: str, path: Path) -> tuple[list[EnvEntry], list[SettingProblem]]:
+def parse_env(text: str, path: Path) -> tuple[list[EnvEntry], list[Problem]]:
     entries: list[EnvEntry] = []
-    problems: list[SettingProblem] = []
+    problems: list[Problem] = []
     lines = _split_lines(text)
     at = 0
     while at < len(lines):
@@ -55,14 +55,14 @@ def parse_env(text: str, path: Path) -> tuple[list[EnvEntry], list[SettingProble
         found = _ASSIGNMENT.match(line)
         if found is None:
             what = "expected NAME=value; put # before a comment"
-            problems.append(SettingProblem(f"{path}:{first + 1}", what))
+            problems.append(Problem(str(path), first + 1, what))
             continue
         name, rest = found.groups()
         if rest[:1] in ("'", '"'):
             closing, at = _read_quoted(lines, at, rest)
             if closing is None:
                 what = f"the quote of {name} is never closed"
-                problems.append(SettingProblem(f"{path}:{first + 1}", what))
+                problems.append(Problem(str(path), first + 1, what))
                 break
             entries.append(EnvEntry(name, closing, first + 1, at))
         else:

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
+from hermes.plumbing.problems import Problem
 from hermes.settings import env_file
 from hermes.settings.files import read_text
 from hermes.settings.origins import (
     GivenValue,
     KeyPath,
     SettingOrigin,
-    SettingProblem,
     SettingSource,
     dotted_key,
 )
@@ -76,7 +76,7 @@ def load_with_problems(
     home: Path | None = None,
     variables: Mapping[str, str] | None = None,
     overrides: Mapping[str, str] | None = None,
-) -> tuple[LoadedSettings | None, list[SettingProblem]]:
+) -> tuple[LoadedSettings | None, list[Problem]]:
     """Like `load`, but returns the problems."""
     process_variables = environment_variables() if variables is None else variables
     home = hermes_home(process_variables) if home is None else home
@@ -103,7 +103,7 @@ def load_with_problems(
         from hermes.settings.validation import find_problems  # noqa: PLC0415 - only for errors
 
         problems += find_problems(Settings, given)
-        return None, problems or [SettingProblem("", str(settings))]
+        return None, problems or [Problem("", 0, str(settings))]
     origins = {dotted_key(each.path): each.origin for each in given}
     secrets = Secrets({**file_variables, **process_variables}, kept=file_variables)
     if DEFAULT_MODEL_KEY not in origins and not secrets.get(DEFAULT_KEY_VARIABLE):
@@ -149,7 +149,7 @@ def _values_from_variables(
 
 def _values_from_config_file(
     file: Path,
-) -> tuple[list[GivenValue], list[SettingProblem], list[str]]:
+) -> tuple[list[GivenValue], list[Problem], list[str]]:
     text = read_text(file)
     if text is None:
         return [], [], []

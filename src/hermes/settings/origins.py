@@ -33,17 +33,5 @@ class GivenValue(Value, frozen=True):
     """In a file: the position of each part of the path, sections first."""
 
 
-class SettingProblem(Value, frozen=True):
-    """A problem in the settings: its position, what is wrong, and a hint."""
-
-    where: str
-    what: str
-    hint: str = ""
-
-    def __str__(self) -> str:
-        is_text = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{is_text} ({self.hint})" if self.hint else is_text
-
-
 def dotted_key(path: KeyPath) -> str:
     return ".".join(map(str, path))

@@ -1,13 +1,13 @@
 """Explains invalid settings: the position, the problem and the nearest key. Loaded on errors."""
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from hermes.settings.origins import GivenValue, KeyPath, SettingProblem, dotted_key
+from hermes.plumbing.problems import Problem, closest_name
+from hermes.settings.origins import GivenValue, KeyPath, dotted_key
 from hermes.settings.secrets import is_secret
 from hermes.settings.value_types import (
     describe_type,
@@ -24,12 +24,12 @@ _WRONG_TYPE = re.compile(r"^Expected `([^`]+)`, got `([^`]+)`$")
 _INNER_PATH = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]")
 
 
-def find_problems(root: type[msgspec.Struct], given: Iterable[GivenValue]) -> list[SettingProblem]:
+def find_problems(root: type[msgspec.Struct], given: Iterable[GivenValue]) -> list[Problem]:
     found = (check_value(root, one) for one in given)
     return list(dict.fromkeys(problem for problem in found if problem is not None))
 
 
-def check_value(root: type[msgspec.Struct], given: GivenValue) -> SettingProblem | None:
+def check_value(root: type[msgspec.Struct], given: GivenValue) -> Problem | None:
     key, where = dotted_key(given.path), given.origin.where
     kind = type_at(root, given.path)
     if kind is None:
@@ -42,7 +42,7 @@ def check_value(root: type[msgspec.Struct], given: GivenValue) -> SettingProblem
         else:
             msgspec.convert(given.value, kind)
     except msgspec.ValidationError as error:
-        return SettingProblem(where, f"{key}: {_explain_error(str(error), kind, given.value)}")
+        return Problem(where, 0, f"{key}: {_explain_error(str(error), kind, given.value)}")
     return None
 
 
@@ -51,15 +51,14 @@ def nearest_key(root: type[msgspec.Struct], path: KeyPath) -> str:
     known = {dotted_key(key): key for key in list_keys(root)}
     sections = {dotted_key(key[:end]) for key in known.values() for end in range(1, len(key))}
     wanted = dotted_key(path)
-    close = difflib.get_close_matches(wanted, [*known, *sections], n=1, cutoff=0.75)
-    if close:
-        return close[0]
+    if close := closest_name(wanted, [*known, *sections], cutoff=0.75):
+        return close
     last = {key: str(parts[-1]) for key, parts in known.items()}
-    matching = difflib.get_close_matches(str(path[-1]), list(last.values()), n=1, cutoff=0.8)
-    return next((key for key, name in last.items() if name in matching), "")
+    matching = closest_name(str(path[-1]), last.values(), cutoff=0.8)
+    return next((key for key, name in last.items() if name == matching), "")
 
 
-def _unknown_key(root: type[msgspec.Struct], given: GivenValue) -> SettingProblem:
+def _unknown_key(root: type[msgspec.Struct], given: GivenValue) -> Problem:
     lengths = range(1, len(given.path) + 1)
     end = next(end for end in lengths if type_at(root, given.path[:end]) is None)
     path = given.path[:end]
@@ -68,17 +67,16 @@ def _unknown_key(root: type[msgspec.Struct], given: GivenValue) -> SettingProble
     section = section_type(kind)
     if section is None:
         what = f"{dotted_key(path[:-1])}: expected {describe_type(kind)}, got a section"
-        return SettingProblem(positions[end - 2], what)
-    return SettingProblem(
-        positions[end - 1], f"unknown key {dotted_key(path)}", _suggest_key(root, path, section)
-    )
+        return Problem(positions[end - 2], 0, what)
+    suggestion = _suggest_key(root, path, section)
+    return Problem(positions[end - 1], 0, f"unknown key {dotted_key(path)}", suggestion=suggestion)
 
 
 def _suggest_key(root: type[msgspec.Struct], path: KeyPath, section: type[msgspec.Struct]) -> str:
     if is_secret(str(path[-1])):
         return "keys and tokens belong in .env: hermes config set NAME_API_KEY"
-    beside = difflib.get_close_matches(str(path[-1]), struct_fields(section), n=1, cutoff=0.7)
-    near = dotted_key((*path[:-1], *beside)) if beside else nearest_key(root, path)
+    beside = closest_name(str(path[-1]), struct_fields(section), cutoff=0.7)
+    near = dotted_key((*path[:-1], beside)) if beside else nearest_key(root, path)
     if near:
         return f"did you mean {near}?"
     names = list(struct_fields(section))

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillState
+from hermes.plumbing.problems import Problem
+from hermes.plumbing.yaml_document import YamlFileError
 from hermes.skills.discovery import SKILL_FILE, SkillOrigin, SkillRoot, find_skill_folders
 from hermes.skills.format.skill_folder import SharedSnippets, compute_skill_digest, list_skill_files
 from hermes.skills.format.skill_text import SkillText, parse_skill_text
-from hermes.skills.format.yaml_document import SkillProblem, YamlFileError
 from hermes.skills.playbook.reader import PLAYBOOK_FILE, parse_playbook
 from hermes.skills.playbook.schema import Playbook
 
@@ -39,7 +40,7 @@ class Skill:
         return compute_skill_digest(self.folder)
 
     @cached_property
-    def _parsed_playbook(self) -> tuple[Playbook | None, list[SkillProblem]]:
+    def _parsed_playbook(self) -> tuple[Playbook | None, list[Problem]]:
         file = self.folder / PLAYBOOK_FILE
         if not file.is_file():
             return None, []
@@ -51,7 +52,7 @@ class Skill:
         return self._parsed_playbook[0]
 
     @property
-    def problems(self) -> list[SkillProblem]:
+    def problems(self) -> list[Problem]:
         return self._parsed_playbook[1]
 
     @property
@@ -75,7 +76,7 @@ class SkillLibrary:
         """`states`: the lifecycle state of each skill, by name."""
         self.roots = tuple(roots)
         self._states = states or {}
-        self.problems: list[SkillProblem] = []
+        self.problems: list[Problem] = []
 
     @cached_property
     def skills_by_name(self) -> dict[str, Skill]:
@@ -112,9 +113,9 @@ class SkillLibrary:
             text = parse_skill_text(_read_text(folder / SKILL_FILE), folder=folder.name)
             return Skill(folder, root, text, self._states.get(folder.name))
         except YamlFileError as error:
-            self.problems.append(SkillProblem(str(folder / SKILL_FILE), error.line, str(error)))
+            self.problems.append(error.in_file(str(folder / SKILL_FILE)))
         except (OSError, SettingsError) as error:
-            self.problems.append(SkillProblem(str(folder / SKILL_FILE), 1, str(error)))
+            self.problems.append(Problem(str(folder / SKILL_FILE), 1, str(error)))
         return None
 
 

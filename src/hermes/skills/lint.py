@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from hermes.plumbing.problems import Problem
+from hermes.plumbing.yaml_document import YamlFileError
 from hermes.skills.discovery import SKILL_FILE
 from hermes.skills.format.skill_folder import (
     MAX_SKILL_BYTES,
@@ -18,7 +20,6 @@ from hermes.skills.format.skill_text import (
     parse_skill_text,
     split_front_matter,
 )
-from hermes.skills.format.yaml_document import SkillProblem, YamlFileError
 from hermes.skills.playbook.reader import (
     PLAYBOOK_FILE,
     DescribeChanges,
@@ -30,7 +31,7 @@ _OWN_FILE_PATTERN = r"`((?:scripts|references|assets)/[^`\s]+)`"
 _FILE_LINK = re.compile(rf"\]\((?!https?:|#|mailto:)([^)\s]+)\)|{_OWN_FILE_PATTERN}")
 
 
-def lint_skill(folder: Path, describe_changes: DescribeChanges | None = None) -> list[SkillProblem]:
+def lint_skill(folder: Path, describe_changes: DescribeChanges | None = None) -> list[Problem]:
     """With `describe_changes`, probes that would change something are reported too."""
     found = lint_skill_folder(folder)
     file = folder / PLAYBOOK_FILE
@@ -43,21 +44,19 @@ def lint_skill(folder: Path, describe_changes: DescribeChanges | None = None) ->
     return sorted(found, key=lambda each: (each.file, each.line))
 
 
-def lint_skill_folder(folder: Path) -> list[SkillProblem]:
+def lint_skill_folder(folder: Path) -> list[Problem]:
     """Problems of SKILL.md and of the files; the playbook is checked by `parse_playbook`."""
     file = folder / SKILL_FILE
     if not file.is_file():
-        return [
-            SkillProblem(str(file), 1, "a skill needs a SKILL.md in its folder, and there is none")
-        ]
+        return [Problem(str(file), 1, "a skill needs a SKILL.md in its folder, and there is none")]
     text = file.read_text(encoding="utf-8", errors="replace")
     try:
         found = [
-            SkillProblem(str(file), line, cause, fatal)
+            Problem(str(file), line, cause, fatal)
             for line, cause, fatal in _lint_skill_text(text, folder)
         ]
     except YamlFileError as error:
-        return [SkillProblem(str(file), error.line, str(error))]
+        return [error.in_file(str(file))]
     return [*found, *_lint_files(folder)]
 
 
@@ -65,7 +64,7 @@ def _lint_skill_text(text: str, folder: Path) -> Iterator[tuple[int, str, bool]]
     document, body, first = split_front_matter(text)
     data = document.data
     if not isinstance(data, dict):
-        raise YamlFileError(2, "front matter must be `key: value` lines")
+        raise YamlFileError(document.problem((), "front matter must be `key: value` lines"))
     for key in ("name", "description"):
         if not isinstance(data.get(key), str):
             yield document.line_of(key), f"{key} is missing or is not text", True
@@ -96,13 +95,13 @@ def _lint_body(body: str, first: int, folder: Path) -> Iterator[tuple[int, str, 
                 yield number, f"there is no {path} in the skill", True
 
 
-def _lint_files(folder: Path) -> Iterator[SkillProblem]:
+def _lint_files(folder: Path) -> Iterator[Problem]:
     size = count = 0
     for path in folder.rglob("*"):
         if path.is_symlink():
-            yield SkillProblem(str(path), 1, "a symbolic link is not copied with a skill")
+            yield Problem(str(path), 1, "a symbolic link is not copied with a skill")
     for path in list_skill_files(folder):
         size, count = size + path.stat().st_size, count + 1
     if size > MAX_SKILL_BYTES or count > MAX_SKILL_FILES:
         limit = f"{MAX_SKILL_FILES} files of {MAX_SKILL_BYTES >> 20} MiB in all"
-        yield SkillProblem(str(folder), 1, f"the skill is too large: at most {limit}")
+        yield Problem(str(folder), 1, f"the skill is too large: at most {limit}")

@@ -6,13 +6,13 @@ tool; what a whole toolset needs, here.
 
 import random
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
 from hermes.core.plugins import load_plugin, plugin_names
 from hermes.core.protocols import Tool
+from hermes.plumbing.problems import suggest_name
 from hermes.tools.declare import ToolRequirements
 from hermes.tools.dependencies import ToolDependencies
 from hermes.tools.settings import OwnToolset, ToolSettings
@@ -118,8 +118,7 @@ def resolve_toolsets(
 
 
 def unknown_toolset(name: str, sets: Mapping[str, Toolset]) -> SettingsError:
-    near = get_close_matches(name, sets, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sets)}"
+    hint = suggest_name(name, sets, cutoff=0.5)
     return SettingsError(f"there is no toolset {name!r}; {hint}")
 
 
@@ -177,8 +176,7 @@ def find_distribution(
     known = {**TOOLSET_DISTRIBUTIONS, **(own or {})}
     found = known.get(name)
     if found is None:
-        near = get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+        hint = suggest_name(name, known, cutoff=0.5)
         raise SettingsError(f"there is no distribution {name!r}; {hint}")
     check_distribution(name, found, sets)
     return found

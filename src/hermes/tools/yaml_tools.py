@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 
 from hermes.core.messages import Risk, Value
+from hermes.plumbing.problems import Problem, closest_name
+from hermes.plumbing.yaml_document import KeyPath, YamlDocument, YamlFileError, load_yaml
 from hermes.tools.command_tool import (
     CommandParameter,
     CommandTemplateError,
@@ -24,77 +24,8 @@ from hermes.tools.command_tool import (
 from hermes.tools.declare import ToolRequirements
 
 T = TypeVar("T", bound=msgspec.Struct)
-
-
-class ToolFileProblem(Exception):
-    def __init__(self, line: int, cause: str) -> None:
-        super().__init__(cause)
-        self.line = line
-
-
-def node_line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
-
-
-def list_items(root: yaml.Node) -> list[yaml.Node]:
-    """The entries of a list; anything else is a list of one."""
-    return list(root.value) if isinstance(root, yaml.SequenceNode) else [root]
-
-
-def mapping_entries(node: yaml.Node) -> dict[str, yaml.Node]:
-    """The values of a mapping by key. Raises `ToolFileProblem` if it is none, or repeats a key."""
-    if not isinstance(node, yaml.MappingNode):
-        raise ToolFileProblem(node_line(node), "expected `key: value` lines here")
-    found: dict[str, yaml.Node] = {}
-    for key, value in node.value:
-        name = str(key.value)
-        if name in found:
-            raise ToolFileProblem(node_line(key), f"{name} is given twice")
-        found[name] = value
-    return found
-
-
-def convert_node(node: yaml.Node, kind: type[T]) -> T:
-    """Raises `ToolFileProblem` at the line of the key that does not fit."""
-    nodes = mapping_entries(node)
-    try:
-        return msgspec.convert(_plain_value(node), kind)
-    except msgspec.ValidationError as error:
-        raise _problem_at_key(node, nodes, kind, str(error)) from error
-
-
-def _problem_at_key(
-    node: yaml.Node, nodes: dict[str, yaml.Node], kind: type[T], error: str
-) -> ToolFileProblem:
-    known = [field.name for field in msgspec.structs.fields(kind)]
-    if match := re.search(r"unknown field `(.*?)`", error):
-        near = get_close_matches(match[1], known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-        return ToolFileProblem(_key_line(node, match[1]), f"{match[1]} is not known here; {hint}")
-    if match := re.search(r"missing required field `(.*?)`", error):
-        return ToolFileProblem(node_line(node), f"{match[1]} is missing")
-    cause, _, where = error.partition(" - at `$.")
-    key = re.split(r"[.\[`]", where)[0]
-    line = node_line(nodes[key]) if key in nodes else node_line(node)
-    return ToolFileProblem(line, f"{key}: {cause}" if key else cause)
-
-
-def _key_line(node: yaml.Node, name: str) -> int:
-    return next((node_line(key) for key, _ in node.value if key.value == name), node_line(node))
-
-
-def _plain_value(node: yaml.Node) -> Any:
-    loader = yaml.SafeLoader("")
-    try:
-        return loader.construct_document(node)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else node_line(node)
-        raise ToolFileProblem(line, f"{error.problem}") from error
-    finally:
-        loader.dispose()
-
-
 _TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_ENUM_TYPES: dict[str, type] = {"string": str, "integer": int}
 
 
 class _ToolForm(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -125,113 +56,118 @@ def load_tool_folder(folder: Path, *, taken: Collection[str] = ()) -> LoadedTool
     problems: list[str] = []
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         for found in _read_file(path):
-            if isinstance(found, ToolFileProblem):
-                problems.append(f"{path}:{found.line}: {found}")
+            if isinstance(found, Problem):
+                problems.append(str(found))
                 continue
             line, tool = found
             name = tool.spec.name
             if name in tools or name in taken:
-                problems.append(f"{path}:{line}: there is a tool {name!r} already")
+                problems.append(str(Problem(str(path), line, f"there is a tool {name!r} already")))
             else:
                 tools[name] = tool
     return LoadedTools(tools, tuple(problems))
 
 
-def _read_file(path: Path) -> Iterator[tuple[int, CommandTool] | ToolFileProblem]:
+def _read_file(path: Path) -> Iterator[tuple[int, CommandTool] | Problem]:
     try:
-        root = yaml.compose(path.read_text("utf-8"), Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        yield ToolFileProblem(line, f"not valid YAML: {error.problem or error.context}")
+        document = load_yaml(path.read_text("utf-8"), str(path))
+    except YamlFileError as error:
+        yield error.problem
         return
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        yield ToolFileProblem(1, f"cannot be read: {error}")
+    except (UnicodeDecodeError, OSError) as error:
+        yield Problem(str(path), 1, f"cannot be read: {error}")
         return
-    if root is None:
-        yield ToolFileProblem(1, "the file is empty")
+    data = document.data
+    if data is None:
+        yield Problem(str(path), 1, "the file is empty")
         return
-    for node in list_items(root):
+    items = enumerate(data) if isinstance(data, list) else [(None, data)]
+    for index, item in items:
+        place: KeyPath = () if index is None else (index,)
         try:
-            yield node_line(node), _build_tool(node)
-        except ToolFileProblem as mistake:
-            yield mistake
+            yield document.line_of(*place), _ToolReader(document, place).build(item)
+        except YamlFileError as error:
+            yield error.problem
 
 
-def _build_tool(node: yaml.Node) -> CommandTool:
-    form = convert_node(node, _ToolForm)
-    nodes = mapping_entries(node)
-    if not _TOOL_NAME.fullmatch(form.name):
-        raise ToolFileProblem(
-            node_line(nodes["name"]), "a name is made of a-z, 0-9 and _, like disk_usage"
+class _ToolReader:
+    """Reads one tool of a file. Raises `YamlFileError`."""
+
+    def __init__(self, document: YamlDocument, place: KeyPath) -> None:
+        self._document, self._place = document, place
+
+    def build(self, item: object) -> CommandTool:
+        form = self._convert(item, _ToolForm)
+        if not _TOOL_NAME.fullmatch(form.name):
+            raise self._error("a name is made of a-z, 0-9 and _, like disk_usage", "name")
+        if not 0 < form.timeout <= 3600:
+            raise self._error("timeout is in seconds, from 0 to 3600", "timeout")
+        parameters = {
+            name: self._read_parameter(name, given) for name, given in form.parameters.items()
+        }
+        needs = self._convert(form.needs, _NeedsForm, "needs")
+        return CommandTool(
+            build_tool_spec(form.name, form.description, form.risk, parameters),
+            parameters,
+            self._parse_command(form.command, parameters),
+            needs=ToolRequirements(
+                programs=needs.programs, variables=needs.variables, how=needs.how
+            ),
+            timeout=form.timeout,
         )
-    if not 0 < form.timeout <= 3600:
-        raise ToolFileProblem(node_line(nodes["timeout"]), "timeout is in seconds, from 0 to 3600")
-    parameters = _read_parameters(nodes.get("parameters"))
-    command = _parse_command(nodes["command"], form.command, parameters)
-    needs = convert_node(nodes["needs"], _NeedsForm) if "needs" in nodes else _NeedsForm()
-    return CommandTool(
-        build_tool_spec(form.name, form.description, form.risk, parameters),
-        parameters,
-        command,
-        needs=ToolRequirements(programs=needs.programs, variables=needs.variables, how=needs.how),
-        timeout=form.timeout,
-    )
 
+    def _convert(self, value: object, kind: type[T], *path: str) -> T:
+        if not isinstance(value, dict):
+            raise self._error("expected `key: value` lines here", *path)
+        return self._document.convert(value, kind, *self._place, *path)
 
-def _read_parameters(node: yaml.Node | None) -> dict[str, CommandParameter]:
-    parameters: dict[str, CommandParameter] = {}
-    for name, each in mapping_entries(node).items() if node is not None else ():
+    def _error(self, cause: str, *path: str) -> YamlFileError:
+        return YamlFileError(self._document.problem((*self._place, *path), cause))
+
+    def _read_parameter(self, name: str, given: object) -> CommandParameter:
         if not _TOOL_NAME.fullmatch(name):
-            raise ToolFileProblem(node_line(each), f"{name!r}: a name is made of a-z, 0-9 and _")
-        parameters[name] = convert_node(each, CommandParameter)
-        _check_parameter(name, parameters[name], mapping_entries(each))
-    return parameters
-
-
-def _check_parameter(
-    name: str, parameter: CommandParameter, nodes: Mapping[str, yaml.Node]
-) -> None:
-    kinds = {"string": str, "integer": int}
-    key = "type"
-    try:
+            raise self._error(f"{name!r}: a name is made of a-z, 0-9 and _", "parameters", name)
+        parameter = self._convert(given, CommandParameter, "parameters", name)
+        if parameter.enum and parameter.type not in _ENUM_TYPES:
+            cause = f"{name}: {parameter.type} takes no enum"
+            raise self._error(cause, "parameters", name, "enum")
         key = "pattern"
-        re.compile(parameter.pattern)
-        key = "enum"
-        for choice in parameter.enum:
-            msgspec.convert(choice, kinds[parameter.type])
-        key = "default"
-        kind = parameter_type(parameter)
-        if parameter.default is not None:
-            msgspec.convert(parameter.default, kind)
-    except KeyError as error:
-        raise ToolFileProblem(
-            node_line(nodes["enum"]), f"{name}: {parameter.type} takes no enum"
-        ) from error
-    except (re.error, msgspec.ValidationError, TypeError, ValueError) as error:
-        where = nodes.get(key) or next(iter(nodes.values()))
-        raise ToolFileProblem(node_line(where), f"{name}: {key} does not fit: {error}") from error
+        try:
+            re.compile(parameter.pattern)
+            key = "enum"
+            for choice in parameter.enum:
+                msgspec.convert(choice, _ENUM_TYPES[parameter.type])
+            key = "default"
+            kind = parameter_type(parameter)
+            if parameter.default is not None:
+                msgspec.convert(parameter.default, kind)
+        except (re.error, msgspec.ValidationError, TypeError, ValueError) as error:
+            cause = f"{name}: {key} does not fit: {error}"
+            raise self._error(cause, "parameters", name, key) from error
+        return parameter
 
-
-def _parse_command(
-    node: yaml.Node, text: str, parameters: Mapping[str, CommandParameter]
-) -> tuple[TemplatePart, ...]:
-    block = getattr(node, "style", None) in ("|", ">")
-    try:
-        parts = parse_template(text)
-    except CommandTemplateError as error:
-        line = node_line(node) + block + text.count("\n", 0, error.position)
-        raise ToolFileProblem(line, f"command: {error}") from error
-    used = [part.name for part in parts if isinstance(part, TemplateSlot)]
-    for name in used:
-        if name not in parameters:
-            near = get_close_matches(name, parameters, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ToolFileProblem(node_line(node), f"command: no parameter is called {name}{hint}")
-    rerun = reparsing_program(parts)
-    for name, parameter in parameters.items():
-        if name not in used:
-            raise ToolFileProblem(node_line(node), f"command: the parameter {name} is never used")
-        if rerun and not parameter.is_harmless:
-            why = f"{rerun} reads its words as code once more: give {name} a pattern or an enum"
-            raise ToolFileProblem(node_line(node), f"command: {why}")
-    return parts
+    def _parse_command(
+        self, text: str, parameters: Mapping[str, CommandParameter]
+    ) -> tuple[TemplatePart, ...]:
+        try:
+            parts = parse_template(text)
+        except CommandTemplateError as error:
+            path = (*self._place, "command")
+            first = self._document.text_lines.get(path, self._document.line_of(*path))
+            line = first + text.count("\n", 0, error.position)
+            problem = Problem(self._document.file, line, f"command: {error}")
+            raise YamlFileError(problem) from error
+        used = [part.name for part in parts if isinstance(part, TemplateSlot)]
+        for name in used:
+            if name not in parameters:
+                near = closest_name(name, parameters)
+                hint = f"; did you mean {near}?" if near else ""
+                raise self._error(f"command: no parameter is called {name}{hint}", "command")
+        rerun = reparsing_program(parts)
+        for name, parameter in parameters.items():
+            if name not in used:
+                raise self._error(f"command: the parameter {name} is never used", "command")
+            if rerun and not parameter.is_harmless:
+                why = f"{rerun} reads its words as code once more: give {name} a pattern or an enum"
+                raise self._error(f"command: {why}", "command")
+        return parts

@@ -23,9 +23,9 @@ from hermes.cli.output import echo, json_option, print_json
 from hermes.cli.render.terminal_text import clean
 from hermes.core.errors import HermesError, SettingsError
 from hermes.models.catalog import resolve_reference
+from hermes.plumbing.problems import Problem
 from hermes.policy.loading import BUILT_IN_SETS_FOLDER
 from hermes.settings.load import CONFIG_FILE_NAME, LoadedSettings, load_with_problems
-from hermes.settings.origins import SettingProblem
 
 MIN_FREE_BYTES = 500 * 1024 * 1024
 MAX_VERIFIED_BYTES = 64 * 1024 * 1024
@@ -289,8 +289,8 @@ def _run_checks(ctx: click.Context, offline: bool) -> Iterator[DoctorFinding]:
     yield from check_home(home_folder())
     loaded, problems = _load_settings(ctx)
     for problem in problems:
-        text = f"{problem.where}: {problem.what}" if problem.where else problem.what
-        yield DoctorFinding("settings", "problem", text, problem.hint or "hermes config edit")
+        text = f"{problem.where}: {problem.cause}" if problem.where else problem.cause
+        yield DoctorFinding("settings", "problem", text, problem.suggestion or "hermes config edit")
     if loaded is None:
         return
     file = loaded.home / CONFIG_FILE_NAME
@@ -314,8 +314,8 @@ def _run_checks(ctx: click.Context, offline: bool) -> Iterator[DoctorFinding]:
     yield from check_programs()
 
 
-def _load_settings(ctx: click.Context) -> tuple[LoadedSettings | None, list[SettingProblem]]:
+def _load_settings(ctx: click.Context) -> tuple[LoadedSettings | None, list[Problem]]:
     try:
         return load_with_problems(overrides=command_line_overrides(ctx))
     except SettingsError as error:  # the files themselves cannot be read
-        return None, [SettingProblem("", str(error))]
+        return None, [Problem("", 0, str(error))]

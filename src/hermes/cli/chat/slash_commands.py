@@ -1,6 +1,5 @@
 """The slash commands of the chat: the table, the actions, completion and /save."""
 
-import difflib
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.runs import RunRenamed
 from hermes.core.messages import Message
+from hermes.plumbing.problems import closest_name
 
 
 def save_conversation(name: str, *, run: str, messages: Sequence[Message]) -> str:
@@ -270,7 +270,7 @@ def nearest_slash_command(name: str) -> str:
         word for each in SLASH_COMMANDS for word in (each.name, *each.aliases) if len(word) > 1
     ]
     longer = [word for word in known if word.startswith(name)]
-    return next(iter(longer or difflib.get_close_matches(name, known, n=1, cutoff=0.5)), "")
+    return longer[0] if longer else closest_name(name, known, cutoff=0.5)
 
 
 class SlashCompleter(Completer):

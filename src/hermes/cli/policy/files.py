@@ -25,10 +25,11 @@ from hermes.cli.policy.context import (
 )
 from hermes.cli.render.terminal_text import clean, escape_invisible
 from hermes.core.errors import HermesError, SettingsError
+from hermes.plumbing.problems import Problem
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.examination import PolicyTestResult, run_tests
 from hermes.policy.loading import BUILT_IN_SETS_FOLDER, lint_files, load_policies, load_set
-from hermes.policy.rules.documents import LoadedDocuments, LocatedDocument, PolicyProblem, load_file
+from hermes.policy.rules.documents import LoadedDocuments, LocatedDocument, load_file
 from hermes.policy.rules.schema import PolicyTest
 from hermes.settings.load import LoadedSettings
 
@@ -134,19 +135,16 @@ def lint(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> int:
     loaded = load_settings(ctx)
     problems = _find_problems(loaded, working_folder(""), files)
     if as_json:
-        print_json([_problem_data(each) for each in problems])
+        print_json([each.to_json() for each in problems])
     elif not problems:
         note("no problems found")
     else:
         for each in problems:
-            kind = "" if each.fatal else "doubt: "
-            echo(clean(f"{each.file}:{each.line}: {kind}{each.cause}"))
+            echo(clean(str(each)))
     return exit_codes.FAILED if problems else exit_codes.OK
 
 
-def _find_problems(
-    loaded: LoadedSettings, folder: Path, files: tuple[Path, ...]
-) -> list[PolicyProblem]:
+def _find_problems(loaded: LoadedSettings, folder: Path, files: tuple[Path, ...]) -> list[Problem]:
     settings = loaded.settings.policy
     present = load_policies(settings, loaded.home, folder)
     if not files:
@@ -159,7 +157,3 @@ def _find_problems(
         one for one in present.documents if str(Path(one.file).resolve()) not in given_paths
     )
     return list(dict.fromkeys(lint_files(files, known)))
-
-
-def _problem_data(each: PolicyProblem) -> dict[str, object]:
-    return {"file": each.file, "line": each.line, "cause": each.cause, "fatal": each.fatal}

@@ -22,6 +22,7 @@ from hermes.cli.policy.context import (
 )
 from hermes.cli.render.terminal_text import clean
 from hermes.core.errors import HermesError
+from hermes.plumbing.problems import suggest_name
 from hermes.policy.approvals.always_allowed import (
     ALWAYS_FILE_NAME,
     list_allowlisted_commands,
@@ -38,7 +39,7 @@ from hermes.policy.rules.evaluation import (
     RuleSet,
 )
 from hermes.policy.rules.rule import PolicyRule, RuleException
-from hermes.policy.rules.schema import PolicyTest, suggest_name
+from hermes.policy.rules.schema import PolicyTest
 
 RuleRow = dict[str, object]
 BUILT_IN_LIMITS: dict[str, tuple[str, str]] = {

@@ -128,7 +128,12 @@ def edit(ctx: click.Context, name: str, reason: str, as_json: bool) -> None:
     problems = lint_skill(skill.folder)
     if as_json:
         print_json(
-            {"name": name, "folder": str(skill.folder), "changed": changed, "problems": problems}
+            {
+                "name": name,
+                "folder": str(skill.folder),
+                "changed": changed,
+                "problems": [p.to_json() for p in problems],
+            }
         )
     else:
         for problem in problems:

@@ -17,7 +17,6 @@ from hermes.core.events.skills import PlaybookEnded, SkillShown
 from hermes.core.messages import Value
 from hermes.memory.store import JournalStore, store_exists
 from hermes.skills.discovery import SKILL_FILE, SkillRoot
-from hermes.skills.format.yaml_document import SkillProblem
 from hermes.skills.library import Skill, SkillLibrary
 from hermes.skills.lint import lint_skill
 from hermes.skills.matching import SkillMatcher
@@ -208,7 +207,7 @@ def lint(ctx: click.Context, which: tuple[str, ...], as_json: bool) -> None:
     found = [problem for folder in folders for problem in lint_skill(folder, changes)]
     found += [] if which else library.problems
     if as_json:
-        print_json([_problem_data(problem) for problem in found])
+        print_json([problem.to_json() for problem in found])
     else:
         for problem in found:
             echo(str(problem))
@@ -248,7 +247,3 @@ def _changing_effect_finder() -> Callable[[str], str]:
         return f"it would {', '.join(sorted(effects))}" if effects else ""
 
     return describe
-
-
-def _problem_data(problem: SkillProblem) -> dict[str, object]:
-    return {name: getattr(problem, name) for name in problem.__struct_fields__}

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import yaml
-
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
 from hermes.plumbing.files import write_atomically
+from hermes.plumbing.problems import Problem
+from hermes.plumbing.yaml_document import dump_yaml
 from hermes.policy.actions.action_effects import fingerprint
 from hermes.policy.rules import schema
-from hermes.policy.rules.documents import LoadedDocuments, LocatedDocument, PolicyProblem, load_text
+from hermes.policy.rules.documents import LoadedDocuments, LocatedDocument, load_text
 from hermes.policy.rules.rule import RuleException, compile_exception
 
 ALWAYS_FILE_NAME = "always.yaml"
@@ -40,15 +40,15 @@ class AlwaysAllowed(Value, kw_only=True, frozen=True):
 def exceptions_from_allowlist(commands: Iterable[str]) -> LoadedDocuments:
     """`command_allowlist` as exceptions. Patterns are taken literally."""
     documents: list[LocatedDocument] = []
-    problems: list[PolicyProblem] = []
+    problems: list[Problem] = []
     for index, command in enumerate(dict.fromkeys(each.strip() for each in commands), start=1):
         source = "command_allowlist"
         if not command:
-            problems.append(PolicyProblem(file=source, line=index, cause="an empty command"))
+            problems.append(Problem(source, index, "an empty command"))
             continue
         if "*" in command and " " not in command:
             cause = f"{command!r} is taken as that exact command, not as a pattern"
-            problems.append(PolicyProblem(file=source, line=index, cause=cause, fatal=False))
+            problems.append(Problem(source, index, cause, fatal=False))
         documents.append(LocatedDocument(_exception_for_command(command), source, index))
     return LoadedDocuments(documents=tuple(documents), problems=tuple(problems))
 
@@ -73,7 +73,7 @@ def allow_always(
         },
     }
     kept = [piece for piece in _read_document_texts(file) if _document_name(piece) != name]
-    kept.append(yaml.safe_dump(entry, sort_keys=False, allow_unicode=True))
+    kept.append(dump_yaml(entry))
     _write_document_texts(file, kept)
     return AlwaysAllowed(
         name=name, shown=shown[:_MAX_SHOWN_CHARS], owner=owner, expires=expires, source=str(file)

@@ -8,8 +8,8 @@ from functools import cache, cached_property
 from importlib.resources import files
 
 import msgspec
-import yaml
 
+from hermes.plumbing.yaml_document import load_plain_yaml
 from hermes.policy.commands.placeholders import starts_unknown
 
 
@@ -298,8 +298,7 @@ _ENTRY_KEY = re.compile(r'"?([^#\n][^\n]*?)"?:(?=[ \n])')
 
 
 def _parse(text: str) -> object:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(text, Loader=loader)
+    return load_plain_yaml(text)
 
 
 @cache

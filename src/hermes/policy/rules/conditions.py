@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from hermes.core.errors import SettingsError
-from hermes.policy.rules.schema import suggest_name
+from hermes.plumbing.problems import suggest_name
 
 CONDITION_VARIABLES: Mapping[str, Mapping[str, Any] | list[str]] = {
     "action": {

@@ -1,16 +1,17 @@
 """Loads policy documents from YAML, and finds their problems with file and line."""
 
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
-import yaml
 
 from hermes.core.events.base import RunOrigin
 from hermes.core.messages import Value
+from hermes.plumbing.problems import Problem, suggest_name
+from hermes.plumbing.yaml_document import YamlDocument, read_yaml_documents
 from hermes.policy.commands.effects import CommandEffect
 from hermes.policy.rules import schema
 from hermes.policy.rules.conditions import CelCondition
@@ -24,113 +25,7 @@ from hermes.policy.rules.schema import (
     as_words,
     parse_duration,
     schema_problems,
-    suggest_name,
 )
-
-# The C loader may be missing, in the type stubs and in the installed package.
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_MAX_NESTING = 40
-
-
-class YamlProblem(msgspec.Struct, frozen=True):
-    line: int
-    cause: str
-
-
-class RawDocument(msgspec.Struct):
-    """One document of a file, not yet checked."""
-
-    data: Any
-    line: int
-    lines: dict[KeyPath, int]
-
-    def line_of(self, path: KeyPath) -> int:
-        """The line of a key, or of the nearest existing parent."""
-        while path and path not in self.lines:
-            path = path[:-1]
-        return self.lines.get(path, self.line)
-
-
-def read_yaml_documents(text: str) -> tuple[list[RawDocument], list[YamlProblem]]:
-    """All documents of a file up to the first syntax error."""
-    documents: list[RawDocument] = []
-    mistakes: list[YamlProblem] = []
-    try:
-        loader = _Loader(text)
-    except yaml.YAMLError as error:  # control characters
-        return [], [_syntax_problem(error)]
-    try:
-        while loader.check_node():
-            node = loader.get_node()
-            raw = RawDocument(None, _line_number(node), {})
-            raw.data = _build_value(loader, node, (), raw, mistakes)
-            if raw.data is not None:
-                documents.append(raw)
-    except yaml.YAMLError as error:
-        mistakes.append(_syntax_problem(error))
-    finally:
-        loader.dispose()
-    return documents, mistakes
-
-
-def _build_value(
-    loader: Any, node: yaml.Node, path: KeyPath, raw: RawDocument, mistakes: list[YamlProblem]
-) -> Any:
-    if len(path) > _MAX_NESTING:  # an alias may be recursive
-        mistakes.append(YamlProblem(_line_number(node), "too deeply nested"))
-        return None
-    if isinstance(node, yaml.MappingNode):
-        built = {}
-        for key, value in _mapping_pairs(loader, node, path, raw, mistakes):
-            built[key] = _build_value(loader, value, (*path, key), raw, mistakes)
-        return built
-    if isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            raw.lines[(*path, index)] = _line_number(item)
-        return [
-            _build_value(loader, item, (*path, index), raw, mistakes)
-            for index, item in enumerate(node.value)
-        ]
-    try:
-        return loader.construct_object(node)
-    except ValueError as error:  # 2026-02-31 is not a date
-        mistakes.append(YamlProblem(_line_number(node), f"{node.value}: {error}"))
-        return None
-
-
-def _mapping_pairs(
-    loader: Any,
-    node: yaml.MappingNode,
-    path: KeyPath,
-    raw: RawDocument,
-    mistakes: list[YamlProblem],
-) -> Iterator[tuple[str, yaml.Node]]:
-    written = {id(key) for key, _ in node.value}
-    loader.flatten_mapping(node)  # `<<: *shared` becomes ordinary pairs
-    first: dict[str, int] = {}
-    for key_node, value in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        name = str(key) if isinstance(key, Hashable) else "?"
-        line = _line_number(key_node)
-        if id(key_node) in written:  # a merged key may be overridden
-            if name in first:
-                mistakes.append(
-                    YamlProblem(line, f"{name} is set twice, first on line {first[name]}")
-                )
-            first[name] = line
-        raw.lines[(*path, name)] = line
-        yield name, value
-
-
-def _line_number(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
-
-
-def _syntax_problem(error: yaml.YAMLError) -> YamlProblem:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    cause = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    return YamlProblem(mark.line + 1 if mark is not None else 1, f"not valid YAML: {cause}")
-
 
 COMMAND_EFFECTS = tuple(get_args(CommandEffect))
 RUN_ORIGINS = tuple(get_args(RunOrigin))
@@ -272,17 +167,6 @@ def _case_problems(spec: schema.PolicyTestSpec) -> Iterator[SchemaProblem]:
 _MAX_FILE_BYTES = 2 * 1024 * 1024
 
 
-class PolicyProblem(Value, kw_only=True, frozen=True):
-    file: str
-    line: int
-    cause: str
-    fatal: bool = True
-    """False for a warning that changes no verdict, such as an expired exception."""
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.cause}"
-
-
 class LocatedDocument(Value, frozen=True):
     """A document with its file and line."""
 
@@ -297,7 +181,7 @@ class LocatedDocument(Value, frozen=True):
 
 class LoadedDocuments(Value, kw_only=True, frozen=True):
     documents: tuple[LocatedDocument, ...] = ()
-    problems: tuple[PolicyProblem, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
     def __add__(self, other: "LoadedDocuments") -> "LoadedDocuments":
         return LoadedDocuments(
@@ -321,21 +205,15 @@ def load_file(file: Path, *, tighten_only: bool = False) -> LoadedDocuments:
             raise ValueError("larger than any policy a person wrote")
         text = data.decode("utf-8")
     except (OSError, ValueError) as error:
-        return LoadedDocuments(
-            problems=(PolicyProblem(file=str(file), line=1, cause=f"cannot be read: {error}"),)
-        )
+        return LoadedDocuments(problems=(Problem(str(file), 1, f"cannot be read: {error}"),))
     return load_text(text, str(file), tighten_only=tighten_only)
 
 
 def load_text(text: str, file: str, *, tighten_only: bool = False) -> LoadedDocuments:
-    raws, mistakes = read_yaml_documents(text)
+    raws, problems = read_yaml_documents(text, file)
     documents: list[LocatedDocument] = []
-    problems = [PolicyProblem(file=file, line=each.line, cause=each.cause) for each in mistakes]
     for raw in raws:
-        found = [
-            PolicyProblem(file=file, line=line, cause=cause)
-            for line, cause in _document_problems(raw, tighten_only=tighten_only)
-        ]
+        found = list(_document_problems(raw, tighten_only=tighten_only))
         problems += found
         if not found:
             kind = DOCUMENT_KINDS[raw.data["kind"]]
@@ -345,7 +223,7 @@ def load_text(text: str, file: str, *, tighten_only: bool = False) -> LoadedDocu
 
 def check_documents_together(
     documents: Sequence[LocatedDocument], now: datetime | None = None
-) -> Iterator[PolicyProblem]:
+) -> Iterator[Problem]:
     """Problems that depend on other documents or on the date."""
     now = now or datetime.now(UTC)
     first: dict[tuple[str, str], LocatedDocument] = {}
@@ -354,38 +232,38 @@ def check_documents_together(
         name = (document.kind, document.metadata.name)
         if name in first:
             cause = f"{name[0]} {name[1]!r} is there already: {first[name].source}"
-            yield PolicyProblem(file=located.file, line=located.line, cause=cause)
+            yield Problem(located.file, located.line, cause)
         first.setdefault(name, located)
         if (
             isinstance(document, schema.PolicyException)
             and expiry_time(document.spec.expires) <= now
         ):
             cause = f"the exception {name[1]!r} has expired and counts no more: renew or remove it"
-            yield PolicyProblem(file=located.file, line=located.line, cause=cause, fatal=False)
+            yield Problem(located.file, located.line, cause, fatal=False)
 
 
-def _document_problems(raw: RawDocument, *, tighten_only: bool) -> Iterator[tuple[int, str]]:
+def _document_problems(raw: YamlDocument, *, tighten_only: bool) -> Iterator[Problem]:
     data = raw.data
     if not isinstance(data, dict):
-        yield raw.line, "expected a document with apiVersion, kind, metadata and spec"
+        yield raw.problem((), "expected a document with apiVersion, kind, metadata and spec")
         return
     kind = DOCUMENT_KINDS.get(str(data.get("kind", "")))
     if kind is None:
         given = str(data.get("kind", "nothing"))
         cause = f"kind: {given} is not one we know; {suggest_name(given, list(DOCUMENT_KINDS))}"
-        yield raw.line_of(("kind",)), cause
+        yield raw.problem(("kind",), cause)
         return
     if data.get("apiVersion") != API_VERSION:
-        yield raw.line_of(("apiVersion",)), f"apiVersion: must be {API_VERSION}"
+        yield raw.problem(("apiVersion",), f"apiVersion: must be {API_VERSION}")
     _apply_defaults(data.get("spec"))
     shape = list(schema_problems(kind, data))
     for path, cause in shape:
-        yield raw.line_of(path), cause
+        yield raw.problem(path, cause)
     if shape:
         return
     document = msgspec.convert(data, kind)
     for path, cause in semantic_problems(document, tighten_only=tighten_only):
-        yield raw.line_of(path), cause
+        yield raw.problem(path, cause)
 
 
 def _apply_defaults(spec: Any) -> None:

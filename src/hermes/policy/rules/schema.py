@@ -7,12 +7,13 @@ expected verdicts. `rules.documents` reads them, `rules.rule` compiles them.
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 from msgspec import field
+
+from hermes.plumbing.problems import suggest_name
 
 WordOrWords = str | tuple[str, ...]
 """One word or a list of words; some fields allow `*` and `?`."""
@@ -255,12 +256,6 @@ def schema_problems(kind: Any, data: Any, path: KeyPath = ()) -> Iterator[Schema
         msgspec.convert(data, kind)
     except msgspec.ValidationError:
         yield path, f"{_key_name(path)}: expected {_describe(kind)}, got {_preview(data)}"
-
-
-def suggest_name(word: str, known: Iterator[str] | list[str] | tuple[str, ...]) -> str:
-    names = list(known)
-    near = get_close_matches(word, names, n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
 
 
 def _section_problems(

@@ -8,13 +8,13 @@ import re
 from collections.abc import Collection, Iterator
 
 from hermes.core.messages import Value
+from hermes.plumbing.problems import Problem
 from hermes.skills.compiler.draft import PythonSkillDraft
 from hermes.skills.compiler.function_signature import (
     FunctionSignature,
     SkillCodeError,
     read_signature,
 )
-from hermes.skills.format.yaml_document import SkillProblem
 
 
 def _word_set(text: str) -> frozenset[str]:
@@ -114,7 +114,7 @@ CodeProblems = Iterator[tuple[int, str]]
 
 
 class CodeCheckResult(Value, kw_only=True, frozen=True):
-    problems: tuple[SkillProblem, ...] = ()
+    problems: tuple[Problem, ...] = ()
     signature: FunctionSignature | None = None
     modules: tuple[str, ...] = ()
     """Modules of the allow-list that it imports."""
@@ -126,7 +126,7 @@ class CodeCheckResult(Value, kw_only=True, frozen=True):
 
 def check_draft(draft: PythonSkillDraft, allowed: Collection[str] = ()) -> CodeCheckResult:
     """`allowed`: modules outside the standard library that may be installed for it."""
-    problems: list[SkillProblem] = []
+    problems: list[Problem] = []
     signature: FunctionSignature | None = None
     modules: set[str] = set()
     for file, text, tests in (
@@ -136,21 +136,19 @@ def check_draft(draft: PythonSkillDraft, allowed: Collection[str] = ()) -> CodeC
         try:
             tree = parse_code(text)
         except SkillCodeError as error:
-            problems.append(SkillProblem(file, error.line, str(error)))
+            problems.append(Problem(file, error.line, str(error)))
             continue
         own = {*allowed, draft.function} if tests else {*allowed}
         problems += [
-            SkillProblem(file, line, cause) for line, cause in _check_tree(tree, own, tests=tests)
+            Problem(file, line, cause) for line, cause in _check_tree(tree, own, tests=tests)
         ]
         modules |= {name for _, name in _imported_modules(tree)} & {*allowed}
         try:
             signature = signature if tests else read_signature(tree, draft.function)
         except SkillCodeError as error:
-            problems.append(SkillProblem(file, error.line, str(error)))
+            problems.append(Problem(file, error.line, str(error)))
         if tests:
-            problems += [
-                SkillProblem(file, line, cause) for line, cause in _check_tests(tree, draft)
-            ]
+            problems += [Problem(file, line, cause) for line, cause in _check_tests(tree, draft)]
     found = tuple(dict.fromkeys(problems))
     return CodeCheckResult(problems=found, signature=signature, modules=tuple(sorted(modules)))
 

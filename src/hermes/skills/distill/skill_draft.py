@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from hermes.core.messages import Value
+from hermes.plumbing.yaml_document import dump_yaml
 from hermes.skills.distill.literals import DistilledParameter, insert_placeholders
 from hermes.skills.distill.rehearsal import DiagnosticSign
 from hermes.skills.distill.verified_run import DistillationError, RunCommand, VerifiedRun
@@ -95,7 +95,7 @@ def render_playbook(
         "steps": [_render_step(step, parameters, names) for step in steps],
         "verify": [_render_check(check, parameters, names) for check in checks],
     }
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=96)
+    return dump_yaml(data)
 
 
 class StepNames:

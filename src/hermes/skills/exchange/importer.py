@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from hermes.core.messages import Value
+from hermes.plumbing.yaml_document import YamlFileError
 from hermes.skills.exchange.archive import ExchangeError
 from hermes.skills.exchange.bundle import SkillBundle, read_bundle
 from hermes.skills.exchange.keyring import Keyring
@@ -17,7 +18,6 @@ from hermes.skills.exchange.placement import SkillPlacement, plan_placement
 from hermes.skills.exchange.signed_statements import VerifySignature
 from hermes.skills.format.skill_folder import is_hidden_path
 from hermes.skills.format.skill_text import parse_skill_text
-from hermes.skills.format.yaml_document import YamlFileError
 from hermes.skills.history import SkillHistory
 from hermes.skills.lifecycle.evaluation import ReplayCase
 from hermes.skills.lint import lint_skill
@@ -176,7 +176,7 @@ class SkillImporter:
         own = next((each.text for each in bundle.skill if each.path == "SKILL.md"), "")
         problems = [each for each in lint_skill(folder) if each.fatal] if own else []
         found += [
-            _structure_finding(Path(each.file).name, each.line, each.cause) for each in problems
+            _structure_finding(Path(each.file).name, each.line, each.text) for each in problems
         ]
         if not problems and own and parse_skill_text(own, folder=name).name != name:
             found.append(

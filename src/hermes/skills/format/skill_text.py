@@ -3,10 +3,9 @@
 import re
 from typing import Any
 
-import yaml
-
 from hermes.core.messages import Value
-from hermes.skills.format.yaml_document import LineNumberedYaml, YamlFileError
+from hermes.plumbing.problems import Problem
+from hermes.plumbing.yaml_document import YamlDocument, YamlFileError, dump_yaml, load_yaml
 
 SKILL_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS, MAX_BODY_LINES = 64, 1024, 500
@@ -63,12 +62,14 @@ def parse_skill_text(text: str, *, folder: str = "") -> SkillText:
     )
 
 
-def split_front_matter(text: str) -> tuple[LineNumberedYaml, str, int]:
+def split_front_matter(text: str) -> tuple[YamlDocument, str, int]:
     """Front matter, body, and the line on which the body begins."""
     found = _FRONT_MATTER.match(text)
     if found is None:
-        raise YamlFileError(1, "the file must begin with front matter between two lines of ---")
-    return LineNumberedYaml(found[1], first=2), text[found.end() :], found[0].count("\n") + 1
+        raise YamlFileError(
+            Problem("", 1, "the file must begin with front matter between two lines of ---")
+        )
+    return load_yaml(found[1], first_line=2), text[found.end() :], found[0].count("\n") + 1
 
 
 def render_skill_text(skill: SkillText) -> str:
@@ -85,7 +86,7 @@ def render_skill_text(skill: SkillText) -> str:
         front["metadata"] = dict(sorted(skill.metadata.items()))
     if skill.allowed_tools:
         front["allowed-tools"] = " ".join(skill.allowed_tools)
-    head = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=96)
+    head = dump_yaml(front)
     return f"---\n{head}---\n{skill.body.strip()}\n"
 
 

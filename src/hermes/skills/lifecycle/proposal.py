@@ -8,8 +8,8 @@ import msgspec
 from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.messages import Message, Value
 from hermes.core.protocols import JournalRecord, Model
+from hermes.plumbing.yaml_document import YamlFileError
 from hermes.skills.format.skill_text import find_format_violations, parse_skill_text
-from hermes.skills.format.yaml_document import YamlFileError
 from hermes.skills.library import Skill
 from hermes.skills.lifecycle.review import DueReview
 from hermes.skills.playbook.reader import PLAYBOOK_FILE, parse_playbook
@@ -71,7 +71,7 @@ def find_proposal_problem(proposal: SkillProposal, known: Mapping[str, Skill]) -
     try:
         text = parse_skill_text(proposal.text, folder=proposal.skill)
     except YamlFileError as error:
-        return f"line {error.line}: {error}"
+        return f"line {error.problem.line}: {error}"
     if text.name != proposal.skill:
         return f"its name must stay {proposal.skill}"
     return "; ".join(find_format_violations(text))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from hermes.core.messages import Value
+from hermes.plumbing.yaml_document import dump_yaml
 from hermes.skills.history import copy_skill
 from hermes.skills.library import Skill
 from hermes.skills.matching import extract_terms
@@ -120,7 +120,7 @@ def _merge_signature(kept: Playbook, other: Playbook) -> Playbook:
 
 def _render_playbook(playbook: Playbook) -> str:
     plain = msgspec.to_builtins(playbook, str_keys=True)
-    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=96)
+    return dump_yaml(plain)
 
 
 def _add_case(new: Path, target: Path) -> None:

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from hermes.plumbing.problems import Problem, closest_name, suggest_name
+from hermes.plumbing.yaml_document import YamlDocument, YamlFileError, load_yaml
 from hermes.skills.format.skill_folder import SharedSnippets
-from hermes.skills.format.yaml_document import LineNumberedYaml, SkillProblem, YamlFileError
 from hermes.skills.playbook.parameters import (
     fill_template,
     find_quoted_placeholder,
@@ -41,52 +41,47 @@ T = TypeVar("T")
 
 def parse_playbook(
     text: str, file: str = PLAYBOOK_FILE, snippets: SharedSnippets | None = None
-) -> tuple[Playbook | None, list[SkillProblem]]:
+) -> tuple[Playbook | None, list[Problem]]:
     """The playbook, or None when a problem is fatal; and all problems.
 
     Without `snippets`, only the bundled ones can be used.
     """
     if len(text) > MAX_PLAYBOOK_CHARS:
-        return None, [SkillProblem(file, 1, f"it is larger than {MAX_PLAYBOOK_CHARS >> 10} KiB")]
+        return None, [Problem(file, 1, f"it is larger than {MAX_PLAYBOOK_CHARS >> 10} KiB")]
     try:
-        document = LineNumberedYaml(text)
+        document = load_yaml(text, file)
     except YamlFileError as error:
-        return None, [SkillProblem(file, error.line, str(error))]
-    found = [SkillProblem(file, line, cause) for line, cause in _find_schema_problems(document)]
+        return None, [error.problem]
+    found = list(_find_schema_problems(document))
     if found:
         return None, found
     playbook, missing = expand_snippets(
         msgspec.convert(document.data, Playbook), snippets or SharedSnippets()
     )
     problems = [
-        SkillProblem(file, document.line_of(*path), cause, fatal)
+        document.problem(path, cause, fatal=fatal)
         for path, cause, fatal in [*missing, *_find_semantic_problems(playbook)]
     ]
     return (None if any(each.fatal for each in problems) else playbook), problems
 
 
-def _find_schema_problems(document: LineNumberedYaml) -> Iterator[tuple[int, str]]:
+def _find_schema_problems(document: YamlDocument) -> Iterator[Problem]:
     """Checks each part separately, so that one problem does not hide the next."""
     data = document.data
     if not isinstance(data, dict):
-        yield document.line_of(), "expected the keys summary, signature, steps and verify"
+        yield document.problem((), "expected the keys summary, signature, steps and verify")
         return
     for key in data:
         if key not in _TOP_LEVEL_KEYS:
-            near = get_close_matches(key, _TOP_LEVEL_KEYS, n=1)
-            hint = (
-                f"did you mean {near[0]}?" if near else f"there are: {', '.join(_TOP_LEVEL_KEYS)}"
-            )
-            yield document.line_of(key), f"{key} is not known here; {hint}"
+            hint = suggest_name(key, _TOP_LEVEL_KEYS)
+            yield document.problem((key,), f"{key} is not known here; {hint}")
     before = len(found := list(_find_part_problems(document, data)))
     yield from found
     if not before and set(data) <= set(_TOP_LEVEL_KEYS):
         yield from _find_conversion_problems(document, data, Playbook)
 
 
-def _find_part_problems(
-    document: LineNumberedYaml, data: dict[str, Any]
-) -> Iterator[tuple[int, str]]:
+def _find_part_problems(document: YamlDocument, data: dict[str, Any]) -> Iterator[Problem]:
     signature = data.get("signature")
     if isinstance(signature, dict) and isinstance(signature.get("probes"), list):
         for number, probe in enumerate(signature["probes"]):
@@ -113,12 +108,12 @@ _PLACEHOLDER_PROBE = {"name": "any", "command": "true"}
 
 
 def _find_conversion_problems(
-    document: LineNumberedYaml, value: object, kind: type[T], *path: str | int
-) -> Iterator[tuple[int, str]]:
+    document: YamlDocument, value: object, kind: type[T], *path: str | int
+) -> Iterator[Problem]:
     try:
         document.convert(value, kind, *path)
     except YamlFileError as error:
-        yield error.line, str(error)
+        yield error.problem
 
 
 def _find_semantic_problems(playbook: Playbook) -> Iterator[PartProblem]:
@@ -162,8 +157,7 @@ def _find_parameter_problems(playbook: Playbook) -> Iterator[PartProblem]:
         if name == UNDO_FOLDER_PARAMETER:
             yield path, f"{UNDO_FOLDER_PARAMETER} is predefined: use another name", True
         if parameter.source not in sources:
-            near = get_close_matches(parameter.source, sources, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sources)}"
+            hint = suggest_name(parameter.source, sources)
             yield (*path, "from"), f"there is no probe or step {parameter.source!r}; {hint}", True
         if parameter.labels and parameter.source != "alert":
             yield (*path, "labels"), "only an alert has labels", True
@@ -204,8 +198,8 @@ def _find_placeholder_problems(
         if name == UNDO_FOLDER_PARAMETER and path[0] != "signature":  # a probe has nothing to undo
             continue
         if name not in playbook.parameters:
-            near = get_close_matches(name, playbook.parameters, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            near = closest_name(name, playbook.parameters)
+            hint = f"; did you mean {near}?" if near else ""
             yield path, f"there is no parameter {name!r}{hint}", True
         elif name not in known:
             source = playbook.parameters[name].source
@@ -234,15 +228,15 @@ def _iterate_commands(playbook: Playbook) -> Iterator[tuple[PartPath, str, bool]
 
 def find_changing_probes(
     text: str, playbook: Playbook, describe_changes: DescribeChanges, file: str = PLAYBOOK_FILE
-) -> list[SkillProblem]:
+) -> list[Problem]:
     """Probes and checks that would change something, according to `describe_changes`."""
-    document = LineNumberedYaml(text)
+    document = load_yaml(text, file)
     found = []
     for path, part in _iterate_parts(playbook):
         reads = not isinstance(part, PlaybookStep) or part.risk == "read"
         if reads and (what := describe_changes(fill_template(part.command, {}, partial=True))):
-            line = document.line_of(*path, "command")
-            found.append(SkillProblem(file, line, f"{part.name} should only read, but: {what}"))
+            cause = f"{part.name} should only read, but: {what}"
+            found.append(document.problem((*path, "command"), cause))
     return found
 
 
@@ -294,8 +288,6 @@ def _read_snippet(
 ) -> str:
     text = snippets.read(name)
     if text is None:
-        near = get_close_matches(name, snippets.names, n=1)
-        known = ", ".join(snippets.names) or "none"
-        hint = f"did you mean {near[0]}?" if near else f"there are: {known}"
+        hint = suggest_name(name, snippets.names) or "there are: none"
         found.append((path, f"there is no shared {name!r} in _probes; {hint}", True))
     return text or ""

@@ -4,13 +4,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 import msgspec
 
 from hermes.core.errors import SettingsError
-from hermes.skills.format.yaml_document import LineNumberedYaml, YamlFileError
+from hermes.plumbing.problems import Problem, closest_name
+from hermes.plumbing.yaml_document import YamlDocument, YamlFileError, load_yaml
 from hermes.sre.probes.discovery import DiscoveryResult
 from hermes.sre.probes.probe import DISCOVERY_LABELS, STATE_LABEL, Probe
 from hermes.sre.probes.shell_command import shell_command_of
@@ -35,30 +35,30 @@ def parse_probes(text: str, file: str = "probes.yaml") -> tuple[Probe, ...]:
     if len(text) > MAX_FILE_CHARS:
         raise SettingsError(f"{file}:1: it is larger than {MAX_FILE_CHARS >> 10} KiB")
     try:
-        document = LineNumberedYaml(text)
-    except YamlFileError as problem:
-        raise SettingsError(f"{file}:{problem.line}: {problem}") from problem
+        document = load_yaml(text, file)
+    except YamlFileError as error:
+        raise SettingsError(str(error.problem)) from error
     probes: list[Probe] = []
-    found = [f"{file}:{line}: {cause}" for line, cause in _find_problems(document, probes)]
+    found = list(_find_problems(document, probes))
     if found:
-        raise SettingsError("\n".join(found))
+        raise SettingsError("\n".join(map(str, found)))
     return tuple(probes)
 
 
-def _find_problems(document: LineNumberedYaml, probes: list[Probe]) -> Iterator[tuple[int, str]]:
+def _find_problems(document: YamlDocument, probes: list[Probe]) -> Iterator[Problem]:
     data = document.data
     if data is None:
         return
     if not isinstance(data, dict):
-        yield document.line_of(), _SHAPE_ERROR
+        yield document.problem((), _SHAPE_ERROR)
         return
     for key in data:
         if key != "probes":
-            near = "; did you mean probes?" if get_close_matches(key, ["probes"]) else ""
-            yield document.line_of(key), f"{key} is not known here{near}"
+            near = "; did you mean probes?" if closest_name(key, ["probes"]) else ""
+            yield document.problem((key,), f"{key} is not known here{near}")
     listed = data.get("probes") or []
     if not isinstance(listed, list):
-        yield document.line_of("probes"), _SHAPE_ERROR
+        yield document.problem(("probes",), _SHAPE_ERROR)
         return
     lines: dict[str, int] = {}
     for number, item in enumerate(listed):
@@ -66,24 +66,25 @@ def _find_problems(document: LineNumberedYaml, probes: list[Probe]) -> Iterator[
 
 
 def _parse_probe(
-    document: LineNumberedYaml,
+    document: YamlDocument,
     number: int,
     item: object,
     probes: list[Probe],
     lines: dict[str, int],
-) -> Iterator[tuple[int, str]]:
+) -> Iterator[Problem]:
     line = document.line_of("probes", number)
     try:
         probe = document.convert(item, Probe, "probes", number)
         shell_command_of(probe)
-    except YamlFileError as problem:
-        yield problem.line, str(problem)
+    except YamlFileError as error:
+        yield error.problem
         return
     except SettingsError as error:
-        yield document.line_of("probes", number, "what"), str(error)
+        yield document.problem(("probes", number, "what"), str(error))
         return
     if probe.name in lines:
-        yield line, f"the name {probe.name} is used twice, first in line {lines[probe.name]}"
+        cause = f"the name {probe.name} is used twice, first in line {lines[probe.name]}"
+        yield document.problem(("probes", number), cause)
     lines.setdefault(probe.name, line)
     probes.append(probe)
 
