@@ -161,7 +161,7 @@ def test_the_face_moves_fits_and_tells_the_time(width: int) -> None:
     }
     assert len(frames) > 4
     assert all(display_width(frame) <= width + 4 for frame in frames)
-    assert spinner_frame("x", 75.0, 80).endswith("75 s")
+    assert spinner_frame("x", 75.0, 80).endswith("1 min 15 s")
     assert spinner_frame("", 1.0, 80) == ""
 
 

@@ -17,7 +17,7 @@ from hermes.sre.reports.statistics import (
     render_svg_chart,
     render_terminal_chart,
 )
-from hermes.sre.reports.times import format_duration, incident_times, ordinal
+from hermes.sre.reports.times import incident_times, ordinal
 
 FIXERS = {"playbook": "disk-full", "model": "{}/remediator"}
 """By kind: whom its change names."""
@@ -119,19 +119,6 @@ def test_the_picture_is_svg_and_no_title_breaks_it() -> None:
 )
 def test_ordinals(number: int, said: str) -> None:
     assert ordinal(number) == said
-
-
-def test_durations_are_said_as_people_say_them() -> None:
-    said = [format_duration(each) for each in (None, 0.44, 59.6, 60, 185, 7_440, 266_400)]
-    assert said == [
-        "unknown",
-        "0.4 s",
-        "1 min 0 s",
-        "1 min 0 s",
-        "3 min 5 s",
-        "2 h 4 min",
-        "3 d 2 h",
-    ]
 
 
 def test_checks_that_do_not_hold_end_no_clock() -> None:

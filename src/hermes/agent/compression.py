@@ -8,9 +8,10 @@ import msgspec
 
 from hermes.agent.prompt import SUMMARY_HEADING, SUMMARY_NOTE_PREFIX, SYSTEM_NOTES, is_system_note
 from hermes.agent.session import ConversationSession, call_model
-from hermes.agent.tool_results import exit_status, shorten_middle
+from hermes.agent.tool_results import exit_status
 from hermes.core.errors import BudgetExceeded, ContextTooLong, ModelError
 from hermes.core.events.runs import ContextCompressed
+from hermes.core.foreign_text import one_line, shorten_middle
 from hermes.core.messages import Message, ToolCall, ToolResult
 from hermes.core.protocols import Model
 from hermes.policy.taint.data_marks import mark_as_data, strip_data_marks
@@ -58,10 +59,10 @@ def _digest_lines(messages: Sequence[Message]) -> Iterator[str]:
                 message.text.partition(SUMMARY_HEADING)[2].strip()
             ).splitlines()
         elif message.role == "user" and not is_system_note(message.text):
-            yield f"- asked: {_one_line(message.text, 300)}"
+            yield f"- asked: {one_line(message.text, 300)}"
         elif message.role == "assistant":
             if message.text.strip():
-                yield f"- said: {_one_line(message.text, 300)}"
+                yield f"- said: {one_line(message.text, 300)}"
             for call in message.calls:
                 yield f"- ran {_describe_call(call)} → {_describe_outcome(results.get(call.id))}"
 
@@ -75,7 +76,7 @@ def _full_text(message: Message) -> str:
 
 def _describe_call(call: ToolCall, size: int = 160) -> str:
     arguments = msgspec.json.encode(call.arguments).decode()
-    return f"{call.name} {_one_line(arguments, size)}"
+    return f"{call.name} {one_line(arguments, size)}"
 
 
 def _describe_outcome(result: ToolResult | None) -> str:
@@ -83,7 +84,7 @@ def _describe_outcome(result: ToolResult | None) -> str:
         return "no result"
     status = exit_status(result.content)
     lines = [line for line in result.content.splitlines() if line.strip()]
-    last = _one_line(lines[-1], 160) if lines else "no output"
+    last = one_line(lines[-1], 160) if lines else "no output"
     if result.status != "ok" or status:
         return f"{result.status if status is None else f'exit {status}'}: {last}"
     return f"{'ok' if status is None else 'exit 0'}: {last}"
@@ -97,11 +98,6 @@ def _paths_used(messages: Sequence[Message]) -> set[str]:
         for key in _PATH_ARGUMENTS
         if call.arguments.get(key)
     }
-
-
-def _one_line(text: str, size: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= size else f"{line[: size - 1]}…"
 
 
 _STANDING_WORDS = re.compile(

@@ -12,9 +12,9 @@ from hermes.agent.compression import digest_messages
 from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.history import rebuild_history
 from hermes.agent.prompt import SUBAGENT_PROMPT
-from hermes.agent.tool_results import shorten_middle
 from hermes.core.errors import HermesError, SettingsError, StoreError, ToolError
 from hermes.core.events.runs import MessageAdded, RunStarted, TurnEnded
+from hermes.core.foreign_text import shorten_middle
 from hermes.core.messages import Risk, Usage, Value
 from hermes.core.protocols import Journal, ToolContext
 from hermes.tools.declare import FunctionTool, about, tool

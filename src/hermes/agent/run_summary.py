@@ -7,15 +7,15 @@ errors, and the end.
 from collections.abc import Sequence
 
 from hermes.agent.session import ConversationSession, call_model
-from hermes.agent.tool_results import shorten_middle
 from hermes.core.errors import ModelError
 from hermes.core.events.memory import RunSummarised
 from hermes.core.events.runs import TurnEnded
+from hermes.core.foreign_text import one_line, shorten_middle
 from hermes.core.messages import Message
 from hermes.core.protocols import JournalRecord, Model
 from hermes.memory.facts.entities import error_lines, error_signature
 from hermes.memory.facts.extraction import MEMORY_TOOLS, executed_calls
-from hermes.memory.facts.fact import FactCandidate, one_line
+from hermes.memory.facts.fact import FactCandidate
 from hermes.memory.facts.model_facts import (
     FACT_PROMPT,
     accept_model_facts,

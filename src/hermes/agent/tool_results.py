@@ -26,14 +26,6 @@ def is_failure(result: ToolResult) -> bool:
     return result.status != "ok" or bool(exit_status(result.content))
 
 
-def shorten_middle(text: str, size: int) -> str:
-    """Head and tail of a text that is too long, with the length of the missing part."""
-    if len(text) <= size:
-        return text
-    half = max(size // 2, 1)
-    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
-
-
 WARN_AFTER_FAILURES, STOP_AFTER_FAILURES = 3, 5
 WARN_AFTER_REPEATS = 8
 """A repeated read with the same result may be waiting: it gets a note and is never stopped."""

@@ -19,7 +19,7 @@ from hermes.memory.store import (
     open_journal,
     store_exists,
 )
-from hermes.policy.rules.schema import parse_duration
+from hermes.plumbing.units import parse_duration
 from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings, load
 

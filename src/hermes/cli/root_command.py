@@ -11,7 +11,7 @@ from hermes.cli import exit_codes
 from hermes.cli.commands import COMMANDS, help_text
 from hermes.cli.lazy import LazyGroup
 from hermes.cli.output import print_error, wants_color
-from hermes.core.errors import HermesError
+from hermes.core.errors import HermesError, innermost_error
 from hermes.settings import process_environment
 
 
@@ -90,7 +90,7 @@ def run_command(words: list[str]) -> int:
 
 
 def _report_error(error: BaseException) -> int:
-    cause = _innermost_error(error)
+    cause = innermost_error(error)
     if isinstance(cause, SystemExit | GeneratorExit):
         raise error
     if process_environment.is_debugging():
@@ -107,14 +107,6 @@ def _report_error(error: BaseException) -> int:
     print_error(f"a bug in Hermes: {type(cause).__name__}: {cause}")
     print_error("run it again with HERMES_DEBUG=1 for a traceback, and please report it")
     return exit_codes.FAILED
-
-
-def _innermost_error(error: BaseException) -> BaseException:
-    """Return the cause: task groups wrap an error in several layers."""
-    while isinstance(error, BaseExceptionGroup):
-        inner = error.exceptions
-        error = next((e for e in inner if isinstance(e, KeyboardInterrupt)), inner[0])
-    return error
 
 
 def _report_interrupt() -> int:

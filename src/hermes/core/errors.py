@@ -125,3 +125,11 @@ class StoreCorrupt(StoreError):
 
 class StoreTooNew(StoreError):
     """The file was written by a later Hermes."""
+
+
+def innermost_error(error: BaseException) -> BaseException:
+    """The failure inside nested exception groups; an interrupt or a `StoreError` comes first."""
+    while isinstance(error, BaseExceptionGroup):
+        important = error.subgroup(KeyboardInterrupt) or error.subgroup(StoreError)
+        error = (important or error).exceptions[0]
+    return error

@@ -1,6 +1,7 @@
-"""Cleans untrusted text: limits its size and removes invisible characters."""
+"""Cuts and cleans text, trusted or not: limits its size and removes invisible characters."""
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
@@ -19,7 +20,45 @@ PRIORITY_LABELS = (
 )
 """Kept before the others when there are too many: triage reads these."""
 
+_READ_FACTOR = 8
+"""Only this many times the wanted length of a text is read: it may have megabytes."""
+_ESCAPE_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|$)"
+)
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+
 LabelValue = str | int | float | bool | None
+
+
+def one_line(text: str, max_chars: int) -> str:
+    """On one line; an ellipsis marks a cut."""
+    line = " ".join(text[: _READ_FACTOR * max_chars].split())
+    return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
+
+
+def visible_line(text: str, max_chars: int = MAX_TITLE_CHARS) -> str:
+    """On one line, without control sequences and invisible characters."""
+    return one_line(visible_text(text[: _READ_FACTOR * max_chars]), max_chars)
+
+
+def visible_text(text: str) -> str:
+    """Without control sequences and invisible characters; newlines and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each
+        for each in _ESCAPE_SEQUENCES.sub("", text)
+        if each in "\n\t" or unicodedata.category(each) not in (*_HIDDEN_CATEGORIES, "Zl", "Zp")
+    )
+
+
+def shorten_middle(text: str, max_chars: int, note: str = "characters left out") -> str:
+    """Head and tail of a text that is too long, with the length of the missing part."""
+    if len(text) <= max_chars:
+        return text
+    head = max(max_chars // 2, 1)
+    tail = max(max_chars - head, 1)
+    return f"{text[:head]}\n[… {len(text) - head - tail:,} {note} …]\n{text[-tail:]}"
 
 
 def clean_line(text: str, max_chars: int) -> str:
@@ -71,7 +110,4 @@ def strip_hidden_characters(text: str) -> str:
 
 
 def _is_hidden(char: str) -> bool:
-    return (
-        unicodedata.category(char) in ("Cc", "Cf", "Co", "Cn", "Cs")
-        or "\U000e0100" <= char <= "\U000e01ef"
-    )
+    return unicodedata.category(char) in _HIDDEN_CATEGORIES or "\U000e0100" <= char <= "\U000e01ef"

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from hermes.core.events import Event
 from hermes.core.events.memory import FactsShown, FactTrust
 from hermes.core.events.runs import MessageAdded
-from hermes.core.foreign_text import strip_hidden_characters
+from hermes.core.foreign_text import one_line, strip_hidden_characters
 from hermes.core.knowledge import RECALL_NOTE_PREFIX, SYSTEM_NOTE_PREFIX, RecalledLine, RecallsLines
 from hermes.core.messages import Message, Value
-from hermes.memory.facts.fact import Fact, one_line
+from hermes.memory.facts.fact import Fact
 from hermes.memory.facts.prompt_injection import (
     asks_to_be_remembered,
     is_takeover_attempt,

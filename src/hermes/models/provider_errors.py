@@ -22,9 +22,8 @@ from hermes.core.errors import (
 from hermes.core.messages import Value
 from hermes.models.catalog import model_references
 from hermes.plumbing.problems import closest_name
+from hermes.plumbing.units import parse_duration
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RESET_HEADERS = ("x-ratelimit-reset", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
 
 
@@ -47,9 +46,10 @@ def _parse_delay(text: str, now: datetime) -> float | None:
         if number > 1e11:
             number /= 1000
         return max(0.0, number - now.timestamp()) if number > 1e9 else max(0.0, number)
-    if (parts := _DURATION.findall(text)) and not _DURATION.sub("", text):
-        return sum(float(amount) * _UNIT_SECONDS[unit] for amount, unit in parts)
-    return _delay_until_date(text, now)
+    try:
+        return parse_duration(text)
+    except ValueError:
+        return _delay_until_date(text, now)
 
 
 def _delay_until_date(text: str, now: datetime) -> float | None:

@@ -8,7 +8,7 @@ import anyio
 from msgspec.structs import replace
 
 from hermes.core.actions import TracksText
-from hermes.core.errors import HermesError, StoreError
+from hermes.core.errors import HermesError, StoreError, innermost_error
 from hermes.core.events.incidents import (
     DiagnosisVerdict,
     IncidentClosed,
@@ -70,7 +70,7 @@ class Commander:
             limit = self._context.settings.time_limit
             return await self._give_up(f"not fixed within {limit:g} s")
         except Exception as error:  # whatever it was: changes must be undone
-            cause = _innermost_error(error)
+            cause = innermost_error(error)
             if isinstance(cause, StoreError):
                 raise cause from error
             return await self._give_up(f"the work on it failed: {type(cause).__name__}: {cause}")
@@ -275,14 +275,6 @@ class Commander:
                 gap=self._gap if resumed else 0.0,
             )
         )
-
-
-def _innermost_error(error: Exception) -> Exception:
-    """The first error inside nested exception groups; `StoreError` takes precedence."""
-    while isinstance(error, ExceptionGroup):
-        lost = error.subgroup(StoreError)
-        error = (lost or error).exceptions[0]
-    return error
 
 
 def _undo_failed_result(left: tuple[str, ...]) -> IncidentResult:

@@ -18,7 +18,7 @@ from hermes.core.actions import (
     TracksText,
 )
 from hermes.core.bus import Bus
-from hermes.core.errors import HermesError, StoreError, ToolError
+from hermes.core.errors import HermesError, StoreError, ToolError, innermost_error
 from hermes.core.events import Event
 from hermes.core.events.tools import (
     ToolApproved,
@@ -211,7 +211,7 @@ class Executor:
             async with _confined_context(context, decision, blocked) as within:
                 text, status = await tool(within, call.arguments), "ok"
         except Exception as error:  # a broken tool must not end the run
-            cause = _innermost_error(error)
+            cause = innermost_error(error)
             if isinstance(cause, StoreError):
                 raise cause from error  # without a journal nothing may continue
             text = str(cause)
@@ -227,14 +227,6 @@ class Executor:
         if len(text) <= MAX_PREVIEW_CHARS:
             return ToolResult(call_id=call.id, status=status, content=text)
         return await _result_with_preview(call, status, text, context)
-
-
-def _innermost_error(error: Exception) -> Exception:
-    """The failure inside the exception groups of a tool's own tasks."""
-    while isinstance(error, ExceptionGroup):
-        lost = error.subgroup(StoreError)
-        error = (lost or error).exceptions[0]
-    return error
 
 
 @asynccontextmanager

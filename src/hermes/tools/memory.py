@@ -1,12 +1,13 @@
 """The tools `memory`, which changes the notes, and `session_search`."""
 
-import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
 import msgspec
 
 from hermes.core.errors import SettingsError, StoreError, ToolError
+from hermes.core.foreign_text import one_line
 from hermes.core.knowledge import (
     OPEN_SESSION_HINT,
     KeepsNotes,
@@ -20,6 +21,7 @@ from hermes.core.knowledge import (
 )
 from hermes.core.messages import Risk
 from hermes.core.protocols import ToolContext
+from hermes.plumbing.units import parse_duration
 from hermes.tools.declare import FunctionTool, about, tool
 from hermes.tools.files.common import printable
 
@@ -60,8 +62,6 @@ def make_memory(notes: KeepsNotes) -> FunctionTool:
 memory = make_memory(UnavailableNotes())
 
 
-_RELATIVE_TIME = re.compile(r"(\d{1,6})\s*([mhdw])")
-_TIME_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _EXTRA_HITS = 20
 """More hits than requested: those of the current conversation are left out."""
 
@@ -109,8 +109,8 @@ session_search = make_session_search(UnavailableSearch())
 def _parse_since(text: str) -> datetime | None:
     if not text:
         return None
-    if ago := _RELATIVE_TIME.fullmatch(text.strip()):
-        return datetime.now(UTC) - timedelta(**{_TIME_UNITS[ago[2]]: int(ago[1])})
+    with suppress(ValueError, OverflowError):
+        return datetime.now(UTC) - timedelta(seconds=parse_duration("".join(text.split())))
     try:
         return datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
@@ -142,6 +142,5 @@ def _neighbour_lines(hit: SearchHit) -> tuple[tuple[str, TranscriptLine | None],
     return ("before", hit.before), ("after", hit.after)
 
 
-def _shorten_line(line: TranscriptLine, width: int = 120) -> str:
-    text = " ".join(line.text.split())
-    return f"({line.role}) {text if len(text) <= width else text[: width - 1] + '…'}"
+def _shorten_line(line: TranscriptLine) -> str:
+    return f"({line.role}) {one_line(line.text, 120)}"

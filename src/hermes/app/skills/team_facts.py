@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 from hermes.app.skills.exchange import SkillExchange
 from hermes.core.events.memory import FactConfirmed, FactEnded
-from hermes.core.foreign_text import strip_hidden_characters
+from hermes.core.foreign_text import one_line, strip_hidden_characters
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
 from hermes.learning.exchange_publisher import check_signature
-from hermes.memory.facts.fact import MAX_FACT_CHARS, Fact, FactCandidate, FactQuery, one_line
+from hermes.memory.facts.fact import MAX_FACT_CHARS, Fact, FactCandidate, FactQuery
 from hermes.memory.facts.prompt_injection import is_takeover_attempt
 from hermes.memory.facts.recorder import FactRecorder
 from hermes.skills.exchange.signed_statements import SignedStatement, sign_statement

@@ -24,6 +24,7 @@ from hermes.cli.render.terminal_text import clean
 from hermes.core.errors import HermesError, SettingsError
 from hermes.models.catalog import resolve_reference
 from hermes.plumbing.problems import Problem
+from hermes.plumbing.units import format_size
 from hermes.policy.loading import BUILT_IN_SETS_FOLDER
 from hermes.settings.load import CONFIG_FILE_NAME, LoadedSettings, load_with_problems
 
@@ -60,7 +61,7 @@ def check_home(folder: Path) -> Iterator[DoctorFinding]:
         "home", "ok", str(folder) if existing == folder else f"{folder} (not created yet)"
     )
     free = shutil.disk_usage(existing).free
-    text = f"{free / 1024**3:.1f} GiB free"
+    text = f"{format_size(free)} free"
     if free < MIN_FREE_BYTES:
         yield DoctorFinding("disk", "warning", text, "free some space; a full disk stops every run")
     else:
@@ -94,7 +95,7 @@ def _check_journal_file(path: Path) -> Iterator[DoctorFinding]:
         return
     size = path.stat().st_size
     if size > MAX_VERIFIED_BYTES:
-        text = f"{path}, {size / 1024**2:,.0f} MiB; too large for a quick check"
+        text = f"{path}, {format_size(size)}; too large for a quick check"
         yield DoctorFinding("journal", "ok", text, "`hermes journal verify` checks all of it")
         return
     try:

@@ -10,12 +10,12 @@ from hermes.app.policy import is_run_active
 from hermes.cli.context import find_unique, load_settings, query_journal, require_journal
 from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import echo, json_option, print_fields, print_json, print_table
-from hermes.cli.render.lines import format_duration
 from hermes.cli.render.terminal_text import clean, clip, escape_invisible
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError
 from hermes.core.protocols import Journal, JournalRecord
 from hermes.memory.store import JournalStore, open_journal, store_exists
+from hermes.plumbing.units import format_duration
 from hermes.policy.approvals.history import (
     APPROVAL_EVENT_KINDS,
     ApprovalHistory,

@@ -9,10 +9,10 @@ import anyio
 
 from hermes.app.policy import user_name
 from hermes.cli.chat.interfaces import ChatTerminal
-from hermes.cli.render.lines import format_duration
 from hermes.cli.render.terminal_text import TextStyle, clean, display_width, escape_invisible, wrap
 from hermes.core.actions import Action, Approval, ApprovalScope, approval_objection, why_not_always
 from hermes.core.events.approvals import ApprovalRequested
+from hermes.plumbing.units import format_duration
 from hermes.policy.approvals.request import render_call
 
 AnswerType = TypeVar("AnswerType")

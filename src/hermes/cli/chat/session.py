@@ -17,10 +17,10 @@ from hermes.cli.chat.interfaces import (
 )
 from hermes.cli.chat.questions import QuestionQueue
 from hermes.cli.render.answer_stream import FragmentKind, OutputFragment
-from hermes.cli.render.lines import format_duration
 from hermes.cli.render.terminal_text import TextStyle, clean, clip, wrap
 from hermes.cli.render.transcript import Transcript, TranscriptFollower
 from hermes.core.errors import HermesError
+from hermes.plumbing.units import format_duration
 
 
 def style_fragment(

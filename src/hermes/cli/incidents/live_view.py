@@ -23,9 +23,9 @@ from hermes.cli.incidents.live_state import (
 from hermes.cli.render.terminal_text import clean, clip, display_width
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
 from hermes.core.events.incidents import LayerInvestigated
+from hermes.plumbing.units import format_duration
 from hermes.sre.incident import Incident
 from hermes.sre.reports.statements import cause_line, resolver_of
-from hermes.sre.reports.times import format_duration
 
 PHASES = ("assess", "reflex", "investigate", "remediate", "verify", "document", "learn")
 MAX_COMMAND_ROWS, MAX_CHECK_ROWS, MAX_NOTIFICATION_ROWS = 8, 10, 4

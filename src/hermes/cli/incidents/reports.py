@@ -15,6 +15,7 @@ from hermes.core.errors import HermesError
 from hermes.core.events.incidents import IncidentClosed, IncidentOpened, ReportWritten
 from hermes.core.protocols import JournalRecord
 from hermes.memory.store import JournalStore, store_exists
+from hermes.plumbing.units import format_duration
 from hermes.settings.load import LoadedSettings
 from hermes.sre.incident import Incident
 from hermes.sre.reports.report_data import (
@@ -33,7 +34,6 @@ from hermes.sre.reports.statistics import (
     render_terminal_chart,
 )
 from hermes.sre.reports.timeline import TimelineEntry, build_timeline, clock_time
-from hermes.sre.reports.times import format_duration
 
 REPORT_FOLDER = "incidents"
 TIMELINE_COLUMNS = 160

@@ -11,6 +11,7 @@ from hermes.cli.output import echo, json_option, print_fields, print_json, print
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.memory.store import JournalStore, store_exists
+from hermes.plumbing.units import format_duration
 from hermes.sre.incident import Incident
 from hermes.sre.reports.actions import IncidentAction
 from hermes.sre.reports.report_data import (
@@ -33,7 +34,7 @@ from hermes.sre.reports.statements import (
     playbooks_unchecked,
     resolver_of,
 )
-from hermes.sre.reports.times import format_duration, incident_times, ordinal
+from hermes.sre.reports.times import incident_times, ordinal
 from hermes.sre.triage.incident_alerts import IncidentAlert, read_incident_alerts
 
 SEVERITIES = ("P0", "P1", "P2", "P3")

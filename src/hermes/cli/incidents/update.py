@@ -22,11 +22,11 @@ from hermes.core.events.incidents import (
     IncidentOpened,
     IncidentReopened,
 )
+from hermes.core.foreign_text import MAX_TITLE_CHARS, visible_line, visible_text
 from hermes.core.protocols import Journal
 from hermes.memory.store import JournalStore, open_journal
 from hermes.settings.load import LoadedSettings
 from hermes.sre.incident import Incident
-from hermes.sre.reports.markdown import MAX_TITLE_CHARS, one_line, visible_text
 from hermes.sre.reports.report_data import gather_report_data, read_incident_records
 
 PICKUP_TIMEOUT_S = 5.0
@@ -51,7 +51,7 @@ hermes incident open "mails wait for an hour" --json
 def open_(ctx: click.Context, text: str, service: str, severity: str | None, as_json: bool) -> None:
     """Report the problem described in TEXT. A running watcher handles it at once."""
     loaded = load_settings(ctx)
-    if not one_line(text):
+    if not visible_line(text):
         raise click.UsageError("describe the problem in a few words")
     alert = _build_alert(text, service, severity or "")
 
@@ -123,7 +123,7 @@ def close(ctx: click.Context, id: str, ending: str, reason: str, as_json: bool) 
             outcome=ending,  # type: ignore[arg-type]  # one of CLOSE_OUTCOMES
             answered_by="person",
             by=who,
-            reason=one_line(reason, 1_000),
+            reason=visible_line(reason, 1_000),
         )
 
     _publish_for_incident(ctx, id, event, ending, as_json=as_json)
@@ -142,7 +142,7 @@ def reopen(ctx: click.Context, id: str, reason: str, as_json: bool) -> None:
     def event(incident: Incident, who: str) -> Event:
         if incident.status == "open":
             raise HermesError(f"{incident.details.incident} is open")
-        name, why = incident.details.incident, one_line(reason, 1_000)
+        name, why = incident.details.incident, visible_line(reason, 1_000)
         return IncidentReopened(run=incident.details.run, incident=name, by=who, reason=why)
 
     loaded = _publish_for_incident(ctx, id, event, "open again", as_json=as_json)
@@ -176,7 +176,7 @@ def _publish_for_incident(
 
 
 def _build_alert(text: str, service: str, severity: str) -> AlertRaised:
-    title = one_line(text.strip().splitlines()[0], MAX_TITLE_CHARS)
+    title = visible_line(text.strip().splitlines()[0], MAX_TITLE_CHARS)
     mark = f"{service}\n{' '.join(title.lower().split())}".encode()
     return AlertRaised(
         run=WATCH_RUN,

@@ -13,11 +13,11 @@ from hermes.cli.output import echo, json_option, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded
+from hermes.core.foreign_text import visible_line
 from hermes.core.protocols import Journal
 from hermes.core.run_ids import new_id
 from hermes.memory.store import JournalStore, open_journal, store_exists
-from hermes.policy.rules.schema import parse_duration
-from hermes.sre.reports.markdown import one_line
+from hermes.plumbing.units import parse_duration
 from hermes.sre.triage.maintenance import MaintenanceWindow, build_calendar
 
 MAX_WINDOW = timedelta(days=90)
@@ -98,16 +98,16 @@ def add(
         raise click.UsageError(
             f"the window would already be over: it ends at {until:%Y-%m-%d %H:%M}"
         )
-    if not one_line(target) or target.startswith("="):
+    if not visible_line(target) or target.startswith("="):
         raise click.UsageError("name a target: a service, a host, or label=value")
     event = MaintenanceAdded(
         run=WATCH_RUN,
         window=new_id("maintenance"),
-        target=one_line(target, 200),
+        target=visible_line(target, 200),
         begins=begins.astimezone(UTC),
         until=until.astimezone(UTC),
         by=user_name(),
-        reason=one_line(reason, 500),
+        reason=visible_line(reason, 500),
     )
 
     async def publish() -> None:

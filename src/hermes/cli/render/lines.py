@@ -88,14 +88,6 @@ def format_time(at: datetime) -> str:
     return f"{at.astimezone():%Y-%m-%d %H:%M}"
 
 
-def format_duration(seconds: float) -> str:
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
-
-
 def format_usage(usage: Usage) -> str:
     """Tokens and cost. A cost of zero means that the price is unknown."""
     if not usage.tokens:

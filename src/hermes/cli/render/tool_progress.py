@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Literal
 
 from hermes.cli.render.answer_stream import OutputFragment
-from hermes.cli.render.lines import call_line, format_duration, result_lines, result_mark
+from hermes.cli.render.lines import call_line, result_lines, result_mark
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.events.runs import RunStarted
 from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import ToolCall
+from hermes.plumbing.units import format_duration
 from hermes.settings.schema import DisplaySettings
 
 ProgressMode = Literal["all", "new", "none"]

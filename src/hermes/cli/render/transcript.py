@@ -7,7 +7,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from hermes.cli.render.answer_stream import AnswerStream, OutputFragment
-from hermes.cli.render.lines import call_line, format_duration, format_usage
+from hermes.cli.render.lines import call_line, format_usage
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.cli.render.tool_progress import ProgressMode, ToolProgress
 from hermes.core.bus import Bus, BusItem, Glimpse
@@ -41,6 +41,7 @@ from hermes.core.events.tools import (
 from hermes.core.knowledge import RECALL_NOTE_PREFIX
 from hermes.core.messages import CompletionDelta, Usage
 from hermes.core.run_ids import new_id
+from hermes.plumbing.units import format_duration
 
 APPROVAL_EVENTS = (ApprovalRequested, ApprovalEscalated, ApprovalSettled, ActionAnnounced)
 _OUTCOME_TEXTS = {

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from hermes.core.events.memory import FactConfirmed, FactEnded, FactNoted
+from hermes.core.foreign_text import one_line
 from hermes.memory.facts.fact import (
     MAX_FACT_CHARS,
     MAX_QUOTE_CHARS,
@@ -14,7 +15,6 @@ from hermes.memory.facts.fact import (
     FactCandidate,
     FactQuery,
     FactStore,
-    one_line,
     split_words,
 )
 

@@ -7,11 +7,12 @@ from itertools import islice
 
 from hermes.core.events.runs import MessageAdded, RunStarted, TurnStarted, TurnUndone
 from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested, ToolStarted
+from hermes.core.foreign_text import one_line
 from hermes.core.knowledge import SYSTEM_NOTE_PREFIX
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.memory.facts.entities import entities_in, error_lines, error_signature, time_in_line
-from hermes.memory.facts.fact import FactCandidate, one_line
+from hermes.memory.facts.fact import FactCandidate
 from hermes.memory.facts.prompt_injection import asks_to_be_remembered, head_and_tail
 from hermes.memory.facts.statements import dependency_facts, user_statements
 

@@ -111,12 +111,6 @@ def split_words(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text)]
 
 
-def one_line(text: str, size: int = MAX_FACT_CHARS) -> str:
-    """On one line and at most `size` long; reads only the needed part of a huge text."""
-    line = " ".join(text[: size * 4].split())
-    return line if len(line) <= size else f"{line[: size - 1]}…"
-
-
 def with_timezone(at: datetime) -> datetime:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 

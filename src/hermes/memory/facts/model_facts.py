@@ -14,13 +14,13 @@ import msgspec
 from hermes.core.events.memory import FactTrust, MemoryKind
 from hermes.core.events.runs import MessageAdded, TurnStarted, TurnUndone
 from hermes.core.events.tools import ToolFinished, ToolRequested
-from hermes.core.foreign_text import strip_hidden_characters
+from hermes.core.foreign_text import one_line, strip_hidden_characters
 from hermes.core.knowledge import SYSTEM_NOTE_PREFIX
 from hermes.core.messages import Message, Value
 from hermes.core.protocols import JournalRecord
 from hermes.memory.facts.entities import entities_in
 from hermes.memory.facts.extraction import MEMORY_TOOLS
-from hermes.memory.facts.fact import MAX_FACT_CHARS, MAX_QUOTE_CHARS, FactCandidate, one_line
+from hermes.memory.facts.fact import MAX_FACT_CHARS, MAX_QUOTE_CHARS, FactCandidate
 from hermes.memory.facts.prompt_injection import (
     asks_to_be_remembered,
     is_imperative,

@@ -6,14 +6,13 @@ import msgspec
 
 from hermes.core.errors import HermesError
 from hermes.core.events.memory import FactNoted, FactTrust, MemoryKind
-from hermes.core.foreign_text import strip_hidden_characters
+from hermes.core.foreign_text import one_line, strip_hidden_characters
 from hermes.memory.facts.fact import (
     MAX_FACT_CHARS,
     MAX_QUOTE_CHARS,
     Fact,
     FactCandidate,
     FactScope,
-    one_line,
 )
 from hermes.memory.facts.prompt_injection import is_takeover_attempt
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from hermes.core.events.memory import FactTrust
+from hermes.core.foreign_text import one_line
 from hermes.memory.facts.entities import entities_in, services_in
-from hermes.memory.facts.fact import MAX_QUOTE_CHARS, FactCandidate, one_line, split_words
+from hermes.memory.facts.fact import MAX_QUOTE_CHARS, FactCandidate, split_words
 from hermes.memory.facts.prompt_injection import is_takeover_attempt
 
 MAX_STATEMENT_CHARS = 20_000

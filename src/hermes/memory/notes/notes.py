@@ -11,10 +11,10 @@ import anyio.to_thread
 from hermes.core.errors import ToolError
 from hermes.core.events.memory import NoteChanged
 from hermes.core.events.tools import ToolFinished
-from hermes.core.foreign_text import strip_hidden_characters
+from hermes.core.foreign_text import one_line, strip_hidden_characters
 from hermes.core.knowledge import NoteAction, NoteTarget
 from hermes.core.protocols import Journal
-from hermes.memory.facts.fact import MAX_FACT_CHARS, FactCandidate, one_line
+from hermes.memory.facts.fact import MAX_FACT_CHARS, FactCandidate
 from hermes.memory.facts.prompt_injection import (
     is_imperative,
     is_takeover_attempt,

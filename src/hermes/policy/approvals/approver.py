@@ -19,6 +19,7 @@ from hermes.core.actions import (
     why_not_always,
 )
 from hermes.core.bus import Bus
+from hermes.core.errors import innermost_error
 from hermes.core.events import Event
 from hermes.core.events.approvals import (
     ActionAnnounced,
@@ -175,7 +176,7 @@ class JournalApprover:
         try:
             return await self._resolve(subject)
         except ExceptionGroup as group:
-            raise _innermost_error(group) from group
+            raise innermost_error(group) from group
 
     async def _resolve(self, subject: ApprovalSubject) -> Approval:
         run, manners = subject.action.run, self._options
@@ -361,10 +362,3 @@ def _timeout_reason(request: ApprovalRequested, tally: AnswerTally) -> str:
     if tally.yes:
         return f"only {len(tally.yes)} of {request.count} people approved it in time"
     return "nobody approved it in time"
-
-
-def _innermost_error(group: ExceptionGroup[Exception]) -> Exception:
-    error: Exception = group
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
 import msgspec
 
 from hermes.core.actions import Action, Decision
 from hermes.core.events.approvals import ApprovalRequested
+from hermes.core.foreign_text import shorten_middle
 from hermes.core.messages import ToolCall, Value
 from hermes.core.run_ids import new_id
 from hermes.policy.actions.action_effects import fingerprint
@@ -15,6 +17,7 @@ from hermes.policy.undo import find_undo
 
 MAX_SHOWN_CHARS = 20_000
 """Longer texts are truncated with a note."""
+_shorten = partial(shorten_middle, max_chars=MAX_SHOWN_CHARS, note="CHARACTERS ARE NOT SHOWN")
 
 
 class ApprovalOptions(Value, kw_only=True, frozen=True):
@@ -57,11 +60,11 @@ def build_request(
         approval=new_id("ask"),
         call_id=call.id,
         tool=call.name,
-        shown=redact(_truncate(render_call(call, command))),
+        shown=redact(_shorten(render_call(call, command))),
         effects=decision.effects or (action.risk.value,),
         rule=decision.rule,
         reason=redact(decision.reason),
-        undo=redact(_truncate(undo.strip() or find_undo(call.name, command))),
+        undo=redact(_shorten(undo.strip() or find_undo(call.name, command))),
         hash=decision.hash,
         requester=options.requester,
         approvers=expand_groups(ask.approvers, options.groups),
@@ -110,10 +113,3 @@ def _render_value(value: object) -> str:
     if isinstance(value, str):
         return value
     return msgspec.json.format(msgspec.json.encode(value)).decode()
-
-
-def _truncate(text: str) -> str:
-    if len(text) <= MAX_SHOWN_CHARS:
-        return text
-    half = MAX_SHOWN_CHARS // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half:,} CHARACTERS ARE NOT SHOWN …]\n{text[-half:]}"

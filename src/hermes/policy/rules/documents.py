@@ -11,6 +11,7 @@ import msgspec
 from hermes.core.events.base import RunOrigin
 from hermes.core.messages import Value
 from hermes.plumbing.problems import Problem, suggest_name
+from hermes.plumbing.units import parse_duration
 from hermes.plumbing.yaml_document import YamlDocument, read_yaml_documents
 from hermes.policy.commands.effects import CommandEffect
 from hermes.policy.rules import schema
@@ -23,7 +24,6 @@ from hermes.policy.rules.schema import (
     PolicyDocument,
     SchemaProblem,
     as_words,
-    parse_duration,
     schema_problems,
 )
 

@@ -7,9 +7,10 @@ from typing import Literal
 
 from hermes.core.actions import AuditModeVerdict, Decision
 from hermes.core.messages import Value
+from hermes.plumbing.units import parse_duration
 from hermes.policy.rules import schema
 from hermes.policy.rules.matching import NamePatterns, StepMatcher, StepView, compile_match
-from hermes.policy.rules.schema import as_words, parse_duration
+from hermes.policy.rules.schema import as_words
 
 __all__ = ["AskOptions", "AuditModeVerdict", "EscalationStep", "NearMiss", "PolicyVerdict"]
 

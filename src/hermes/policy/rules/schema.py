@@ -4,7 +4,6 @@
 expected verdicts. `rules.documents` reads them, `rules.rule` compiles them.
 """
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
 from types import UnionType
@@ -328,18 +327,4 @@ def _preview(value: Any) -> str:
         return "keys and values"
     return (
         "a list" if isinstance(value, list) else "nothing" if value is None else f"{value!r}"[:60]
-    )
-
-
-_SECONDS_PER_UNIT = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
-
-
-def parse_duration(text: str) -> float:
-    """Raises `ValueError` unless the text consists of numbers with units."""
-    if not _DURATION.fullmatch(text):
-        raise ValueError(f"{text!r} is not a length of time; write it like 30s, 10m, 1h30m or 7d")
-    return sum(
-        float(number) * _SECONDS_PER_UNIT[unit] for number, unit in _DURATION_PART.findall(text)
     )

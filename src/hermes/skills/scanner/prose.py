@@ -7,6 +7,7 @@ from functools import cache
 
 import msgspec
 
+from hermes.core.foreign_text import one_line
 from hermes.core.messages import Value
 from hermes.skills.scanner.finding import ScanFinding, line_number
 from hermes.skills.scanner.hidden_text import normalize_text
@@ -115,8 +116,7 @@ def _prose_finding(file: str, line: int, cause: str, *, blocks: bool = True) -> 
 
 
 def _excerpt(text: str, max_chars: int = 80) -> str:
-    words = " ".join(text.split())
-    return repr(words if len(words) <= max_chars else f"{words[: max_chars - 1]}…")
+    return repr(one_line(text, max_chars))
 
 
 MAX_SENTENCE_CHARS = 400

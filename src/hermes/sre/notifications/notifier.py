@@ -14,6 +14,7 @@ from hermes.core.events.operations import (
     NotificationQueued,
     NotificationSent,
 )
+from hermes.core.foreign_text import visible_line
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
@@ -21,7 +22,6 @@ from hermes.sre.incident import WATCH_RUN
 from hermes.sre.notifications import composer
 from hermes.sre.notifications.composer import NotificationComposer, NotificationState
 from hermes.sre.notifications.sink_protocol import DeliveryError, NotificationSink, SinkFilter
-from hermes.sre.reports.markdown import one_line
 from hermes.sre.settings import NoticeSettings
 
 DELIVERY_KINDS = ("notice.queued", "notice.tried", "notice.sent")
@@ -226,7 +226,7 @@ class NotificationOutbox:
         if given_up and not delivery.notice.notice.startswith(UNDELIVERED_PREFIX):
             # Before the result is written, in case of a crash.
             await self._notify_other_sinks(sink, delivery.notice, str(error))
-        tried = self._tried(sink, delivery, error=one_line(str(error), 300), given_up=given_up)
+        tried = self._tried(sink, delivery, error=visible_line(str(error), 300), given_up=given_up)
         await self._write(replace(tried, unsure=error.may_have_arrived))
 
     async def _notify_other_sinks(
@@ -235,7 +235,7 @@ class NotificationOutbox:
         others = tuple(each.name for each in self._sinks if each is not sink)
         now = datetime.now(UTC)
         id = f"{UNDELIVERED_PREFIX}:{sink.name}:{now:%Y-%m-%dT%H}"  # at most once an hour
-        text = f"first lost: {notice.title}\nwhy: {one_line(error, 300)}"
+        text = f"first lost: {notice.title}\nwhy: {visible_line(error, 300)}"
         title = f"📪 {sink.name} cannot be reached"
         await self._write(
             NotificationQueued(

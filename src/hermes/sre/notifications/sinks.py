@@ -16,6 +16,7 @@ import msgspec
 
 from hermes.core.errors import SettingsError
 from hermes.core.events.operations import NotificationQueued
+from hermes.core.foreign_text import visible_line, visible_text
 from hermes.sre.notifications.http_post import http_post
 from hermes.sre.notifications.sink_protocol import (
     DeliveryError,
@@ -24,7 +25,6 @@ from hermes.sre.notifications.sink_protocol import (
     notification_payload,
     notification_title,
 )
-from hermes.sre.reports.markdown import one_line, visible_text
 from hermes.sre.settings import NoticeSettings, SinkSettings
 
 NTFY_PRIORITIES = {"P0": "5", "P1": "4", "P2": "3", "P3": "2"}
@@ -92,14 +92,14 @@ def sign_body(secret: str, stamp: str, body: bytes) -> str:
 
 def _encode_header(text: str) -> str:
     """A header is one line of ASCII; other text is sent as an encoded word."""
-    line = one_line(text, 250)
+    line = visible_line(text, 250)
     if line.isascii():
         return line
     return f"=?UTF-8?B?{base64.b64encode(line.encode()).decode()}?="
 
 
 def _ascii_header(text: str) -> str:
-    return one_line(text, 200).encode("ascii", "replace").decode()
+    return visible_line(text, 200).encode("ascii", "replace").decode()
 
 
 class TerminalSink:
@@ -111,7 +111,7 @@ class TerminalSink:
         self._write = write
 
     async def send(self, notice: NotificationQueued, repeated: bool) -> None:
-        title = one_line(notification_title(notice, repeated), 300)
+        title = visible_line(notification_title(notice, repeated), 300)
         lines = [f"{notice.at.astimezone():%H:%M:%S}  {title}"]
         if notice.about != "update":
             lines += [f"          {line}" for line in visible_text(notice.text).splitlines()]

@@ -16,12 +16,13 @@ from hermes.core.events.operations import (
     ReserveReleased,
     ReserveRestored,
 )
+from hermes.core.foreign_text import visible_line
 from hermes.core.messages import Value
+from hermes.plumbing.units import format_duration, format_size
 from hermes.sre.incident import Incident
-from hermes.sre.reports.markdown import one_line, visible_text
 from hermes.sre.reports.statements import cause_line, outcome_text, resolver_of
 from hermes.sre.reports.statistics import duration_statistics
-from hermes.sre.reports.times import format_duration, incident_times, ordinal
+from hermes.sre.reports.times import incident_times, ordinal
 
 MAX_TITLE_CHARS, MAX_LINE_CHARS, MAX_TEXT_CHARS = 120, 300, 4_000
 MAX_TITLED_PARTS, NAMES_PER_LINE = 10, 8
@@ -127,7 +128,7 @@ def render_update(incident: Incident, doing: str, waiting: int, now: datetime) -
 def render_updates(open_ones: Sequence[Incident], now: datetime) -> NotificationText:
     """One notification for many incidents, a line each."""
     shown = [
-        f"{each.severity} {one_line(each.details.title, 80)}: {phase_text(each)}, "
+        f"{each.severity} {visible_line(each.details.title, 80)}: {phase_text(each)}, "
         f"failing for {format_duration(each.duration_s(now))}"
         for each in open_ones[:20]
     ]
@@ -267,7 +268,7 @@ def render_home_event(
             return NotificationText(title, _lines(lines))
         case ReserveReleased():
             lines = [
-                ("left of the reserve", f"{event.left_bytes // 1024} KiB"),
+                ("left of the reserve", format_size(event.left_bytes)),
                 ("now", "incidents are recorded and handled as long as the reserve lasts"),
                 ("what to do", "free some space on the disk of the home directory"),
             ]
@@ -275,19 +276,19 @@ def render_home_event(
                 "⚠️ THE DISK OF THE WATCH IS FULL: its reserve is in use", _lines(lines)
             )
         case ReserveRestored():
-            size = f"{event.size_bytes // 1024} KiB are set aside again"
+            size = f"{format_size(event.size_bytes)} are set aside again"
             return NotificationText("✅ THE DISK OF THE WATCH HAS SPACE AGAIN", size)
 
 
 def render_combined(titles: Sequence[str]) -> NotificationText:
     shown = (
-        [one_line(each, MAX_COMBINED_TITLE_CHARS) for each in titles]
+        [visible_line(each, MAX_COMBINED_TITLE_CHARS) for each in titles]
         if len(titles) > 25
         else titles
     )
     more = [f"and {len(titles) - MAX_COMBINED} more"] if len(titles) > MAX_COMBINED else []
     names = "; ".join(
-        one_line(each, MAX_COMBINED_TITLE_CHARS) for each in titles[:MAX_NAMED_IN_TITLE]
+        visible_line(each, MAX_COMBINED_TITLE_CHARS) for each in titles[:MAX_NAMED_IN_TITLE]
     )
     rest = " …" if len(titles) > MAX_NAMED_IN_TITLE else ""
     title = f"🌊 {len(titles)} notices at once: {names}{rest}"
@@ -303,11 +304,9 @@ def phase_text(incident: Incident) -> str:
 
 
 def _title(what: str, about: str) -> str:
-    return f"{what}: {one_line(about, MAX_TITLE_CHARS)}"
+    return f"{what}: {visible_line(about, MAX_TITLE_CHARS)}"
 
 
 def _lines(pairs: Sequence[tuple[str, str]]) -> str:
-    found = [
-        f"{name}: {one_line(visible_text(words), MAX_LINE_CHARS)}" for name, words in pairs if words
-    ]
+    found = [f"{name}: {visible_line(words, MAX_LINE_CHARS)}" for name, words in pairs if words]
     return "\n".join(found)[:MAX_TEXT_CHARS]

@@ -12,6 +12,7 @@ import msgspec
 
 from hermes.core.messages import Value
 from hermes.plumbing.files import FileLock, write_atomically
+from hermes.plumbing.units import format_size
 from hermes.sre.probes.probe import DEFAULT_LIMITS, QUESTION_EXIT_CODE, UNKNOWN_EXIT_CODE, Probe
 from hermes.sre.probes.probe_runner import ProbeResult
 from hermes.sre.settings import ProbeSettings
@@ -57,8 +58,8 @@ class DiskForecast(Value, kw_only=True, frozen=True):
             f"{path} will be full in about {_hours_text(self.hours)} "
             f"(between {_hours_text(self.soonest)} and {_hours_text(self.latest)}) "
             f"if it goes on as in the last {self.span_s / 60:.0f} minutes: "
-            f"{_size_text(self.kb_per_s * 3600)} an hour, "
-            f"{_size_text(free_kb)} are free"
+            f"{format_size(self.kb_per_s * 3600 * 1024)} an hour, "
+            f"{format_size(free_kb * 1024)} are free"
         )
 
 
@@ -112,14 +113,6 @@ def _fit_line(samples: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 def _hours_text(hours: float) -> str:
     return f"{hours * 60:.0f} minutes" if hours < 1.5 else f"{hours:.1f} hours"
-
-
-def _size_text(kb: float) -> str:
-    for unit in ("kB", "MB", "GB"):
-        if kb < 1024:
-            return f"{kb:.0f} {unit}"
-        kb /= 1024
-    return f"{kb:.1f} TB"
 
 
 class ProbeHistory(Value, kw_only=True, frozen=True):

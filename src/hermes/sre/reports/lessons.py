@@ -4,13 +4,15 @@ import re
 from collections.abc import Sequence
 
 from hermes.core.events.incidents import AlertsJoined, IncidentOpened, ReportWritten
+from hermes.core.foreign_text import visible_line
 from hermes.core.protocols import JournalRecord
+from hermes.plumbing.units import format_duration
 from hermes.sre.incident import Incident
 from hermes.sre.reports.actions import RefusedAction, events_of_type
-from hermes.sre.reports.markdown import escape_text, one_line
+from hermes.sre.reports.markdown import escape_text
 from hermes.sre.reports.report_data import ReportData, gather_report_data
 from hermes.sre.reports.statements import QUIET_OUTCOMES, cause_status, outcome_text
-from hermes.sre.reports.times import IncidentRecurrence, format_duration, incident_times, ordinal
+from hermes.sre.reports.times import IncidentRecurrence, incident_times, ordinal
 
 SLOW_DETECTION_S = 300.0
 """Seconds to detect a problem, beyond which a probe is missing."""
@@ -75,7 +77,7 @@ def model_prevention_text(records: Sequence[JournalRecord]) -> str:
             and not event.trouble
             and (match := _PREVENTION_SECTION.search(event.text))
         ):
-            return escape_text(one_line(match.group(1), 500), 500)
+            return escape_text(visible_line(match.group(1), 500), 500)
     return ""
 
 
@@ -135,11 +137,11 @@ def _cause_notes(data: ReportData) -> list[str]:
     diagnosis, name = incident.diagnosis, incident.details.incident
     if diagnosis is None or not diagnosis.component or cause_status(incident) != "found":
         return []
-    what = one_line(diagnosis.component, 80)
-    how = one_line(diagnosis.mechanism, MAX_LINE_CHARS)
+    what = visible_line(diagnosis.component, 80)
+    how = visible_line(diagnosis.mechanism, MAX_LINE_CHARS)
     if outcome_text(incident) == "resolved":
         service = (
-            f" of {one_line(incident.details.service, 40)}" if incident.details.service else ""
+            f" of {visible_line(incident.details.service, 40)}" if incident.details.service else ""
         )
         return [f"Trouble{service} came from {what}: {how} (verified by checks in {name})"]
     if diagnosis.verdict == "no-incident":
@@ -157,9 +159,9 @@ def _fix_notes(data: ReportData) -> list[str]:
     lines = []
     if outcome_text(incident) == "resolved" and kept:
         lines.append(
-            f"after `{one_line(kept[-1].command, MAX_LINE_CHARS)}` the checks passed in {name}"
+            f"after `{visible_line(kept[-1].command, MAX_LINE_CHARS)}` the checks passed in {name}"
         )
-    lines += [f"`{one_line(c.command, MAX_LINE_CHARS)}` was undone in {name}" for c in back[:2]]
+    lines += [f"`{visible_line(c.command, MAX_LINE_CHARS)}` was undone in {name}" for c in back[:2]]
     return lines
 
 
@@ -167,11 +169,11 @@ def _joined_alert_notes(data: ReportData) -> list[str]:
     """Alerts that belonged to the same incident."""
     details = data.incident.details
     titles = [t for event in events_of_type(data.records, AlertsJoined) for t in event.titles]
-    others = [one_line(title, 60) for title in dict.fromkeys(titles) if title != details.title]
+    others = [visible_line(title, 60) for title in dict.fromkeys(titles) if title != details.title]
     if not others:
         return []
     listed = ", ".join(others[:3])
-    return [f"Alerts that came together with {one_line(details.title, 60)!r}: {listed}"]
+    return [f"Alerts that came together with {visible_line(details.title, 60)!r}: {listed}"]
 
 
 def _recurrence_notes(data: ReportData) -> list[str]:
@@ -180,5 +182,5 @@ def _recurrence_notes(data: ReportData) -> list[str]:
         return []
     repair = data.times.repair
     took = f" (time to repair: {format_duration(repair)})" if repair is not None else ""
-    title = one_line(data.incident.details.title, 80)
+    title = visible_line(data.incident.details.title, 80)
     return [f"{title!r} came the {ordinal(times)} time in {data.recurrence.days} days{took}"]

@@ -7,39 +7,19 @@ outcome: it is escaped on one line, or shown as code.
 import re
 import unicodedata
 
-MAX_TITLE_CHARS = 200
+from hermes.core.foreign_text import MAX_TITLE_CHARS, visible_line, visible_text
+
 _READ_FACTOR = 8
 """Only this many times the wanted length of a text is read: it may have megabytes."""
-_ESCAPE_SEQUENCES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|$)"
-)
-_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MARKDOWN_CHARACTERS = re.compile(r"([\\`*_{}\[\]<>#|~!])")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d):(?=\d)")
 _BACKTICKS = re.compile(r"`+")
 _WORD = re.compile(r"[a-z0-9]+")
 
 
-def one_line(text: str, max_chars: int = MAX_TITLE_CHARS) -> str:
-    """One truncated line without control sequences and invisible characters."""
-    line = " ".join(visible_text(text[: _READ_FACTOR * max_chars]).split())
-    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
-
-
-def visible_text(text: str) -> str:
-    """Remove control sequences and invisible characters, but not newlines and tabs."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each
-        for each in _ESCAPE_SEQUENCES.sub("", text)
-        if each in "\n\t" or unicodedata.category(each) not in _HIDDEN_CATEGORIES
-    )
-
-
 def escape_text(text: str, limit: int = MAX_TITLE_CHARS) -> str:
     """One line of escaped text."""
-    return _MARKDOWN_CHARACTERS.sub(r"\\\1", one_line(text, limit).replace("&", "&amp;"))
+    return _MARKDOWN_CHARACTERS.sub(r"\\\1", visible_line(text, limit).replace("&", "&amp;"))
 
 
 def without_clock_times(text: str) -> str:
@@ -49,7 +29,7 @@ def without_clock_times(text: str) -> str:
 
 def inline_code(text: str, limit: int = 160) -> str:
     """One line as code, in enough backticks."""
-    line = one_line(text, limit)
+    line = visible_line(text, limit)
     return _in_backticks(line) if line else "(nothing)"
 
 

@@ -10,6 +10,7 @@ from hermes.core.events.incidents import (
     IncidentVerified,
 )
 from hermes.core.protocols import JournalRecord
+from hermes.plumbing.units import format_duration
 from hermes.sre.incident import Incident
 from hermes.sre.reports.actions import IncidentAction, events_of_type
 from hermes.sre.reports.lessons import model_prevention_text, prevention_hints
@@ -31,7 +32,7 @@ from hermes.sre.reports.statements import (
     playbooks_unchecked,
 )
 from hermes.sre.reports.timeline import build_timeline, clock_time, shorten_timeline
-from hermes.sre.reports.times import format_duration, ordinal
+from hermes.sre.reports.times import ordinal
 
 MAX_NAMED_CHECKS = 8
 MAX_NAMED_PLAYBOOKS = 12

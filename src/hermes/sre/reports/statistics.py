@@ -8,9 +8,10 @@ from html import escape
 from math import log10
 
 from hermes.core.messages import Value
+from hermes.plumbing.units import format_duration
 from hermes.sre.incident import Incident
 from hermes.sre.reports.statements import resolver_of
-from hermes.sre.reports.times import format_duration, incident_times
+from hermes.sre.reports.times import incident_times
 
 WITH_SKILLS, WITHOUT_SKILLS = "with skills", "without"
 MAX_RECURRING = 10

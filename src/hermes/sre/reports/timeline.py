@@ -20,12 +20,12 @@ from hermes.core.events.incidents import (
     PhaseEntered,
 )
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
+from hermes.core.foreign_text import visible_line
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
+from hermes.plumbing.units import format_duration
 from hermes.sre.reports.actions import IncidentAction, list_actions, list_refused_actions
-from hermes.sre.reports.markdown import one_line
 from hermes.sre.reports.statements import playbooks_not_matched, playbooks_unchecked
-from hermes.sre.reports.times import format_duration
 
 MAX_ENTRIES = 60
 MAX_LINE_CHARS = 140
@@ -78,22 +78,23 @@ def clock_time(at: datetime) -> str:
 def _change_text(action: IncidentAction) -> str:
     who = f" ({action.by})" if action.by else ""
     how = {"ok": "", "failed": f": {action.detail}", "cut off": ": cut off before its result"}
-    return f"change{who}: {one_line(action.command, MAX_LINE_CHARS)}{how[action.ending]}"
+    return f"change{who}: {visible_line(action.command, MAX_LINE_CHARS)}{how[action.ending]}"
 
 
 def _refused_entries(records: Sequence[JournalRecord]) -> list[TimelineEntry]:
     """Each with the time of its request."""
     when = {
-        one_line(each.command): each.why
+        visible_line(each.command): each.why
         for each in list_refused_actions(records)
         if not each.waiting
     }
     found = []
     for each in records:
         command = getattr(each.event, "command", "") or _requested_command(each.event)
-        why = when.pop(one_line(command), "") if each.event.kind == "tool.requested" else ""
+        why = when.pop(visible_line(command), "") if each.event.kind == "tool.requested" else ""
         if why:
-            text = f"refused: {one_line(command, MAX_LINE_CHARS)} ({one_line(why, MAX_LINE_CHARS)})"
+            shown = visible_line(command, MAX_LINE_CHARS)
+            text = f"refused: {shown} ({visible_line(why, MAX_LINE_CHARS)})"
             found.append(TimelineEntry(at=each.event.at, seq=each.seq, text=text, kind="refused"))
     return found
 
@@ -105,7 +106,8 @@ def _unmatched_playbook_entries(records: Sequence[JournalRecord]) -> list[Timeli
         return []
     last = next((each for each in reversed(ends) if _is_declined(each.event)), ends[-1])
     texts = [
-        f"playbooks that could not be checked: {len(e.skills)} ({one_line(e.why, MAX_LINE_CHARS)})"
+        f"playbooks that could not be checked: {len(e.skills)} "
+        f"({visible_line(e.why, MAX_LINE_CHARS)})"
         for e in playbooks_unchecked(records)
     ]
     if absent := playbooks_not_matched(records):
@@ -134,46 +136,46 @@ def _event_text(event: object) -> str:
 
 def _raised_text(event: AlertRaised) -> str:
     what = "alert resolved" if event.resolved else "alert"
-    source = one_line(event.source or "an unknown source", 40)
-    return f"{what} from {source}: {one_line(event.title, MAX_LINE_CHARS)}"
+    source = visible_line(event.source or "an unknown source", 40)
+    return f"{what} from {source}: {visible_line(event.title, MAX_LINE_CHARS)}"
 
 
 def _opened_text(event: IncidentOpened) -> str:
-    reason = f" ({one_line(event.reason, MAX_LINE_CHARS)})" if event.reason else ""
+    reason = f" ({visible_line(event.reason, MAX_LINE_CHARS)})" if event.reason else ""
     return f"incident opened as {event.severity}{reason}"
 
 
 def _joined_text(event: AlertsJoined) -> str:
-    why = f": {one_line(event.why, MAX_LINE_CHARS)}" if event.why else ""
-    parts = ", ".join(one_line(part.name, 40) for part in event.parts[:MAX_PARTS])
+    why = f": {visible_line(event.why, MAX_LINE_CHARS)}" if event.why else ""
+    parts = ", ".join(visible_line(part.name, 40) for part in event.parts[:MAX_PARTS])
     more = f" and {len(event.parts) - MAX_PARTS} more" if len(event.parts) > MAX_PARTS else ""
     also = f"also failing: {parts}{more}; " if parts else ""
     return f"{also}alerts that joined: {event.count}{why}"
 
 
 def _graded_text(event: IncidentGraded) -> str:
-    by = f" by {one_line(event.by, 40)}" if event.by else ""
-    reason = f": {one_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
+    by = f" by {visible_line(event.by, 40)}" if event.by else ""
+    reason = f": {visible_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
     return f"severity {event.before} becomes {event.severity}{by}{reason}"
 
 
 def _acknowledged_text(event: IncidentAcknowledged) -> str:
-    return f"acknowledged by {one_line(event.by, 40)}"
+    return f"acknowledged by {visible_line(event.by, 40)}"
 
 
 def _reopened_text(event: IncidentReopened) -> str:
-    reason = f": {one_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
-    return f"opened again by {one_line(event.by, 40)}{reason}"
+    reason = f": {visible_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
+    return f"opened again by {visible_line(event.by, 40)}{reason}"
 
 
 def _recovered_text(event: IncidentRecovered) -> str:
-    how = f": {one_line(event.how, MAX_LINE_CHARS)}" if event.how else ""
+    how = f": {visible_line(event.how, MAX_LINE_CHARS)}" if event.how else ""
     return f"recovered at {clock_time(event.recovered_at)} UTC{how}"
 
 
 def _phase_text(event: PhaseEntered) -> str:
     attempt = f", attempt {event.attempt}" if event.attempt else ""
-    detail = f": {one_line(event.detail, MAX_LINE_CHARS)}" if event.detail else ""
+    detail = f": {visible_line(event.detail, MAX_LINE_CHARS)}" if event.detail else ""
     gap = ""
     if event.resumed:
         gap = f"resumed after {format_duration(event.gap)} in which nothing was recorded: "
@@ -184,13 +186,13 @@ def _layer_text(event: LayerInvestigated) -> str:
     if event.status == "working":
         return ""
     if event.status == "failed":
-        return f"investigator of {one_line(event.layer, 40)} failed"
-    found = one_line("; ".join(event.findings), MAX_LINE_CHARS) or "nothing of note"
-    return f"investigator of {one_line(event.layer, 40)}: {found}"
+        return f"investigator of {visible_line(event.layer, 40)} failed"
+    found = visible_line("; ".join(event.findings), MAX_LINE_CHARS) or "nothing of note"
+    return f"investigator of {visible_line(event.layer, 40)}: {found}"
 
 
 def _diagnosed_text(event: IncidentDiagnosed) -> str:
-    what = one_line(
+    what = visible_line(
         " ".join(part for part in (event.component, event.mechanism) if part), MAX_LINE_CHARS
     )
     if event.verdict == "escalate":
@@ -202,7 +204,7 @@ def _diagnosed_text(event: IncidentDiagnosed) -> str:
 
 def _undone_text(event: ChangesUndone) -> str:
     failed = f", {len(event.failed)} could not be" if event.failed else ""
-    reason = f": {one_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
+    reason = f": {visible_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
     return f"changes undone: {len(event.calls)}{failed}{reason}"
 
 
@@ -216,30 +218,30 @@ def _verified_text(event: IncidentVerified) -> str:
 def _closed_text(event: IncidentClosed) -> str:
     if event.by == "oracle":
         return ""
-    by = f" by {one_line(event.by, 40)}" if event.by else ""
-    reason = f": {one_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
+    by = f" by {visible_line(event.by, 40)}" if event.by else ""
+    reason = f": {visible_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
     if event.outcome == "escalated":
         return f"escalated to people{reason}"
     return f"closed{by} as {event.outcome}{reason}"
 
 
 def _playbook_started_text(event: PlaybookStarted) -> str:
-    return "" if event.dry else f"playbook {one_line(event.skill, 60)} begins"
+    return "" if event.dry else f"playbook {visible_line(event.skill, 60)} begins"
 
 
 def _playbook_ended_text(event: PlaybookEnded) -> str:
-    detail = f": {one_line(event.detail, MAX_LINE_CHARS)}" if event.detail else ""
+    detail = f": {visible_line(event.detail, MAX_LINE_CHARS)}" if event.detail else ""
     if event.dry or _is_declined(event):
         return ""
-    return f"playbook {one_line(event.skill, 60)} {event.outcome}{detail}"
+    return f"playbook {visible_line(event.skill, 60)} {event.outcome}{detail}"
 
 
 def _approval_requested_text(event: ApprovalRequested) -> str:
-    return f"approval asked for: {one_line(event.shown, MAX_APPROVAL_CHARS)}"
+    return f"approval asked for: {visible_line(event.shown, MAX_APPROVAL_CHARS)}"
 
 
 def _approval_settled_text(event: ApprovalSettled) -> str:
-    by = f" by {one_line(', '.join(event.by), 60)}" if event.by else ""
+    by = f" by {visible_line(', '.join(event.by), 60)}" if event.by else ""
     return f"approval {event.outcome}{by}"
 
 

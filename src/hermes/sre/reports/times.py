@@ -73,21 +73,6 @@ def ordinal(number: int) -> str:
     return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
 
 
-def format_duration(seconds: float | None) -> str:
-    """For people: 0.4 s, 42 s, 3 min 5 s, 2 h 4 min, 3 d 2 h."""
-    if seconds is None:
-        return "unknown"
-    if seconds < 10:
-        return f"{max(seconds, 0.0):.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    for size, unit, smaller, name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // smaller} {name}"
-    return f"{whole // 60} min {whole % 60} s"
-
-
 def _seconds_between(begin: datetime | None, end: datetime | None) -> float | None:
     if begin is None or end is None:
         return None

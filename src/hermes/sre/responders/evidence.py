@@ -5,15 +5,14 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 from hermes.core.errors import ToolError
+from hermes.core.foreign_text import clean_line, shorten_middle
 from hermes.core.protocols import Journal, JournalRecord
 from hermes.policy.taint.data_marks import mark_as_data
 from hermes.sre.reports.actions import IncidentAction, list_actions
-from hermes.sre.responders.host_facts import truncate_middle
 
 FACTS_RUN = "facts"
 """The name of the run of the fact collectors, below that of the incident."""
 _REFERENCE_NUMBER = re.compile(r"#?(\d+)")
-_CONTROL_CHARACTERS = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
 
 
 async def read_finished_actions(journal: Journal, runs: Iterable[str]) -> list[IncidentAction]:
@@ -83,12 +82,7 @@ def render_evidence(
     wanted = set(numbers)
     return "\n".join(
         f"#{action.seq} $ {clean_line(action.command, 160)}\n"
-        + mark_as_data(truncate_middle(action.output, max_chars), "evidence", key)
+        + mark_as_data(shorten_middle(action.output, max_chars), "evidence", key)
         for action in actions
         if action.seq in wanted
     )
-
-
-def clean_line(text: str, max_chars: int = 400) -> str:
-    """Text of a model as one short line without control characters."""
-    return " ".join(_CONTROL_CHARACTERS.sub(" ", text).split())[:max_chars]

@@ -12,6 +12,7 @@ import anyio
 from hermes.agent.dependencies import AgentDependencies
 from hermes.core.errors import HermesError
 from hermes.core.events.tools import ToolFinished
+from hermes.core.foreign_text import shorten_middle
 from hermes.core.messages import ToolCall, ToolResult, Value
 from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
@@ -229,14 +230,6 @@ def render_facts(facts: Iterable[HostFact], max_chars: int, key: str) -> str:
     return "\n\n".join(parts)
 
 
-def truncate_middle(text: str, max_chars: int) -> str:
-    """Keep the head and the tail: lists are most informative at the head, logs at the tail."""
-    if len(text) <= max_chars:
-        return text
-    head, tail = max_chars // 2, max_chars - max_chars // 2
-    return f"{text[:head]}\n[… {len(text) - max_chars:,} characters left out …]\n{text[-tail:]}"
-
-
 async def _build_fact(
     collector: FactCollector,
     call: ToolCall,
@@ -249,7 +242,7 @@ async def _build_fact(
     text = EMPTY_OUTPUT.sub("", result.content).rstrip()
     if len(text) > max_chars:
         kept = result.artifact or await dependencies.artifacts.save(run, call.id, text)
-        text = f"{truncate_middle(text, max_chars)}\n[the whole output: {kept}]"
+        text = f"{shorten_middle(text, max_chars)}\n[the whole output: {kept}]"
     return HostFact(
         layer=collector.layer,
         name=collector.name,

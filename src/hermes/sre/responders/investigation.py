@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from hermes.agent.dependencies import AgentDependencies
 from hermes.core.errors import ToolError
 from hermes.core.events.incidents import DiagnosisVerdict, LayerInvestigated
+from hermes.core.foreign_text import clean_line
 from hermes.core.messages import Risk, Value
 from hermes.core.protocols import Journal, Model, ToolContext
 from hermes.policy.taint.data_marks import mark_as_data
@@ -19,7 +20,6 @@ from hermes.sre.policies import ReadOnlyPolicy
 from hermes.sre.reports.actions import IncidentAction
 from hermes.sre.responders.agent_run import AgentRun, AgentRunResult, run_agent
 from hermes.sre.responders.evidence import (
-    clean_line,
     next_free_run,
     read_finished_actions,
     render_evidence,
@@ -99,7 +99,7 @@ def make_finding_tool(journal: Journal, notes: LayerNotes, runs: Sequence[str]) 
         numbers = resolve_references(evidence, await read_finished_actions(journal, runs))
         if claim.strip() and len(notes.findings) < MAX_FINDINGS:
             notes.findings.append(
-                LayerFinding(layer=notes.layer, claim=clean_line(claim), evidence=numbers)
+                LayerFinding(layer=notes.layer, claim=clean_line(claim, 400), evidence=numbers)
             )
         notes.ruled_out += [clean_line(each, 200) for each in ruled_out if each.strip()][
             :MAX_FINDINGS

@@ -12,6 +12,7 @@ from msgspec.structs import replace as restructured
 from hermes.agent.dependencies import AgentDependencies
 from hermes.core.errors import PermanentModelError, SettingsError, StoreError
 from hermes.core.events.incidents import IncidentDiagnosed
+from hermes.core.foreign_text import clean_line
 from hermes.core.messages import Completion, Message, Risk, ToolCall, ToolResult, ToolSpec
 from hermes.core.protocols import Model, ToolContext
 from hermes.core.run_ids import new_id
@@ -25,7 +26,6 @@ from hermes.sre.policies import is_read_only
 from hermes.sre.responders.agent_run import AgentRun, AgentRunResult, run_agent
 from hermes.sre.responders.evidence import (
     FACTS_RUN,
-    clean_line,
     list_child_runs,
     next_free_run,
     read_finished_actions,
