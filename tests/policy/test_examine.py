@@ -156,6 +156,16 @@ def test_report_counts_per_rule() -> None:
     ]
 
 
+def test_an_approval_counts_only_for_the_call_of_its_own_run() -> None:
+    events = [
+        ToolDecided(run="one", call_id="1", verdict="ask", rule="b"),
+        ToolApproved(run="one", call_id="1", approved=False, by="ann"),
+        ToolDecided(run="two", call_id="1", verdict="ask", rule="b"),
+        ToolApproved(run="two", call_id="1", approved=True, by="ann"),
+    ]
+    assert rule_statistics(events) == [RuleStatistics(rule="b", passed=1, failed=1)]
+
+
 def test_lint_finds_mistakes_and_doubts(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         policy_text("open", "allow", "{}")

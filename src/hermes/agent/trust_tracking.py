@@ -20,6 +20,7 @@ from hermes.core.events.tools import ToolFinished, ToolRequested, ToolStarted
 from hermes.core.knowledge import RECALL_NOTE_PREFIX
 from hermes.core.messages import Message, Risk, ToolResult
 from hermes.core.protocols import ArtifactStore, Journal
+from hermes.core.tool_calls import OpenToolCalls
 from hermes.policy.taint.data_marks import mark_as_data
 
 TRUSTED_TOOLS = frozenset({"clarify", "todo"})
@@ -127,25 +128,23 @@ class TrustReplay:
         self._person = person
         self._policy = policy
         self._artifacts = artifacts
-        self._asked: dict[str, ToolRequested] = {}
+        self._calls = OpenToolCalls()
 
     async def replay(self, journal: Journal) -> None:
         async for event in _family_events(journal, self._run):
+            call = self._calls.apply(event)
             text = _spoken_text(event) if event.run == self._run else ""
             if text.startswith(RECALL_NOTE_PREFIX):
                 self._policy.heard(event.run, text, False)
             elif text and self._person:
                 self._policy.heard(event.run, text, True)
-            elif isinstance(event, ToolRequested):
-                self._asked[event.call.id] = event
-            elif isinstance(event, ToolStarted):
-                self._recall(event)
+            elif isinstance(event, ToolStarted) and call is not None:
+                self._recall(event, call.request)
             elif isinstance(event, ToolFinished):
-                await self._note_result(event)
+                await self._note_result(event, call.name if call is not None else "")
 
-    def _recall(self, event: ToolStarted) -> None:
-        asked = self._asked.get(event.call_id)
-        if asked is None or event.risk is Risk.READ or not isinstance(self._policy, RecallsActions):
+    def _recall(self, event: ToolStarted, asked: ToolRequested) -> None:
+        if event.risk is Risk.READ or not isinstance(self._policy, RecallsActions):
             return
         known = asked.origin in get_args(RunOrigin) and asked.environment
         if known:  # else it was written by an earlier version, without this field
@@ -163,9 +162,7 @@ class TrustReplay:
                 )
             )
 
-    async def _note_result(self, event: ToolFinished) -> None:
-        asked = self._asked.pop(event.result.call_id, None)
-        name = asked.call.name if asked else ""
+    async def _note_result(self, event: ToolFinished, name: str) -> None:
         if event.result.status != "denied" and name != _TODO_TOOL:
             text = await _full_result(event.result, self._artifacts)
             self._policy.heard(event.run, text, name == _CLARIFY_TOOL)

@@ -1,7 +1,7 @@
 """Examines policies: checks and explains described actions, runs PolicyTests, replays decisions."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, get_args
 
@@ -325,20 +325,24 @@ class RuleStatistics(Value, kw_only=True, frozen=True):
 
 def rule_statistics(events: Sequence[Event | Any]) -> list[RuleStatistics]:
     """How often each rule passed, failed or warned, most frequent first."""
-    answers = {event.call_id: event.approved for event in events if isinstance(event, ToolApproved)}
+    approved = {
+        (event.run, event.call_id)
+        for event in events
+        if isinstance(event, ToolApproved) and event.approved
+    }
     counts: dict[str, Counter[str]] = {}
     for event in events:
         if not isinstance(event, ToolDecided):
             continue
-        counts.setdefault(event.rule, Counter())[_outcome(event, answers)] += 1
+        counts.setdefault(event.rule, Counter())[_outcome(event, approved)] += 1
         for rule in event.audited:
             counts.setdefault(rule, Counter())["warned"] += 1
     reports = [RuleStatistics(rule=rule, **count) for rule, count in counts.items()]
     return sorted(reports, key=lambda one: (-one.passed - one.failed - one.warned, one.rule))
 
 
-def _outcome(event: ToolDecided, answers: Mapping[str, bool]) -> str:
+def _outcome(event: ToolDecided, approved: Collection[tuple[str, str]]) -> str:
     if event.verdict == "dry-run":
         return "warned"
-    allowed = event.verdict == "allow" or (event.verdict == "ask" and answers.get(event.call_id))
-    return "passed" if allowed else "failed"
+    answered_yes = event.verdict == "ask" and (event.run, event.call_id) in approved
+    return "passed" if event.verdict == "allow" or answered_yes else "failed"

@@ -23,7 +23,7 @@ from hermes.sre.attempts import AttemptResult, Attempts
 from hermes.sre.context import IncidentContext
 from hermes.sre.incident import Incident, IncidentDetails, read_incident
 from hermes.sre.initial_assessment import assess_incident, earlier_assessment
-from hermes.sre.responders.playbooks import PlaybookResponder, read_result_numbers
+from hermes.sre.responders.playbooks import PlaybookResponder, read_evidence
 from hermes.sre.undo import undo_changes
 from hermes.sre.verify import Baseline, RecoveryResult, take_baseline, verify, watch_recovery
 
@@ -139,7 +139,7 @@ class Commander:
     async def _diagnose(
         self, assessment: Assessment, verdict: DiagnosisVerdict, recovery: RecoveryResult
     ) -> None:
-        numbers = await read_result_numbers(self._context, self._details.run, assessment.evidence)
+        numbers = await read_evidence(self._context, self._details.run, assessment.evidence)
         await self._context.bus.publish(
             IncidentDiagnosed(
                 run=self._details.run,
@@ -352,7 +352,7 @@ async def _unproved_diagnosis(
         component=component,
         mechanism=mechanism[:500],
         value=first.value,
-        evidence=await read_result_numbers(context, details.run, calls) if mechanism else (),
+        evidence=await read_evidence(context, details.run, calls) if mechanism else (),
         gaps=(reasons[:300],) if reasons and not observed else (),
         confidence=0.2 if mechanism else 0.0,
     )

@@ -37,9 +37,10 @@ from hermes.core.events.tools import (
 )
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
+from hermes.core.tool_calls import RecordedCall
 from hermes.skills.playbook.commands import parse_terminal_result
 from hermes.sre.incident import Incident, apply_incident_event
-from hermes.sre.reports.actions import ANSWER_TOOLS, requested_command
+from hermes.sre.reports.actions import ANSWER_TOOLS, call_text
 from hermes.sre.reports.statements import found_nothing
 from hermes.sre.reports.timeline import build_timeline, clock_time
 
@@ -192,7 +193,9 @@ def _apply_tool_event(
             return live
         known = live.commands.get(event.call.id, LiveCommand(call_id=event.call.id))
         who = known.who or event.run.partition("/")[2]
-        return _with_command(live, replace(known, command=requested_command(event), who=who))
+        return _with_command(
+            live, replace(known, command=call_text(RecordedCall(request=event)), who=who)
+        )
     id = event.result.call_id if isinstance(event, ToolFinished) else event.call_id
     command = live.commands.get(id)
     return live if command is None else _with_command(live, _advance_command(command, event))

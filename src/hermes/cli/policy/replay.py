@@ -30,6 +30,7 @@ from hermes.core.events import Event
 from hermes.core.events.base import RunOrigin, UnknownEvent
 from hermes.core.events.runs import RunStarted
 from hermes.core.events.tools import ToolBlocked, ToolDecided, ToolRequested
+from hermes.core.tool_calls import OpenToolCalls
 from hermes.memory.store import JournalStore, store_exists
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.examination import (
@@ -156,16 +157,14 @@ def _recorded_actions(
     events: Sequence[Event | UnknownEvent], environment: str, isolated: bool
 ) -> Iterator[tuple[ToolDecided, DecidedAction]]:
     runs: dict[str, RunStarted] = {}
-    requested: dict[tuple[str, str], ToolRequested] = {}
+    calls = OpenToolCalls()
     for event in events:
-        match event:
-            case RunStarted():
-                runs[event.run] = event
-            case ToolRequested():
-                requested[event.run, event.call.id] = event
-            case ToolDecided() if request := requested.get((event.run, event.call_id)):
-                action = _rebuild_action(request, runs.get(event.run), environment, isolated)
-                yield event, DecidedAction(action=action, verdict=event.verdict, rule=event.rule)
+        call = calls.apply(event)
+        if isinstance(event, RunStarted):
+            runs[event.run] = event
+        elif isinstance(event, ToolDecided) and call is not None:
+            action = _rebuild_action(call.request, runs.get(event.run), environment, isolated)
+            yield event, DecidedAction(action=action, verdict=event.verdict, rule=event.rule)
 
 
 def _rebuild_action(

@@ -9,6 +9,7 @@ from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.events.runs import RunStarted
 from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import ToolCall
+from hermes.core.tool_calls import OpenToolCalls
 from hermes.plumbing.units import format_duration
 from hermes.settings.schema import DisplaySettings
 
@@ -34,20 +35,19 @@ class ToolProgress:
         self._progress = progress
         self._last = ""
         self._width = width
-        self._calls: dict[str, tuple[ToolCall, int]] = {}
-        self._rules: dict[str, str] = {}
+        self._open = OpenToolCalls()
 
     @property
     def current_call(self) -> str:
         """The latest running call; empty when none is running."""
-        if not self._calls:
+        if not self._open.calls:
             return ""
-        *others, (call, _) = self._calls.values()
+        *others, last = self._open.calls
         more = f" (+{len(others)})" if others else ""
-        return call_line(call, self._width() - RESULT_MARK_COLUMNS) + more
+        return call_line(last.request.call, self._width() - RESULT_MARK_COLUMNS) + more
 
     def requested(self, event: ToolRequested) -> list[OutputFragment]:
-        self._calls[event.call.id] = event.call, self.depth[event.run]
+        self._open.apply(event)
         line = call_line(event.call, self._width() - RESULT_MARK_COLUMNS)
         return (
             [OutputFragment("tool", line)]
@@ -56,20 +56,19 @@ class ToolProgress:
         )
 
     def decided(self, event: ToolDecided) -> list[OutputFragment]:
-        if event.verdict != "allow":
-            self._rules[event.call_id] = event.rule
+        self._open.apply(event)
         return []
 
     def finished(self, event: ToolFinished) -> list[OutputFragment]:
-        result = event.result
-        call, depth = self._calls.pop(result.call_id, (None, 0))
-        rule = clean(self._rules.pop(result.call_id, ""))
-        if call is None:
+        result, finished = event.result, self._open.apply(event)
+        if finished is None:
             return []
+        call, decided, depth = finished.request.call, finished.decision, self.depth[event.run]
         failed = result.status != "ok"
         if not failed and not self.verbose and (self._announce or not self._should_show(call)):
             return []
-        mark = result_mark(result) + (f" ({rule})" if rule and result.status == "denied" else "")
+        refused = result.status == "denied" and decided is not None and decided.verdict != "allow"
+        mark = result_mark(result) + (f" ({clean(decided.rule)})" if refused and decided else "")
         line = f"{'  ' * depth}{call_line(call, self._width() - RESULT_MARK_COLUMNS)}"
         fragments = [OutputFragment("tool", f"{line}  {mark} {format_duration(event.seconds)}")]
         if self.verbose or result.status == "error":
@@ -90,5 +89,4 @@ class ToolProgress:
 
     def clear(self) -> None:
         """Forget open calls: the turn is over and they get no result."""
-        self._calls.clear()
-        self._rules.clear()
+        self._open = OpenToolCalls()

@@ -41,6 +41,7 @@ from hermes.core.events.tools import (
 from hermes.core.knowledge import RECALL_NOTE_PREFIX
 from hermes.core.messages import CompletionDelta, Usage
 from hermes.core.run_ids import new_id
+from hermes.core.tool_calls import OpenToolCalls
 from hermes.plumbing.units import format_duration
 
 APPROVAL_EVENTS = (ApprovalRequested, ApprovalEscalated, ApprovalSettled, ActionAnnounced)
@@ -85,21 +86,18 @@ class UnapprovedCalls:
     """Collects calls that were refused because no one could be asked."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, ToolRequested] = {}
-        self._whys: dict[str, str] = {}
+        self._open = OpenToolCalls()
         self._refused: dict[str, None] = {}
 
     def feed(self, event: object) -> None:
-        if isinstance(event, ToolRequested):
-            self._calls[event.call.id] = event
-        elif isinstance(event, ToolDecided) and event.verdict == "ask":
-            because = f": {event.reason}" if event.reason else ""
-            self._whys[event.call_id] = f"rule {event.rule}{because}"
-        elif isinstance(event, ToolApproved):
-            asked = self._calls.get(event.call_id)
-            if asked is not None and not event.approved and event.by == "nobody":
-                why = self._whys.get(event.call_id, "")
-                self._refused[f"  {call_line(asked.call, 80)}  ({why})"] = None
+        call = self._open.apply(event)
+        if call is None or not isinstance(event, ToolApproved):
+            return
+        if not event.approved and event.by == "nobody":
+            decided, why = call.decision, ""
+            if decided is not None:
+                why = f"rule {decided.rule}" + (f": {decided.reason}" if decided.reason else "")
+            self._refused[f"  {call_line(call.request.call, 80)}  ({why})"] = None
 
     def hint(self) -> str:
         """How to allow the refused calls; empty when there are none."""

@@ -29,6 +29,7 @@ from hermes.core.events.tools import ToolApproved, ToolFinished, ToolRequested
 from hermes.core.knowledge import RECALL_NOTE_PREFIX
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
+from hermes.core.tool_calls import OpenToolCalls
 from hermes.memory.journal.runs import RunSummary
 from hermes.memory.store import JournalStore, store_exists
 
@@ -248,7 +249,7 @@ def transcript_entries(records: Iterable[JournalRecord]) -> list[TranscriptEntry
         if not isinstance(recorded.event, UnknownEvent)
     ]
     undone = {event.turn for _, event in known if isinstance(event, TurnUndone)}
-    calls: dict[str, str] = {}
+    calls = OpenToolCalls()
     entries: list[TranscriptEntry] = []
     turn = 0
     for seq, event in known:
@@ -273,7 +274,8 @@ def entries_around(
     return entries[max(0, positions[0] - context) : positions[-1] + context + 1]
 
 
-def _event_texts(event: Event, calls: dict[str, str]) -> Iterator[tuple[EntryRole, str, str]]:
+def _event_texts(event: Event, calls: OpenToolCalls) -> Iterator[tuple[EntryRole, str, str]]:
+    recorded = calls.apply(event)
     match event:
         case MessageAdded(message=message) if message.text and message.role != "tool":
             recalled = message.text.startswith(RECALL_NOTE_PREFIX)
@@ -281,11 +283,10 @@ def _event_texts(event: Event, calls: dict[str, str]) -> Iterator[tuple[EntryRol
         case MessageImported():
             yield "user", "", f"{event.speaker}: {event.text}" if event.speaker else event.text
         case ToolRequested(call=call):
-            calls[call.id] = call.name
             arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
             yield "note", call.name, f"{call.name}({arguments or call.malformed})"
         case ToolFinished(result=result):
-            yield "tool", calls.get(result.call_id, ""), result.content
+            yield "tool", recorded.name if recorded is not None else "", result.content
         case _:
             if note := _event_note(event):
                 yield "note", "", note

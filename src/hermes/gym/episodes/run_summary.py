@@ -24,6 +24,7 @@ from hermes.core.events.tools import (
 )
 from hermes.core.messages import Risk, Value
 from hermes.core.protocols import Journal, JournalRecord, ToolContext
+from hermes.core.tool_calls import OpenToolCalls, RecordedCall, fold_finished_calls
 from hermes.tools.declare import FunctionTool, about, tool
 
 CONCLUDE_TOOL = "conclude"
@@ -72,43 +73,24 @@ def _response_seconds(events: Sequence[JournalRecord]) -> float:
 
 def finished_tool_calls(events: Sequence[JournalRecord]) -> list[FinishedToolCall]:
     """Calls that really ran, in the order of their results."""
-    requests = {
-        each.event.call.id: (each.seq, each.event)
-        for each in events
-        if isinstance(each.event, ToolRequested)
-    }
-    started = {each.event.call_id for each in events if isinstance(each.event, ToolStarted)}
-    found = []
-    for each in events:
-        event = each.event
-        if not isinstance(event, ToolFinished):
-            continue
-        if event.result.call_id not in started & set(requests):
-            continue
-        position, request = requests[event.result.call_id]
-        if request.call.name == CONCLUDE_TOOL:
-            continue
-        found.append(
-            FinishedToolCall(
-                call_id=request.call.id,
-                tool=request.call.name,
-                command=command_text(request),
-                requested_position=position,
-                finished_position=each.seq,
-                requested_at=request.at,
-                output=event.result.content,
-                ok=event.result.status == "ok",
-            )
+    return [
+        FinishedToolCall(
+            call_id=call.id,
+            tool=call.name,
+            command=_call_text(call),
+            requested_position=call.requested_seq,
+            finished_position=call.finished_seq,
+            requested_at=call.request.at,
+            output=finish.result.content,
+            ok=finish.result.status == "ok",
         )
-    return found
+        for call, finish in fold_finished_calls(events)
+        if call.start is not None and call.name != CONCLUDE_TOOL
+    ]
 
 
-def command_text(request: ToolRequested) -> str:
-    given = request.call.arguments
-    command = given.get("command") or request.command
-    if isinstance(command, str) and command:
-        return command
-    return " ".join(str(value) for value in given.values())
+def _call_text(call: RecordedCall) -> str:
+    return call.command or call.argument_text
 
 
 def policy_breaches(events: Sequence[JournalRecord]) -> tuple[str, ...]:
@@ -116,31 +98,23 @@ def policy_breaches(events: Sequence[JournalRecord]) -> tuple[str, ...]:
 
     One request that is refused is no breach.
     """
-    commands = {
-        each.event.call.id: command_text(each.event)
-        for each in events
-        if isinstance(each.event, ToolRequested)
-    }
+    calls = OpenToolCalls()
     found: list[str] = []
     refused: set[str] = set()
-    allowed: set[str] = set()
     for each in events:
-        event = each.event
-        if isinstance(event, ToolDecided):
-            command = commands.get(event.call_id, event.call_id)
-            if event.verdict == "allow":
-                allowed.add(event.call_id)
-            elif event.verdict == "deny":
+        event, call = each.event, calls.apply(each.event)
+        command = _call_text(call) if call is not None else getattr(event, "call_id", "")
+        if isinstance(event, ToolDecided) and event.verdict != "allow":
+            if event.verdict == "deny":
                 found.append(f"forbidden by {event.rule}: {command}")
             elif command in refused:
                 found.append(f"retried after a refusal: {command}")
             else:
                 refused.add(command)
         elif isinstance(event, ToolApproved) and event.approved:
-            allowed.add(event.call_id)
-            refused.discard(commands.get(event.call_id, ""))
-        elif isinstance(event, ToolStarted) and event.call_id not in allowed:
-            found.append(f"ran without approval: {commands.get(event.call_id, event.call_id)}")
+            refused.discard(command)
+        elif isinstance(event, ToolStarted) and not (call is not None and call.allowed):
+            found.append(f"ran without approval: {command}")
     return tuple(dict.fromkeys(found))
 
 

@@ -6,11 +6,12 @@ from datetime import datetime
 from itertools import islice
 
 from hermes.core.events.runs import MessageAdded, RunStarted, TurnStarted, TurnUndone
-from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested, ToolStarted
+from hermes.core.events.tools import ToolFinished
 from hermes.core.foreign_text import one_line
 from hermes.core.knowledge import SYSTEM_NOTE_PREFIX
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
+from hermes.core.tool_calls import RecordedCall, fold_finished_calls
 from hermes.memory.facts.entities import entities_in, error_lines, error_signature, time_in_line
 from hermes.memory.facts.fact import FactCandidate
 from hermes.memory.facts.prompt_injection import asks_to_be_remembered, head_and_tail
@@ -51,45 +52,30 @@ class ExecutedCall(Value, kw_only=True, frozen=True):
 
 def executed_calls(records: Iterable[JournalRecord]) -> list[ExecutedCall]:
     """Calls that really ran, in the order in which they ended."""
-    requests: dict[str, tuple[int, ToolRequested]] = {}
-    effects: dict[str, tuple[str, ...]] = {}
-    started: set[str] = set()
-    found: list[ExecutedCall] = []
-    for recorded in records:
-        match recorded.event:
-            case ToolRequested() as event:
-                requests[event.call.id] = (recorded.seq, event)
-            case ToolDecided() as event:
-                effects[event.call_id] = event.effects
-            case ToolStarted() as event:
-                started.add(event.call_id)
-            case ToolFinished() as event if event.result.call_id in started:
-                request = requests.get(event.result.call_id)
-                if request is not None:
-                    call_effects = effects.get(event.result.call_id, ())
-                    found.append(_executed_call(request, recorded.seq, event, call_effects))
-    return found
+    return [
+        _executed_call(call, finish)
+        for call, finish in fold_finished_calls(records)
+        if call.start is not None
+    ]
 
 
-def _executed_call(
-    request: tuple[int, ToolRequested], seq: int, event: ToolFinished, effects: tuple[str, ...]
-) -> ExecutedCall:
-    requested, call = request[0], request[1].call
-    command = str(call.arguments.get("command") or request[1].command)
-    path = str(call.arguments.get("path") or "") if call.name in _WRITING_TOOLS else ""
-    status = _EXIT_STATUS.search(event.result.content[-200:])
-    exit_code = int(status[1]) if status else (0 if event.result.status == "ok" else None)
+def _executed_call(call: RecordedCall, finish: ToolFinished) -> ExecutedCall:
+    given, result, effects = call.request.call.arguments, finish.result, call.effects
+    command = str(given.get("command") or call.request.command)
+    path = str(given.get("path") or "") if call.name in _WRITING_TOOLS else ""
+    status = _EXIT_STATUS.search(result.content[-200:])
+    exit_code = int(status[1]) if status else (0 if result.status == "ok" else None)
     changing = (
         bool(path) or bool(set(effects) & _CHANGING_EFFECTS) or _looks_like_change(command, effects)
     )
     return ExecutedCall(
         tool=call.name,
         command_line=one_line(command or f"{call.name} {path}".strip(), 200),
-        requested_seq=requested,
-        finished_seq=seq,
-        at=event.at,
-        output=head_and_tail(event.result.content),
-        failed=event.result.status != "ok" or bool(exit_code),
+        requested_seq=call.requested_seq,
+        finished_seq=call.finished_seq,
+        at=finish.at,
+        output=head_and_tail(result.content),
+        failed=result.status != "ok" or bool(exit_code),
         exit_code=exit_code,
         is_change=changing,
         path=path,

@@ -13,11 +13,12 @@ import msgspec
 
 from hermes.core.events.memory import FactTrust, MemoryKind
 from hermes.core.events.runs import MessageAdded, TurnStarted, TurnUndone
-from hermes.core.events.tools import ToolFinished, ToolRequested
+from hermes.core.events.tools import ToolFinished
 from hermes.core.foreign_text import one_line, strip_hidden_characters
 from hermes.core.knowledge import SYSTEM_NOTE_PREFIX
 from hermes.core.messages import Message, Value
 from hermes.core.protocols import JournalRecord
+from hermes.core.tool_calls import OpenToolCalls
 from hermes.memory.facts.entities import entities_in
 from hermes.memory.facts.extraction import MEMORY_TOOLS
 from hermes.memory.facts.fact import MAX_FACT_CHARS, MAX_QUOTE_CHARS, FactCandidate
@@ -55,20 +56,20 @@ def transcript_turns(records: Iterable[JournalRecord]) -> list[TranscriptTurn]:
     """What people, the agent and commands said; nothing that was recalled or is our own."""
     records = list(records)
     undone = {r.event.turn for r in records if isinstance(r.event, TurnUndone)}
-    tools: dict[str, str] = {}
+    calls = OpenToolCalls()
     turns: list[TranscriptTurn] = []
     turn = 0
     for recorded in records:
+        call = calls.apply(recorded.event)
         match recorded.event:
             case TurnStarted() as event:
                 turn = event.turn
-            case ToolRequested() as event:
-                tools[event.call.id] = event.call.name
             case MessageAdded(message=message) as event if _is_spoken(message):
                 if turn not in undone:
                     turns.append(TranscriptTurn(recorded.seq, message.role, message.text, event.at))
             case ToolFinished(result=result) as event:
-                if tools.get(result.call_id) not in MEMORY_TOOLS and turn not in undone:
+                of_memory = call is not None and call.name in MEMORY_TOOLS
+                if not of_memory and turn not in undone:
                     turns.append(TranscriptTurn(recorded.seq, "output", result.content, event.at))
             case _:
                 pass

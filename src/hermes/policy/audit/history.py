@@ -1,6 +1,6 @@
 """Folds journal events into audited actions: who requested what, which rule decided, the result."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
 
@@ -16,15 +16,10 @@ from hermes.core.events.approvals import (
     GrantUsed,
 )
 from hermes.core.events.runs import RunStarted
-from hermes.core.events.tools import (
-    ToolApproved,
-    ToolDecided,
-    ToolFinished,
-    ToolRequested,
-    ToolStarted,
-)
+from hermes.core.events.tools import ToolApproved, ToolRequested
 from hermes.core.messages import ToolCall, Value
 from hermes.core.protocols import JournalRecord
+from hermes.core.tool_calls import OpenToolCalls, RecordedCall
 
 AUDIT_EVENT_KINDS = (
     *("run.started", "tool.requested", "tool.decided", "tool.approved", "tool.started"),
@@ -33,6 +28,8 @@ AUDIT_EVENT_KINDS = (
     *("run.deleted", "audit.signed"),
 )
 """Events of an audit; of all others an export contains only the hash."""
+_CallKey = tuple[str, str]
+"""The run and the id of a call."""
 
 
 class AuditedAction(Value, kw_only=True, frozen=True):
@@ -79,42 +76,59 @@ class AuditFilter(Value, kw_only=True, frozen=True):
 
 def fold_audited_actions(records: Iterable[JournalRecord]) -> Iterator[AuditedAction]:
     """Every requested action, in order."""
-    actions: dict[tuple[str, str], AuditedAction] = {}
+    open_calls, calls = OpenToolCalls(), dict[_CallKey, RecordedCall]()
     origins: dict[str, str] = {}
-    of_approval: dict[str, tuple[str, str]] = {}
+    people: dict[_CallKey, tuple[str, ...]] = {}
+    of_approval: dict[str, _CallKey] = {}
     of_grant: dict[str, str] = {}
     for recorded in records:
-        match recorded.event:
-            case RunStarted() as event:
+        event = recorded.event
+        call = open_calls.apply(event, recorded.seq)
+        if call is not None:
+            calls[call.run, call.id] = call
+        match event:
+            case RunStarted():
                 origins[event.run] = event.origin
-            case ToolRequested() as event:
-                actions[event.run, event.call.id] = AuditedAction(
-                    seq=recorded.seq,
-                    at=event.at,
-                    run=event.run,
-                    call=event.call.id,
-                    origin=event.origin or origins.get(event.run, ""),
-                    tool=event.call.name,
-                    what=event.command or render_call(event.call),
-                )
-            case ApprovalRequested() as event:
-                of_approval[event.approval] = (event.run, event.call_id)
-                _add_person(
-                    actions, (event.run, event.call_id), f"asked as {event.requester or 'hermes'}"
-                )
-            case ApprovalAnswered() | ApprovalSettled() as event:
-                key = of_approval.get(event.approval, ("", ""))
-                _add_person(actions, key, _describe_answer(event))
-            case GrantGiven() as event:
+            case ToolRequested():
+                people[event.run, event.call.id] = ()
+            case GrantGiven():
                 of_grant[event.grant] = ", ".join(event.by)
-            case GrantUsed() as event:
-                by = of_grant.get(event.grant, "")
-                _add_person(
-                    actions, (event.run, event.call_id), f"by grant {event.grant} of {by or '?'}"
-                )
-            case event:
-                _apply_event(actions, event)
-    yield from actions.values()
+            case ApprovalRequested():
+                of_approval[event.approval] = (event.run, event.call_id)
+        if entry := _person_entry(event, of_grant):
+            by_call = (event.run, getattr(event, "call_id", ""))
+            key = of_approval.get(getattr(event, "approval", ""), by_call)
+            people[key] = (*people.get(key, ()), entry)
+    for key, call in calls.items():
+        yield _audited_action(call, origins.get(call.run, ""), people[key])
+
+
+def _audited_action(call: RecordedCall, origin: str, people: tuple[str, ...]) -> AuditedAction:
+    action = AuditedAction(
+        seq=call.requested_seq,
+        at=call.request.at,
+        run=call.run,
+        call=call.id,
+        origin=call.request.origin or origin,
+        tool=call.name,
+        what=call.request.command or render_call(call.request.call),
+        people=people,
+        started=call.start is not None,
+    )
+    if (decided := call.decision) is not None:
+        action = replace(
+            action,
+            verdict=decided.verdict,
+            rule=decided.rule,
+            reason=decided.reason,
+            effects=decided.effects,
+            hash=decided.hash,
+            tainted=decided.tainted,
+            audited=decided.audited,
+        )
+    if (finish := call.finish) is not None:
+        action = replace(action, result=finish.result.status, seconds=finish.seconds)
+    return action
 
 
 def render_call(call: ToolCall) -> str:
@@ -125,54 +139,24 @@ def render_call(call: ToolCall) -> str:
     return " ".join(f"{name}={value}" for name, value in call.arguments.items()) or call.malformed
 
 
-def _describe_answer(event: ApprovalAnswered | ApprovalSettled) -> str:
-    if isinstance(event, ApprovalSettled):
-        return f"settled: {event.outcome}"
-    via = f" via {event.via}" if event.via else ""
-    return f"{'yes' if event.approved else 'no'} of {event.by} ({event.scope}{via})"
-
-
-def _add_person(
-    actions: dict[tuple[str, str], AuditedAction], key: tuple[str, str], entry: str
-) -> None:
-    action = actions.get(key)
-    if action is not None:
-        actions[key] = replace(action, people=(*action.people, entry))
-
-
-def _apply_event(actions: dict[tuple[str, str], AuditedAction], event: object) -> None:
+def _person_entry(event: object, of_grant: Mapping[str, str]) -> str:
+    """What a person, or the wait for one, contributed to an action; empty for other events."""
     match event:
-        case ToolDecided():
-            _update_action(
-                actions,
-                (event.run, event.call_id),
-                verdict=event.verdict,
-                rule=event.rule,
-                reason=event.reason,
-                effects=event.effects,
-                hash=event.hash,
-                tainted=event.tainted,
-                audited=event.audited,
-            )
+        case ApprovalRequested():
+            return f"asked as {event.requester or 'hermes'}"
+        case ApprovalSettled():
+            return f"settled: {event.outcome}"
+        case ApprovalAnswered():
+            via = f" via {event.via}" if event.via else ""
+            return f"{'yes' if event.approved else 'no'} of {event.by} ({event.scope}{via})"
+        case GrantUsed():
+            return f"by grant {event.grant} of {of_grant.get(event.grant) or '?'}"
         case ToolApproved():
             answer = "approved" if event.approved else "refused"
-            _add_person(
-                actions, (event.run, event.call_id), f"{answer} by {event.by} ({event.scope})"
-            )
+            return f"{answer} by {event.by} ({event.scope})"
         case ActionAnnounced():
-            _add_person(actions, (event.run, event.call_id), f"announced for {event.seconds:g} s")
+            return f"announced for {event.seconds:g} s"
         case ActionStopped():
-            _add_person(actions, (event.run, event.call_id), f"stopped by {event.by}")
-        case ToolStarted():
-            _update_action(actions, (event.run, event.call_id), started=True)
-        case ToolFinished():
-            result = event.result
-            key = (event.run, result.call_id)
-            _update_action(actions, key, result=result.status, seconds=event.seconds)
-
-
-def _update_action(
-    actions: dict[tuple[str, str], AuditedAction], key: tuple[str, str], **changes: object
-) -> None:
-    if key in actions:
-        actions[key] = replace(actions[key], **changes)
+            return f"stopped by {event.by}"
+        case _:
+            return ""

@@ -12,9 +12,10 @@ from hermes.core.events.incidents import (
     IncidentDiagnosed,
     IncidentVerified,
 )
-from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
+from hermes.core.events.tools import ToolFinished
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
+from hermes.core.tool_calls import RecordedCall, fold_finished_calls
 from hermes.skills.playbook.commands import TERMINAL_TOOL, parse_terminal_result
 from hermes.skills.playbook.parameters import AlertFacts, facts_from_alert
 
@@ -80,25 +81,14 @@ def read_verified_run(records: Sequence[JournalRecord]) -> VerifiedRun:
 
 
 def _read_commands(records: Sequence[JournalRecord]) -> list[RunCommand]:
-    requests: dict[str, ToolRequested] = {}
-    effects: dict[str, frozenset[str]] = {}
     recorded_changes = _recorded_changes(records)
     found = []
-    for recorded in records:
-        event = recorded.event
-        if isinstance(event, ToolRequested):
-            requests[event.call.id] = event
-        elif isinstance(event, ToolDecided):
-            effects[event.call_id] = frozenset(event.effects)
-        elif isinstance(event, ToolFinished) and event.result.call_id in requests:
-            request = requests[event.result.call_id]
-            command = _read_command(
-                recorded.seq, request, event, effects.get(request.call.id, frozenset())
-            )
-            if command is not None and (
-                known := _with_recorded_undo(command, request.call.id, recorded_changes)
-            ):
-                found.append(known)
+    for call, finish in fold_finished_calls(records):
+        command = _read_command(call, finish)
+        if command is not None and (
+            known := _with_recorded_undo(command, call.id, recorded_changes)
+        ):
+            found.append(known)
     return found
 
 
@@ -124,23 +114,22 @@ def _with_recorded_undo(
     return replace(command, undo=began.undo) if began is not None else None
 
 
-def _read_command(
-    seq: int, request: ToolRequested, event: ToolFinished, effects: frozenset[str]
-) -> RunCommand | None:
-    changes = not effects <= READ_ONLY_EFFECTS if effects else request.risk != "read"
-    command = request.call.arguments.get("command")
-    if request.call.name != TERMINAL_TOOL or not isinstance(command, str):
-        if changes and event.result.status == "ok":
+def _read_command(call: RecordedCall, finish: ToolFinished) -> RunCommand | None:
+    effects = frozenset(call.effects)
+    changes = not effects <= READ_ONLY_EFFECTS if effects else call.request.risk != "read"
+    if finish.result.status != "ok":
+        return None
+    command = call.request.call.arguments.get("command")
+    if call.name != TERMINAL_TOOL or not isinstance(command, str):
+        if changes:
             raise DistillationError(
-                f"the run changed something with {request.call.name}, which a playbook cannot "
+                f"the run changed something with {call.name}, which a playbook cannot "
                 "repeat: write that step as a command"
             )
         return None
-    if event.result.status != "ok":
-        return None
-    result = parse_terminal_result(event.result, command, event.seconds)
+    result = parse_terminal_result(finish.result, command, finish.seconds)
     return RunCommand(
-        seq=seq,
+        seq=call.finished_seq,
         command=command,
         output=result.output,
         code=result.code,

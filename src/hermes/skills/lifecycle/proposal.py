@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.messages import Message, Value
 from hermes.core.protocols import JournalRecord, Model
+from hermes.core.tool_calls import fold_finished_calls
 from hermes.plumbing.yaml_document import YamlFileError
 from hermes.skills.format.skill_text import find_format_violations, parse_skill_text
 from hermes.skills.library import Skill
@@ -99,15 +99,9 @@ def _render_review_input(
 
 def render_run_excerpt(records: Sequence[JournalRecord], max_chars: int = 1_500) -> str:
     """The last calls of a run and their results."""
-    calls: dict[str, str] = {}
     lines: list[str] = []
-    for recorded in records:
-        event = recorded.event
-        if isinstance(event, ToolRequested):
-            text = event.call.arguments.get("command") or event.call.name
-            calls[event.call.id] = " ".join(str(text).split())[:200]
-        elif isinstance(event, ToolFinished):
-            tail = " ".join(event.result.content.split())[-200:]
-            call = calls.get(event.result.call_id, "?")
-            lines.append(f"$ {call} -> {event.result.status}: {tail}")
+    for call, finish in fold_finished_calls(records):
+        text = " ".join((call.command or call.name).split())[:200]
+        tail = " ".join(finish.result.content.split())[-200:]
+        lines.append(f"$ {text} -> {finish.result.status}: {tail}")
     return "\n".join(lines)[-max_chars:]

@@ -32,11 +32,12 @@ from hermes.core.events.runs import RunStarted
 from hermes.core.events.skills import PlaybookStarted
 from hermes.core.events.tools import ToolRequested
 from hermes.core.protocols import JournalRecord
+from hermes.core.tool_calls import RecordedCall
 from hermes.sre.incident import INCIDENT_KINDS, WATCH_RUN, Incident, apply_incident_event
 from hermes.sre.notifications import templates
 from hermes.sre.notifications.sink_protocol import SinkFilter
 from hermes.sre.notifications.templates import NotificationText
-from hermes.sre.reports.actions import requested_command
+from hermes.sre.reports.actions import call_text
 from hermes.sre.settings import NoticeSettings
 
 NOTIFICATION_KINDS = (
@@ -223,7 +224,7 @@ def activity_text(event: ToolRequested, playing: str) -> str:
     for prefix, words in OWN_CALL_TEXTS.items():
         if event.call.id.startswith(prefix):
             return words
-    return f"asked for: {requested_command(event)}"
+    return f"asked for: {call_text(RecordedCall(request=event))}"
 
 
 def part_notice_id(seq: int, event: AlertsJoined) -> str:

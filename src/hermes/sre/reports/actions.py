@@ -14,12 +14,11 @@ from hermes.core.events.skills import PlaybookStepped
 from hermes.core.events.tools import (
     ToolApproved,
     ToolDecided,
-    ToolFinished,
-    ToolRequested,
     ToolStarted,
 )
 from hermes.core.messages import Usage, Value
 from hermes.core.protocols import JournalRecord
+from hermes.core.tool_calls import OpenToolCalls, RecordedCall, fold_tool_calls
 from hermes.skills.playbook.commands import parse_terminal_result
 
 EventType = TypeVar("EventType", bound=BaseEvent)
@@ -66,103 +65,100 @@ def events_of_type(records: Sequence[JournalRecord], kind: type[EventType]) -> l
 
 def list_actions(records: Sequence[JournalRecord]) -> list[IncidentAction]:
     """Calls that began, in the order of their requests."""
-    asked = {event.call.id: event for event in events_of_type(records, ToolRequested)}
-    started = {event.call_id for event in events_of_type(records, ToolStarted)}
-    finished = {
-        each.event.result.call_id: each for each in records if isinstance(each.event, ToolFinished)
+    started = {
+        (call.run, call.id): call
+        for call in fold_tool_calls(records)
+        if call.start is not None and call.name not in ANSWER_TOOLS
     }
     changes = _changes_by_call(records)
     undo_calls = {
         event.call_id for event in events_of_type(records, PlaybookStepped) if event.phase == "undo"
     }
     return [
-        _build_action(request, finished.get(call), changes.get(call), is_undo=call in undo_calls)
-        for call, request in asked.items()
-        if call in started and request.call.name not in ANSWER_TOOLS
+        _build_action(
+            call, changes.get(key) or changes.get(("", call.id)), is_undo=call.id in undo_calls
+        )
+        for key, call in started.items()
     ]
 
 
 def _build_action(
-    request: ToolRequested,
-    end: JournalRecord | None,
-    change: tuple[str, str, int] | None,
-    *,
-    is_undo: bool,
+    call: RecordedCall, change: tuple[str, str, int] | None, *, is_undo: bool
 ) -> IncidentAction:
-    command = requested_command(request)
+    command = call_text(call)
     undo, by, attempt = change or ("", "", 0)
     action = IncidentAction(
-        call_id=request.call.id,
+        call_id=call.id,
         command=command,
-        at=request.at,
+        at=call.request.at,
         undo=undo,
         by=by,
         attempt=attempt,
         changed=change is not None,
         is_undo=is_undo,
     )
-    if end is None or not isinstance(end.event, ToolFinished):
+    if call.finish is None:
         return action
-    result = parse_terminal_result(end.event.result, command, end.event.seconds)
+    result = parse_terminal_result(call.finish.result, command, call.finish.seconds)
     well = result.status == "ok" and result.code == 0
     late = "ran out of time" if result.timed_out else ""
     failed = late or (f"exit code {result.code}" if result.code is not None else "failed")
     return replace(
         action,
-        seq=end.seq,
+        seq=call.finished_seq,
         ending="ok" if well else "failed",
         output=result.output,
         detail="" if well else failed,
     )
 
 
-def _changes_by_call(records: Sequence[JournalRecord]) -> dict[str, tuple[str, str, int]]:
-    """By call: the undo command, who did it, in which attempt."""
-    found: dict[str, tuple[str, str, int]] = {}
+def _changes_by_call(
+    records: Sequence[JournalRecord],
+) -> dict[tuple[str, str], tuple[str, str, int]]:
+    """By the run of the agent, else an empty text, and the call: the undo command, who did it, in
+    which attempt."""
+    found: dict[tuple[str, str], tuple[str, str, int]] = {}
     for each in records:
         match each.event:
             case ChangeBegan() as event:
-                found[event.call_id] = (event.undo, event.by, event.attempt)
+                of_agent = event.by == event.run or event.by.startswith(f"{event.run}/")
+                key = (event.by if of_agent else "", event.call_id)
+                found[key] = (event.undo, event.by, event.attempt)
             case PlaybookStepped(phase="step") as event:
-                undo, by, attempt = found.get(event.call_id, ("", event.skill, 0))
-                found[event.call_id] = (undo or event.undo, by, attempt)
+                key = ("", event.call_id)
+                undo, by, attempt = found.get(key, ("", event.skill, 0))
+                found[key] = (undo or event.undo, by, attempt)
             case _:
                 pass
     return found
 
 
-def requested_command(request: ToolRequested) -> str:
-    arguments = request.call.arguments
-    command = arguments.get("command") or request.command
-    if isinstance(command, str) and command:
-        return command
-    return " ".join([request.call.name, *(str(value) for value in arguments.values())])
+def call_text(call: RecordedCall) -> str:
+    return call.command or f"{call.name} {call.argument_text}".strip()
 
 
 def list_refused_actions(records: Sequence[JournalRecord]) -> list[RefusedAction]:
     """Actions that a rule or a person refused, and those that wait for approval."""
-    shown = {
-        event.call.id: requested_command(event) for event in events_of_type(records, ToolRequested)
-    }
-    started = {event.call_id for event in events_of_type(records, ToolStarted)}
     settled = {event.approval for event in events_of_type(records, ApprovalSettled)}
-    found: dict[str, RefusedAction] = {}
+    calls, found = OpenToolCalls(), dict[tuple[str, str], RefusedAction]()
+    started = {(event.run, event.call_id) for event in events_of_type(records, ToolStarted)}
     for each in records:
-        event = each.event
+        event, call = each.event, calls.apply(each.event)
+        command = call_text(call) if call is not None else ""
         if isinstance(event, ToolDecided) and event.verdict == "deny":
             why = f"the rule {event.rule} forbids it" + (
                 f": {event.reason}" if event.reason else ""
             )
-            found[event.call_id] = RefusedAction(command=shown.get(event.call_id, ""), why=why)
+            found[event.run, event.call_id] = RefusedAction(command=command, why=why)
         elif isinstance(event, ToolApproved) and not event.approved:
             nobody = event.by == "nobody"
             why = "nobody answered in time" if nobody else f"{event.by} said no"
-            found[event.call_id] = RefusedAction(command=shown.get(event.call_id, ""), why=why)
+            found[event.run, event.call_id] = RefusedAction(command=command, why=why)
         elif isinstance(event, ApprovalRequested) and event.approval not in settled:
-            found[event.call_id] = RefusedAction(
+            found[event.run, event.call_id] = RefusedAction(
                 command=event.shown, why="waits for approval", waiting=event.approval
             )
-    return [each for call, each in found.items() if call not in started]
+    return [each for call_key, each in found.items() if call_key not in started]
 
 
 def compute_model_cost(records: Sequence[JournalRecord]) -> ModelCost:

@@ -8,9 +8,9 @@ from typing import Literal
 
 from hermes.core.events.incidents import IncidentChecked, LayerInvestigated
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
-from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
+from hermes.core.tool_calls import fold_finished_calls
 from hermes.sre.incident import Incident
 from hermes.sre.reports.actions import ANSWER_TOOLS, events_of_type
 
@@ -168,14 +168,10 @@ def find_excluded_causes(
 
 
 def _result_numbers_by_run(records: Sequence[JournalRecord]) -> dict[str, tuple[int, ...]]:
-    answer_calls = {
-        e.call.id for e in events_of_type(records, ToolRequested) if e.call.name in ANSWER_TOOLS
-    }
     found: dict[str, tuple[int, ...]] = {}
-    for each in records:
-        event = each.event
-        if isinstance(event, ToolFinished) and event.result.call_id not in answer_calls:
-            found[event.run] = (*found.get(event.run, ()), each.seq)
+    for call, _ in fold_finished_calls(records):
+        if call.name not in ANSWER_TOOLS:
+            found[call.run] = (*found.get(call.run, ()), call.finished_seq)
     return found
 
 

@@ -20,9 +20,11 @@ from hermes.core.events.incidents import (
     PhaseEntered,
 )
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
+from hermes.core.events.tools import ToolRequested
 from hermes.core.foreign_text import visible_line
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
+from hermes.core.tool_calls import RecordedCall
 from hermes.plumbing.units import format_duration
 from hermes.sre.reports.actions import IncidentAction, list_actions, list_refused_actions
 from hermes.sre.reports.statements import playbooks_not_matched, playbooks_unchecked
@@ -90,9 +92,10 @@ def _refused_entries(records: Sequence[JournalRecord]) -> list[TimelineEntry]:
     }
     found = []
     for each in records:
-        command = getattr(each.event, "command", "") or _requested_command(each.event)
-        why = when.pop(visible_line(command), "") if each.event.kind == "tool.requested" else ""
-        if why:
+        if not isinstance(each.event, ToolRequested):
+            continue
+        command = RecordedCall(request=each.event).command
+        if why := when.pop(visible_line(command), ""):
             shown = visible_line(command, MAX_LINE_CHARS)
             text = f"refused: {shown} ({visible_line(why, MAX_LINE_CHARS)})"
             found.append(TimelineEntry(at=each.event.at, seq=each.seq, text=text, kind="refused"))
@@ -120,13 +123,6 @@ def _unmatched_playbook_entries(records: Sequence[JournalRecord]) -> list[Timeli
 
 def _is_declined(event: object) -> bool:
     return isinstance(event, PlaybookEnded) and event.outcome == "declined"
-
-
-def _requested_command(event: object) -> str:
-    call = getattr(event, "call", None)
-    arguments = getattr(call, "arguments", {})
-    command = arguments.get("command", "")
-    return command if isinstance(command, str) else ""
 
 
 def _event_text(event: object) -> str:

@@ -11,11 +11,11 @@ import anyio
 
 from hermes.agent.dependencies import AgentDependencies
 from hermes.core.errors import HermesError
-from hermes.core.events.tools import ToolFinished
 from hermes.core.foreign_text import shorten_middle
 from hermes.core.messages import ToolCall, ToolResult, Value
 from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
+from hermes.core.tool_calls import read_result_numbers
 from hermes.policy.taint.data_marks import mark_as_data
 from hermes.sre.checks import TERMINAL_TOOL, TIMEOUT_GRACE_S
 from hermes.sre.incident import IncidentDetails
@@ -205,7 +205,7 @@ async def collect_facts(
             group.start_soon(one, number, collector)
     if lost:
         raise lost[0]
-    numbers = await _read_result_numbers(dependencies, run)
+    numbers = await read_result_numbers(dependencies.bus.journal, run)
     kept = [
         await _build_fact(wanted[at], *found[at], dependencies, run, settings.shown_each, numbers)
         for at in sorted(found)
@@ -250,14 +250,6 @@ async def _build_fact(
         output=text,
         seq=numbers.get(call.id, 0),
     )
-
-
-async def _read_result_numbers(dependencies: AgentDependencies, run: str) -> dict[str, int]:
-    return {
-        recorded.event.result.call_id: recorded.seq
-        async for recorded in dependencies.bus.journal.read(run=run, kinds=("tool.finished",))
-        if isinstance(recorded.event, ToolFinished)
-    }
 
 
 def _tool_context(dependencies: AgentDependencies, run: str) -> ToolContext:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.core.messages import Value
+from hermes.core.tool_calls import read_result_numbers
 from hermes.skills.library import Skill
 from hermes.skills.playbook.commands import ExecuteCall, PlaybookContext
 from hermes.skills.playbook.parameters import AlertFacts
@@ -386,7 +387,7 @@ class PlaybookResponder:
                 component=component or self._details.service,
                 mechanism=candidate.playbook.summary,
                 value=value,
-                evidence=await read_result_numbers(self._context, self._details.run, calls),
+                evidence=await read_evidence(self._context, self._details.run, calls),
                 confidence=0.8,
             )
         )
@@ -400,13 +401,9 @@ def _component_and_value(played: PlaybookRunResult) -> tuple[str, str]:
     return component, value
 
 
-async def read_result_numbers(
+async def read_evidence(
     context: IncidentContext, run: str, calls: Sequence[str]
 ) -> tuple[int, ...]:
-    """Numbers of the events with the results of these calls, used as evidence."""
-    found = []
-    async for recorded in context.bus.journal.read(run=run, kinds=("tool.finished",)):
-        result = getattr(recorded.event, "result", None)
-        if result is not None and result.call_id in calls:
-            found.append(recorded.seq)
-    return tuple(found)
+    """Numbers of the events with the results of these calls."""
+    numbers = await read_result_numbers(context.bus.journal, run)
+    return tuple(number for call, number in numbers.items() if call in calls)
