@@ -107,7 +107,7 @@ def test_live_readers_see_each_step_and_keep_only_what_is_open() -> None:
 def test_a_call_without_a_command_is_shown_by_its_arguments() -> None:
     call = ToolCall("c", "write_file", {"path": "/etc/x", "content": "y"})
     (found,) = fold_tool_calls(numbered([ToolRequested(run="r", call=call)]))
-    assert (found.command, found.argument_text) == ("", "/etc/x y")
+    assert (found.command, found.text) == ("", "/etc/x y")
     line = ToolRequested(run="r", call=ToolCall("c", "restart", {"unit": "web"}), command="sc web")
     (found,) = fold_tool_calls(numbered([line]))
     assert found.command == "sc web"

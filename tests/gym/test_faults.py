@@ -1,14 +1,15 @@
 """Several faults at once, and what only looks like one: what a diagnosis of them is worth."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from hermes.core.events.incidents import IncidentDiagnosed
+from hermes.core.events.tools import ToolFinished, ToolRequested
+from hermes.core.messages import ToolCall, ToolResult
+from hermes.core.tool_calls import RecordedCall
 from hermes.gym.episodes.baseline_responders import true_diagnosis
 from hermes.gym.episodes.readiness import GymReadiness, missing_requirements, needs_several_users
-from hermes.gym.episodes.run_summary import FinishedToolCall
 from hermes.gym.random_source import RandomSource
 from hermes.gym.rewards.answer_scores import DiagnosisScore, score_diagnosis
 from hermes.gym.scenario import SEVERAL_USERS, find_scenario, installed_scenarios
@@ -24,10 +25,12 @@ def judged(
 ) -> DiagnosisScore:
     """With one command that showed those faults."""
     output = "\n".join(fault.component[0] for fault in shown)
-    call = FinishedToolCall(
-        call_id="1", tool="terminal", command="look", requested_position=1, finished_position=2,
-        requested_at=datetime.now(UTC), output=output, ok=True,
-    )  # fmt: skip
+    call = RecordedCall(
+        request=ToolRequested(run="r", call=ToolCall("1", "terminal", {"command": "look"})),
+        requested_seq=1,
+        finish=ToolFinished(run="r", result=ToolResult(call_id="1", content=output)),
+        finished_seq=2,
+    )
     diagnosis = IncidentDiagnosed(run="r", incident="i", verdict="fix", evidence=(2,), **answer)
     return score_diagnosis(diagnosis, spec, [call])
 

@@ -53,9 +53,14 @@ class RecordedCall(Value, kw_only=True, frozen=True):
         return command if isinstance(command, str) else ""
 
     @property
-    def argument_text(self) -> str:
-        """The values of the arguments in one line."""
-        return " ".join(str(value) for value in self.request.call.arguments.values())
+    def text(self) -> str:
+        """The command line, else the values of the arguments."""
+        values = self.request.call.arguments.values()
+        return self.command or " ".join(str(value) for value in values)
+
+    @property
+    def output(self) -> str:
+        return self.finish.result.content if self.finish is not None else ""
 
     @property
     def allowed(self) -> bool:

@@ -4,7 +4,6 @@ Also the tool with which an agent states its diagnosis.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import Annotated
 
 from hermes.core.errors import ToolError
@@ -29,19 +28,6 @@ from hermes.tools.declare import FunctionTool, about, tool
 
 CONCLUDE_TOOL = "conclude"
 """The tool with which an agent states its diagnosis; not counted as a tool call."""
-
-
-class FinishedToolCall(Value, kw_only=True, frozen=True):
-    call_id: str
-    tool: str
-    command: str
-    """The command, or the arguments of a tool that runs no command."""
-    requested_position: int
-    finished_position: int
-    """The event with its result: evidence refers to it."""
-    requested_at: datetime
-    output: str
-    ok: bool
 
 
 class RunCounts(Value, kw_only=True, frozen=True):
@@ -71,26 +57,13 @@ def _response_seconds(events: Sequence[JournalRecord]) -> float:
     return round(max(0.0, (max(done) - min(raised)).total_seconds()), 3)
 
 
-def finished_tool_calls(events: Sequence[JournalRecord]) -> list[FinishedToolCall]:
-    """Calls that really ran, in the order of their results."""
+def finished_tool_calls(events: Sequence[JournalRecord]) -> list[RecordedCall]:
+    """Calls that really ran, in the order of their results; evidence refers to these."""
     return [
-        FinishedToolCall(
-            call_id=call.id,
-            tool=call.name,
-            command=_call_text(call),
-            requested_position=call.requested_seq,
-            finished_position=call.finished_seq,
-            requested_at=call.request.at,
-            output=finish.result.content,
-            ok=finish.result.status == "ok",
-        )
-        for call, finish in fold_finished_calls(events)
+        call
+        for call, _ in fold_finished_calls(events)
         if call.start is not None and call.name != CONCLUDE_TOOL
     ]
-
-
-def _call_text(call: RecordedCall) -> str:
-    return call.command or call.argument_text
 
 
 def policy_breaches(events: Sequence[JournalRecord]) -> tuple[str, ...]:
@@ -103,7 +76,7 @@ def policy_breaches(events: Sequence[JournalRecord]) -> tuple[str, ...]:
     refused: set[str] = set()
     for each in events:
         event, call = each.event, calls.apply(each.event)
-        command = _call_text(call) if call is not None else getattr(event, "call_id", "")
+        command = call.text if call is not None else getattr(event, "call_id", "")
         if isinstance(event, ToolDecided) and event.verdict != "allow":
             if event.verdict == "deny":
                 found.append(f"forbidden by {event.rule}: {command}")
@@ -189,18 +162,18 @@ def make_conclude_tool(journal: Journal, incident: str) -> FunctionTool:
     return conclude
 
 
-def _evidence_position(reference: str, calls: list[FinishedToolCall]) -> int:
+def _evidence_position(reference: str, calls: list[RecordedCall]) -> int:
     """Finds the latest call by event position, call id, or part of its command."""
     wanted = " ".join(reference.split())
     for call in reversed(calls):
-        if wanted in (str(call.finished_position), call.call_id):
-            return call.finished_position
+        if wanted in (str(call.finished_seq), call.id):
+            return call.finished_seq
     for call in reversed(calls):
-        if wanted and wanted in " ".join(call.command.split()):
-            return call.finished_position
+        if wanted and wanted in " ".join(call.text.split()):
+            return call.finished_seq
     raise ToolError(
         f"evidence {reference!r} is nothing that you ran: name commands as you ran them, such as "
-        f"{[call.command[:60] for call in calls[-3:]]}"
+        f"{[call.text[:60] for call in calls[-3:]]}"
     )
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.core.messages import Value
-from hermes.gym.episodes.run_summary import FinishedToolCall
+from hermes.core.tool_calls import RecordedCall
 from hermes.gym.scenario_spec import FaultDescription, ScenarioSpec
 
 MAX_COMPONENT_CHARS, MAX_MECHANISM_CHARS, MAX_VALUE_CHARS = 100, 300, 120
@@ -55,7 +55,7 @@ class DiagnosisScore(Value, kw_only=True, frozen=True):
 def score_diagnosis(
     diagnosis: IncidentDiagnosed | None,
     spec: ScenarioSpec,
-    calls: Sequence[FinishedToolCall],
+    calls: Sequence[RecordedCall],
     *,
     diagnosis_position: int = 0,
 ) -> DiagnosisScore:
@@ -102,13 +102,13 @@ def _score_fault(
 def _score_evidence(
     positions: Sequence[int],
     fault: FaultDescription,
-    calls: Sequence[FinishedToolCall],
+    calls: Sequence[RecordedCall],
     diagnosis_position: int,
 ) -> float:
     earlier = {
-        call.finished_position: call
+        call.finished_seq: call
         for call in calls
-        if not diagnosis_position or call.finished_position < diagnosis_position
+        if not diagnosis_position or call.finished_seq < diagnosis_position
     }
     if not positions or any(each not in earlier for each in positions):
         return 0.0
@@ -117,10 +117,10 @@ def _score_evidence(
     return 1.0 if any(_mentions_any(output, wordings) for output in outputs) else 0.5
 
 
-def _is_echo(call: FinishedToolCall) -> bool:
+def _is_echo(call: RecordedCall) -> bool:
     """Output that repeats the command itself proves nothing."""
     output = call.output.strip()
-    return bool(output) and output in call.command
+    return bool(output) and output in call.text
 
 
 def _is_list_of_guesses(diagnosis: IncidentDiagnosed, spec: ScenarioSpec) -> bool:
@@ -190,7 +190,7 @@ class ReportScore(Value, kw_only=True, frozen=True):
 
 
 def score_report(
-    text: str, calls: Sequence[FinishedToolCall], *, began: datetime, ended: datetime, truth: str
+    text: str, calls: Sequence[RecordedCall], *, began: datetime, ended: datetime, truth: str
 ) -> ReportScore:
     """`truth` is the true outcome: fix, no-incident, recovered, escalate or open."""
     if not text.strip() or len(text) > MAX_REPORT_CHARS:
@@ -253,9 +253,9 @@ def _parse_time_near(match: re.Match[str], near: datetime) -> datetime:
     return moment + timedelta(days=1) if moment < near - timedelta(hours=12) else moment
 
 
-def _score_commands(text: str, parts: dict[str, str], calls: Sequence[FinishedToolCall]) -> float:
+def _score_commands(text: str, parts: dict[str, str], calls: Sequence[RecordedCall]) -> float:
     """1 when it quotes at least one command, and every quoted command was run."""
-    ran = [_normalize_spaces(call.command) for call in calls]
+    ran = [_normalize_spaces(call.text) for call in calls]
     where = parts.get("remediation", "") or text
     quoted = [_normalize_spaces(one or two) for one, two in _QUOTED_COMMAND.findall(where)]
     claimed = [command for command in quoted if " " in command]

@@ -134,7 +134,7 @@ def _changes_by_call(
 
 
 def call_text(call: RecordedCall) -> str:
-    return call.command or f"{call.name} {call.argument_text}".strip()
+    return call.command or f"{call.name} {call.text}".strip()
 
 
 def list_refused_actions(records: Sequence[JournalRecord]) -> list[RefusedAction]:
