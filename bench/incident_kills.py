@@ -21,10 +21,11 @@ import anyio
 import msgspec
 
 from hermes.core.events.skills import SkillChanged
+from hermes.core.incident import INCIDENT_KINDS, Incident
 from hermes.memory.store import open_journal
 from hermes.settings.load import load
 from hermes.skills.format.skill_folder import compute_skill_digest
-from hermes.sre.incident import Incident, read_incidents
+from hermes.sre.reports.report_data import list_incidents
 
 SERVICES = ("api", "shop", "mail")
 PLAYBOOK = """\
@@ -115,7 +116,8 @@ async def trust(home: Path) -> None:
 
 async def known(home: Path) -> dict[str, Incident]:
     async with open_journal(load(home=home).store) as journal:
-        return await read_incidents(journal)
+        found = await list_incidents(journal, kinds=INCIDENT_KINDS)
+        return {each.details.incident: each for each in found}
 
 
 def start(home: Path, work: Path) -> subprocess.Popen[bytes]:

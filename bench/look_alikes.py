@@ -26,13 +26,13 @@ from hermes.app.gym_commander import run_playbooks
 from hermes.app.skills.library import open_library
 from hermes.core.errors import HermesError
 from hermes.core.events.skills import PlaybookEnded
+from hermes.core.incident import read_incident
 from hermes.gym.episodes.episode import Episode, EpisodeOutcome, EpisodeVoid, open_episode
 from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
 from hermes.gym.scenario import Scenario
 from hermes.policy.rules.evaluation import RuleSet
 from hermes.settings.load import load as load_settings
 from hermes.skills.library import Skill
-from hermes.sre.incident import read_incident
 from hermes.sre.settings import SreSettings, VerifySettings
 
 CLAIMS = ("resolved", "recovered", "no-incident")

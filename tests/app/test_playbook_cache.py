@@ -8,9 +8,9 @@ import pytest
 
 from hermes.app.incident_response import PlaybookCache
 from hermes.core.events.skills import SkillChanged
+from hermes.core.incident import AlertFacts
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.settings.load import load
-from hermes.skills.playbook.parameters import AlertFacts
 
 pytestmark = pytest.mark.anyio
 PLAYBOOK = """\

@@ -9,6 +9,7 @@ import pytest
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted, PlaybookStepped
+from hermes.core.incident import AlertFacts
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
 from hermes.environments.local import LocalEnvironment
@@ -16,7 +17,6 @@ from hermes.environments.settings import TerminalSettings
 from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.skills.playbook.commands import ExecuteCall, PlaybookContext
-from hermes.skills.playbook.parameters import AlertFacts
 from hermes.skills.playbook.reader import parse_playbook
 from hermes.skills.playbook.runner import PlaybookRunner, PlaybookRunResult
 from hermes.skills.playbook.schema import Playbook

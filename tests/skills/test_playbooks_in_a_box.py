@@ -11,13 +11,13 @@ from hermes.app.gym_commander import run_playbooks
 from hermes.app.gym_replay import wait_until_settled
 from hermes.app.skills.library import open_library
 from hermes.core.events.skills import PlaybookEnded, PlaybookStepped
+from hermes.core.incident import AlertFacts
 from hermes.environments.sandboxing import support
 from hermes.gym.episodes.episode import EpisodeOutcome, open_episode
 from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
 from hermes.gym.scenario import find_scenario
 from hermes.settings.load import load
 from hermes.skills.playbook.commands import PlaybookContext
-from hermes.skills.playbook.parameters import AlertFacts
 from hermes.skills.playbook.runner import PlaybookRunner
 from hermes.sre.commander import IncidentResult
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from hermes.core.incident import AlertFacts
 from hermes.skills.discovery import default_roots
 from hermes.skills.library import SkillLibrary
 from hermes.skills.matching import SkillMatcher, extract_terms
-from hermes.skills.playbook.parameters import AlertFacts
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from hermes.agent.settings import AgentSettings
 from hermes.core.actions import Action, Approval, Approver, Decision
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import IncidentOpened
+from hermes.core.incident import IncidentDetails, incident_details
 from hermes.core.messages import Completion, Message, ToolCall, ToolSpec
 from hermes.core.protocols import Environment, Model
 from hermes.environments.local import LocalEnvironment
@@ -32,7 +33,6 @@ from hermes.models.scripted import ScriptedModel, ScriptedReply
 from hermes.policy.rules.evaluation import RuleSet
 from hermes.sre.checks import open_independent_checks
 from hermes.sre.context import IncidentContext
-from hermes.sre.incident import IncidentDetails, incident_details
 from hermes.sre.responders.model_team import ModelForRole, ModelTeam
 from hermes.sre.settings import AgentBudget, CrewSettings, SreSettings, VerifySettings
 from hermes.tools.executor import Executor

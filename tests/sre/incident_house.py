@@ -12,6 +12,7 @@ from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError
 from hermes.core.events.incidents import AlertRaised, IncidentOpened
+from hermes.core.incident import IncidentDetails, incident_details
 from hermes.core.protocols import Journal
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.artifacts import FileArtifacts
@@ -21,7 +22,6 @@ from hermes.skills.library import Skill, SkillLibrary
 from hermes.sre.checks import CheckResult, IndependentChecks
 from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.context import IncidentContext
-from hermes.sre.incident import IncidentDetails, incident_details
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.settings import SreSettings, VerifySettings
 from hermes.tools.executor import Executor

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from hermes.core.incident import AlertFacts
 from hermes.environments.sandboxing import support
 from hermes.gym.episodes.episode import open_episode
 from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
 from hermes.gym.random_source import Split
 from hermes.gym.scenario import find_scenario
 from hermes.policy.command_analysis import analyse_command
-from hermes.skills.playbook.parameters import AlertFacts
 from hermes.sre.assessment.all_clear import (
     alert_unit,
     find_false_alarm,

@@ -19,12 +19,12 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.events.skills import PlaybookEnded
 from hermes.core.events.tools import ToolRequested
+from hermes.core.incident import IncidentDetails, read_incident
 from hermes.core.messages import ToolCall
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.sre.checks import CheckResult
 from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.context import IncidentContext
-from hermes.sre.incident import IncidentDetails, read_incident
 from hermes.sre.initial_assessment import MAX_RESUME_GAP_S
 from hermes.sre.model_responder import FailedAttempt, FixResult, Hypothesis, InvestigationResult
 from hermes.tools.executor import Executor

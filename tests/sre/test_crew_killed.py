@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.events import Event
 from hermes.core.events.incidents import IncidentClosed
+from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Model
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.models.scripted import ScriptedModel
 from hermes.sre.checks import CheckResult, IndependentChecks
 from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.context import IncidentContext
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.responders.model_team import ModelTeam
 from hermes.sre.settings import SreSettings, VerifySettings
 

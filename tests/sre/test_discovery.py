@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from probe_house import Pages, eventually, this_host, web_server
 
 from hermes.cli.monitoring.watch import discover_services
+from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Environment
 from hermes.environments.local import LocalEnvironment
 from hermes.environments.sandboxing import support as confinement
@@ -19,7 +20,6 @@ from hermes.gym.scenario_spec import HostDisk, HostFile, HostSpec
 from hermes.gym.services.python_service import service_unit, shop_service
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.checks import checks_for, triggers_for
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes, propose_probes
 from hermes.sre.probes.host_scan import HostScan, parse_scan
 from hermes.sre.probes.kinds import native_logs

@@ -10,8 +10,8 @@ from hermes.core.events.incidents import (
     IncidentReopened,
     JoinedPart,
 )
+from hermes.core.incident import Incident, fold_incidents
 from hermes.core.protocols import JournalRecord
-from hermes.sre.incident import Incident, fold_incidents
 
 
 def fold(tale: Tale) -> Incident:

@@ -7,8 +7,8 @@ import pytest
 from incident_story import BEGAN, Tale
 
 from hermes.core.events.incidents import ChangeBegan, IncidentAcknowledged
+from hermes.core.incident import Incident, fold_incidents
 from hermes.core.protocols import JournalRecord
-from hermes.sre.incident import Incident, fold_incidents
 from hermes.sre.reports.statistics import (
     WITH_SKILLS,
     WITHOUT_SKILLS,

@@ -3,8 +3,8 @@
 import pytest
 
 from hermes.core.actions import Action, Decision
+from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Risk, ToolCall
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.policies import READ_ONLY_RULE, ReadOnlyPolicy, is_read_only
 from hermes.sre.responders.host_facts import fact_collectors
 from hermes.sre.settings import CrewSettings

@@ -10,12 +10,12 @@ from incident_house import MEND, Host, commanded
 from hermes.core.actions import Action
 from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.events.incidents import IncidentDiagnosed
+from hermes.core.incident import AlertFacts
 from hermes.policy.approvals.approver import JournalApprover
 from hermes.policy.approvals.request import ApprovalOptions
 from hermes.policy.rules.rule import PolicyVerdict
-from hermes.skills.playbook.parameters import AlertFacts
 from hermes.sre.commander import Commander
-from hermes.sre.incident import without_unit
+from hermes.sre.responders.playbooks import without_units
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
@@ -92,7 +92,7 @@ async def test_whoever_is_asked_about_a_step_is_shown_its_own_way_back(host: Hos
 
 def test_what_was_mended_is_no_longer_what_the_alert_is_about() -> None:
     facts = AlertFacts(title="web and web-cache fail", labels={"service": "web", "host": "h"})
-    rest = without_unit(facts, "web")
+    rest = without_units(facts, ["web"])
     assert rest.title == " and web-cache fail"
     assert rest.labels == {"host": "h"}
-    assert without_unit(facts, "") == facts
+    assert without_units(facts, [""]) == facts

@@ -13,8 +13,8 @@ from hermes.core.events.base import BaseEvent
 from hermes.core.events.incidents import ChangeBegan, IncidentChecked, PhaseEntered
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted, PlaybookStepped
 from hermes.core.events.tools import ToolFinished, ToolRequested
+from hermes.core.incident import IncidentDetails, read_incident
 from hermes.sre.checks import CheckResult, IndependentChecks
-from hermes.sre.incident import IncidentDetails, read_incident
 from hermes.sre.responders.playbooks import PlaybookResponder, SignatureScan
 
 pytestmark = pytest.mark.anyio

@@ -16,6 +16,7 @@ from hermes.core.events.incidents import (
     IncidentDiagnosed,
     IncidentVerified,
 )
+from hermes.core.incident import IncidentDetails
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.sre.assessment.symptom_timing import (
     MAX_MISS_PROBABILITY,
@@ -25,7 +26,6 @@ from hermes.sre.assessment.symptom_timing import (
     read_alert_period_s,
 )
 from hermes.sre.checks import CheckResult, IndependentChecks, check_result_of
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.probes.evaluation import ProbeState, ProbeVerdict
 from hermes.sre.probes.probe import Probe, ProbeKind
 from hermes.sre.settings import VerifySettings

@@ -12,12 +12,12 @@ from hermes.app.watch import open_watch
 from hermes.core.bus import Bus
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.events.incidents import IncidentClosed
+from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import Episode, inject_fault, open_episode
 from hermes.gym.scenario import find_scenario
 from hermes.settings.load import LoadedSettings
-from hermes.sre.incident import Incident
 from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.report_data import gather_report_data, read_incident_records
 

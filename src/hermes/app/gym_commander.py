@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from hermes.core.incident import IncidentDetails
 from hermes.gym.drill import raise_alert
 from hermes.gym.episodes.episode import Episode
 from hermes.gym.episodes.responder_context import BareEpisodeRun, ResponderContext
@@ -9,7 +10,6 @@ from hermes.skills.library import Skill
 from hermes.sre.checks import open_independent_checks
 from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.context import IncidentContext
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.settings import SreSettings, VerifySettings
 
 REPLAY_SETTINGS = SreSettings(

@@ -11,12 +11,12 @@ from hermes.core.actions import Policy
 from hermes.core.bus import Bus
 from hermes.core.errors import StoreError
 from hermes.core.events.operations import HealthChecked, ReserveRestored
+from hermes.core.incident import Incident
 from hermes.core.knowledge import SYSTEM_NOTE_PREFIX
 from hermes.core.messages import Completion, Message, ToolSpec, Value
 from hermes.core.protocols import Environment, Journal
 from hermes.settings.load import LoadedSettings
 from hermes.sre.health import HealthCheckResult, RunHealthChecks, run_health_round
-from hermes.sre.incident import Incident
 from hermes.sre.probes.admission import admit_probes
 from hermes.sre.probes.inventory import InventoryStore, without_service
 from hermes.sre.probes.native import LOCAL_ENVIRONMENT, with_home_disk

@@ -20,6 +20,7 @@ from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.core.errors import SettingsError
 from hermes.core.events.incidents import ChangeBegan
 from hermes.core.events.skills import PlaybookStarted, SkillChanged, SkillState, SkillUsed
+from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Journal, JournalRecord
 from hermes.gym.episodes.run_summary import make_conclude_tool
 from hermes.settings.load import LoadedSettings
@@ -30,7 +31,6 @@ from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
 from hermes.sre.checks import open_independent_checks
 from hermes.sre.context import IncidentContext, do_nothing
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.lessons import incident_notes

@@ -19,13 +19,13 @@ from hermes.app.models import ModelReachability
 from hermes.app.policy import LazyPolicy
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
 from hermes.core.errors import SettingsError, StoreError
+from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Environment
 from hermes.memory.held_copy import HeldCopy, runtime_folder
 from hermes.memory.journal.buffered_journal import BufferedJournal
 from hermes.settings.load import LoadedSettings
 from hermes.sre.context import IncidentContext
 from hermes.sre.health import HealthSchedule
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.notifications.notifier import Notifier
 from hermes.sre.notifications.sinks import open_sinks
 from hermes.sre.probes.inventory import InventoryStore

@@ -15,10 +15,10 @@ import anyio
 from anyio import to_thread
 
 from hermes.core.errors import SettingsError, ToolError
+from hermes.core.incident import AlertFacts
 from hermes.core.knowledge import SkillCard
 from hermes.core.messages import Value
 from hermes.skills.library import Skill, SkillLibrary
-from hermes.skills.playbook.parameters import AlertFacts
 from hermes.skills.playbook.reader import PLAYBOOK_FILE
 
 MIN_MATCH_SCORE = 0.30

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from hermes.core.events.incidents import IncidentPhase
+from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.checks import run_check
 from hermes.sre.context import IncidentContext
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.model_responder import FailedAttempt, Hypothesis, InvestigationResult
 from hermes.sre.reports.statements import playbooks_unchecked
 from hermes.sre.responders.playbooks import PlaybookResponder

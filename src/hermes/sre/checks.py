@@ -7,12 +7,12 @@ import anyio
 from msgspec.structs import replace
 
 from hermes.core.errors import EnvironmentFailed
+from hermes.core.incident import IncidentDetails
 from hermes.core.messages import ToolCall, ToolResult, Value
 from hermes.core.protocols import Environment
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import find_unmet_expectation, parse_terminal_result
 from hermes.skills.playbook.schema import PlaybookCheck
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.probes.discovery import discover_probes
 from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
 from hermes.sre.probes.probe import STATE_LABEL, Probe

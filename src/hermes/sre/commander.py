@@ -16,12 +16,12 @@ from hermes.core.events.incidents import (
     IncidentPhase,
     PhaseEntered,
 )
+from hermes.core.incident import Incident, IncidentDetails, read_incident
 from hermes.core.messages import Value
 from hermes.sre.assessment.assess import Assessment
 from hermes.sre.assessment.host_state import LastError, read_last_error
 from hermes.sre.attempts import AttemptResult, Attempts
 from hermes.sre.context import IncidentContext
-from hermes.sre.incident import Incident, IncidentDetails, read_incident
 from hermes.sre.initial_assessment import assess_incident, earlier_assessment
 from hermes.sre.responders.playbooks import PlaybookResponder, read_evidence
 from hermes.sre.undo import undo_changes

@@ -10,12 +10,12 @@ import anyio
 
 from hermes.core.bus import Bus
 from hermes.core.events.base import RunOrigin
+from hermes.core.incident import IncidentDetails
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import ArtifactStore, BackgroundProcesses, Environment, ToolContext
 from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
 from hermes.sre.checks import Execute, IndependentChecks, no_independent_checks
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.settings import SreSettings
 from hermes.tools.executor import Executor

@@ -12,9 +12,9 @@ import anyio
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events.operations import HealthChecked, HealthMissed
+from hermes.core.incident import WATCH_RUN
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
-from hermes.sre.incident import WATCH_RUN
 from hermes.sre.settings import HealthSettings
 
 MAX_SLEEP_S = 15.0

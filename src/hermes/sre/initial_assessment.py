@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import anyio
 
 from hermes.core.events.incidents import IncidentAssessed
+from hermes.core.incident import Incident, IncidentDetails
 from hermes.sre.assessment.assess import Assessment, assess_host
 from hermes.sre.context import IncidentContext
-from hermes.sre.incident import Incident, IncidentDetails
 from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.verify import Baseline, extend_baseline, take_baseline
 

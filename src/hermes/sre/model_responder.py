@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from hermes.core.events.incidents import DiagnosisVerdict
+from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.sre.checks import CheckResult
-from hermes.sre.incident import IncidentDetails
 from hermes.tools.executor import Executor
 
 

@@ -10,6 +10,7 @@ from itertools import count
 
 from hermes.core.actions import Action, Decision
 from hermes.core.events.incidents import ChangeBegan, ChangesUndone
+from hermes.core.incident import Incident, IncidentChange, IncidentDetails
 from hermes.core.messages import ToolCall, Value
 from hermes.core.run_ids import new_id
 from hermes.policy.actions.tool_calls import read_intent
@@ -19,7 +20,6 @@ from hermes.policy.undo import NO_UNDO, KnownUndoPolicy, find_undo
 from hermes.skills.playbook.commands import parse_terminal_result
 from hermes.sre.checks import TERMINAL_TOOL
 from hermes.sre.context import IncidentContext
-from hermes.sre.incident import Incident, IncidentChange, IncidentDetails
 from hermes.sre.policies import TrustedPlaybookPolicy
 from hermes.tools.executor import Executor
 

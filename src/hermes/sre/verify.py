@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from hermes.core.events.incidents import AlertRaised, CheckTiming, IncidentChecked, IncidentVerified
+from hermes.core.incident import IncidentDetails
 from hermes.core.messages import ToolCall, Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import parse_terminal_result
@@ -30,7 +31,6 @@ from hermes.sre.assessment.symptom_timing import (
 )
 from hermes.sre.checks import TERMINAL_TOOL, CheckResult, IndependentChecks, run_checks
 from hermes.sre.context import IncidentContext
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.policies import TrustedPlaybookPolicy
 
 NO_EVIDENCE = "no check that observed the symptom before can show that it is gone"

@@ -26,17 +26,17 @@ from hermes.core.events.incidents import (
     PhaseEntered,
 )
 from hermes.core.events.operations import WatchStarted, WatchStopped
-from hermes.core.protocols import JournalRecord
-from hermes.sre.commander import Commander
-from hermes.sre.context import IncidentContext, WorkWithdrawal
-from hermes.sre.incident import (
+from hermes.core.incident import (
     INCIDENT_KINDS,
     Incident,
     IncidentDetails,
     apply_incident_event,
     fold_incidents,
 )
-from hermes.sre.incident import WATCH_RUN as WATCH_RUN
+from hermes.core.incident import WATCH_RUN as WATCH_RUN
+from hermes.core.protocols import JournalRecord
+from hermes.sre.commander import Commander
+from hermes.sre.context import IncidentContext, WorkWithdrawal
 
 TICK_S = 0.5
 """Seconds between two calls of `TriageEngine.tick`."""

@@ -35,11 +35,11 @@ from hermes.core.events.tools import (
     ToolRequested,
     ToolStarted,
 )
+from hermes.core.incident import Incident, apply_incident_event
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import RecordedCall
 from hermes.skills.playbook.commands import parse_terminal_result
-from hermes.sre.incident import Incident, apply_incident_event
 from hermes.sre.reports.actions import ANSWER_TOOLS, call_text
 from hermes.sre.reports.statements import found_nothing
 from hermes.sre.reports.timeline import build_timeline, clock_time

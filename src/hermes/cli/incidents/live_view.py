@@ -23,8 +23,8 @@ from hermes.cli.incidents.live_state import (
 from hermes.cli.render.terminal_text import clean, clip, display_width
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
 from hermes.core.events.incidents import LayerInvestigated
+from hermes.core.incident import Incident
 from hermes.plumbing.units import format_duration
-from hermes.sre.incident import Incident
 from hermes.sre.reports.statements import cause_line, resolver_of
 
 PHASES = ("assess", "reflex", "investigate", "remediate", "verify", "document", "learn")

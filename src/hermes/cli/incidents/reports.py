@@ -13,11 +13,11 @@ from hermes.cli.output import echo, json_option, note, print_fields, print_json,
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.errors import HermesError
 from hermes.core.events.incidents import IncidentClosed, IncidentOpened, ReportWritten
+from hermes.core.incident import Incident
 from hermes.core.protocols import JournalRecord
 from hermes.memory.store import JournalStore, store_exists
 from hermes.plumbing.units import format_duration
 from hermes.settings.load import LoadedSettings
-from hermes.sre.incident import Incident
 from hermes.sre.reports.report_data import (
     gather_report_data,
     list_incidents,

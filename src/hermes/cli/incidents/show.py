@@ -10,9 +10,9 @@ from hermes.cli.lazy import CommandWithExamples
 from hermes.cli.output import echo, json_option, print_fields, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
+from hermes.core.incident import Incident
 from hermes.memory.store import JournalStore, store_exists
 from hermes.plumbing.units import format_duration
-from hermes.sre.incident import Incident
 from hermes.sre.reports.actions import IncidentAction
 from hermes.sre.reports.report_data import (
     LISTING_KINDS,

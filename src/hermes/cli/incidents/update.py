@@ -23,10 +23,10 @@ from hermes.core.events.incidents import (
     IncidentReopened,
 )
 from hermes.core.foreign_text import MAX_TITLE_CHARS, visible_line, visible_text
+from hermes.core.incident import Incident
 from hermes.core.protocols import Journal
 from hermes.memory.store import JournalStore, open_journal
 from hermes.settings.load import LoadedSettings
-from hermes.sre.incident import Incident
 from hermes.sre.reports.report_data import gather_report_data, read_incident_records
 
 PICKUP_TIMEOUT_S = 5.0

@@ -10,13 +10,13 @@ from hermes.cli.output import echo, json_option, print_json, print_table
 from hermes.cli.render.terminal_text import clean
 from hermes.cli.skills.context import load_library
 from hermes.core.errors import SettingsError
+from hermes.core.incident import AlertFacts
 from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
 from hermes.policy.undo import KnownUndoPolicy
 from hermes.settings.load import LoadedSettings
 from hermes.skills.library import Skill
 from hermes.skills.playbook.commands import PlaybookContext
-from hermes.skills.playbook.parameters import AlertFacts
 from hermes.skills.playbook.runner import PlaybookRunner, PlaybookRunResult
 
 ANSWER_TIMEOUT_S = 3600.0

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from hermes.core.incident import AlertFacts
 from hermes.core.messages import Value
 from hermes.skills.distill.verified_run import RunCommand
-from hermes.skills.playbook.parameters import VALUE_PATTERNS, AlertFacts
+from hermes.skills.playbook.parameters import VALUE_PATTERNS
 from hermes.skills.playbook.schema import ParameterKind
 
 _PATH_LITERAL = re.compile(r"(?<![\w/.-])/(?!dev/null)[\w.@%+-]+(?:/[\w.@%+-]+)+")

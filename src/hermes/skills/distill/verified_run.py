@@ -13,11 +13,12 @@ from hermes.core.events.incidents import (
     IncidentVerified,
 )
 from hermes.core.events.tools import ToolFinished
+from hermes.core.incident import AlertFacts
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import RecordedCall, fold_finished_calls
 from hermes.skills.playbook.commands import TERMINAL_TOOL, parse_terminal_result
-from hermes.skills.playbook.parameters import AlertFacts, facts_from_alert
+from hermes.skills.playbook.parameters import facts_from_alert
 
 READ_ONLY_EFFECTS = frozenset({"read", "read-as-root", "network-local"})
 

@@ -4,10 +4,8 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from msgspec import field
-
 from hermes.core.events.incidents import AlertRaised
-from hermes.core.messages import Value
+from hermes.core.incident import AlertFacts
 from hermes.skills.playbook.schema import ParameterKind, PlaybookParameter
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
@@ -76,19 +74,6 @@ def _inside_quotes(before: str) -> bool:
 
 _SHELL_CHARACTERS = str.maketrans(dict.fromkeys("`$\\", " "))
 """Characters with a meaning in a shell."""
-
-
-class AlertFacts(Value, kw_only=True, frozen=True):
-    title: str = ""
-    text: str = ""
-    labels: dict[str, str] = field(default_factory=dict)
-    given: dict[str, str] = field(default_factory=dict)
-    """Parameters set by hand; they have priority."""
-
-    @property
-    def combined_text(self) -> str:
-        labels = "\n".join(f"{key}={value}" for key, value in self.labels.items())
-        return "\n".join(part for part in (self.title, self.text, labels) if part)
 
 
 def facts_from_alert(alert: AlertRaised) -> AlertFacts:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from hermes.core.incident import AlertFacts
 from hermes.core.messages import Value
-from hermes.skills.playbook.parameters import AlertFacts
 from hermes.sre.assessment.host_state import HostObservation, LogSummary, MonitorConfig
 
 _LIMIT_LINE = re.compile(

@@ -11,10 +11,10 @@ from typing import Literal
 import anyio
 from msgspec.structs import replace
 
+from hermes.core.incident import AlertFacts
 from hermes.core.messages import ToolCall, Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import ExecuteCall, parse_terminal_result
-from hermes.skills.playbook.parameters import AlertFacts
 from hermes.sre.assessment.all_clear import AllClearReason, find_all_clear_reason, may_be_all_clear
 from hermes.sre.assessment.host_state import (
     HostObservation,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from hermes.skills.playbook.parameters import AlertFacts
+from hermes.core.incident import AlertFacts
 from hermes.sre.assessment.all_clear import AllClearReason, alert_unit, is_monitor_alarm
 from hermes.sre.assessment.host_state import HostObservation, LogSummary, UnitState
 

@@ -31,9 +31,9 @@ from hermes.core.events.operations import (
 from hermes.core.events.runs import RunStarted
 from hermes.core.events.skills import PlaybookStarted
 from hermes.core.events.tools import ToolRequested
+from hermes.core.incident import INCIDENT_KINDS, WATCH_RUN, Incident, apply_incident_event
 from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import RecordedCall
-from hermes.sre.incident import INCIDENT_KINDS, WATCH_RUN, Incident, apply_incident_event
 from hermes.sre.notifications import templates
 from hermes.sre.notifications.sink_protocol import SinkFilter
 from hermes.sre.notifications.templates import NotificationText

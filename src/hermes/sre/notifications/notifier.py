@@ -15,10 +15,10 @@ from hermes.core.events.operations import (
     NotificationSent,
 )
 from hermes.core.foreign_text import visible_line
+from hermes.core.incident import WATCH_RUN
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
-from hermes.sre.incident import WATCH_RUN
 from hermes.sre.notifications import composer
 from hermes.sre.notifications.composer import NotificationComposer, NotificationState
 from hermes.sre.notifications.sink_protocol import DeliveryError, NotificationSink, SinkFilter

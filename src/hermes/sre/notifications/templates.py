@@ -17,9 +17,9 @@ from hermes.core.events.operations import (
     ReserveRestored,
 )
 from hermes.core.foreign_text import visible_line
+from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration, format_size
-from hermes.sre.incident import Incident
 from hermes.sre.reports.statements import cause_line, outcome_text, resolver_of
 from hermes.sre.reports.statistics import duration_statistics
 from hermes.sre.reports.times import incident_times, ordinal

@@ -6,10 +6,10 @@ The same decision gives the confinement profile that the kernel enforces, where 
 from collections.abc import Sequence
 
 from hermes.core.actions import Action, ConfinementProfile, Decision, KernelSupport, Policy
+from hermes.core.incident import WATCH_RUN
 from hermes.core.messages import Risk, ToolCall, Value
 from hermes.core.protocols import ConfinesCommands, Environment
 from hermes.core.run_ids import new_id
-from hermes.sre.incident import WATCH_RUN
 from hermes.sre.probes.native import LOCAL_ENVIRONMENT, can_run_natively
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.shell_command import shell_command_of

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from hermes.core.events.incidents import AlertRaised
+from hermes.core.incident import QUESTION_LABEL, WATCH_RUN, WITHDRAWN_LABEL
 from hermes.core.protocols import Environment, Journal
-from hermes.sre.incident import QUESTION_LABEL, WATCH_RUN, WITHDRAWN_LABEL
 from hermes.sre.probes.probe import DISCOVERY_LABELS, Probe
 
 PROBE_SOURCE = "probe"

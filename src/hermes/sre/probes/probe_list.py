@@ -10,9 +10,9 @@ import anyio
 from msgspec.structs import replace
 
 from hermes.core.errors import EnvironmentFailed
+from hermes.core.incident import QUESTION_LABEL
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
-from hermes.sre.incident import QUESTION_LABEL
 from hermes.sre.probes import inventory
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes

@@ -17,8 +17,8 @@ from hermes.core.bus import Bus
 from hermes.core.errors import EnvironmentFailed, StoreError
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.events.tools import ToolBlocked
+from hermes.core.incident import QUESTION_LABEL, WATCH_RUN
 from hermes.core.protocols import Environment
-from hermes.sre.incident import QUESTION_LABEL, WATCH_RUN
 from hermes.sre.probes.evaluation import (
     FORECAST_HORIZON_H,
     DiskSamples,

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from hermes.core.events.incidents import AlertsJoined, IncidentOpened, ReportWritten
 from hermes.core.foreign_text import visible_line
+from hermes.core.incident import Incident
 from hermes.core.protocols import JournalRecord
 from hermes.plumbing.units import format_duration
-from hermes.sre.incident import Incident
 from hermes.sre.reports.actions import RefusedAction, events_of_type
 from hermes.sre.reports.markdown import escape_text
 from hermes.sre.reports.report_data import ReportData, gather_report_data

@@ -14,9 +14,9 @@ from hermes.core.events.incidents import (
     IncidentOpened,
     LayerInvestigated,
 )
+from hermes.core.incident import Incident, fold_incidents
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal, JournalRecord
-from hermes.sre.incident import Incident, fold_incidents
 from hermes.sre.reports.actions import (
     IncidentAction,
     ModelCost,

@@ -21,9 +21,9 @@ from hermes.core.events.incidents import (
     IncidentReopened,
     ReportWritten,
 )
+from hermes.core.incident import IncidentDetails, incident_details
 from hermes.core.protocols import Journal, JournalRecord
 from hermes.plumbing.files import FileLock, write_atomically
-from hermes.sre.incident import IncidentDetails, incident_details
 from hermes.sre.reports.markdown import slug
 from hermes.sre.reports.report_data import read_earlier_incidents, read_incident_records
 from hermes.sre.reports.report_text import render_report
@@ -63,9 +63,7 @@ def write_failure_text(folder: Path, error: OSError) -> str:
 
 async def _write_once(journal: Journal, bus: Bus, run: str, folder: Path) -> Path:
     records = await read_incident_records(journal, run)
-    details = incident_details(
-        next(e.event for e in records if isinstance(e.event, IncidentOpened))
-    )
+    details = _details_of(records)
     path = folder / report_file_name(details)
     done = find_written_report(records)
     if done is not None and done.path and await anyio.Path(path).exists():
@@ -83,11 +81,13 @@ async def _publish_without_file(journal: Journal, bus: Bus, run: str, why: str) 
     records = await read_incident_records(journal, run)
     if find_written_report(records) is not None:
         return
-    details = incident_details(
-        next(e.event for e in records if isinstance(e.event, IncidentOpened))
-    )
-    text = await _render(journal, records)
-    await bus.publish(ReportWritten(run=run, incident=details.incident, text=text, trouble=why))
+    text, name = await _render(journal, records), _details_of(records).incident
+    await bus.publish(ReportWritten(run=run, incident=name, text=text, trouble=why))
+
+
+def _details_of(records: Sequence[JournalRecord]) -> IncidentDetails:
+    opened = (each.event for each in records)
+    return incident_details(next(each for each in opened if isinstance(each, IncidentOpened)))
 
 
 async def _render(journal: Journal, records: Sequence[JournalRecord]) -> str:

@@ -9,9 +9,9 @@ from hermes.core.events.incidents import (
     IncidentOpened,
     IncidentVerified,
 )
+from hermes.core.incident import Incident
 from hermes.core.protocols import JournalRecord
 from hermes.plumbing.units import format_duration
-from hermes.sre.incident import Incident
 from hermes.sre.reports.actions import IncidentAction, events_of_type
 from hermes.sre.reports.lessons import model_prevention_text, prevention_hints
 from hermes.sre.reports.markdown import (

@@ -8,10 +8,10 @@ from typing import Literal
 
 from hermes.core.events.incidents import IncidentChecked, LayerInvestigated
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
+from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import fold_finished_calls
-from hermes.sre.incident import Incident
 from hermes.sre.reports.actions import ANSWER_TOOLS, events_of_type
 
 CauseStatus = Literal["found", "supposed", "unknown"]

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 from html import escape
 from math import log10
 
+from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration
-from hermes.sre.incident import Incident
 from hermes.sre.reports.statements import resolver_of
 from hermes.sre.reports.times import incident_times
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from hermes.core.events.incidents import IncidentOpened
+from hermes.core.incident import Incident
 from hermes.core.messages import Value
-from hermes.sre.incident import Incident
 
 RECURRENCE_PERIOD = timedelta(days=14)
 

@@ -12,13 +12,13 @@ import anyio
 from hermes.agent.dependencies import AgentDependencies
 from hermes.core.errors import HermesError
 from hermes.core.foreign_text import shorten_middle
+from hermes.core.incident import IncidentDetails
 from hermes.core.messages import ToolCall, ToolResult, Value
 from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
 from hermes.core.tool_calls import read_result_numbers
 from hermes.policy.taint.data_marks import mark_as_data
 from hermes.sre.checks import TERMINAL_TOOL, TIMEOUT_GRACE_S
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.settings import CrewSettings
 from hermes.tools.executor import Executor
 

@@ -10,11 +10,11 @@ from hermes.agent.dependencies import AgentDependencies
 from hermes.core.errors import ToolError
 from hermes.core.events.incidents import DiagnosisVerdict, LayerInvestigated
 from hermes.core.foreign_text import clean_line
+from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Risk, Value
 from hermes.core.protocols import Journal, Model, ToolContext
 from hermes.policy.taint.data_marks import mark_as_data
 from hermes.sre.checks import CheckResult
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.model_responder import Hypothesis, InvestigationResult
 from hermes.sre.policies import ReadOnlyPolicy
 from hermes.sre.reports.actions import IncidentAction

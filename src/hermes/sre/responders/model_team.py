@@ -13,6 +13,7 @@ from hermes.agent.dependencies import AgentDependencies
 from hermes.core.errors import PermanentModelError, SettingsError, StoreError
 from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.core.foreign_text import clean_line
+from hermes.core.incident import IncidentDetails, read_incident
 from hermes.core.messages import Completion, Message, Risk, ToolCall, ToolResult, ToolSpec
 from hermes.core.protocols import Model, ToolContext
 from hermes.core.run_ids import new_id
@@ -20,7 +21,6 @@ from hermes.models.catalog import ModelRole, reference_for_role
 from hermes.models.settings import ModelSettings
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.checks import CheckResult, run_check
-from hermes.sre.incident import IncidentDetails, read_incident
 from hermes.sre.model_responder import FailedAttempt, FixResult, Hypothesis, InvestigationResult
 from hermes.sre.policies import is_read_only
 from hermes.sre.responders.agent_run import AgentRun, AgentRunResult, run_agent

@@ -1,5 +1,6 @@
 """Runs trusted playbooks whose signature is found on the host."""
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -9,11 +10,11 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from hermes.core.events.incidents import IncidentDiagnosed
+from hermes.core.incident import AlertFacts, Incident, IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.tool_calls import read_result_numbers
 from hermes.skills.library import Skill
 from hermes.skills.playbook.commands import ExecuteCall, PlaybookContext
-from hermes.skills.playbook.parameters import AlertFacts
 from hermes.skills.playbook.runner import (
     PlaybookRunner,
     PlaybookRunResult,
@@ -26,7 +27,6 @@ from hermes.sre.assessment.assess import observe_host
 from hermes.sre.assessment.host_state import HostObservation
 from hermes.sre.assessment.symptoms import find_symptoms
 from hermes.sre.context import IncidentContext
-from hermes.sre.incident import Incident, IncidentDetails, without_unit
 from hermes.sre.policies import TrustedPlaybookPolicy
 from hermes.sre.undo import ChangeRecorder
 
@@ -68,9 +68,9 @@ class RemainingFaults:
         left = [name for name in named if name not in fixed_units]
         if len(named) > 1 and left:
             return [
-                _without_units(facts, [other for other in named if other != name]) for name in left
+                without_units(facts, [other for other in named if other != name]) for name in left
             ]
-        rest, until = _without_units(facts, fixed_units), time.monotonic() + RECOVERY_TIMEOUT_S
+        rest, until = without_units(facts, fixed_units), time.monotonic() + RECOVERY_TIMEOUT_S
         while find_symptoms(
             rest, since_first_observation(first, await observe_host(self._execute))
         ):
@@ -80,9 +80,16 @@ class RemainingFaults:
         return []
 
 
-def _without_units(facts: AlertFacts, names: Sequence[str]) -> AlertFacts:
-    for name in names:
-        facts = without_unit(facts, name)
+def without_units(facts: AlertFacts, names: Sequence[str]) -> AlertFacts:
+    """The alert without any mention of these units."""
+    for name in filter(None, names):
+        word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+        facts = replace(
+            facts,
+            title=word.sub("", facts.title),
+            text=word.sub("", facts.text),
+            labels={key: value for key, value in facts.labels.items() if not word.search(value)},
+        )
     return facts
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from hermes.core.incident import IncidentDetails
 from hermes.policy.taint.data_marks import DATA_RULE, mark_as_data
 from hermes.sre.checks import CheckResult
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.model_responder import FailedAttempt, Hypothesis
 
 LAYER_DESCRIPTIONS: Mapping[str, str] = {

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies
 from hermes.core.errors import HermesError, StoreError
+from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Tool
 from hermes.sre.checks import CheckResult
-from hermes.sre.incident import IncidentDetails
 from hermes.sre.model_responder import FailedAttempt, FixResult, Hypothesis, InvestigationResult
 from hermes.tools.executor import Executor
 

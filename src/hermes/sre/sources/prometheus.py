@@ -18,8 +18,8 @@ from hermes.core.foreign_text import (
     clean_labels,
     clean_line,
 )
+from hermes.core.incident import WATCH_RUN
 from hermes.core.protocols import Journal
-from hermes.sre.incident import WATCH_RUN
 from hermes.sre.settings import PrometheusRule, PrometheusSettings
 from hermes.sre.sources.prometheus_client import (
     MetricSeries,

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from hermes.core.events.incidents import AlertRaised, IncidentOpened
+from hermes.core.incident import ALERT_TEXT_FACT, WITHDRAWN_LABEL
 from hermes.core.messages import Value
-from hermes.sre.incident import ALERT_TEXT_FACT, WITHDRAWN_LABEL
 from hermes.sre.reports.times import ordinal
 from hermes.sre.settings import FlapSettings
 from hermes.sre.triage.severity import alert_impact, alert_problem, is_silent

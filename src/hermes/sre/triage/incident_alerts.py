@@ -7,9 +7,9 @@ from typing import Literal
 from msgspec.structs import replace
 
 from hermes.core.events.incidents import AlertRaised
+from hermes.core.incident import WITHDRAWN_LABEL, Incident
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
-from hermes.sre.incident import WITHDRAWN_LABEL, Incident
 from hermes.sre.triage.topology import alert_location
 
 MAX_RAISED_BEFORE = timedelta(days=1)

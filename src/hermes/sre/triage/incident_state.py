@@ -15,7 +15,7 @@ from hermes.core.events.incidents import (
     JoinedPart,
     Severity,
 )
-from hermes.sre.incident import QUESTION_LABEL
+from hermes.core.incident import QUESTION_LABEL
 from hermes.sre.settings import GroupSettings, ServiceWeight
 from hermes.sre.triage.alert_series import AlertSeries, alarm_name
 from hermes.sre.triage.severity import (

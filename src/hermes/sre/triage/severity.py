@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from hermes.core.events.incidents import AlertRaised, Severity
+from hermes.core.incident import QUESTION_LABEL
 from hermes.core.messages import Value
-from hermes.sre.incident import QUESTION_LABEL
 from hermes.sre.settings import ServiceWeight
 from hermes.sre.triage.topology import AlertLocation, alert_location
 

@@ -24,8 +24,8 @@ from hermes.core.events.incidents import (
     PhaseEntered,
 )
 from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded
+from hermes.core.incident import WATCH_RUN
 from hermes.core.protocols import JournalRecord
-from hermes.sre.incident import WATCH_RUN
 from hermes.sre.settings import TriageSettings
 from hermes.sre.triage.alert_series import AlertSeries, RecurrenceHistory
 from hermes.sre.triage.incident_state import IncidentState

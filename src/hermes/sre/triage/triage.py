@@ -16,9 +16,9 @@ from hermes.core.events.incidents import (
     IncidentOpened,
     IncidentRecovered,
 )
+from hermes.core.incident import ALERT_TEXT_FACT, QUESTION_LABEL, WATCH_RUN
 from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
-from hermes.sre.incident import ALERT_TEXT_FACT, QUESTION_LABEL, WATCH_RUN
 from hermes.sre.settings import TriageSettings
 from hermes.sre.triage.alert_series import AlertSeries, EarlierIncidents, incident_signature
 from hermes.sre.triage.correlation import AlertCorrelation

@@ -1,7 +1,10 @@
-"""Builds the state of each incident from its events in the journal."""
+"""The state of an incident, folded from its events.
 
-import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+The watch, notifications, reports and the commands all read incidents through this module, so that
+they agree on status, severity, phase, alerts and durations.
+"""
+
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -30,7 +33,6 @@ from hermes.core.events.incidents import (
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal, JournalRecord
-from hermes.skills.playbook.parameters import AlertFacts
 
 WATCH_RUN = "watch"
 """The run of events that belong to no incident."""
@@ -40,6 +42,21 @@ QUESTION_LABEL = "question"
 """The label of an alert that is a question to people; nothing is changed for it."""
 WITHDRAWN_LABEL = "withdrawn"
 """The label of an alert that ended because its probe was removed: no recovery."""
+
+
+class AlertFacts(Value, kw_only=True, frozen=True):
+    """What an alert says, for playbooks and checks."""
+
+    title: str = ""
+    text: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)
+    """Parameters set by hand; they have priority."""
+
+    @property
+    def combined_text(self) -> str:
+        labels = "\n".join(f"{key}={value}" for key, value in self.labels.items())
+        return "\n".join(part for part in (self.title, self.text, labels) if part)
 
 
 class IncidentDetails(Value, kw_only=True, frozen=True):
@@ -74,19 +91,6 @@ def incident_details(opened: IncidentOpened) -> IncidentDetails:
         seen_before=opened.seen_before,
         opened_at=opened.at,
         since=opened.since,
-    )
-
-
-def without_unit(facts: AlertFacts, name: str) -> AlertFacts:
-    """The alert without any mention of this unit."""
-    if not name:
-        return facts
-    word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-    return replace(
-        facts,
-        title=word.sub("", facts.title),
-        text=word.sub("", facts.text),
-        labels={key: value for key, value in facts.labels.items() if not word.search(value)},
     )
 
 
@@ -354,25 +358,10 @@ def _with_undone_changes(
     )
 
 
-async def read_incidents(journal: Journal, *, drills: bool = False) -> dict[str, Incident]:
-    """All incidents, without those of gym drills unless `drills`."""
-    found = fold_incidents([recorded async for recorded in journal.read(kinds=INCIDENT_KINDS)])
-    if drills:
-        return found
-    played = {each.event.run async for each in _drill_starts(journal)}
-    return {key: each for key, each in found.items() if each.details.run not in played}
-
-
 async def read_incident(journal: Journal, run: str) -> Incident | None:
     """The incident of this run."""
     found = fold_incidents([recorded async for recorded in journal.read(run=run)])
     return next(iter(found.values()), None)
-
-
-async def _drill_starts(journal: Journal) -> AsyncIterator[JournalRecord]:
-    async for recorded in journal.read(kinds=("run.started",)):
-        if getattr(recorded.event, "origin", "") == "gym":
-            yield recorded
 
 
 INCIDENT_KINDS = (
