@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.incident import IncidentDetails
-from hermes.core.messages import ToolCall, ToolResult, Value
+from hermes.core.messages import Value
 from hermes.core.protocols import Environment
 from hermes.core.run_ids import new_id
-from hermes.skills.playbook.commands import find_unmet_expectation, parse_terminal_result
+from hermes.skills.playbook.commands import ExecuteCall, find_unmet_expectation, run_command
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.probes.discovery import discover_probes
 from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
@@ -20,9 +20,6 @@ from hermes.sre.probes.probe_runner import run_probes
 from hermes.sre.probes.shell_command import shell_command_of
 from hermes.sre.settings import ProbeSettings
 
-Execute = Callable[[ToolCall], Awaitable[ToolResult]]
-"""Executes a tool call in the context of a run."""
-TERMINAL_TOOL = "terminal"
 TIMEOUT_GRACE_S = 2.0
 """Seconds for the environment to stop a command after its timeout."""
 MAX_CHECKS = 16
@@ -59,28 +56,25 @@ class CheckResult(Value, kw_only=True, frozen=True):
 
 
 async def run_check(
-    check: PlaybookCheck, execute: Execute, *, timeout: float = 10.0
+    check: PlaybookCheck, execute: ExecuteCall, *, timeout: float = 10.0
 ) -> CheckResult:
     timeout_s = min(check.timeout, timeout)
-    call = ToolCall(new_id("look"), TERMINAL_TOOL, {"command": check.command, "timeout": timeout_s})
-    with anyio.move_on_after(timeout_s + TIMEOUT_GRACE_S):
-        result = await execute(call)
-        end = parse_terminal_result(result, check.command, 0.0)
-        if result.status != "ok":
-            why = f"could not be asked: {end.output[:200]}"
-        elif end.timed_out:
-            why = f"gave no answer within {timeout_s:g} s"
-        else:
-            why = find_unmet_expectation(end, check.expect)
-        detail = why or _last_line(end.output)
-        return CheckResult(check=check.name, ok=not why, detail=detail, call_id=call.id)
-    why = f"gave no answer within {timeout_s:g} s"
-    return CheckResult(check=check.name, ok=False, detail=why, call_id=call.id)
+    end = await run_command(
+        execute, check.command, timeout_s, id=new_id("look"), grace_s=TIMEOUT_GRACE_S
+    )
+    if end.status != "ok":
+        why = f"could not be asked: {end.output[:200]}"
+    elif end.timed_out:
+        why = f"gave no answer within {timeout_s:g} s"
+    else:
+        why = find_unmet_expectation(end, check.expect)
+    detail = why or _last_line(end.output)
+    return CheckResult(check=check.name, ok=not why, detail=detail, call_id=end.call_id)
 
 
 async def run_checks(
     checks: tuple[PlaybookCheck, ...],
-    execute: Execute,
+    execute: ExecuteCall,
     *,
     timeout: float = 10.0,
     concurrency: int = 8,

@@ -15,7 +15,8 @@ from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import ArtifactStore, BackgroundProcesses, Environment, ToolContext
 from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
-from hermes.sre.checks import Execute, IndependentChecks, no_independent_checks
+from hermes.skills.playbook.commands import ExecuteCall
+from hermes.sre.checks import IndependentChecks, no_independent_checks
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.settings import SreSettings
 from hermes.tools.executor import Executor
@@ -82,7 +83,7 @@ class IncidentContext:
     origin: RunOrigin = "incident"
     withdrawal: WorkWithdrawal = field(default_factory=WorkWithdrawal)
 
-    def execute_for_run(self, run: str, executor: Executor | None = None) -> Execute:
+    def execute_for_run(self, run: str, executor: Executor | None = None) -> ExecuteCall:
         """A function that executes tool calls in this run."""
         chosen = executor or self.executor
 
@@ -91,7 +92,7 @@ class IncidentContext:
 
         return execute
 
-    def tool_context(self, run: str, execute: Execute) -> ToolContext:
+    def tool_context(self, run: str, execute: ExecuteCall) -> ToolContext:
         return ToolContext(
             run,
             self.environment,

@@ -11,14 +11,13 @@ from itertools import count
 from hermes.core.actions import Action, Decision
 from hermes.core.events.incidents import ChangeBegan, ChangesUndone
 from hermes.core.incident import Incident, IncidentChange, IncidentDetails
-from hermes.core.messages import ToolCall, Value
+from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.policy.actions.tool_calls import read_intent
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.policy.undo import NO_UNDO, KnownUndoPolicy, find_undo
-from hermes.skills.playbook.commands import parse_terminal_result
-from hermes.sre.checks import TERMINAL_TOOL
+from hermes.skills.playbook.commands import run_command
 from hermes.sre.context import IncidentContext
 from hermes.sre.policies import TrustedPlaybookPolicy
 from hermes.tools.executor import Executor
@@ -158,13 +157,9 @@ class ChangeRecorder:
             return planned.inverse_command
         number = f"{self._attempt}-{next(self._numbers)}"
         folder = shlex.quote(f"{UNDO_FOLDER}/{self._details.incident}/{number}")
-        call = ToolCall(
-            new_id("keep"),
-            TERMINAL_TOOL,
-            {"command": planned.copy_script(folder), "timeout": UNDO_TIMEOUT_S},
-        )
-        result = await self._context.execute_for_run(self._details.run)(call)
-        end = parse_terminal_result(result, "", 0.0)
+        execute = self._context.execute_for_run(self._details.run)
+        script, id = planned.copy_script(folder), new_id("keep")
+        end = await run_command(execute, script, UNDO_TIMEOUT_S, id=id)
         return planned.undo_script(folder, end.output) if end.code == 0 else planned.inverse_command
 
 
@@ -226,11 +221,9 @@ async def _run_undo_command(
     context: IncidentContext, details: IncidentDetails, id: str, command: str
 ) -> str:
     """Runs as a trusted playbook: the undo command was recorded before the change."""
-    call = ToolCall(id, TERMINAL_TOOL, {"command": command, "timeout": UNDO_TIMEOUT_S})
     executor = context.executor.with_policy(TrustedPlaybookPolicy(context.executor.policy))
-    end = parse_terminal_result(
-        await context.execute_for_run(details.run, executor)(call), command, 0.0
-    )
+    execute = context.execute_for_run(details.run, executor)
+    end = await run_command(execute, command, UNDO_TIMEOUT_S, id=id)
     if end.status != "ok":
         return end.output[:200]
     if end.timed_out:

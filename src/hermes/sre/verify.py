@@ -15,9 +15,9 @@ import anyio
 
 from hermes.core.events.incidents import AlertRaised, CheckTiming, IncidentChecked, IncidentVerified
 from hermes.core.incident import IncidentDetails
-from hermes.core.messages import ToolCall, Value
+from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
-from hermes.skills.playbook.commands import parse_terminal_result
+from hermes.skills.playbook.commands import run_command
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.assessment.symptom_timing import (
     MAX_OUTLIVED_S,
@@ -29,10 +29,11 @@ from hermes.sre.assessment.symptom_timing import (
     read_alert_period_s,
     read_unit_run_times,
 )
-from hermes.sre.checks import TERMINAL_TOOL, CheckResult, IndependentChecks, run_checks
+from hermes.sre.checks import CheckResult, IndependentChecks, run_checks
 from hermes.sre.context import IncidentContext
 from hermes.sre.policies import TrustedPlaybookPolicy
 
+TRIGGER_TIMEOUT_S = 30.0
 NO_EVIDENCE = "no check that observed the symptom before can show that it is gone"
 
 
@@ -387,8 +388,8 @@ async def _run_triggers(
     """Run the triggers again; returns what was run, and what the policy refused."""
     triggered = []
     for command in triggers:
-        call = ToolCall(new_id("trigger"), TERMINAL_TOOL, {"command": command, "timeout": 30.0})
-        end = parse_terminal_result(await context.execute_for_run(details.run)(call), command, 0.0)
+        execute, id = context.execute_for_run(details.run), new_id("trigger")
+        end = await run_command(execute, command, TRIGGER_TIMEOUT_S, id=id)
         triggered.append(command if end.status == "ok" else f"not run: {command}")
     return "; ".join(triggered)
 

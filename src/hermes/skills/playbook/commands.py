@@ -79,6 +79,19 @@ def parse_terminal_result(result: ToolResult, command: str, seconds: float) -> T
     )
 
 
+async def run_command(
+    execute: ExecuteCall, command: str, timeout_s: float, *, id: str, grace_s: float | None = None
+) -> TerminalResult:
+    """Run a command with the terminal tool. The call is abandoned `grace_s` after its timeout."""
+    call = ToolCall(id, TERMINAL_TOOL, {"command": command, "timeout": timeout_s})
+    began = time.monotonic()
+    with anyio.move_on_after(None if grace_s is None else timeout_s + grace_s):
+        result = await execute(call)
+        return parse_terminal_result(result, command, time.monotonic() - began)
+    seconds = timeout_s + (grace_s or 0.0)
+    return TerminalResult(id, command, "ok", None, "", seconds, timed_out=True)
+
+
 def find_unmet_expectation(result: TerminalResult, expect: ExpectedResult) -> str:
     """The first expectation that does not hold; empty when all hold."""
     if expect.exit is not None and result.code != expect.exit:
@@ -144,12 +157,7 @@ class StepRunner:
         grace_s: float = TOOL_GRACE_S,
     ) -> TerminalResult:
         id = id or new_id(f"play-{name}")
-        call = ToolCall(id, TERMINAL_TOOL, {"command": command, "timeout": timeout})
-        began = time.monotonic()
-        with anyio.move_on_after(timeout + grace_s):
-            result = await self._context.execute(call)
-            return parse_terminal_result(result, command, time.monotonic() - began)
-        return TerminalResult(call.id, command, "ok", None, "", timeout + grace_s, timed_out=True)
+        return await run_command(self._context.execute, command, timeout, id=id, grace_s=grace_s)
 
     async def publish(self, event: Event) -> None:
         await self._context.publish(event)

@@ -12,9 +12,9 @@ import anyio
 from msgspec.structs import replace
 
 from hermes.core.incident import AlertFacts
-from hermes.core.messages import ToolCall, Value
+from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
-from hermes.skills.playbook.commands import ExecuteCall, parse_terminal_result
+from hermes.skills.playbook.commands import ExecuteCall, run_command
 from hermes.sre.assessment.all_clear import AllClearReason, find_all_clear_reason, may_be_all_clear
 from hermes.sre.assessment.host_state import (
     HostObservation,
@@ -121,12 +121,11 @@ class _HostObserver:
 
     async def _run_script(self, command: str) -> str:
         """The output; empty when the call was refused or timed out."""
-        arguments = {"command": command, "timeout": SCRIPT_TIMEOUT_S}
-        call = ToolCall(new_id("assess"), "terminal", arguments)
-        result = parse_terminal_result(await self._execute(call), command, 0.0)
+        id = new_id("assess")
+        result = await run_command(self._execute, command, SCRIPT_TIMEOUT_S, id=id)
         if result.status != "ok" or result.timed_out:
             return ""
-        self._calls.append(call.id)
+        self._calls.append(id)
         return result.output
 
     def assessment(self, verdict: AssessmentVerdict, *reasons: str) -> Assessment:

@@ -9,9 +9,9 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from hermes.core.messages import ToolCall, Value
+from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
-from hermes.skills.playbook.commands import ExecuteCall, parse_terminal_result
+from hermes.skills.playbook.commands import ExecuteCall, run_command
 
 SCRIPTS_FOLDER = Path(__file__).parent / "scripts"
 ScriptName = Literal["state", "logs", "words", "checks"]
@@ -190,11 +190,8 @@ class LastError(Value, kw_only=True, frozen=True):
 
 async def read_last_error(execute: ExecuteCall, service: str) -> LastError | None:
     """The last error in the log of this service, else in the log with the most errors."""
-    command = read_script("words")
-    call = ToolCall(
-        new_id("assess"), "terminal", {"command": command, "timeout": LAST_ERROR_TIMEOUT_S}
-    )
-    result = parse_terminal_result(await execute(call), command, 0.0)
+    script, id = read_script("words"), new_id("assess")
+    result = await run_command(execute, script, LAST_ERROR_TIMEOUT_S, id=id)
     if result.status != "ok" or result.timed_out:
         return None
     with_errors = [log for log in parse_log_summaries(result.output).values() if log.error_lines]
@@ -203,6 +200,4 @@ async def read_last_error(execute: ExecuteCall, service: str) -> LastError | Non
     own = [log for log in with_errors if log.unit.removesuffix(".service") == service]
     log = own[0] if own else max(with_errors, key=lambda each: each.errors)
     lines = [line for line in log.error_lines if not _REQUEST_LINE.search(line)] or log.error_lines
-    return LastError(
-        unit=log.unit, line=" ".join(lines[-1].split())[:MAX_ERROR_CHARS], call=call.id
-    )
+    return LastError(unit=log.unit, line=" ".join(lines[-1].split())[:MAX_ERROR_CHARS], call=id)

@@ -12,11 +12,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from hermes.core.events.incidents import AlertRaised
-from hermes.core.messages import ToolCall, Value
+from hermes.core.messages import Value
 from hermes.core.protocols import Journal
 from hermes.core.run_ids import new_id
-from hermes.skills.playbook.commands import parse_terminal_result
-from hermes.sre.checks import Execute
+from hermes.skills.playbook.commands import ExecuteCall, run_command
 from hermes.sre.settings import VerifySettings
 
 MAX_MISS_PROBABILITY = 0.05
@@ -115,13 +114,15 @@ class UnitRunTimes(Value, kw_only=True, frozen=True):
     """How long it ran before it crashed; 0 when it did not crash."""
 
 
-async def read_unit_run_times(execute: Execute, units: Sequence[str], max_s: float) -> UnitRunTimes:
+async def read_unit_run_times(
+    execute: ExecuteCall, units: Sequence[str], max_s: float
+) -> UnitRunTimes:
     """The longest of each; an error later than `max_s` is unrelated to the start."""
     found = []
     for unit in units:
         command = f"LC_ALL=C journalctl -u {shlex.quote(unit)} -n {MAX_JOURNAL_LINES} --no-pager"
-        call = ToolCall(new_id("runs"), "terminal", {"command": command, "timeout": 10.0})
-        found += parse_run_spans(parse_terminal_result(await execute(call), command, 0.0).output)
+        result = await run_command(execute, command, 10.0, id=new_id("runs"))
+        found += parse_run_spans(result.output)
     onsets = [onset for onset, _ in found if onset is not None and onset <= max_s]
     lives = [life + JOURNAL_RESOLUTION_S for _, life in found if life is not None and life <= max_s]
     return UnitRunTimes(onset_s=max(onsets, default=0.0), lifetime_s=max(lives, default=0.0))

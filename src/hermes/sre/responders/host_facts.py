@@ -18,7 +18,8 @@ from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
 from hermes.core.tool_calls import read_result_numbers
 from hermes.policy.taint.data_marks import mark_as_data
-from hermes.sre.checks import TERMINAL_TOOL, TIMEOUT_GRACE_S
+from hermes.skills.playbook.commands import TERMINAL_TOOL
+from hermes.sre.checks import TIMEOUT_GRACE_S
 from hermes.sre.settings import CrewSettings
 from hermes.tools.executor import Executor
 
