@@ -1,6 +1,7 @@
 """A host is looked over once: what it runs is found, what is broken shows as a failing check."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,12 @@ from hermes.gym.scenario import PROGRAM_PATH, find_scenario
 from hermes.gym.scenario_spec import HostDisk, HostFile, HostSpec
 from hermes.gym.services.python_service import service_unit, shop_service
 from hermes.skills.playbook.schema import PlaybookCheck
-from hermes.sre.checks import checks_for, triggers_for
+from hermes.sre.checks import MAX_CHECKS, relevant_probes
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes, propose_probes
 from hermes.sre.probes.host_scan import HostScan, parse_scan
 from hermes.sre.probes.kinds import native_logs
 from hermes.sre.probes.probe import SUSTAINED_KINDS, Probe
+from hermes.sre.probes.shell_command import shell_command_of
 
 pytestmark = pytest.mark.anyio
 boxed = pytest.mark.skipif(
@@ -33,6 +35,18 @@ boxed = pytest.mark.skipif(
 
 def a_host(*units: HostFile, files: tuple[HostFile, ...] = (), **more: object) -> HostSpec:
     return HostSpec(name="web-1", units=units, files=files, **more)  # type: ignore[arg-type]
+
+
+def checks_for(details: IncidentDetails, probes: Sequence[Probe]) -> tuple[PlaybookCheck, ...]:
+    """The commands of the probes that concern an incident; exit code 0 is ok."""
+    return tuple(
+        PlaybookCheck(
+            name=probe.name,
+            command=f"(\n{shell_command_of(probe).strip()}\n)",
+            timeout=max(probe.timeout, 5.0),
+        )
+        for probe in relevant_probes(details, probes)[:MAX_CHECKS]
+    )
 
 
 async def failing(here: Environment, checks: tuple[PlaybookCheck, ...]) -> set[str]:
@@ -169,15 +183,6 @@ async def test_a_database_and_the_page_that_needs_it_are_found() -> None:
         bad = await failing(here, checks_for(case, found.probes))
         assert any(name.startswith("http-") for name in bad)
         assert not any(name.startswith("postgres") for name in bad)
-
-
-def test_triggers_are_those_of_the_service_in_trouble() -> None:
-    probes = (
-        Probe(name="a", kind="cpu", service="a", trigger="systemctl restart a"),
-        Probe(name="b", kind="cpu", service="b", trigger="systemctl restart b"),
-        Probe(name="c", kind="cpu", service="a", trigger="systemctl restart a"),
-    )
-    assert triggers_for(about("a"), probes) == ("systemctl restart a",)
 
 
 async def test_without_ss_and_curl_ports_are_still_found(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from probe_house import Pages, eventually, free_port, look, policy_at, this_host
 from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Risk, ToolCall
-from hermes.sre.checks import check_of_probe
 from hermes.sre.probes.admission import READ_EFFECTS
 from hermes.sre.probes.probe import Probe, ProbeKind
 from hermes.sre.probes.shell_command import shell_command_of
@@ -240,7 +239,7 @@ def test_the_policy_knows_that_every_kind_only_reads(tmp_path: Path, chosen: str
     """As a check of an incident it takes the common road, where nobody is there to be asked."""
     policy = policy_at(tmp_path, chosen)
     for probe in EVERY:
-        for command in (check_of_probe(probe).command, shell_command_of(probe, "")):
+        for command in (shell_command_of(probe), shell_command_of(probe, "")):
             call = ToolCall("c", "terminal", {"command": command})
             place = {"environment": "local", "target": "here", "isolated": False}
             decision = policy.decide(

@@ -17,7 +17,6 @@ from hermes.sre.probes.discovery import discover_probes
 from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
 from hermes.sre.probes.probe import STATE_LABEL, Probe
 from hermes.sre.probes.probe_runner import run_probes
-from hermes.sre.probes.shell_command import shell_command_of
 from hermes.sre.settings import ProbeSettings
 
 TIMEOUT_GRACE_S = 2.0
@@ -95,24 +94,6 @@ async def run_checks(
 def _last_line(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return lines[-1][:120] if lines else "as expected"
-
-
-def check_of_probe(probe: Probe) -> PlaybookCheck:
-    """The command of the probe in a subshell; exit code 0 is ok."""
-    command = f"(\n{shell_command_of(probe).strip()}\n)"
-    return PlaybookCheck(name=probe.name, command=command, timeout=max(probe.timeout, 5.0))
-
-
-def checks_for(details: IncidentDetails, probes: Sequence[Probe]) -> tuple[PlaybookCheck, ...]:
-    """Checks of the service and the ports of an incident, and of the host."""
-    return tuple(check_of_probe(probe) for probe in relevant_probes(details, probes)[:MAX_CHECKS])
-
-
-def triggers_for(details: IncidentDetails, probes: Sequence[Probe]) -> tuple[str, ...]:
-    """Commands that trigger the problem again, to verify a fix; the policy decides on them."""
-    own = _named_services(details, probes, _named_ports(details))
-    found = (each.trigger for each in probes if each.trigger and each.service in own)
-    return tuple(dict.fromkeys(found))
 
 
 def relevant_probes(details: IncidentDetails, probes: Sequence[Probe]) -> tuple[Probe, ...]:

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
-
-from msgspec.structs import replace
+from typing import Any
 
 from hermes.core.events.approvals import (
     ActionAnnounced,
@@ -28,6 +27,7 @@ AUDIT_EVENT_KINDS = (
     *("run.deleted", "audit.signed"),
 )
 """Events of an audit; of all others an export contains only the hash."""
+_DECISION_FIELDS = ("verdict", "rule", "reason", "effects", "hash", "tainted", "audited")
 _CallKey = tuple[str, str]
 """The run and the id of a call."""
 
@@ -104,7 +104,12 @@ def fold_audited_actions(records: Iterable[JournalRecord]) -> Iterator[AuditedAc
 
 
 def _audited_action(call: RecordedCall, origin: str, people: tuple[str, ...]) -> AuditedAction:
-    action = AuditedAction(
+    known: dict[str, Any] = {}
+    if call.decision is not None:
+        known = {name: getattr(call.decision, name) for name in _DECISION_FIELDS}
+    if call.finish is not None:
+        known |= {"result": call.finish.result.status, "seconds": call.finish.seconds}
+    return AuditedAction(
         seq=call.requested_seq,
         at=call.request.at,
         run=call.run,
@@ -114,21 +119,8 @@ def _audited_action(call: RecordedCall, origin: str, people: tuple[str, ...]) ->
         what=call.request.command or render_call(call.request.call),
         people=people,
         started=call.start is not None,
+        **known,
     )
-    if (decided := call.decision) is not None:
-        action = replace(
-            action,
-            verdict=decided.verdict,
-            rule=decided.rule,
-            reason=decided.reason,
-            effects=decided.effects,
-            hash=decided.hash,
-            tainted=decided.tainted,
-            audited=decided.audited,
-        )
-    if (finish := call.finish) is not None:
-        action = replace(action, result=finish.result.status, seconds=finish.seconds)
-    return action
 
 
 def render_call(call: ToolCall) -> str:

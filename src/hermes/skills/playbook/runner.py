@@ -11,6 +11,7 @@ import anyio
 from msgspec.structs import replace
 
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
+from hermes.core.incident import AlertFacts
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import (
@@ -28,7 +29,6 @@ from hermes.skills.playbook.commands import (
     unchecked_reason,
 )
 from hermes.skills.playbook.parameters import (
-    AlertFacts,
     capture_parameters,
     fill_template,
     resolve_parameter,

@@ -7,12 +7,17 @@ from typing import Literal
 from hermes.core.events.incidents import (
     AlertRaised,
     AlertsJoined,
+    ChangeBegan,
+    IncidentAcknowledged,
+    IncidentChecked,
     IncidentClosed,
+    IncidentDiagnosed,
     IncidentGraded,
     IncidentOpened,
     IncidentPhase,
     IncidentRecovered,
     JoinedPart,
+    PhaseEntered,
     Severity,
 )
 from hermes.core.incident import QUESTION_LABEL
@@ -36,6 +41,17 @@ MAX_PARTS = 10_000
 """Remembered names of parts of an incident; a notification cannot contain more."""
 LATE_PHASES: tuple[IncidentPhase, ...] = ("remediate", "verify", "undo", "document", "learn")
 """Phases in which the problem is already known."""
+
+
+IncidentUpdate = (
+    IncidentGraded
+    | IncidentAcknowledged
+    | PhaseEntered
+    | IncidentChecked
+    | IncidentDiagnosed
+    | ChangeBegan
+)
+"""Events that change only the state of one incident."""
 
 
 class JoinedAlerts:
@@ -236,6 +252,22 @@ class IncidentState:
                 run=self.id, at=now, incident=self.id, severity=severity, before=before, reason=why
             )
         ]
+
+    def apply(self, event: IncidentUpdate) -> None:
+        match event:
+            case IncidentGraded():
+                self.severity = event.severity
+                self.by_person = self.by_person or bool(event.by)
+            case IncidentAcknowledged():
+                self.acknowledged = True
+            case PhaseEntered():
+                self.phase = event.phase
+            case IncidentChecked() if event.when == "before" and not event.ok:
+                self.checks.add(event.check)
+            case IncidentDiagnosed():
+                self.component = event.component[:200]
+            case ChangeBegan():
+                self.acted = True
 
     def close(self, event: IncidentClosed) -> None:
         self.outcome, self.over_at = event.outcome, event.at

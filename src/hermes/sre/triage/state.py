@@ -6,29 +6,23 @@ from the journal.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 from hermes.core.events.incidents import (
     AlertRaised,
     AlertsJoined,
     AlertSuppressed,
-    ChangeBegan,
-    IncidentAcknowledged,
-    IncidentChecked,
     IncidentClosed,
-    IncidentDiagnosed,
-    IncidentGraded,
     IncidentOpened,
     IncidentRecovered,
     IncidentReopened,
-    PhaseEntered,
 )
 from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded
 from hermes.core.incident import WATCH_RUN
 from hermes.core.protocols import JournalRecord
 from hermes.sre.settings import TriageSettings
 from hermes.sre.triage.alert_series import AlertSeries, RecurrenceHistory
-from hermes.sre.triage.incident_state import IncidentState
+from hermes.sre.triage.incident_state import IncidentState, IncidentUpdate
 from hermes.sre.triage.maintenance import MaintenanceCalendar
 from hermes.sre.triage.topology import ServiceTopology, alert_dependencies
 
@@ -63,15 +57,10 @@ class TriageState:
             AlertSuppressed: self._suppressed,
             IncidentOpened: self._opened,
             AlertsJoined: self._joined,
-            IncidentGraded: self._graded,
             IncidentClosed: self._closed,
             IncidentRecovered: self._recovered,
             IncidentReopened: self._reopened,
-            IncidentAcknowledged: self._acknowledged,
-            PhaseEntered: self._entered,
-            IncidentChecked: self._checked,
-            IncidentDiagnosed: self._diagnosed,
-            ChangeBegan: self._changed,
+            **dict.fromkeys(get_args(IncidentUpdate), self._updated),
             MaintenanceAdded: lambda _, event: self.calendar.apply(event),
             MaintenanceEnded: lambda _, event: self.calendar.apply(event),
         }
@@ -223,11 +212,6 @@ class TriageState:
         if series.firing and not series.incident:
             self.released.setdefault(series.fingerprint, (at, incident.id))
 
-    def _graded(self, recorded: JournalRecord, event: IncidentGraded) -> None:
-        if incident := self.incidents.get(event.incident):
-            incident.severity = event.severity
-            incident.by_person = incident.by_person or bool(event.by)
-
     def _closed(self, recorded: JournalRecord, event: IncidentClosed) -> None:
         incident = self.incidents.get(event.incident)
         if incident is None or event.by == "oracle":
@@ -268,18 +252,9 @@ class TriageState:
                 self._remove_from_incident(incident, series)
                 self.released[series.fingerprint] = (event.at, incident.id)
 
-    def _acknowledged(self, recorded: JournalRecord, event: IncidentAcknowledged) -> None:
+    def _updated(self, recorded: JournalRecord, event: IncidentUpdate) -> None:
         if incident := self.incidents.get(event.incident):
-            incident.acknowledged = True
-
-    def _entered(self, recorded: JournalRecord, event: PhaseEntered) -> None:
-        if incident := self.incidents.get(event.incident):
-            incident.phase = event.phase
-
-    def _checked(self, recorded: JournalRecord, event: IncidentChecked) -> None:
-        incident = self.incidents.get(event.incident)
-        if incident is not None and event.when == "before" and not event.ok:
-            incident.checks.add(event.check)
+            incident.apply(event)
 
     def _reopened(self, recorded: JournalRecord, event: IncidentReopened) -> None:
         incident = self.incidents.get(event.incident)
@@ -288,14 +263,6 @@ class TriageState:
             incident = self.open_incident(_reopened_incident(event, fingerprint))
         if incident is not None:
             incident.reopen()
-
-    def _diagnosed(self, recorded: JournalRecord, event: IncidentDiagnosed) -> None:
-        if incident := self.incidents.get(event.incident):
-            incident.component = event.component[:200]
-
-    def _changed(self, recorded: JournalRecord, event: ChangeBegan) -> None:
-        if incident := self.incidents.get(event.incident):
-            incident.acted = True
 
 
 def _reopened_incident(event: IncidentReopened, fingerprint: str) -> IncidentOpened:
