@@ -117,6 +117,7 @@ def open_policy(
         reader = ActionReader(
             analyse_command,
             own_paths=own,
+            loaded_folders=(str(loaded.home), *_program_folders()),
             lookup=resolve_symlinks,
             digest=file_digest,
             written_files=WrittenFiles(loaded.home / WRITTEN_FILES_NAME, os.path.lexists),
@@ -137,6 +138,12 @@ def open_policy(
     return DocumentPolicy(
         rules, reader, context_of=situate, clock=clock_in_timezone(settings.timezone)
     )
+
+
+def _program_folders() -> tuple[str, ...]:
+    """The folders of PATH, as far as they have a fixed place."""
+    listed = os.environ.get("PATH", "").split(":")
+    return tuple(dict.fromkeys(os.path.realpath(each) for each in listed if each.startswith("/")))
 
 
 def kernel_support_here(loaded: LoadedSettings, backend: str = "") -> KernelSupport:

@@ -72,6 +72,11 @@ class ActionEffects(Value, kw_only=True, frozen=True):
     cwd: str = ""
     workspace: str = ""
     """The working folder of the task; `.` in a policy."""
+    home: str = ""
+    """The home folder of the user."""
+    loaded_folders: tuple[str, ...] = ()
+    """Folders from which other programs and later sessions run or load files: those of PATH, and
+    the home of Hermes."""
     run: str = ""
     origin: RunOrigin = "cli"
     actor: str = ""

@@ -25,7 +25,6 @@ from hermes.policy.actions.action_effects import (
     root_run,
 )
 from hermes.policy.actions.lent_access import is_below_changes, mark_lent_access
-from hermes.policy.actions.repository_programs import find_configured_program
 from hermes.policy.actions.tool_calls import ToolIntent, read_intent
 from hermes.policy.actions.written_files import (
     WrittenFiles,
@@ -185,6 +184,7 @@ class ActionReader:
 
     analyse: CommandAnalyser
     own_paths: tuple[str, ...] = ()
+    loaded_folders: tuple[str, ...] = ()
     lookup: PathLookup = _unresolved_path
     digest: Callable[[str], str] = _empty_digest
     run_memory: RunMemory = field(default_factory=RunMemory)
@@ -222,6 +222,8 @@ class ActionReader:
             command=intent.command,
             cwd=cwd,
             workspace=situation.workspace or situation.cwd,
+            home=self.lookup(situation.home),
+            loaded_folders=self.loaded_folders,
             run=action.run,
             origin=action.origin,
             actor=situation.actor,
@@ -235,9 +237,7 @@ class ActionReader:
         )
         if self.lookup is _unresolved_path:  # its files are not on this machine
             return effects
-        return mark_lent_access(
-            effects, lambda step: _folders_searched(step, folders), find_configured_program
-        )
+        return mark_lent_access(effects, lambda step: _folders_searched(step, folders))
 
     def record_start(self, action: Action, effects: ActionEffects) -> None:
         """The action starts: remembers what it writes and types."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
@@ -23,8 +23,18 @@ _TRUSTED_PROGRAM_FOLDERS = frozenset(
 )
 
 
-_SHARED_FOLDERS = frozenset({"", "/", "/tmp", "/var/tmp"})
+_SHARED_FOLDERS = frozenset({"", "/", "/tmp", "/var", "/var/lib", "/var/tmp"})
 """Folders that never count as the workspace, even if a session starts there."""
+_SYSTEM_FOLDERS = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin"),
+    *("/snap", "/sys", "/usr", "/var/spool", "/Library", "/System", "/private/etc"),
+)
+"""Folders of the system with all below them: services and users run what is there."""
+_FOLDERS_OF_PROJECTS = frozenset(
+    {"/home", "/media", "/mnt", "/opt", "/srv", "/usr/local/src", "/usr/src", "/var/www", "/Users"}
+)
+_HOME = re.compile(r"(?:/root|/(?:home|Users|var/lib)/[^/]+)(?=/|$)")
+_PROGRAM_FOLDER_NAMES = ("bin", "sbin")
 
 
 class NamePatterns:
@@ -65,28 +75,27 @@ class PathPatterns:
         self._exactly = frozenset(_absolute(path, home) for path in as_words(match.exactly))
         self._like = NamePatterns(tuple(_absolute(path, home) for path in as_words(match.like)))
 
-    def match(self, paths: tuple[str, ...], workspace: str, *, every: bool) -> bool:
-        folders = self._under
-        if self._workspace and workspace not in _SHARED_FOLDERS:
-            folders = (*folders, workspace)
+    def match(self, paths: tuple[str, ...], effects: ActionEffects, *, every: bool) -> bool:
+        workspace = effects.workspace
+        own = (workspace,) if self._workspace and workspace not in _SHARED_FOLDERS else ()
         if every:
-            return bool(paths) and all(self._covers(path, folders) for path in paths)
-        return any(self._touches(path, folders) for path in paths)
+            return bool(paths) and all(self._covers(path, own, effects) for path in paths)
+        return any(self._touches(path, (*self._under, *own)) for path in paths)
 
-    def _covers(self, path: str, folders: tuple[str, ...]) -> bool:
+    def _covers(self, path: str, own: tuple[str, ...], effects: ActionEffects) -> bool:
         """A folder does not cover itself: permission to clear it does not include removing it."""
         found = _GLOB.search(path)
-        if found is None:
-            return self._named(path) or any(_inside(path, folder) for folder in folders)
-        head = path[: path.rfind("/", 0, found.start())]
-        name = path[len(head) + 1 :].partition("/")[0]
-        if "…" in path or ".." in path or not path.startswith("/"):
-            return False  # unknown target
-        if any(_inside(head, folder) for folder in folders):
+        if found is None and self._named(path):
             return True
-        return (
-            _LITERAL_CHARACTER.search(name) is not None and head in folders
-        )  # /tmp/*.log, not /tmp/*
+        if found and ("…" in path or ".." in path or not path.startswith("/")):
+            return False  # unknown target
+        return any(
+            _covers_path(folder, path) and not _is_workspace_start_up(path, effects)
+            for folder in own
+        ) or any(
+            _covers_path(folder, path) and not _is_start_up_below(folder, path, effects)
+            for folder in self._under
+        )
 
     def _touches(self, path: str, folders: tuple[str, ...]) -> bool:
         found = _GLOB.search(path)
@@ -100,6 +109,66 @@ class PathPatterns:
 
     def _named(self, path: str) -> bool:
         return path in self._exactly or self._like.matches(path)
+
+
+def _covers_path(folder: str, path: str) -> bool:
+    found = _GLOB.search(path)
+    if found is None:
+        return _inside(path, folder)
+    head = path[: path.rfind("/", 0, found.start())]
+    name = path[len(head) + 1 :].partition("/")[0]
+    literal = _LITERAL_CHARACTER.search(name) is not None
+    return _inside(head, folder) or (literal and head == folder)  # /tmp/*.log, not /tmp/*
+
+
+def _is_workspace_start_up(path: str, effects: ActionEffects) -> bool:
+    """Whether other programs run or load a file of the workspace without asking.
+
+    Nobody who starts a session at home, or in a folder of the system, has said that all below it
+    belongs to the work.
+    """
+    workspace = effects.workspace
+    parent, *above = map(str, PurePosixPath(path).parents)
+    in_system = any(_within(path, folder) for folder in _SYSTEM_FOLDERS)
+    if parent in _FOLDERS_OF_PROJECTS or (in_system and _FOLDERS_OF_PROJECTS.isdisjoint(above)):
+        return True
+    known = _HOME.match(path)
+    homes = {effects.home, known[0] if known else effects.home}
+    return any(
+        _is_start_up_of_home(path, home, wide=_within(home, workspace)) for home in homes if home
+    ) or any(
+        _overlap(path, folder)
+        for folder in effects.loaded_folders
+        if not _inside(workspace, folder)
+    )
+
+
+def _is_start_up_below(granted: str, path: str, effects: ActionEffects) -> bool:
+    """The same for a folder that a rule names: if it is above a home, that may be by accident."""
+    if _inside(effects.home, granted) and _is_start_up_of_home(path, effects.home, wide=True):
+        return True
+    loaded = [folder for folder in effects.loaded_folders if _inside(folder, granted)]
+    return any(
+        _overlap(path, folder) for folder in loaded if not _inside(effects.workspace, folder)
+    )
+
+
+def _is_start_up_of_home(path: str, home: str, *, wide: bool) -> bool:
+    """Hidden files and folders of programs; `wide`: the home was not named itself.
+
+    What is in `.git` has its own rules.
+    """
+    if not _inside(path, home):
+        return wide and _within(home, path)
+    first, *more = path[len(home.rstrip("/")) + 1 :].split("/")
+    if first.startswith(".") and first != ".git":
+        return True
+    names = (first, *more) if wide else (first,)
+    return any(fnmatchcase(name, part) for part in names for name in _PROGRAM_FOLDER_NAMES)
+
+
+def _overlap(path: str, folder: str) -> bool:
+    return _within(path, folder) or _inside(folder, path)
 
 
 def _inside(path: str, folder: str) -> bool:
@@ -330,13 +399,11 @@ def _verb_test(names: tuple[str, ...]) -> StepTest:
 
 
 def _paths_test(patterns: PathPatterns) -> StepTest:
-    return lambda view, every: patterns.match(view.step.paths, view.effects.workspace, every=every)
+    return lambda view, every: patterns.match(view.step.paths, view.effects, every=every)
 
 
 def _changes_test(patterns: PathPatterns) -> StepTest:
-    return lambda view, every: patterns.match(
-        view.step.changes, view.effects.workspace, every=every
-    )
+    return lambda view, every: patterns.match(view.step.changes, view.effects, every=every)
 
 
 def _repositories_test(patterns: PathPatterns) -> StepTest:
@@ -344,7 +411,7 @@ def _repositories_test(patterns: PathPatterns) -> StepTest:
 
     def test(view: StepView, every: bool) -> bool:
         records = tuple(f"{folder}/.git" for folder in view.step.repositories)
-        return patterns.match(records, view.effects.workspace, every=every)
+        return patterns.match(records, view.effects, every=every)
 
     return test
 
