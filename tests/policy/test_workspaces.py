@@ -7,11 +7,25 @@ from hermes.policy.actions.reader import ActionContext, ActionReader
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.decide import DocumentPolicy
 
-START_UP_FILES = (
-    ".config/git/config .local/bin/ls bin/ls .pyenv/shims/python3 .tmux.conf .forward .gdbinit"
-    " .pam_environment .config/environment.d/x .xprofile .hermes/tools/evil.yaml go/bin/gofmt"
-    " .hermes/plugins/x.py .hermes/skills/x/SKILL.md .cargo/config.toml .ssh/rc .new"
-).split()
+START_UP_FILES = [
+    ".config/git/config",
+    ".local/bin/ls",
+    "bin/ls",
+    ".pyenv/shims/python3",
+    ".tmux.conf",
+    ".forward",
+    ".gdbinit",
+    ".pam_environment",
+    ".config/environment.d/x",
+    ".xprofile",
+    ".hermes/tools/evil.yaml",
+    "go/bin/gofmt",
+    ".hermes/plugins/x.py",
+    ".hermes/skills/x/SKILL.md",
+    ".cargo/config.toml",
+    ".ssh/rc",
+    ".new",
+]
 
 
 def decided(command: str, workspace: str, *, home: str = HOME, loaded: str = "") -> str:

@@ -117,7 +117,7 @@ def open_policy(
         reader = ActionReader(
             analyse_command,
             own_paths=own,
-            loaded_folders=(str(loaded.home), *_program_folders()),
+            loaded_folders=(str(loaded.home), *_program_folders(loaded)),
             lookup=resolve_symlinks,
             digest=file_digest,
             written_files=WrittenFiles(loaded.home / WRITTEN_FILES_NAME, os.path.lexists),
@@ -140,9 +140,9 @@ def open_policy(
     )
 
 
-def _program_folders() -> tuple[str, ...]:
+def _program_folders(loaded: LoadedSettings) -> tuple[str, ...]:
     """The folders of PATH, as far as they have a fixed place."""
-    listed = os.environ.get("PATH", "").split(":")
+    listed = (loaded.secrets.get("PATH") or "").split(":")
     return tuple(dict.fromkeys(os.path.realpath(each) for each in listed if each.startswith("/")))
 
 

@@ -18,6 +18,7 @@ from hermes.environments.confinement.seccomp import (
     CallNotification,
     CallRefusal,
     any_bit,
+    lease_refusal,
 )
 
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -231,6 +232,7 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
         found.append(CallRefusal("socket", *audit, error=NO_SUCH_PROTOCOL))
     found.append(CallNotification("ioctl", ArgumentCondition(1, *CHANGE_IOCTLS)))
     found.append(CallNotification("flock", any_bit(1, LOCK_EXCLUSIVELY)))
+    found.append(lease_refusal())
     if not rules.device_control:
         found.append(
             CallRefusal(
@@ -243,7 +245,8 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
         found.append(CallNotification("listen"))  # without `bind` it takes a port of its own
     if rules.sees_processes:
         # With a descriptor of another process, such as the supervisor, a command could escape.
-        attaching = () if rules.may_attach else ("ptrace", "process_vm_writev")
+        attaching = ("ptrace", "process_vm_readv", "process_vm_writev")
+        attaching = () if rules.may_attach else attaching
         refused = ("pidfd_getfd", *attaching)
         signals = () if rules.may_signal else SIGNAL_CALLS
         found += [CallNotification(name) for name in (*signals, *refused)]

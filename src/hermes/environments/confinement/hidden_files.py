@@ -108,7 +108,8 @@ class StandIns:
         try:
             for path, name in names:
                 source = f"{base}/{name}".encode()
-                if library.mount(source, os.fsencode(path), None, MOUNT_BIND, None):
+                failed = library.mount(source, os.fsencode(path), None, MOUNT_BIND, None)
+                if failed and os.path.lexists(path):  # a file of a process may be gone
                     raise OSError(ctypes.get_errno(), f"cannot hide {path}")
         finally:
             library.umount2(base.encode(), UMOUNT_DETACH)

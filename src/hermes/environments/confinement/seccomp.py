@@ -17,6 +17,7 @@ SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET = 1, 2, 3, 5
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 SETUID_MODE_BITS, CREATE_FILE_FLAGS = 0o6000, 0o20000100
 """The setuid and setgid bits of a mode; O_CREAT and O_TMPFILE."""
+F_SETLEASE, F_UNLCK = 1024, 2
 FILE_KIND_MASK, CHARACTER_DEVICE, BLOCK_DEVICE = 0o170000, 0o020000, 0o060000
 NEW_NAMESPACE_FLAGS = 0x7E020000
 """CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID and NET."""
@@ -79,6 +80,15 @@ class CallRefusal:
 
     def __init__(self, name: str, *conditions: ArgumentCondition, error: int = EPERM) -> None:
         self.name, self.conditions, self.answer = name, conditions, ACTION_ERROR | error
+
+
+def lease_refusal() -> CallRefusal:
+    """A lease on a file keeps everyone waiting who opens it; to give one back is allowed."""
+    return CallRefusal(
+        "fcntl",
+        ArgumentCondition(1, F_SETLEASE),
+        ArgumentCondition(2, F_UNLCK, unless=True),
+    )
 
 
 class CallNotification(CallRefusal):
@@ -168,6 +178,7 @@ def _same_user_refusals() -> list[CallRefusal]:
     """Times may be set on an open file, but not by path: a null pointer has two zero halves."""
     return [
         *(CallRefusal(name) for name in REFUSED_FOR_SAME_USER.split()),
+        lease_refusal(),
         CallRefusal("utimensat", any_bit(1, ALL_BITS)),
         CallRefusal("utimensat", any_bit(1, ALL_BITS, high=1)),
     ]

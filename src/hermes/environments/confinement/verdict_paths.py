@@ -28,6 +28,14 @@ NAME_SERVICE_SOCKETS = (
 """Unix sockets of name services for users and hosts; every command may use them."""
 
 
+_SQLITE_FILE_ENDINGS = ("-wal", "-shm")
+_SQLITE_HEADER = b"SQLite format 3\0"
+_FOLDERS_OF_RUN_FILES = re.compile(
+    r"/(?:[^/]*\.d|s?bin|cron[^/]*|hooks|autostart|init|profile|systemd)/"
+)
+"""Folders whose files are run or loaded whatever their names end in."""
+
+
 class PathTargetChanged(Exception):
     """A judged path leads to another file now. The message is for people."""
 
@@ -44,7 +52,7 @@ def resolve_rules(
     judged = [os.path.normpath(path) for path in profile.writable]
     for path in judged:
         _add_path(rules, resolve_judged_path(path, judged))
-    for path in profile.needs:
+    for path in filter(_is_needed_file, profile.needs):
         _add_path(rules, os.path.realpath(path))
     for path in _repository_folders(profile, folder):
         if profile.repository_settings:
@@ -75,6 +83,35 @@ def resolve_rules(
     changed = (*rules.trees, *rules.exact, *rules.beside, *rules.repositories)
     rules.hidden = find_hidden_files(profile.hidden, changed)
     return rules
+
+
+def _is_needed_file(path: str) -> bool:
+    """Not a link that anybody could have made, and beside a SQLite database only its own files."""
+    folder = os.path.dirname(path)  # noqa: PTH120 - pathlib costs the launcher 8 ms
+    database = path.endswith(_SQLITE_FILE_ENDINGS)
+    try:
+        shared = database or os.stat(folder).st_mode & stat.S_IWOTH  # noqa: PTH116
+    except OSError:
+        return False
+    if shared and os.path.islink(path):  # noqa: PTH114
+        return False
+    return not database or (
+        _is_sqlite_database(path[: -len(_SQLITE_FILE_ENDINGS[0])])
+        and not _FOLDERS_OF_RUN_FILES.search(f"{os.path.realpath(folder)}/")
+    )
+
+
+def _is_sqlite_database(path: str) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.read(fd, len(_SQLITE_HEADER)) == _SQLITE_HEADER
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
 
 
 def _repository_folders(profile: "ConfinementProfile", folder: str) -> list[str]:

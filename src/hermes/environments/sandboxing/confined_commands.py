@@ -208,6 +208,8 @@ class CommandConfinement:
             rules.mark = tree
             if not self._profile.own_secrets:
                 rules.hidden += tuple(filter(os.path.isfile, self._server.hidden))
+                if rules.sees_processes or rules.device_control:
+                    rules.hidden += _own_process_files()
             request = LauncherRequest()
             request.argv = tuple(os.fsencode(each) for each in argv)
             request.variables = tuple(
@@ -260,6 +262,16 @@ class CommandConfinement:
     @property
     def judged(self) -> str:
         return self._profile.describe
+
+
+def _own_process_files() -> tuple[str, ...]:
+    """The environment and the memory of this process, which the right to inspect processes or
+    devices would show."""
+    own = os.getpid()
+    threads = os.listdir("/proc/self/task")  # noqa: PTH208
+    folders = [f"/proc/{own}", *(f"/proc/{own}/task/{each}" for each in threads)]
+    folders += [f"/proc/{each}" for each in threads if each != str(own)]
+    return tuple(f"{folder}/{name}" for folder in folders for name in ("environ", "mem"))
 
 
 class KernelRefusals(Protocol):

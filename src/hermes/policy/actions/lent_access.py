@@ -1,14 +1,14 @@
 """Code that nobody read, beside commands that may do more than look.
 
 All pieces of a command run under one profile: what `tmux ls` needs, a program that `git status`
-runs for the configuration of a repository could use as well. Code is read when it is in the words of
-the command. Code in files of a working folder is not; what the user's own home and the system
-configure counts as theirs.
+runs for the configuration of a repository could use as well. Code in the words of the command is
+read, code in files of a working folder is not; what the user's own home and the system configure
+counts as theirs.
 """
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from glob import iglob
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -96,11 +96,11 @@ def _grants_more(profile: ConfinementProfile, own: ConfinementProfile) -> bool:
     listed = ("writable", "templates", "beside", "needs", "repositories", "sockets", "special")
     if any(set(getattr(profile, name)) - set(getattr(own, name)) for name in listed):
         return True
-    if own.network != "any" and profile.network != "none":
-        if profile.network == "any" or set(profile.ports) - set(own.ports):
-            return True
-    return (profile.may_signal and not own.may_signal) or (
-        profile.repository != "" and not own.repository
+    connects = profile.network == "any" or bool(set(profile.ports) - set(own.ports))
+    return (
+        (connects and own.network != "any")
+        or (profile.may_signal and not own.may_signal)
+        or (profile.repository != "" and not own.repository)
     )
 
 
@@ -132,9 +132,9 @@ def _code_file_finder(step: ActionStep) -> Callable[[str], str]:
         place, above = posixpath.normpath(folder), ""
         while place.startswith("/") and place != above:
             for pattern in _CODE_OF_READS[name]:
-                for file in iglob(pattern, root_dir=place, include_hidden=True):
-                    if loads_file(step.program, step.argv, file):
-                        return f"{place.rstrip('/')}/{file}"
+                for file in Path(place).glob(pattern):
+                    if loads_file(step.program, step.argv, str(file.relative_to(place))):
+                        return str(file)
             if name in _WORKING_FOLDER_PROGRAMS:
                 return ""
             above, place = place, posixpath.dirname(place)

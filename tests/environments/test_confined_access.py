@@ -1,0 +1,121 @@
+"""What confined commands cannot reach by rights that their programs need for something else."""
+
+import os
+import sqlite3
+import sys
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hermes.core.actions import ConfinementProfile
+from hermes.environments.confinement.verdict_paths import resolve_rules
+from hermes.environments.local import LocalEnvironment
+from hermes.environments.sandboxing import support
+
+NOT_HERE = support.kernel_support().reason or ("" if os.geteuid() == 0 else "needs root")
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)]
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
+    (tmp_path / "work").mkdir()
+    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    async with LocalEnvironment(tmp_path / "work", variables) as place:
+        yield place
+
+
+async def run(place: LocalEnvironment, command: str, profile: ConfinementProfile) -> str:
+    async with place.confined(profile) as confined:
+        return (await confined.run(command, timeout=60)).output
+
+
+def is_readable(path: str) -> bool:
+    return bool(Path(path).read_bytes())
+
+
+def needed(*paths: Path) -> list[str]:
+    profile = ConfinementProfile(needs=tuple(map(str, paths)))
+    rules = resolve_rules(profile, "/")
+    return [*rules.trees, *rules.files, *rules.exact]
+
+
+def test_a_reader_of_a_database_may_write_only_beside_databases(tmp_path: Path) -> None:
+    for name in ("real", "cron.d/real", "bin/real"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        with sqlite3.connect(tmp_path / name) as database:
+            database.execute("create table a (b)")
+    (tmp_path / "text").write_text("no database")
+    (tmp_path / "folder").mkdir()
+    assert needed(tmp_path / "real-wal", tmp_path / "real-shm") == [
+        str(tmp_path / "real-wal"),
+        str(tmp_path / "real-shm"),
+    ]
+    for name in ("text", "missing", "folder", "cron.d/real", "bin/real", "no/such"):
+        assert needed(tmp_path / f"{name}-wal", tmp_path / f"{name}-shm") == []
+    (tmp_path / "real-wal").symlink_to("/etc/hosts")
+    assert needed(tmp_path / "real-wal") == []
+
+
+def test_what_a_program_needs_is_no_link_in_a_folder_of_everybody(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "lock").symlink_to("/etc/hosts")
+    assert needed(shared / "lock") == ["/etc/hosts"]
+    shared.chmod(0o1777)
+    assert needed(shared / "lock") == []
+
+
+async def test_a_write_beside_a_file_that_is_no_database_is_refused(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    profile = ConfinementProfile(needs=(f"{tmp_path}/job-wal",))
+    await run(here, f"echo x > {tmp_path}/job-wal", profile)
+    assert not (tmp_path / "job-wal").exists()
+
+
+@pytest.mark.parametrize("special", ["devices", "processes"])
+@pytest.mark.parametrize("where", ["{pid}", "{pid}/task/{thread}", "{thread}"])
+async def test_the_environment_of_hermes_is_hidden(
+    here: LocalEnvironment, special: str, where: str
+) -> None:
+    """Both rights would show it: they keep capabilities, or have no Landlock."""
+    stop = threading.Event()
+    other = threading.Thread(target=stop.wait)
+    other.start()
+    try:
+        folder = "/proc/" + where.format(pid=os.getpid(), thread=other.native_id)
+        assert is_readable(f"{folder}/environ")
+        profile = ConfinementProfile(special=(special,))
+        code = (
+            f"cat {folder}/environ | wc -c; stat -c %s {folder}/mem; head -c 9 {folder}/mem | wc -c"
+        )
+        assert (await run(here, code, profile)).split() == ["0", "0", "0"]
+        assert "self" in await run(here, "cat /proc/self/comm; echo self; ls /proc/1", profile)
+    finally:
+        stop.set()
+        other.join()
+
+
+LEASE = """
+import fcntl, sys
+file = open(sys.argv[1])
+for kind in (fcntl.F_WRLCK, fcntl.F_RDLCK):
+    try:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, kind)
+        print("taken")
+    except OSError as error:
+        print(error.errno)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK) if len(sys.argv) > 2 else None
+print(fcntl.fcntl(file, fcntl.F_GETLEASE))
+"""
+
+
+async def test_no_lease_keeps_others_waiting(here: LocalEnvironment, tmp_path: Path) -> None:
+    file, script = tmp_path / "file", tmp_path / "lease.py"
+    file.write_text("x")
+    script.write_text(LEASE)
+    command = f"{sys.executable} {script} {file}"
+    assert (await here.run(command)).output.split()[0] == "taken"
+    assert (await run(here, command, ConfinementProfile())).split() == ["1", "1", "2"]
