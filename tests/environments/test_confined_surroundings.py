@@ -113,6 +113,54 @@ def test_where_a_part_is_missing_nothing_runs_as_if_it_were_there(
     assert list(tmp_path.iterdir()) == []
 
 
+FORBIDDEN_MOUNTS = """
+import anyio, os, sys
+from pathlib import Path
+from hermes.core.actions import ConfinementProfile
+from hermes.environments.confinement import kernel, seccomp
+from hermes.environments.local import LocalEnvironment, expected_kernel_support
+names, folder = sys.argv[1].split(), sys.argv[2]
+kernel.prctl(38, 1)
+rules = [seccomp.CallRefusal(name) for name in names]
+seccomp.install_filter(seccomp.compile_filter(rules))
+print(expected_kernel_support())
+async def main():
+    async with LocalEnvironment(Path(folder), {"PATH": os.environ["PATH"]}) as place:
+        print(await place.kernel_support())
+        async with place.confined(ConfinementProfile(hidden=("/etc/shadow",))) as held:
+            print((await held.run("echo ran; touch made")).output, end="")
+anyio.run(main)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root hides files")
+@pytest.mark.parametrize("names", ["unshare", "mount", "fsopen"])
+def test_where_nothing_can_be_hidden_commands_run_and_it_is_said(
+    tmp_path: Path, names: str
+) -> None:
+    before, support, ran, *_ = in_python(FORBIDDEN_MOUNTS, names, tmp_path)
+    assert "visible_secrets='mounts of its own are forbidden" in before
+    assert support == before
+    assert "reason=''" in support
+    assert ran == "ran"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="another user is needed")
+def test_other_users_are_told_that_nothing_is_hidden(tmp_path: Path) -> None:
+    code = (
+        "import os; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "from hermes.environments.sandboxing.support import try_kernel_support\n"
+        "print(try_kernel_support())"
+    )
+    preload = "import hermes.environments.sandboxing.support, hermes.environments.confinement."
+    (line,) = in_python(f"{preload}fork_server\n{code}")
+    assert "root=False" in line
+    assert "visible_secrets='only root can hide them'" in line or "ptrace_scope" in line
+    (line,) = in_python(f"{preload}fork_server\n{code.partition(chr(10))[2]}")
+    assert "visible_secrets=''" in line
+
+
 UNDER_ANOTHER_LISTENER = """
 import anyio, os, sys
 from pathlib import Path

@@ -85,6 +85,35 @@ def test_a_peer_behind_a_socket_makes_it_partly_enforced() -> None:
         assert (found.enforced, peer in found.unenforced) == ("partly", True)
 
 
+def test_files_that_cannot_be_hidden_are_named() -> None:
+    visible = replace(FULL, visible_secrets="mounts are forbidden")
+    found = decided("cat /etc/hosts", visible)
+    assert (found.verdict, found.enforced) == ("allow", "partly")
+    assert "files with secrets stay readable (mounts are forbidden)" in found.unenforced
+    assert decided("cat /etc/shadow", visible).verdict == "ask"
+
+
+def test_configuration_on_other_hosts_is_named_as_not_read() -> None:
+    def there(command: str, kernel: KernelSupport = FULL) -> PolicyVerdict:
+        request = {"command": command, "environment": "ssh"}
+        action: Action = replace(action_from_description(parse_description(request)), kernel=kernel)
+        reader = ActionReader(analyse_command, lookup=lambda path: path)
+        context = ActionContext(cwd=WORK, home=HOME)
+        return DocumentPolicy(book(set="careful"), reader, context_of=lambda _: context).decide(
+            action
+        )
+
+    assert there("git status").enforced == "yes"
+    for command in ("git status; echo x > a", "git fetch", "echo x > a; terraform show"):
+        found = there(command)
+        assert found.enforced == "partly"
+        assert "finds there, which was not read" in found.unenforced
+    for command in ("git status", "git log -3; ls", "git ls-remote origin"):
+        found = there(command, NONE)
+        assert (found.verdict, found.rule) == ("ask", "unenforced-asks")
+    assert there("df -h", NONE).verdict == "allow"
+
+
 def test_hosts_and_datagrams_are_named_as_not_bounded() -> None:
     for command, gap in (
         ("curl -s http://localhost:8080/health", "which host it connects to on TCP port 8080"),

@@ -148,17 +148,9 @@ def _program_folders(loaded: LoadedSettings) -> tuple[str, ...]:
 
 def kernel_support_here(loaded: LoadedSettings, backend: str = "") -> KernelSupport:
     """What the kernel would enforce in the environment that the settings, or `backend`, name."""
-    kind = backend or loaded.settings.terminal.backend
-    if kind in ("ssh", "docker"):
-        return KernelSupport(
-            reason=f"whether the far side of {kind} can confine commands (python3 and Landlock are "
-            "needed there) is only known once Hermes has connected"
-        )
-    if kind != "local":
-        return KernelSupport(reason=f"commands in {kind} are not confined by the kernel")
-    from hermes.environments.sandboxing.support import kernel_support
+    from hermes.environments.open import expected_kernel_support
 
-    return kernel_support()
+    return expected_kernel_support(backend or loaded.settings.terminal.backend)
 
 
 def effective_policy_settings(loaded: LoadedSettings, *, isolated: bool) -> PolicySettings:

@@ -81,6 +81,8 @@ class KernelSupport(Value, kw_only=True, frozen=True):
     root: bool = False
     reason: str = ""
     """Why nothing can be enforced; empty when it can."""
+    visible_secrets: str = ""
+    """Why files with secrets stay readable for a confined command; empty when they are hidden."""
 
 
 class BlockedAccess(Value, kw_only=True, frozen=True):

@@ -9,12 +9,16 @@ from pathlib import PurePath, PurePosixPath
 
 import anyio
 
+from hermes.core.actions import KernelSupport
 from hermes.core.errors import EnvironmentFailed, SettingsError
 from hermes.core.run_ids import new_id
 from hermes.environments.open import EnvironmentOpening, granted_variables
 from hermes.environments.processes.process_tree import process_birth
 from hermes.environments.remote.client import ClientOutput, ClientProgram, find_program
-from hermes.environments.remote.confined import ConfiningRemoteEnvironment
+from hermes.environments.remote.confined import (
+    ConfiningRemoteEnvironment,
+    unknown_kernel_support,
+)
 from hermes.environments.remote.process_scripts import KEEP_ALIVE_SCRIPT
 from hermes.environments.settings import TerminalSettings
 
@@ -250,6 +254,10 @@ def open_docker(opening: EnvironmentOpening) -> ConfiningRemoteEnvironment:
         isolated=True,
         variables=granted_variables(opening),
     )
+
+
+def expected_kernel_support() -> KernelSupport:
+    return unknown_kernel_support("docker")
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:

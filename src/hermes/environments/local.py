@@ -28,6 +28,7 @@ from hermes.environments.processes.background import LocalProcess, PtyProcess
 from hermes.environments.processes.output import LeftoverPipes
 from hermes.environments.processes.run import run_to_end
 from hermes.environments.processes.shell_session import ShellSession, ShellState
+from hermes.environments.sandboxing import support
 from hermes.environments.sandboxing.confined_commands import (
     CommandConfinement,
     ConfinedProcess,
@@ -59,6 +60,10 @@ def open_local(opening: EnvironmentOpening) -> "LocalEnvironment":
         hidden=tuple(str(opening.home / name) for name in OWN_SECRETS),
         sudo=open_password_agent(opening.secrets.get(PASSWORD_VARIABLE, ""), owner=os.getpid()),
     )
+
+
+def expected_kernel_support() -> KernelSupport:
+    return support.try_kernel_support()
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:

@@ -2,11 +2,14 @@
 
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import cast
 
+from hermes.core.actions import KernelSupport
+from hermes.core.errors import SettingsError
 from hermes.core.plugins import load_plugin
 from hermes.core.protocols import Environment
 from hermes.environments.settings import TerminalSettings
@@ -91,6 +94,17 @@ async def why_not(kind: str, opening: EnvironmentOpening) -> str | None:
     check: Callable[[EnvironmentOpening], Awaitable[str | None]] | None
     check = getattr(sys.modules[opener.__module__], "why_not", None)
     return await check(opening) if check else None
+
+
+def expected_kernel_support(kind: str) -> KernelSupport:
+    """What a kind of environment can enforce, as far as that is known without opening one."""
+    with suppress(SettingsError):
+        opener = load_plugin("environments", kind)
+        check: Callable[[], KernelSupport] | None
+        check = getattr(sys.modules[opener.__module__], "expected_kernel_support", None)
+        if check:
+            return check()
+    return KernelSupport(reason=f"commands in {kind} are not confined by the kernel")
 
 
 def open_environment(opening: EnvironmentOpening) -> Environment:

@@ -13,11 +13,15 @@ from shlex import join
 
 import anyio
 
+from hermes.core.actions import KernelSupport
 from hermes.core.errors import EnvironmentFailed, SettingsError
 from hermes.core.messages import Value
 from hermes.environments.open import EnvironmentOpening
 from hermes.environments.remote.client import ClientProgram, find_program
-from hermes.environments.remote.confined import ConfiningRemoteEnvironment
+from hermes.environments.remote.confined import (
+    ConfiningRemoteEnvironment,
+    unknown_kernel_support,
+)
 from hermes.environments.sudo import PASSWORD_VARIABLE, open_password_agent
 
 _OFFENDING_KEY = re.compile(r"Offending [\w-]+ key in (.+?):(\d+)")
@@ -251,6 +255,10 @@ _NO_HOST_MESSAGE = (
     "no machine is named: set terminal.ssh_host and terminal.ssh_user (TERMINAL_SSH_HOST, "
     "TERMINAL_SSH_USER)"
 )
+
+
+def expected_kernel_support() -> KernelSupport:
+    return unknown_kernel_support("ssh")
 
 
 def open_ssh(opening: EnvironmentOpening) -> ConfiningRemoteEnvironment:

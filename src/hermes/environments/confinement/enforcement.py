@@ -132,6 +132,19 @@ class VerdictEnforcer:
         if self._privileged:
             self._stand_ins.prepare()
 
+    def why_visible(self) -> str:
+        """Why files with secrets cannot be hidden; empty when they can.
+
+        Called in a process that is only there to try it.
+        """
+        if not self._privileged:
+            return "only root can hide them"
+        try:
+            hidden = self._stand_ins.hide(("/etc/passwd",))
+        except OSError:
+            hidden = False
+        return "" if hidden else "mounts of its own are forbidden here, as in some containers"
+
     def enforce(self, rules: VerdictRules) -> int:
         """Returns the listener of the system-call filter, for the supervisor.
 

@@ -62,9 +62,8 @@ class _ForkServer:
 
     def _answer(self, request: LauncherRequest, data: bytes, files: list[int]) -> None:
         if request.kind == "check":
-            _send_answer(
-                files[0], messages.ANSWER_OK + check_confinement(self._enforcement).encode()
-            )
+            answer = "\0".join(check_confinement(self._enforcement))
+            _send_answer(files[0], messages.ANSWER_OK + answer.encode())
         elif request.kind == "end":
             _send_answer(files[0], messages.ANSWER_OK + str(self._spare.pid).encode())
             os._exit(0)
@@ -168,14 +167,18 @@ def _supervise(link: _socket.socket) -> None:
     CommandSupervisor(listener, VerdictRules.unpack(data), report).serve()
 
 
-def check_confinement(enforcement: VerdictEnforcer) -> str:
-    """Why this machine cannot confine a command; empty when it can. A child process tries it."""
+def check_confinement(enforcement: VerdictEnforcer) -> "tuple[str, str]":
+    """Why this machine cannot confine a command, and why it cannot hide files from one.
+
+    Each is empty when it can. A child process tries it.
+    """
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    kernel.libc().signal(SIGCHLD, None)
+    before = kernel.libc().signal(SIGCHLD, None)
     child = os.fork()
     if child == 0:
         try:
-            messages.send_message(theirs, b"L", (enforcement.enforce(VerdictRules()),))
+            visible = enforcement.why_visible().encode()
+            messages.send_message(theirs, b"L" + visible, (enforcement.enforce(VerdictRules()),))
             os._exit(0)
         except OSError as error:
             messages.send_message(theirs, messages.ANSWER_FAILED + str(error).encode())
@@ -184,8 +187,10 @@ def check_confinement(enforcement: VerdictEnforcer) -> str:
     theirs.close()
     select.select([ours.fileno()], [], [], 5)
     data, files = messages.receive_message(ours)
+    ours.close()
     os.waitpid(child, 0)
-    kernel.libc().signal(SIGCHLD, 1)
+    kernel.libc().signal(SIGCHLD, before)
     for fd in files:
         os.close(fd)
-    return "" if files else f"the kernel refused it: {data[1:].decode('utf-8', 'replace')}"
+    answer = data[1:].decode("utf-8", "replace")
+    return ("", answer) if files else (f"the kernel refused it: {answer}", "")

@@ -83,20 +83,22 @@ class StandIns:
             for path in ACCOUNT_FILES:
                 self._make(path)
         except OSError:
-            return  # `hide` gets the same error where there is something to hide
+            return  # `hide` gets the same error
 
-    def hide(self, paths: "tuple[str, ...]") -> None:
+    def hide(self, paths: "tuple[str, ...]") -> bool:
         """Put a stand-in over each file. Raises `OSError` when one stays visible.
 
-        Where a container forbids to mount at all, the files stay as they are.
+        Where a container forbids to mount at all, the files stay as they are: returns False.
         """
         library = kernel.libc()
         if library.unshare(CLONE_NEW_MOUNTS) or library.mount(
             b"none", b"/", None, MOUNT_RECURSIVE | MOUNT_SLAVE, None
         ):
-            return
+            return False
         if self._tmpfs < 0:
             self.prepare()
+        if self._tmpfs < 0:
+            return False
         names = [(path, name) for path in paths if (name := self._make(path))]
         # Covered for a moment, and in our mount namespace only.
         base = next(
@@ -114,6 +116,7 @@ class StandIns:
         finally:
             library.umount2(base.encode(), UMOUNT_DETACH)
             os.close(self._tmpfs)
+        return True
 
     def _make(self, path: str) -> str:
         """The name of the stand-in; empty when there is no such file."""

@@ -88,16 +88,30 @@ def main() -> None:
 
 
 def describe_support() -> str:
-    """The version of Landlock, whether we have the rights of root, and what is missing."""
+    """The version of Landlock, whether we have the rights of root (2: but hide no files), and what
+    is missing."""
     if kernel.machine() not in kernel.SYSCALL_COLUMNS:
         return f"0 0 the system calls of {kernel.machine()} are not known"
     abi = landlock.landlock_version()
     root = int(has_capability(CAP_SYS_ADMIN))
+    if root and _is_hiding_forbidden():
+        root = 2
     if not abi:
         return "0 0 its kernel has no Landlock, or it is not switched on"
     return (
         f"{abi} {root} {'' if seccomp.is_available() else 'its kernel has no system-call filter'}"
     )
+
+
+def _is_hiding_forbidden() -> bool:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = int(VerdictEnforcer().why_visible() != "")
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1] != 0
 
 
 def replace(order: ConfinedCommandOrder, path: str, size: int) -> str:

@@ -13,6 +13,13 @@ from hermes.environments.remote.session import RemoteConfinement
 from hermes.environments.sandboxing.confined_commands import ConfinedProcess
 
 
+def unknown_kernel_support(kind: str) -> KernelSupport:
+    return KernelSupport(
+        reason=f"whether the far side of {kind} can confine commands (python3 and Landlock are "
+        "needed there) is only known once Hermes has connected"
+    )
+
+
 class ConfiningRemoteEnvironment(RemoteEnvironment):
     """Sends the launcher of confined commands to the host when it is first needed."""
 

@@ -100,6 +100,12 @@ def _bundle() -> bytes:
     return zlib.compress("\0".join(parts).encode(), 9)
 
 
+_VISIBLE_SECRETS = {
+    "0": "only root can hide them",
+    "2": "mounts of its own are forbidden there, as in some containers",
+}
+
+
 class RemoteLauncher(msgspec.Struct, kw_only=True, frozen=True):
     """The launcher of one session: how its confined commands are started."""
 
@@ -152,7 +158,9 @@ async def install_launcher(channels: ChannelPool, folder: str) -> RemoteLauncher
     version, root, reason = (*answer.split(" ", 2), "", "", "")[:3]
     if reason or not version.isdigit():
         return _unsupported_launcher(folder, reason or answer[-300:])
-    support = KernelSupport(landlock=int(version), root=root == "1")
+    support = KernelSupport(
+        landlock=int(version), root=root != "0", visible_secrets=_VISIBLE_SECRETS.get(root, "")
+    )
     launcher = RemoteLauncher(python=python, folder=folder, temporary=temporary, support=support)
     start = launcher.words(
         ConfinementProfile(), tree="trial", cwd="/", report=f"{folder}/report.trial"

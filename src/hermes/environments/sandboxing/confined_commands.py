@@ -79,10 +79,10 @@ class ForkServerClient:
         try:
             answer, link = await self._ask(request, ())
             link.close()
-            reason = answer[1:].decode("utf-8", "replace")
+            reason, _, visible = answer[1:].decode("utf-8", "replace").partition("\0")
         except EnvironmentFailed as error:
-            reason = str(error)
-        return structs.replace(found, reason=reason)
+            reason, visible = str(error), ""
+        return structs.replace(found, reason=reason, visible_secrets=visible)
 
     async def start(self, request: LauncherRequest, files: Sequence[int]) -> int:
         """The process id of the command. Raises `EnvironmentFailed` if it cannot start."""

@@ -11,7 +11,10 @@ import os
 import shutil
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
+
+from msgspec import structs
 
 from hermes.core.actions import KernelSupport
 from hermes.core.messages import Value
@@ -19,6 +22,7 @@ from hermes.environments.confinement import kernel, landlock, seccomp
 from hermes.environments.confinement.enforcement import (
     CAP_SYS_ADMIN,
     CAP_SYS_PTRACE,
+    VerdictEnforcer,
     has_capability,
 )
 from hermes.environments.confinement.messages import SandboxPlan
@@ -126,6 +130,16 @@ def kernel_support() -> KernelSupport:
             "kernel.yama.ptrace_scope is not 0"
         )
     return KernelSupport(landlock=here.landlock, root=root, reason=reason)
+
+
+def try_kernel_support() -> KernelSupport:
+    """As `kernel_support`, tried in a child process. Not for a process with threads."""
+    found = kernel_support()
+    if found.reason:
+        return found
+    server = import_module("hermes.environments.confinement.fork_server")  # rarely needed
+    reason, visible = server.check_confinement(VerdictEnforcer())
+    return structs.replace(found, reason=reason, visible_secrets=visible)
 
 
 def _ptrace_scope() -> int:

@@ -93,6 +93,8 @@ class ActionEffects(Value, kw_only=True, frozen=True):
     """What the kernel can enforce; None when unknown."""
     protected: tuple[str, ...] = ()
     """Files of Hermes below paths that it changes."""
+    unread: str = ""
+    """Code that it may run, that is on another host and could not be looked for."""
 
     @property
     def effects(self) -> frozenset[str]:

@@ -340,15 +340,21 @@ EnforcementLevel = Literal["yes", "partly", "no"]
 
 
 def check_enforcement(
-    profile: ConfinementProfile, kernel: KernelSupport
+    profile: ConfinementProfile, kernel: KernelSupport, unread: str = ""
 ) -> tuple[EnforcementLevel, str]:
-    """Whether this kernel can enforce the profile, and what it cannot enforce."""
+    """Whether this kernel can enforce the profile, and what it cannot enforce.
+
+    `unread` is code that could use what the profile grants.
+    """
     if profile.unrestricted:
         return "no", profile.unrestricted
     if obstacle := find_obstacle(profile, kernel):
         return "no", obstacle
     gaps = [f"{peer} can change things on its behalf" for peer in profile.peers]
     gaps += _network_gaps(profile)
+    gaps += [f"{unread} can use what the command may do"] if unread else []
+    if kernel.visible_secrets and not profile.own_secrets:
+        gaps.append(f"files with secrets stay readable ({kernel.visible_secrets})")
     if kernel.landlock < LANDLOCK_SIGNAL_VERSION and not profile.may_signal:
         gaps.append("some ways to send a signal (Landlock 6 is needed)")
     if kernel.landlock < LANDLOCK_DEVICE_VERSION:

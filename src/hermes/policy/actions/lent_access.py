@@ -65,6 +65,17 @@ def mark_lent_access(
     return replace(effects, steps=tuple(steps))
 
 
+def name_unread_code(effects: ActionEffects) -> ActionEffects:
+    """For another host, whose files cannot be looked into: the decision says what it rests on."""
+    if build_profile(effects).unrestricted:
+        return effects
+    for step in effects.steps:
+        if _may_run_unread_code(step) and _is_lent_access(step, effects):
+            found = f"the configuration that {step.program} finds there, which was not read,"
+            return replace(effects, unread=found)
+    return effects
+
+
 def _program_name(step: ActionStep) -> str:
     name = posixpath.basename(step.program)
     return name if name in _CODE_OF_READS else name.rstrip("0123456789.")

@@ -24,7 +24,11 @@ from hermes.policy.actions.action_effects import (
     fingerprint,
     root_run,
 )
-from hermes.policy.actions.lent_access import is_below_changes, mark_lent_access
+from hermes.policy.actions.lent_access import (
+    is_below_changes,
+    mark_lent_access,
+    name_unread_code,
+)
 from hermes.policy.actions.tool_calls import ToolIntent, read_intent
 from hermes.policy.actions.written_files import (
     WrittenFiles,
@@ -235,7 +239,9 @@ class ActionReader:
             kernel=action.kernel,
             protected=tuple(own for own in self.own_paths if is_below_changes(own, cwd, steps)),
         )
-        if self.lookup is _unresolved_path:  # its files are not on this machine
+        if _environment_key(action):  # its files are not on this machine
+            return name_unread_code(effects)
+        if self.lookup is _unresolved_path:
             return effects
         return mark_lent_access(effects, lambda step: _folders_searched(step, folders))
 

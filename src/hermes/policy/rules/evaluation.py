@@ -174,7 +174,7 @@ def _with_profile(verdict: PolicyVerdict, effects: ActionEffects) -> PolicyVerdi
     profile = build_profile(effects, asked=verdict.verdict == "ask")
     if effects.kernel is None:
         return replace(verdict, profile=profile)
-    enforced, unenforced = check_enforcement(profile, effects.kernel)
+    enforced, unenforced = check_enforcement(profile, effects.kernel, effects.unread)
     return replace(verdict, profile=profile, enforced=enforced, unenforced=unenforced)
 
 
