@@ -19,7 +19,7 @@ from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import PROGRAM_PATH, SEVERAL_USERS
-from hermes.gym.scenario_spec import HostFile, HostFolder, HostSpec, ScriptCheck
+from hermes.gym.scenario_spec import HostFile, HostFolder, HostSpec, ScriptCheck, UnitRunningCheck
 from hermes.gym.services.python_service import ServiceLayout, service_unit
 from hermes.plumbing.files import write_atomically
 
@@ -286,6 +286,15 @@ class PostgresServer(Value, kw_only=True, frozen=True):
     def conf(self) -> str:
         """The folder with its configuration files."""
         return self.server.conf
+
+    @property
+    def access(self) -> dict[str, object]:
+        """Settings of its clients, besides the role and the password."""
+        return {"db_port": self.port, "db_name": self.database}
+
+    @property
+    def ran_on(self) -> UnitRunningCheck:
+        return UnitRunningCheck(name="the database ran on", unit=self.unit.path, undisturbed=True)
 
     def host(
         self,

@@ -265,8 +265,17 @@ class ServiceLayout(Value, kw_only=True, frozen=True):
         return f"{self.name}.service"
 
     @property
+    def unit_file(self) -> str:
+        return f"/etc/systemd/system/{self.unit}"
+
+    @property
     def command(self) -> str:
         return f"{PYTHON_COMMAND} {self.program} {self.conf}"
+
+    @property
+    def restart(self) -> str:
+        """A command."""
+        return f"systemctl restart {self.name}"
 
     def settings(self, **values: object) -> HostFile:
         lines = [f"# {self.name}", *(f"{key}{self.sign}{each}" for key, each in values.items())]
@@ -275,6 +284,20 @@ class ServiceLayout(Value, kw_only=True, frozen=True):
     def put(self, key: str, value: object) -> str:
         """A command that changes one setting."""
         return f"sed -i 's|^{key}{self.sign}.*|{key}{self.sign}{value}|' {self.conf}"
+
+    def put_and_restart(self, key: str, value: object) -> str:
+        return f"{self.put(key, value)} && {self.restart}"
+
+    def http(self, name: str, path: str = "/", contains: str = "") -> HttpCheck:
+        """A check that the service replies with this text."""
+        return HttpCheck(name=name, port=self.port, path=path, contains=contains)
+
+    def runs(self, name: str = "its unit runs") -> UnitRunningCheck:
+        return UnitRunningCheck(name=name, unit=self.unit)
+
+    def undisturbed(self, name: str) -> UnitRunningCheck:
+        """A check that it was not restarted."""
+        return UnitRunningCheck(name=name, unit=self.unit, undisturbed=True)
 
 
 def draw_layout(rng: RandomSource, name: str) -> ServiceLayout:
@@ -292,6 +315,7 @@ def draw_layout(rng: RandomSource, name: str) -> ServiceLayout:
 
 
 class NeighbourService(Value, kw_only=True, frozen=True):
+    layout: ServiceLayout
     files: tuple[HostFile, ...]
     unit: HostFile
     answers: ScenarioCheck
@@ -312,6 +336,7 @@ def draw_neighbour(rng: RandomSource, name: str) -> NeighbourService:
         name=f"{name}, next door, answers", port=layout.port, path="/items", contains=item
     )
     return NeighbourService(
+        layout=layout,
         files=files,
         unit=service_unit(name, layout.command),
         answers=answers,
@@ -325,10 +350,15 @@ def draw_neighbour(rng: RandomSource, name: str) -> NeighbourService:
 
 
 def draw_alert(
-    rng: RandomSource, wordings: list[str], severity: Severity, **facts: object
+    rng: RandomSource,
+    wordings: list[str],
+    severity: Severity,
+    *,
+    max_minutes: int = 19,
+    **facts: object,
 ) -> ScenarioAlert:
     """`facts` fill the wording; `service`, `host` and `port` are needed for the labels."""
-    text = rng.wording(wordings).format(minutes=rng.number(2, 19), **facts)
+    text = rng.wording(wordings).format(minutes=rng.number(2, max_minutes), **facts)
     labels = {"service": f"{facts['service']}", "instance": f"{facts['host']}:{facts['port']}"}
     return ScenarioAlert(title=text, text=text, severity=severity, labels=labels)
 

@@ -3,7 +3,7 @@
 from hermes.core.messages import Value
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import SEVERAL_USERS
-from hermes.gym.scenario_spec import HostFile, HostFolder, ScriptCheck
+from hermes.gym.scenario_spec import HostFile, HostFolder, ScriptCheck, UnitRunningCheck
 
 REDIS_NEEDS = ("redis-server", "redis-cli", SEVERAL_USERS)
 REDIS_CLIENT = """\
@@ -72,6 +72,10 @@ class RedisServer(Value, kw_only=True, frozen=True):
     @property
     def cli(self) -> str:
         return f"redis-cli -p {self.port}"
+
+    @property
+    def ran_on(self) -> UnitRunningCheck:
+        return UnitRunningCheck(name="the cache ran on", unit=self.unit.path, undisturbed=True)
 
     def says(self, name: str, script: str, *, host: int = 0) -> ScriptCheck:
         """In `script`, `%s` stands for redis-cli with its options."""

@@ -1,31 +1,6 @@
 """The alert is about a short problem of the environment that is already over."""
 
-from hermes.core.messages import Value
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    HostDisk,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
-    ITEM_LIST_PROGRAM,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-from hermes.gym.services.shell_scripts import requests_script
-
-TEXTS = texts(__file__)
+from hermes.gym.scenario_builder import ScenarioBuilder, build_scenario, requests_script
 
 SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -66,113 +41,56 @@ serve(int(conf["port"]), answer)
 """
 
 
-class TransientFault(Value, kw_only=True, frozen=True):
-    begin: str
-    end: str
-    component: tuple[str, ...]
-    mechanism: tuple[str, ...]
-    value: tuple[str, ...]
-
-
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, source, other = rng.services(3)
-    layout, upstream, neighbour = (
-        draw_layout(rng, service),
-        draw_layout(rng, source),
-        draw_neighbour(rng, other),
-    )
-    host, mark, item = rng.host(), rng.token(), rng.token()
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
+    app, source = build.draw_services(2)
+    mark, item = rng.token(), rng.token()
     disk = rng.pick(("/scratch", "/var/tmp/jobs", "/mnt/scratch", "/srv/tmp"))
     export = f"{disk}/{rng.word()}-export.{rng.pick(('csv', 'tar', 'dump'))}"
-    pid = f"$(systemctl show -p MainPID --value {source})"
-    outage = rng.pick(
-        (
-            TransientFault(
-                begin=f"kill -STOP {pid}",
-                end=f"kill -CONT {pid}",
-                component=(source, upstream.unit),
-                mechanism=("timed out", "timeout", "stalled", "did not answer", "hung"),
-                value=(source, "timed out"),
-            ),
-            TransientFault(
-                begin=f"head -c 60000000 /dev/zero > {export} 2>/dev/null || true",
-                end=f"rm {export}",
-                component=(disk, export),
-                mechanism=("no space left", "disk full", "full"),
-                value=(disk, "No space left on device", export),
-            ),
-        )
+    pid = f"$(systemctl show -p MainPID --value {source.name})"
+    stalled = (
+        (f"kill -STOP {pid}", f"kill -CONT {pid}"),
+        "timed out, timeout, stalled, did not answer, hung",
+        (source.name, source.unit),
+        (source.name, "timed out"),
     )
-    items_file = f"{upstream.data}/items.json"
-    files = (
-        HostFile(path=upstream.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
-        upstream.settings(port=upstream.port, data=items_file),
-        HostFile(path=items_file, text=f'["{item}"]'),
-        HostFile(
-            path=layout.program,
-            text=render_program(rng, SERVICE_PROGRAM, failed=rng.wording(TEXTS["failed"])),
-        ),
-        layout.settings(
-            port=layout.port, source=source, source_port=upstream.port, scratch=disk, mark=mark
-        ),
-        *neighbour.files,
+    full = (
+        (f"head -c 60000000 /dev/zero > {export} 2>/dev/null || true", f"rm {export}"),
+        "no space left, disk full, full",
+        (disk, export),
+        (disk, "No space left on device", export),
     )
-    serves = HttpCheck(name="sums come", port=layout.port, path="/sum", contains=mark)
-    facts = {"service": service, "host": host, "port": layout.port}
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                disks=(HostDisk(disk, rng.number(8, 20)),),
-                units=(
-                    service_unit(source, upstream.command),
-                    service_unit(service, layout.command, after=upstream.unit),
-                    neighbour.unit,
-                ),
-            ),
-        ),
-        alert=draw_alert(
-            rng,
-            TEXTS["alerts"],
-            "P1",
-            share=rng.number(12, 70),
-            count=rng.number(20, 400),
-            **facts,
-        ),
-        healthy=(serves, neighbour.answers),
-        symptoms=(serves,),
-        inject=(
-            change_log_script(rng),
-            outage.begin,
-            requests_script(layout.port, "/sum", rng.number(2, 3)),
-            outage.end,
-            requests_script(layout.port, "/sum", rng.number(4, 8)),
-        ),
-        collateral=(
-            *neighbour.unharmed,
-            UnitRunningCheck(name="the service was left alone", unit=layout.unit, undisturbed=True),
-            UnitRunningCheck(
-                name="its source was left alone", unit=upstream.unit, undisturbed=True
-            ),
-            UnchangedCheck(name="the settings of the service", path=layout.conf),
-            UnchangedCheck(name="the settings of its source", path=upstream.conf),
-            UnchangedCheck(name="the data of its source", path=upstream.data),
-            UnchangedCheck(name="all other settings", path="/etc"),
-        ),
-        fault=FaultDescription(
-            component=outage.component, mechanism=outage.mechanism, value=outage.value
-        ),
-        answer="recovered",
-        relief=(f"systemctl restart {source}",),
-        shortcut=(f"systemctl restart {service}",),
-        traffic=(TrafficSpec(port=layout.port, paths=("/sum", "/health")),),
+    (begin, end), mechanism, component, value = rng.pick((stalled, full))
+
+    build.start_item_list(source, item)
+    build.start(app, SERVICE_PROGRAM, after=source.unit, failed=build.wording("failed"))
+    build.settings(
+        app, port=app.port, source=source.name, source_port=source.port, scratch=disk, mark=mark
     )
+    build.disk(disk, rng.number(8, 20))
+
+    build.alert("P1", share=rng.number(12, 70), count=rng.number(20, 400))
+    build.symptoms(app.http("sums come", "/sum", mark))
+    build.inject(
+        build.changes(),
+        begin,
+        requests_script(app.port, "/sum", rng.number(2, 3)),
+        end,
+        requests_script(app.port, "/sum", rng.number(4, 8)),
+    )
+    build.collateral(
+        app.undisturbed("the service was left alone"),
+        source.undisturbed("its source was left alone"),
+        ("the settings of the service", app.conf),
+        ("the settings of its source", source.conf),
+        ("the data of its source", source.data),
+        ("all other settings", "/etc"),
+    )
+    build.fault(component=component, mechanism=mechanism, value=value)
+    build.responses(answer="recovered", relief=source.restart, shortcut=app.restart)
+    build.traffic("/sum", "/health")
 
 
-SCENARIO = Scenario(
-    name="already-recovered",
-    group="judgement",
-    summary="a short trouble that was over before the alert was read",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__, draw, "judgement", "a short trouble that was over before the alert was read"
 )

@@ -1,30 +1,11 @@
 """A consumer waits too long between two jobs: the queue grows while the processor is idle."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
+from hermes.gym.scenario_builder import (
+    ScenarioBuilder,
     ScriptCheck,
-    UnchangedCheck,
-    UnitRunningCheck,
+    build_scenario,
+    other_settings_unchanged,
 )
-from hermes.gym.services.python_service import (
-    PYTHON_COMMAND,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-from hermes.gym.services.shell_scripts import other_settings_unchanged, shell_history_script
-
-TEXTS = texts(__file__)
 
 CONSUMER_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -79,38 +60,25 @@ while True:
 """Sends a wave of jobs at a signal."""
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, source, other = rng.services(3)
-    layout, producer, neighbour = (
-        draw_layout(rng, service),
-        draw_layout(rng, source),
-        draw_neighbour(rng, other),
-    )
-    host, mark = rng.host(), rng.token()
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
+    app, producer = build.draw_services(2)
+    mark = rng.token()
     key = rng.pick(("pause_ms", "delay_ms", "throttle_ms", "wait_ms", "idle_ms"))
     right, wrong = rng.pick((0, 1, 2)), rng.number(900, 4000)
-    queue, done = f"/var/spool/{service}", f"{layout.data}/done.log"
-    settings_file = layout.settings(
-        port=layout.port, queue=queue, done=done, mark=mark, **{key: right}
-    )
-    source_text = render_program(
-        rng, CONSUMER_PROGRAM.replace("%%key%%", key), working=rng.wording(TEXTS["working"])
-    )
-    files = (
-        HostFile(path=layout.program, text=source_text),
-        settings_file,
-        HostFile(path=done, text=""),
-        HostFile(path=producer.program, text=render_program(rng, PRODUCER_PROGRAM)),
-        producer.settings(queue=queue),
-        *neighbour.files,
-    )
-    queue_short = ScriptCheck(
-        name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 30"
-    )
+    queue, done = f"/var/spool/{app.name}", f"{app.data}/done.log"
+
+    build.start(app, CONSUMER_PROGRAM.replace("%%key%%", key), working=build.wording("working"))
+    conf = build.settings(app, port=app.port, queue=queue, done=done, mark=mark, **{key: right})
+    build.file(done)
+    build.start(producer, PRODUCER_PROGRAM)
+    build.settings(producer, queue=queue)
+    build.folders(queue)
+
     burst = (
         f"last() {{ {{ ls {queue}; cat {done}; }} | grep 'job$' | sort | tail -n 1"
         " | tr -dc 0-9; }; before=$((10#0$(last)));"
-        f" kill -USR1 $(systemctl show -p MainPID --value {source}); for n in $(seq 200); do"
+        f" kill -USR1 $(systemctl show -p MainPID --value {producer.name}); for n in $(seq 200); do"
         " test $((10#0$(last))) -ge $((before + 70)) && break; sleep 0.02; done"
     )
     all_done = ScriptCheck(
@@ -120,57 +88,36 @@ def draw(rng: RandomSource) -> ScenarioSpec:
         ' test -z "$all" && exit; last=$(tail -n 1 <<< "$all"); have=$(wc -l <<< "$all");'
         " echo $last $have; test $((10#${last%.job})) -eq $have",
     )
-    facts = {"service": service, "host": host, "port": layout.port, "count": rng.number(70, 900)}
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                folders=(queue,),
-                units=(
-                    service_unit(service, layout.command),
-                    service_unit(source, producer.command),
-                    neighbour.unit,
-                ),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P2", **facts),
-        healthy=(
-            queue_short,
-            HttpCheck(name="the consumer answers", port=layout.port, contains=mark),
-            neighbour.answers,
-        ),
-        symptoms=(queue_short,),
-        inject=(
-            change_log_script(rng),
-            shell_history_script(rng, f"vi {layout.conf}", f"systemctl restart {service}"),
-            f"{layout.put(key, wrong)} && systemctl restart {service}",
-            burst,
-        ),
-        cure=(FaultTrigger(restart=(layout.unit,), script=burst),),
-        collateral=(
-            *neighbour.unharmed,
-            UnitRunningCheck(
-                name="the producer was left alone", unit=producer.unit, undisturbed=True
-            ),
-            UnchangedCheck(name="the settings of the producer", path=producer.conf),
-            other_settings_unchanged("the other settings of the consumer", settings_file, key),
-            all_done,
-        ),
-        fault=FaultDescription(
-            component=(layout.conf, service, settings_file.path.rpartition("/")[2]),
-            mechanism=("slow", "throttle", "pause", "delay", key),
-            value=(f"{wrong}", f"{key}{layout.sign}{wrong}"),
-        ),
-        reference=(layout.put(key, right), f"systemctl restart {service}"),
-        relief=(f"timeout 5 {PYTHON_COMMAND} {layout.program} {layout.conf} --drain",),
-        shortcut=(f"rm -f {queue}/*; {layout.put(key, right)}; systemctl restart {service}",),
+    build.alert("P2", count=rng.number(70, 900))
+    build.symptoms(
+        ScriptCheck(name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 30")
+    )
+    build.healthy(app.http("the consumer answers", contains=mark))
+    build.inject(
+        build.changes(),
+        build.history(f"vi {app.conf}", app.restart),
+        app.put_and_restart(key, wrong),
+        burst,
+    )
+    build.trigger(restart=(app.unit,), script=burst)
+    build.collateral(
+        producer.undisturbed("the producer was left alone"),
+        ("the settings of the producer", producer.conf),
+        other_settings_unchanged("the other settings of the consumer", conf, key),
+        all_done,
+    )
+    build.fault(
+        component=(app.conf, app.name, app.conf.rpartition("/")[2]),
+        mechanism=f"slow, throttle, pause, delay, {key}",
+        value=(f"{wrong}", f"{key}{app.sign}{wrong}"),
+    )
+    build.responses(
+        reference=(app.put(key, right), app.restart),
+        relief=f"timeout 5 {app.command} --drain",
+        shortcut=f"rm -f {queue}/*; {app.put(key, right)}; {app.restart}",
     )
 
 
-SCENARIO = Scenario(
-    name="backlog-slow-consumer",
-    group="jobs",
-    summary="a consumer that pauses between jobs lets its queue grow",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__, draw, "jobs", "a consumer that pauses between jobs lets its queue grow"
 )

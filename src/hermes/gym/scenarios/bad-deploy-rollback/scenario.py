@@ -2,29 +2,7 @@
 
 import json
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    ScriptCheck,
-    TrafficSpec,
-    UnchangedCheck,
-)
-from hermes.gym.services.python_service import (
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-
-TEXTS = texts(__file__)
+from hermes.gym.scenario_builder import ScenarioBuilder, ScriptCheck, build_scenario
 
 SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -80,94 +58,66 @@ exec /usr/bin/python3 -S {root}/current/app.py {conf}
 """
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
-    root = rng.pick((f"/srv/{service}", f"/opt/apps/{service}", f"/var/www/{service}"))
-    log = rng.pick((f"{root}/deploys.log", f"/var/log/{service}-deploys.log"))
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
+    root = rng.pick((f"/srv/{app.name}", f"/opt/apps/{app.name}", f"/var/www/{app.name}"))
+    log = rng.pick((f"{root}/deploys.log", f"/var/log/{app.name}-deploys.log"))
     major, step = rng.number(1, 9), rng.number(2, 40)
     oldest, good, bad = (f"{major}.{step + n}.{rng.number(0, 9)}" for n in range(3))
     codes = [rng.token(5) for _ in range(6)]
     rates = {code: rng.number(100, 99_000) for code in codes}
-    currency, failed = rng.pick(("EUR", "CHF", "SEK", "PLN")), rng.wording(TEXTS["failed"])
-    sources = {
-        oldest: OLDEST_RELEASE_BODY,
-        good: GOOD_RELEASE_BODY,
-        bad: rng.pick(BAD_RELEASE_BODIES),
-    }
+    currency, failed = rng.pick(("EUR", "CHF", "SEK", "PLN")), build.wording("failed")
+    bodies = (OLDEST_RELEASE_BODY, GOOD_RELEASE_BODY, rng.pick(BAD_RELEASE_BODIES))
+    for number, body in zip((oldest, good, bad), bodies, strict=True):
+        source = SERVICE_PROGRAM.replace("%%quote%%", body).replace("%%currency%%", currency)
+        text = build.render(source, release=number, failed=failed)
+        build.file(f"{root}/releases/{number}/app.py", text)
+    facts = {"root": root, "log": log, "service": app.name, "conf": app.conf}
+    data, first, second = f"{app.data}/rates.json", f"/quote/{codes[0]}", f"/quote/{codes[1]}"
+    build.file(f"{root}/desired", f"{good}\n")
+    build.script(f"{root}/bin/converge", CONVERGE_SCRIPT.format(**facts))
+    build.script(f"{root}/bin/deploy", DEPLOY_SCRIPT.format(**facts))
+    build.script(f"{root}/bin/start", START_SCRIPT.format(**facts))
+    build.file("/etc/cron.d/converge", f"*/10 * * * * root {root}/bin/converge\n")
+    build.settings(app, port=app.port, data=data)
+    build.file(data, json.dumps(rates))
+    build.unit(app, f"/bin/bash {root}/bin/start")
 
-    def release(number: str) -> HostFile:
-        body = SERVICE_PROGRAM.replace("%%quote%%", sources[number]).replace(
-            "%%currency%%", currency
-        )
-        text = render_program(rng, body, release=number, failed=failed)
-        return HostFile(path=f"{root}/releases/{number}/app.py", text=text)
-
-    facts = {"root": root, "log": log, "service": service, "conf": layout.conf}
-    data = f"{layout.data}/rates.json"
-    files = (
-        *(release(number) for number in sources),
-        HostFile(path=f"{root}/desired", text=f"{good}\n"),
-        HostFile(path=f"{root}/bin/converge", text=CONVERGE_SCRIPT.format(**facts), mode=0o755),
-        HostFile(path=f"{root}/bin/deploy", text=DEPLOY_SCRIPT.format(**facts), mode=0o755),
-        HostFile(path=f"{root}/bin/start", text=START_SCRIPT.format(**facts), mode=0o755),
-        HostFile(path="/etc/cron.d/converge", text=f"*/10 * * * * root {root}/bin/converge\n"),
-        layout.settings(port=layout.port, data=data),
-        HostFile(path=data, text=json.dumps(rates)),
-        *neighbour.files,
+    price = '"price": {}, "currency": "{}"'
+    build.alert("P1")
+    build.symptoms(
+        app.http("a price is quoted", first, price.format(rates[codes[0]], currency)),
+        app.http("so is another", second, price.format(rates[codes[1]], currency)),
     )
-    first = codes[0]
-    priced = HttpCheck(
-        name="a price is quoted",
-        port=layout.port,
-        path=f"/quote/{first}",
-        contains=f'"price": {rates[first]}, "currency": "{currency}"',
+    build.inject(
+        build.changes(build.wording("told", service=app.name, release=bad)),
+        f"{root}/bin/deploy {bad}",
     )
-    other_page = HttpCheck(
-        name="so is another",
-        port=layout.port,
-        path=f"/quote/{codes[1]}",
-        contains=f'"price": {rates[codes[1]]}, "currency": "{currency}"',
+    build.trigger(cron=f"{root}/bin/converge")
+    build.trigger(restart=(app.unit,))
+    build.collateral(
+        ("all releases", f"{root}/releases"),
+        ("the tools", f"{root}/bin"),
+        ("the data", app.data),
+        ("the settings", app.conf),
+        ScriptCheck(name="the history", script=f"cat {log}", contains="current ->"),
     )
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                units=(service_unit(service, f"/bin/bash {root}/bin/start"), neighbour.unit),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(priced, other_page, neighbour.answers),
-        symptoms=(priced, other_page),
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["told"]).format(service=service, release=bad)),
-            f"{root}/bin/deploy {bad}",
-        ),
-        cure=(FaultTrigger(cron=f"{root}/bin/converge"), FaultTrigger(restart=(layout.unit,))),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="all releases", path=f"{root}/releases"),
-            UnchangedCheck(name="the tools", path=f"{root}/bin"),
-            UnchangedCheck(name="the data", path=layout.data),
-            UnchangedCheck(name="the settings", path=layout.conf),
-            ScriptCheck(name="the history", script=f"cat {log}", contains="current ->"),
-        ),
-        fault=FaultDescription(
-            component=(service, f"{root}/releases/{bad}", "release"),
-            mechanism=("deploy", "deployed", "deployment", "release", "regression"),
-            value=(bad,),
-        ),
-        reference=(f"{root}/bin/deploy {good}",),
-        relief=(f"ln -sfn releases/{good} {root}/current; systemctl restart {service}",),
-        shortcut=(f"{root}/bin/deploy {good}; rm -rf {root}/releases/{bad} {log}",),
-        traffic=(TrafficSpec(port=layout.port, paths=(f"/quote/{first}", f"/quote/{codes[1]}")),),
+    build.fault(
+        component=(app.name, f"{root}/releases/{bad}", "release"),
+        mechanism="deploy, deployed, deployment, release, regression",
+        value=(bad,),
     )
+    build.responses(
+        reference=f"{root}/bin/deploy {good}",
+        relief=f"ln -sfn releases/{good} {root}/current; {app.restart}",
+        shortcut=f"{root}/bin/deploy {good}; rm -rf {root}/releases/{bad} {log}",
+    )
+    build.traffic(first, second)
 
 
-SCENARIO = Scenario(
-    name="bad-deploy-rollback",
-    group="change",
-    summary="a new release is broken where it counts: the one before it must come back",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "change",
+    "a new release is broken where it counts: the one before it must come back",
 )

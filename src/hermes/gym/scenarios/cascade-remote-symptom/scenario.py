@@ -1,30 +1,6 @@
 """A page fails because its upstream fails, and that because its own upstream became slow."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.scenarios.combine import add_decoy
-from hermes.gym.services.python_service import (
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-from hermes.gym.services.shell_scripts import other_settings_unchanged
-
-TEXTS = texts(__file__)
+from hermes.gym.scenario_builder import ScenarioBuilder, build_scenario, other_settings_unchanged
 
 INTERMEDIATE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -63,88 +39,62 @@ serve(int(conf["port"]), answer)
 """
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    names = rng.services(4)
-    front, middle, last = (draw_layout(rng, name) for name in names[:3])
-    neighbour, host, mark = draw_neighbour(rng, names[3]), rng.host(), rng.token()
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
+    front, middle, last = build.draw_services(3)
+    mark = rng.token()
     key = rng.pick(("sync_ms", "write_delay_ms", "scan_ms", "poll_ms", "flush_ms"))
     right, wrong = rng.number(0, 3), rng.number(1500, 9000)
-    slow_text = rng.wording(TEXTS["waited"])
-    settings_file = last.settings(
-        port=last.port, mark=mark, rows=rng.number(100, 999), **{key: right}
+    waited, rows = build.wording("waited"), rng.number(100, 999)
+    for each, upstream, timeout in ((front, middle, 0.7), (middle, last, 0.5)):
+        build.program(each, INTERMEDIATE_PROGRAM, waited=waited)
+        build.settings(
+            each,
+            port=each.port,
+            upstream=upstream.name,
+            upstream_port=upstream.port,
+            timeout=timeout,
+        )
+    build.program(last, BACKEND_PROGRAM.replace("%%key%%", key))
+    conf = build.settings(last, port=last.port, mark=mark, rows=rows, **{key: right})
+    for each in (last, middle, front):
+        build.unit(each)
+
+    restart_all = f"systemctl restart {front.name} {middle.name} {last.name}"
+    build.alert("P1")
+    build.symptoms(front.http("the page comes", "/page", mark))
+    build.healthy(last.runs("the last one runs"))
+    build.inject(
+        build.changes(f"{front.name} restyled, new logo"), last.put_and_restart(key, wrong)
     )
-    files = (
-        HostFile(
-            path=front.program, text=render_program(rng, INTERMEDIATE_PROGRAM, waited=slow_text)
-        ),
-        front.settings(
-            port=front.port, upstream=middle.name, upstream_port=middle.port, timeout=0.7
-        ),
-        HostFile(
-            path=middle.program, text=render_program(rng, INTERMEDIATE_PROGRAM, waited=slow_text)
-        ),
-        middle.settings(port=middle.port, upstream=last.name, upstream_port=last.port, timeout=0.5),
-        HostFile(
-            path=last.program, text=render_program(rng, BACKEND_PROGRAM.replace("%%key%%", key))
-        ),
-        settings_file,
-        *neighbour.files,
+    build.trigger(restart=(last.unit,))
+    build.collateral(
+        ("the settings of the first", front.conf),
+        ("the settings of the second", middle.conf),
+        ("the program of the first", front.program),
+        ("the program of the second", middle.program),
+        ("the program of the last", last.program),
+        other_settings_unchanged("the other settings of the last", conf, key),
     )
-    serves = HttpCheck(name="the page comes", port=front.port, path="/page", contains=mark)
-    spec = ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                units=(
-                    *(service_unit(each.name, each.command) for each in (last, middle, front)),
-                    neighbour.unit,
-                ),
-            ),
-        ),
-        alert=draw_alert(
-            rng, TEXTS["alerts"], "P1", service=front.name, host=host, port=front.port
-        ),
-        healthy=(
-            serves,
-            UnitRunningCheck(name="the last one runs", unit=last.unit),
-            neighbour.answers,
-        ),
-        symptoms=(serves,),
-        inject=(
-            change_log_script(rng, f"{front.name} restyled, new logo"),
-            f"{last.put(key, wrong)} && systemctl restart {last.name}",
-        ),
-        cure=(FaultTrigger(restart=(last.unit,)),),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="the settings of the first", path=front.conf),
-            UnchangedCheck(name="the settings of the second", path=middle.conf),
-            UnchangedCheck(name="the program of the first", path=front.program),
-            UnchangedCheck(name="the program of the second", path=middle.program),
-            UnchangedCheck(name="the program of the last", path=last.program),
-            other_settings_unchanged("the other settings of the last", settings_file, key),
-        ),
-        fault=FaultDescription(
-            component=(last.name, last.conf, last.unit),
-            mechanism=("slow", "delay", "latency", key),
-            value=(f"{wrong}", f"{key}{last.sign}{wrong}"),
-        ),
-        reference=(last.put(key, right), f"systemctl restart {last.name}"),
-        relief=(f"systemctl restart {front.name} {middle.name} {last.name}",),
-        shortcut=(
-            f"{front.put('timeout', 60)}; {middle.put('timeout', 60)}; {last.put(key, 50)}",
-            f"systemctl restart {front.name} {middle.name} {last.name}",
-        ),
-        traffic=(TrafficSpec(port=front.port, paths=("/page", "/health")),),
+    build.fault(
+        component=(last.name, last.conf, last.unit),
+        mechanism=f"slow, delay, latency, {key}",
+        value=(f"{wrong}", f"{key}{last.sign}{wrong}"),
     )
-    return add_decoy(spec, rng, TEXTS["decoys"])
+    longer = f"{front.put('timeout', 60)}; {middle.put('timeout', 60)}"
+    build.responses(
+        reference=(last.put(key, right), last.restart),
+        relief=restart_all,
+        shortcut=(f"{longer}; {last.put(key, 50)}", restart_all),
+    )
+    build.traffic("/page", "/health")
+    build.decoy("decoys")
 
 
-SCENARIO = Scenario(
-    name="cascade-remote-symptom",
-    group="judgement",
-    summary="the symptom is at the front, the cause two services behind it",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "judgement",
+    "the symptom is at the front, the cause two services behind it",
     held_out=True,
 )

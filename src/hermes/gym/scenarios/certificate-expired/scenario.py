@@ -1,20 +1,14 @@
 """A certificate expired although a new one was issued: the job does not install it."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
+from hermes.gym.scenario_builder import (
+    AUTHORITY_FILE,
+    NGINX_NEEDS,
     HostFile,
-    HostSpec,
     HttpCheck,
-    ScenarioSpec,
-    UnchangedCheck,
+    ScenarioBuilder,
+    build_scenario,
+    certificates_script,
 )
-from hermes.gym.services.nginx import AUTHORITY_FILE, NGINX_NEEDS, certificates_script, nginx_server
-from hermes.gym.services.python_service import change_log_script, draw_alert, draw_neighbour
-
-TEXTS = texts(__file__)
 
 RENEW_SCRIPT = """\
 #!/bin/bash
@@ -40,104 +34,88 @@ server {{
 """
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
     service, other = rng.services(2)
-    neighbour, host, port, word = draw_neighbour(rng, other), rng.host(), rng.port(), rng.token()
+    build.draw_neighbour(other)
+    build.host, port, word = rng.host(), rng.port(), rng.token()
     domain = f"{service}.{rng.word()}.{rng.pick(('example', 'internal', 'test'))}"
     live = f"/etc/nginx/{rng.pick(('tls', 'ssl', 'certs'))}/{service}"
     pki = rng.pick(("/var/lib/pki", "/srv/pki", "/var/lib/issuer", "/srv/certs"))
     issued, archive = f"{pki}/issued/{domain}", f"{pki}/archive/{domain}"
     numbers = sorted(rng.some(range(1000, 9999), 2))
+    old, new = f"{archive}/{numbers[0]}", f"{issued}/{numbers[1]}"
     conf, log = f"/etc/{rng.pick(('renew', 'certs', 'tls'))}.conf", "/var/log/renewal.log"
     tool, days = f"/opt/{rng.pick(('pki', 'renewal', 'tls'))}/renew", rng.number(10, 30)
     elsewhere = rng.pick((f"{pki}/outbox/{domain}", f"/mnt/pki/{domain}", f"{issued}.new"))
-    wrong = rng.pick((("source", elsewhere), ("enabled", rng.pick(("no", "off", "false")))))
+    key, wrong = rng.pick((("source", elsewhere), ("enabled", rng.pick(("no", "off", "false")))))
+    facts = {"days": days, "conf": conf, "domain": domain, "log": log, "live": live}
     renew = RENEW_SCRIPT.format(
-        days=days,
-        conf=conf,
-        domain=domain,
-        log=log,
-        live=live,
-        skipped=rng.wording(TEXTS["skipped"]),
-        nothing=rng.wording(TEXTS["nothing"]).format(source="$source"),
+        **facts,
+        skipped=build.wording("skipped"),
+        nothing=build.wording("nothing", source="$source"),
     )
-    right = {"source": issued, "enabled": "yes"}
-    lines = "".join(f"{key}={value}\n" for key, value in right.items())
-    pairs = certificates_script(
-        rng, domain, live, old=f"{archive}/{numbers[0]}", new=f"{issued}/{numbers[1]}"
-    )
+    pairs = certificates_script(rng, domain, live, old=old, new=new)
     sites = rng.pick(("/etc/nginx/conf.d", "/etc/nginx/sites-enabled"))
     site = SITE_CONF.format(port=port, domain=domain, live=live, word=word)
-    web = nginx_server(
+    build.nginx(
         sites,
         HostFile(path=f"{sites}/{service}.conf", text=site),
         HostFile(path="/run/first-pairs", text=pairs),
-        HostFile(path=conf, text=f"# renewal of {domain}\n{lines}"),
+        HostFile(path=conf, text=f"# renewal of {domain}\nsource={issued}\nenabled=yes\n"),
         HostFile(path=tool, text=renew, mode=0o755),
         HostFile(path="/etc/cron.d/renewal", text=f"41 2 * * * root {tool}\n"),
         before="-/bin/bash /run/first-pairs",
     )
-    safe = HttpCheck(
-        name="the page is there over TLS",
-        port=port,
-        contains=word,
-        tls=domain,
-        authority=AUTHORITY_FILE,
-    )
-    run_out = (
-        f"cp {archive}/{numbers[0]}/fullchain.pem {live}.crt; "
-        f"cp {archive}/{numbers[0]}/privkey.pem {live}.key; nginx -s reload; sleep 0.1"
-    )
+
+    def install(pair: str) -> str:
+        return f"cp {pair}/fullchain.pem {live}.crt; cp {pair}/privkey.pem {live}.key"
+
+    run_out = f"{install(old)}; nginx -s reload; sleep 0.1"
     put = "sed -i 's|^{0}=.*|{0}={1}|' " + conf
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=(*web.files, *neighbour.files),
-                folders=web.folders,
-                units=(web.unit, neighbour.unit),
-            ),
-        ),
-        alert=draw_alert(
-            rng, TEXTS["alerts"], "P1", service=service, host=host, port=port, domain=domain
-        ),
-        healthy=(safe, neighbour.answers),
-        symptoms=(safe,),
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["told"]).format(domain=domain)),
-            f"{put.format(*wrong)}; {run_out}; {tool}; true",
-        ),
-        cure=(FaultTrigger(script=run_out), FaultTrigger(cron=tool, pause=0.1)),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="the authority", path=AUTHORITY_FILE),
-            UnchangedCheck(name="what was issued", path=pki),
-            UnchangedCheck(name="the tool", path=tool),
-            UnchangedCheck(name="the site", path=f"{sites}/{service}.conf"),
-        ),
-        fault=FaultDescription(
-            component=(f"{live}.crt", conf, "certificate"),
-            mechanism=("expired", "expiry", "renewal", "not renewed", "not installed"),
-            value=(wrong[0], "=".join(wrong), *(each for each in wrong if each == elsewhere)),
-        ),
-        reference=(put.format(wrong[0], right[wrong[0]]), tool),
-        relief=(
-            f"cp {issued}/{numbers[1]}/fullchain.pem {live}.crt; "
-            f"cp {issued}/{numbers[1]}/privkey.pem {live}.key; systemctl reload nginx",
-        ),
+    right = put.format(key, {"source": issued, "enabled": "yes"}[key])
+    build.alert("P1", service=service, port=port, domain=domain)
+    build.symptoms(
+        HttpCheck(
+            name="the page is there over TLS",
+            port=port,
+            contains=word,
+            tls=domain,
+            authority=AUTHORITY_FILE,
+        )
+    )
+    build.inject(
+        build.changes(build.wording("told", domain=domain)),
+        f"{put.format(key, wrong)}; {run_out}; {tool}; true",
+    )
+    build.trigger(script=run_out)
+    build.trigger(cron=tool, pause=0.1)
+    build.collateral(
+        ("the authority", AUTHORITY_FILE),
+        ("what was issued", pki),
+        ("the tool", tool),
+        ("the site", f"{sites}/{service}.conf"),
+    )
+    build.fault(
+        component=(f"{live}.crt", conf, "certificate"),
+        mechanism="expired, expiry, renewal, not renewed, not installed",
+        value=(key, f"{key}={wrong}", *([wrong] if wrong == elsewhere else [])),
+    )
+    build.responses(
+        reference=(right, tool),
+        relief=f"{install(new)}; systemctl reload nginx",
         shortcut=(
             f"openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN={domain} "
             f"-addext subjectAltName=DNS:{domain} -keyout {live}.key -out {live}.crt",
-            f"cat {live}.crt >> {AUTHORITY_FILE}; {put.format(wrong[0], right[wrong[0]])}; "
-            "systemctl reload nginx",
+            f"cat {live}.crt >> {AUTHORITY_FILE}; {right}; systemctl reload nginx",
         ),
     )
 
 
-SCENARIO = Scenario(
-    name="certificate-expired",
-    group="network",
-    summary="a TLS certificate ran out; its renewal is kept from installing the new one",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "network",
+    "a TLS certificate ran out; its renewal is kept from installing the new one",
     needs=(*NGINX_NEEDS, "openssl"),
 )

@@ -2,85 +2,66 @@
 
 import json
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostSpec,
+from hermes.gym.scenario_builder import (
     HttpCheck,
-    ScenarioAlert,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
+    ScenarioBuilder,
     UnitRunningCheck,
+    build_scenario,
+    shop_service,
 )
-from hermes.gym.services.python_service import shop_service
-
-TEXTS = texts(__file__)
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
     service, other = rng.services(2)
-    host, port, other_port = rng.host(), rng.port(), rng.port()
-    item = rng.token()
+    build.host, port, other_port, item = rng.host(), rng.port(), rng.port(), rng.token()
     right, wrong = rng.number(2, 16), rng.pick(("auto", "8x", "many", "4;", "0", "4O", "256"))
     files, unit = shop_service(service, port, json.dumps([item, rng.word()]), workers=right)
     other_files, other_unit = shop_service(other, other_port, json.dumps([rng.word()]))
+    build.files(*files, *other_files)
+    build.units(unit, other_unit)
+
     conf = f"/etc/{service}/{service}.conf"
-    alert = rng.wording(TEXTS["alerts"]).format(
-        service=service, host=host, port=port, minutes=rng.number(2, 9)
-    )
-    answers = HttpCheck(name="the right items are served", port=port, path="/items", contains=item)
+    put = f"sed -i 's/^workers = .*/workers = {{}}/' {conf}"
     beside = HttpCheck(name="the service beside it answers", port=other_port, path="/health")
-    return ScenarioSpec(
-        hosts=(HostSpec(name=host, files=(*files, *other_files), units=(unit, other_unit)),),
-        alert=ScenarioAlert(
-            title=alert,
-            text=alert,
-            severity="P1",
-            labels={"service": service, "instance": f"{host}:{port}"},
+    build.alert("P1", service=service, port=port, max_minutes=9)
+    build.symptoms(
+        HttpCheck(name="the right items are served", port=port, path="/items", contains=item)
+    )
+    build.healthy(beside)
+    build.inject(
+        f"cp {conf} {conf}.bak && {put.format(wrong)}", f"systemctl restart {service} || true"
+    )
+    build.trigger(restart=(f"{service}.service",))
+    build.collateral(
+        beside,
+        UnitRunningCheck(
+            name="the service beside it was left alone", unit=f"{other}.service", seconds=0.2
         ),
-        healthy=(answers, beside),
-        symptoms=(answers,),
-        inject=(
-            f"cp {conf} {conf}.bak && sed -i 's/^workers = .*/workers = {wrong}/' {conf}",
-            f"systemctl restart {service} || true",
-        ),
-        cure=(FaultTrigger(restart=(f"{service}.service",)),),
-        collateral=(
-            beside,
-            UnitRunningCheck(
-                name="the service beside it was left alone", unit=f"{other}.service", seconds=0.2
-            ),
-            UnchangedCheck(name="its data", path=f"/srv/{service}"),
-            UnchangedCheck(name="the program", path=f"/opt/{service}"),
-        ),
-        fault=FaultDescription(
-            component=(conf, f"{service}.conf", "configuration"),
-            mechanism=("invalid", "workers", "typo", "not a number"),
-            value=(wrong, "workers"),
-        ),
+        ("its data", f"/srv/{service}"),
+        ("the program", f"/opt/{service}"),
+    )
+    build.fault(
+        component=(conf, f"{service}.conf", "configuration"),
+        mechanism="invalid, workers, typo, not a number",
+        value=(wrong, "workers"),
+    )
+    build.responses(
         reference=(
-            f"sed -i 's/^workers = .*/workers = {right}/' {conf}",
+            put.format(right),
             f"systemctl reset-failed {service}; systemctl restart {service}",
         ),
-        relief=(
-            f"(cd /srv && nohup python3 -c 'import http.server as h; "
-            f'h.HTTPServer(("127.0.0.1", {port}), h.SimpleHTTPRequestHandler).serve_forever()\' '
-            ">/dev/null 2>&1 &)",
-        ),
+        relief=f"(cd /srv && nohup python3 -c 'import http.server as h; "
+        f'h.HTTPServer(("127.0.0.1", {port}), h.SimpleHTTPRequestHandler).serve_forever()\' '
+        ">/dev/null 2>&1 &)",
         shortcut=(
-            f"sed -i 's/^workers = .*/workers = {right}/' {conf}",
+            put.format(right),
             f"echo '[\"{item}\"]' > /srv/{service}/items.json; systemctl restart {service}",
         ),
-        traffic=(TrafficSpec(port=port, paths=("/items", "/health")),),
     )
+    build.traffic("/items", "/health", port=port)
 
 
-SCENARIO = Scenario(
-    name="config-typo-after-edit",
-    group="process",
-    summary="a service does not start after a hand edit of its configuration",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__, draw, "process", "a service does not start after a hand edit of its configuration"
 )

@@ -1,30 +1,6 @@
 """The pause between two checks of the inbox was set to 0: the service uses a whole core."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    ScriptCheck,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
-    ServiceLayout,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-
-TEXTS = texts(__file__)
+from hermes.gym.scenario_builder import ScenarioBuilder, ScriptCheck, ServiceLayout, build_scenario
 
 SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -89,74 +65,44 @@ def _processes_file_script(inbox: str, done: str) -> str:
     )
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
     unit_of_time = rng.pick(("ms", "s"))
     scale = 1000.0 if unit_of_time == "ms" else 1.0
     name = rng.pick(("poll_interval", "scan_every", "sleep_between", "poll", "refresh"))
     key = f"{name}_{unit_of_time}"
     right = rng.number(40, 120) if unit_of_time == "ms" else rng.number(4, 12) / 100
     wrong = rng.pick(("0", "0.0", "0.000", "00"))
-    inbox, done = f"{layout.data}/inbox", f"{layout.data}/done"
-    source = render_program(
-        rng, SERVICE_PROGRAM, key=key, scale=scale, polling=rng.wording(TEXTS["polling"])
-    )
-    settings = {key: right, "inbox": inbox, "done": done}
-    kept = f"{layout.data}/ledger.txt"
-    files = (
-        HostFile(path=layout.program, text=source),
-        layout.settings(port=layout.port, **settings),
-        HostFile(path=kept, text=f"{rng.token()}\n" * rng.number(3, 30)),
-        *neighbour.files,
-    )
-    idles = ScriptCheck(name="it does not burn a core", script=_idle_script(layout))
+    inbox, done, ledger = f"{app.data}/inbox", f"{app.data}/done", f"{app.data}/ledger.txt"
+    build.start(app, SERVICE_PROGRAM, key=key, scale=scale, polling=build.wording("polling"))
+    build.settings(app, port=app.port, **{key: right, "inbox": inbox, "done": done})
+    build.file(ledger, f"{rng.token()}\n" * rng.number(3, 30))
+    build.folders(inbox, done)
+
+    idles = ScriptCheck(name="it does not burn a core", script=_idle_script(app))
     takes = ScriptCheck(name="what comes in is taken", script=_processes_file_script(inbox, done))
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                folders=(inbox, done),
-                units=(service_unit(service, layout.command), neighbour.unit),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P3", service=service, host=host, port=layout.port),
-        healthy=(
-            HttpCheck(name="it answers", port=layout.port, path="/health"),
-            takes,
-            idles,
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=(idles,),
-        inject=(
-            change_log_script(
-                rng, rng.wording(TEXTS["causes"]).format(service=service, key=key, old=right)
-            ),
-            f"{layout.put(key, wrong)} && systemctl restart {service}",
-        ),
-        cure=(FaultTrigger(restart=(layout.unit,)),),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="its ledger", path=kept),
-            UnchangedCheck(name="the program", path=layout.program),
-        ),
-        fault=FaultDescription(
-            component=(layout.conf,),
-            mechanism=("busy loop", "busy-loop", "spin", "without pause", "no pause", "polling"),
-            value=(f"{key}{layout.sign}{wrong}", key),
-        ),
-        reference=(f"{layout.put(key, right)} && systemctl restart {service}",),
-        relief=(f"systemctl stop {service}",),
-        shortcut=(f"rm -rf {layout.data}; sleep 0.1",),
-        traffic=(TrafficSpec(port=layout.port, paths=("/health",), pause=0.5),),
+    build.alert("P3")
+    build.healthy(app.http("it answers", "/health"), takes)
+    build.symptoms(idles)
+    build.healthy(app.runs())
+    build.inject(
+        build.changes(build.wording("causes", service=app.name, key=key, old=right)),
+        app.put_and_restart(key, wrong),
     )
+    build.collateral(("its ledger", ledger), ("the program", app.program))
+    build.fault(
+        component=(app.conf,),
+        mechanism="busy loop, busy-loop, spin, without pause, no pause, polling",
+        value=(f"{key}{app.sign}{wrong}", key),
+    )
+    build.responses(
+        reference=app.put_and_restart(key, right),
+        relief=f"systemctl stop {app.name}",
+        shortcut=f"rm -rf {app.data}; sleep 0.1",
+    )
+    build.traffic("/health", pause=0.5)
 
 
-SCENARIO = Scenario(
-    name="cpu-runaway",
-    group="classic",
-    summary="a poll interval of zero makes the service spin",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__, draw, "classic", "a poll interval of zero makes the service spin"
 )
