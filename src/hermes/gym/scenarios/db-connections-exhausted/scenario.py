@@ -1,28 +1,12 @@
 """One service may open more sessions than the database allows, and uses up all of them."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HttpCheck,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
+from hermes.gym.scenario_builder import (
+    PG_CLIENT,
+    POSTGRES_NEEDS,
+    ScenarioBuilder,
+    build_scenario,
+    checked_requests_script,
 )
-from hermes.gym.services.postgres import PG_CLIENT, POSTGRES_NEEDS, postgres_server
-from hermes.gym.services.python_service import (
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-)
-from hermes.gym.services.shell_scripts import checked_requests_script
-
-TEXTS = texts(__file__)
 
 LEAKING_PROGRAM = (
     PG_CLIENT
@@ -79,102 +63,71 @@ serve(int(conf["port"]), answer)
 )
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, reader, other = rng.services(3)
-    layout, readers, neighbour = (
-        draw_layout(rng, service),
-        draw_layout(rng, reader),
-        draw_neighbour(rng, other),
-    )
-    host, key = rng.host(), rng.pick(("pool_max", "db_sessions", "max_pool", "connections_max"))
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
+    app, reader = build.draw_services(2)
+    key = rng.pick(("pool_max", "db_sessions", "max_pool", "connections_max"))
     right, wrong, slots = rng.number(2, 4), rng.pick((40, 50, 64, 80, 100)), rng.number(12, 16)
     items = [f"{rng.word()}-{rng.token(5)}" for _ in range(rng.number(5, 12))]
     secret = rng.token(14)
     rows = ", ".join(f"({n}, '{each}')" for n, each in enumerate(items))
-    db = postgres_server(
-        rng,
+    db = build.postgres(
         [
             "CREATE TABLE items (id int PRIMARY KEY, sku text NOT NULL)",
             f"INSERT INTO items VALUES {rows}",
-            *(f"CREATE ROLE {name} LOGIN PASSWORD '{secret}'" for name in (service, reader)),
-            f"GRANT SELECT ON items TO {service}, {reader}",
+            *(f"CREATE ROLE {n} LOGIN PASSWORD '{secret}'" for n in (app.name, reader.name)),
+            f"GRANT SELECT ON items TO {app.name}, {reader.name}",
         ],
         max_connections=slots,
     )
-    access = {"db_port": db.port, "db_name": db.database, "db_password": secret}
-    refused = rng.wording(TEXTS["refused"])
-    files = (
-        *db.files,
-        HostFile(
-            path=layout.program,
-            text=render_program(
-                rng, LEAKING_PROGRAM, key=key, refused=refused, opened=rng.wording(TEXTS["opened"])
-            ),
-        ),
-        HostFile(path=readers.program, text=render_program(rng, CLIENT_PROGRAM, refused=refused)),
-        layout.settings(port=layout.port, db_user=service, **access, **{key: right}),
-        readers.settings(port=readers.port, db_user=reader, **access),
-        *neighbour.files,
-    )
-    listed = HttpCheck(
-        name="the items are listed", port=layout.port, path="/items", contains=items[0]
-    )
-    counted = HttpCheck(
-        name=f"{reader} can count", port=readers.port, path="/count", contains=f'"{len(items)}"'
-    )
+    refused, access = build.wording("refused"), db.access | {"db_password": secret}
+    build.start(app, LEAKING_PROGRAM, key=key, refused=refused, opened=build.wording("opened"))
+    build.start(reader, CLIENT_PROGRAM, refused=refused)
+    build.settings(app, port=app.port, db_user=app.name, **access, **{key: right})
+    build.settings(reader, port=reader.port, db_user=reader.name, **access)
+
+    counted = reader.http(f"{reader.name} can count", "/count", f'"{len(items)}"')
     few = db.says(
         "the service keeps to few sessions",
-        f"SELECT count(*) <= {right + 2} FROM pg_stat_activity WHERE usename = '{service}'",
+        f"SELECT count(*) <= {right + 2} FROM pg_stat_activity WHERE usename = '{app.name}'",
         "t",
     )
-    after = "postgresql.service"
-    flood = checked_requests_script(layout.port, "/items", slots + 6)
-    return ScenarioSpec(
-        hosts=(db.host(host, files, (layout, readers), neighbour.unit),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=reader, host=host, port=readers.port),
-        healthy=(listed, counted, few, neighbour.answers),
-        symptoms=(counted, few),
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["told"]).format(service=service, value=wrong)),
-            f"{layout.put(key, wrong)}; systemctl restart {service}",
-            flood,
-        ),
-        cure=(FaultTrigger(restart=(layout.unit,)), FaultTrigger(script=flood)),
-        collateral=(
-            *neighbour.unharmed,
-            UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
-            UnitRunningCheck(name=f"{reader} runs", unit=readers.unit),
-            UnchangedCheck(name="the program", path=layout.program),
-            UnchangedCheck(name=f"the settings of {reader}", path=readers.conf),
-            db.says("all rows are there", "SELECT count(*) FROM items", f"{len(items)}"),
-        ),
-        fault=FaultDescription(
-            component=(service, layout.conf),
-            mechanism=(
-                "pool",
-                "leak",
-                "leaks",
-                "too many",
-                "exhausted",
-                "exhausts",
-                "connection slots",
-            ),
-            value=(key, f"{wrong}"),
-        ),
-        reference=(f"{layout.put(key, right)}; systemctl restart {service}",),
-        relief=(f"systemctl restart {service}",),
-        shortcut=(
-            "sed -i 's/^max_connections.*/max_connections = 300/' "
-            f"{db.conf}/postgresql.conf; systemctl restart postgresql",
-        ),
-        traffic=(TrafficSpec(port=layout.port, paths=("/items", "/health")),),
+    flood = checked_requests_script(app.port, "/items", slots + 6)
+    build.alert("P1", reader)
+    build.healthy(app.http("the items are listed", "/items", items[0]))
+    build.symptoms(counted, few)
+    build.inject(
+        build.changes(build.wording("told", service=app.name, value=wrong)),
+        f"{app.put(key, wrong)}; {app.restart}",
+        flood,
     )
+    build.trigger(restart=(app.unit,))
+    build.trigger(script=flood)
+    build.collateral(
+        db.ran_on,
+        reader.runs(f"{reader.name} runs"),
+        ("the program", app.program),
+        (f"the settings of {reader.name}", reader.conf),
+        db.says("all rows are there", "SELECT count(*) FROM items", f"{len(items)}"),
+    )
+    build.fault(
+        component=(app.name, app.conf),
+        mechanism="pool, leak, leaks, too many, exhausted, exhausts, connection slots",
+        value=(key, f"{wrong}"),
+    )
+    build.responses(
+        reference=f"{app.put(key, right)}; {app.restart}",
+        relief=app.restart,
+        shortcut="sed -i 's/^max_connections.*/max_connections = 300/' "
+        f"{db.conf}/postgresql.conf; systemctl restart postgresql",
+    )
+    build.traffic("/items", "/health")
 
 
-SCENARIO = Scenario(
-    name="db-connections-exhausted",
-    group="database",
-    summary="the pool of one service is set larger than the database: others get no session",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "database",
+    "the pool of one service is set larger than the database: others get no session",
     needs=POSTGRES_NEEDS,
 )

@@ -1,29 +1,13 @@
 """A job changes rows and leaves its transaction open: other writers wait for it."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HttpCheck,
-    ScenarioSpec,
+from hermes.gym.scenario_builder import (
+    PG_CLIENT,
+    POSTGRES_NEEDS,
+    ScenarioBuilder,
     ScriptCheck,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
+    build_scenario,
+    number_grows_script,
 )
-from hermes.gym.services.postgres import PG_CLIENT, POSTGRES_NEEDS, postgres_server
-from hermes.gym.services.python_service import (
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-)
-from hermes.gym.services.shell_scripts import number_grows_script
-
-TEXTS = texts(__file__)
 
 WRITER_PROGRAM = (
     PG_CLIENT
@@ -90,95 +74,70 @@ serve(int(conf["port"]), lambda path: (200, {"status": "ok"}))
 )
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, job, other = rng.services(3)
-    job = f"{job}-{rng.pick(('audit', 'recount', 'backfill', 'sync', 'rollup'))}"
-    layout, jobs, neighbour = (
-        draw_layout(rng, service),
-        draw_layout(rng, job),
-        draw_neighbour(rng, other),
-    )
-    host, role = rng.host(), job.replace("-", "_")
+JOB_SUFFIXES = ("audit", "recount", "backfill", "sync", "rollup")
+
+
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
+    app, job = build.draw_services(2, job_suffixes=JOB_SUFFIXES)
+    role = job.name.replace("-", "_")
     key = rng.pick(("commit_every", "batch", "rows_per_commit", "commit_after"))
     right, count, secret = rng.number(2, 4), rng.number(8, 14), rng.token(14)
     sku, row = rng.token(), rng.number(2, 6)
     names = [sku if n == row else f"{rng.word()}-{n}" for n in range(1, count + 1)]
     rows = ", ".join(f"({n}, '{each}', 0, 0)" for n, each in enumerate(names, 1))
-    db = postgres_server(
-        rng,
+    db = build.postgres(
         [
             "CREATE TABLE stock (id int PRIMARY KEY, sku text, booked int, checked bigint)",
             f"INSERT INTO stock VALUES {rows}",
-            *(f"CREATE ROLE {name} LOGIN PASSWORD '{secret}'" for name in (service, role)),
-            f"GRANT SELECT, UPDATE ON stock TO {service}, {role}",
-        ],
+            *(f"CREATE ROLE {name} LOGIN PASSWORD '{secret}'" for name in (app.name, role)),
+            f"GRANT SELECT, UPDATE ON stock TO {app.name}, {role}",
+        ]
     )
-    access = {"db_port": db.port, "db_name": db.database, "db_password": secret}
-    writer = render_program(
-        rng, WRITER_PROGRAM.replace("%%row%%", f"{row}"), failed=rng.wording(TEXTS["failed"])
+    access = db.access | {"db_password": secret}
+    build.start(app, WRITER_PROGRAM.replace("%%row%%", f"{row}"), failed=build.wording("failed"))
+    build.start(job, READER_PROGRAM, key=key, walked=build.wording("walked"))
+    build.settings(app, port=app.port, db_user=app.name, **access)
+    build.settings(job, port=job.port, db_user=role, name=job.name, **access, **{key: right})
+
+    build.alert("P1")
+    build.symptoms(
+        app.http("an item can be booked", "/book", sku),
+        ScriptCheck(
+            name=f"{job.name} does its work",
+            script=number_grows_script(db.ask("SELECT sum(checked) FROM stock")),
+        ),
     )
-    reader_program = render_program(
-        rng, READER_PROGRAM, key=key, walked=rng.wording(TEXTS["walked"])
+    build.inject(
+        build.changes(build.wording("told", job=job.name)), f"{job.put(key, 0)}; {job.restart}"
     )
-    files = (
-        *db.files,
-        HostFile(path=layout.program, text=writer),
-        HostFile(path=jobs.program, text=reader_program),
-        layout.settings(port=layout.port, db_user=service, **access),
-        jobs.settings(port=jobs.port, db_user=role, name=job, **access, **{key: right}),
-        *neighbour.files,
+    build.trigger(restart=(job.unit,), pause=0.3)
+    build.collateral(
+        db.ran_on,
+        app.undisturbed(f"{app.name} ran on"),
+        ("the programs", job.program),
+        db.says("all rows are there", "SELECT count(*) FROM stock", f"{count}"),
     )
-    after = "postgresql.service"
-    booking_works = HttpCheck(
-        name="an item can be booked", port=layout.port, path="/book", contains=sku
+    build.fault(
+        component=(job.name, job.conf),
+        mechanism="idle in transaction, open transaction, lock, locks, never commits, uncommitted",
+        value=(key, f"{key}{job.sign}0"),
     )
-    reader_works = ScriptCheck(
-        name=f"{job} does its work",
-        script=number_grows_script(db.ask("SELECT sum(checked) FROM stock")),
-    )
-    end_sessions = db.ask(
+    idle = (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state LIKE 'idle in trans%'"
     )
-    return ScenarioSpec(
-        hosts=(db.host(host, files, (layout, jobs), neighbour.unit),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(booking_works, reader_works, neighbour.answers),
-        symptoms=(booking_works, reader_works),
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["told"]).format(job=job)),
-            f"{jobs.put(key, 0)}; systemctl restart {job}",
-        ),
-        cure=(FaultTrigger(restart=(jobs.unit,), pause=0.3),),
-        collateral=(
-            *neighbour.unharmed,
-            UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
-            UnitRunningCheck(name=f"{service} ran on", unit=layout.unit, undisturbed=True),
-            UnchangedCheck(name="the programs", path=jobs.program),
-            db.says("all rows are there", "SELECT count(*) FROM stock", f"{count}"),
-        ),
-        fault=FaultDescription(
-            component=(job, jobs.conf),
-            mechanism=(
-                "idle in transaction",
-                "open transaction",
-                "lock",
-                "locks",
-                "never commits",
-                "uncommitted",
-            ),
-            value=(key, f"{key}{jobs.sign}0"),
-        ),
-        reference=(f"{jobs.put(key, right)}; systemctl restart {job}",),
-        relief=(end_sessions,),
-        shortcut=(f"systemctl stop {job}; systemctl disable {job}",),
-        traffic=(TrafficSpec(port=layout.port, paths=("/book", "/health")),),
+    build.responses(
+        reference=f"{job.put(key, right)}; {job.restart}",
+        relief=db.ask(idle),
+        shortcut=f"systemctl stop {job.name}; systemctl disable {job.name}",
     )
+    build.traffic("/book", "/health")
 
 
-SCENARIO = Scenario(
-    name="db-idle-in-transaction",
-    group="database",
-    summary="a job that never commits holds locks on the rows that a service must write",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "database",
+    "a job that never commits holds locks on the rows that a service must write",
     needs=POSTGRES_NEEDS,
 )

@@ -1,30 +1,6 @@
 """A large file was deleted while a process still has it open: its space is not freed."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    DiskSpaceCheck,
-    FaultDescription,
-    FaultTrigger,
-    HostDisk,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-from hermes.gym.services.shell_scripts import shell_history_script
-
-TEXTS = texts(__file__)
+from hermes.gym.scenario_builder import DiskSpaceCheck, ScenarioBuilder, build_scenario
 
 STORE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -72,93 +48,59 @@ serve(int(conf["port"]), answer)
 """
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, holder, other = rng.services(3)
-    layout, tracer, neighbour = (
-        draw_layout(rng, service),
-        draw_layout(rng, holder),
-        draw_neighbour(rng, other),
-    )
-    host, mark, tracer_mark = rng.host(), rng.token(), rng.token()
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
+    app, tracer = build.draw_services(2)
+    mark, tracer_mark = rng.token(), rng.token()
     disk = rng.pick(("/data", "/var/spool/shared", "/mnt/store", "/srv/volume", "/var/vol1"))
     trace = f"{disk}/{rng.pick(('trace', 'debug', 'capture', 'dump'))}-{rng.token(4)}.log"
-    archive = f"{disk}/archive-{rng.word()}"
-    files = (
-        HostFile(
-            path=layout.program,
-            text=render_program(rng, STORE_PROGRAM, full=rng.wording(TEXTS["full"])),
-        ),
-        layout.settings(port=layout.port, spool=f"{disk}/{service}", mark=mark),
-        HostFile(
-            path=tracer.program,
-            text=render_program(rng, TRACER_PROGRAM, tracing=rng.wording(TEXTS["tracing"])),
-        ),
-        tracer.settings(port=tracer.port, trace="off", trace_file=trace, mark=tracer_mark),
-        *(
-            HostFile(path=f"{archive}/{rng.token()}.dat", text=rng.token(64) * 8000)
-            for _ in range(rng.number(2, 4))
-        ),
-        *neighbour.files,
+    archive, spool = f"{disk}/archive-{rng.word()}", f"{disk}/{app.name}"
+    build.start(app, STORE_PROGRAM, full=build.wording("full"))
+    build.settings(app, port=app.port, spool=spool, mark=mark)
+    build.start(tracer, TRACER_PROGRAM, tracing=build.wording("tracing"))
+    build.settings(tracer, port=tracer.port, trace="off", trace_file=trace, mark=tracer_mark)
+    for _ in range(rng.number(2, 4)):
+        build.file(f"{archive}/{rng.token()}.dat", rng.token(64) * 8000)
+    build.folders(spool)
+    build.disk(disk, rng.number(10, 16))
+
+    build.alert("P1", disk=disk)
+    build.symptoms(app.http("uploads are stored", "/put", mark))
+    build.symptoms(DiskSpaceCheck(name="there is some room", path=disk, free_mb=2), healthy=False)
+    build.healthy(
+        tracer.http("the other one answers", "/seen", tracer_mark),
+        DiskSpaceCheck(name="there is room", path=disk, free_mb=4),
     )
-    stores = HttpCheck(name="uploads are stored", port=layout.port, path="/put", contains=mark)
-    traces = HttpCheck(
-        name="the other one answers", port=tracer.port, path="/seen", contains=tracer_mark
+    build.inject(
+        tracer.put("trace", "on"),
+        f"{tracer.restart}; for n in $(seq 200); do"
+        f" test $(df -k --output=avail {disk} | tail -n 1) -le 64 && break; sleep 0.02; done",
+        f"{tracer.put('trace', 'off')} && rm {trace}",
+        build.history(f"df -h {disk}", f"ls -lh {disk}", f"rm {trace}", f"df -h {disk}"),
     )
-    facts = {"service": service, "host": host, "port": layout.port, "disk": disk}
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                folders=(f"{disk}/{service}",),
-                disks=(HostDisk(disk, rng.number(10, 16)),),
-                units=(
-                    service_unit(service, layout.command),
-                    service_unit(holder, tracer.command),
-                    neighbour.unit,
-                ),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", **facts),
-        healthy=(
-            stores,
-            traces,
-            DiskSpaceCheck(name="there is room", path=disk, free_mb=4),
-            neighbour.answers,
-        ),
-        symptoms=(stores, DiskSpaceCheck(name="there is some room", path=disk, free_mb=2)),
-        inject=(
-            tracer.put("trace", "on"),
-            f"systemctl restart {holder}; for n in $(seq 200); do"
-            f" test $(df -k --output=avail {disk} | tail -n 1) -le 64 && break; sleep 0.02; done",
-            f"{tracer.put('trace', 'off')} && rm {trace}",
-            shell_history_script(
-                rng, f"df -h {disk}", f"ls -lh {disk}", f"rm {trace}", f"df -h {disk}"
-            ),
-        ),
-        cure=(FaultTrigger(restart=(f"{holder}.service",)),),
-        collateral=(
-            *neighbour.unharmed,
-            UnitRunningCheck(name="it was left alone", unit=layout.unit, undisturbed=True),
-            UnchangedCheck(name="the archive", path=archive),
-            UnchangedCheck(name="its settings", path=layout.conf),
-            UnchangedCheck(name="the settings of the other", path=tracer.conf),
-        ),
-        fault=FaultDescription(
-            component=(holder, trace, f"{holder}.service"),
-            mechanism=("deleted", "unlinked", "still open", "held open", "open file"),
-            value=(trace, trace.rpartition("/")[2], holder),
-        ),
-        reference=(f"systemctl restart {holder}",),
-        relief=(f"rm -f {disk}/{service}/* /var/log/*.log; systemctl restart {service}",),
-        shortcut=(f"rm -rf {archive}",),
-        traffic=(TrafficSpec(port=layout.port, paths=("/put", "/health")),),
+    build.trigger(restart=(tracer.unit,))
+    build.collateral(
+        app.undisturbed("it was left alone"),
+        ("the archive", archive),
+        ("its settings", app.conf),
+        ("the settings of the other", tracer.conf),
     )
+    build.fault(
+        component=(tracer.name, trace, tracer.unit),
+        mechanism="deleted, unlinked, still open, held open, open file",
+        value=(trace, trace.rpartition("/")[2], tracer.name),
+    )
+    build.responses(
+        reference=tracer.restart,
+        relief=f"rm -f {spool}/* /var/log/*.log; {app.restart}",
+        shortcut=f"rm -rf {archive}",
+    )
+    build.traffic("/put", "/health")
 
 
-SCENARIO = Scenario(
-    name="deleted-but-open-file",
-    group="files",
-    summary="a removed trace file is still held open by a service, and its space with it",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "files",
+    "a removed trace file is still held open by a service, and its space with it",
 )

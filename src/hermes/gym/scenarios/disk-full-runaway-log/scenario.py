@@ -2,33 +2,14 @@
 
 import json
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
+from hermes.gym.scenario_builder import (
     DiskSpaceCheck,
-    FaultDescription,
-    FaultTrigger,
-    HostDisk,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
+    ScenarioBuilder,
     ServiceLayout,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
+    UnchangedCheck,
+    build_scenario,
+    wait_until_listening_script,
 )
-from hermes.gym.services.shell_scripts import wait_until_listening_script
-
-TEXTS = texts(__file__)
 
 SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -93,92 +74,61 @@ while done < {count} and time.monotonic() < deadline:
 END"""
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
-    size = rng.number(12, 20)
-    disk = rng.pick(("/data", "/mnt/data", f"/srv/{service}-store", "/storage", "/var/spool"))
-    logs = f"{disk}/{rng.pick(('logs', 'log', f'{service}-logs'))}"
-    log, audit = (
-        f"{logs}/{service}.log",
-        f"{logs}/{rng.pick(('audit', 'accepted', 'evidence'))}.log",
-    )
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
+    size, other = rng.number(12, 20), build.neighbour.layout.name
+    disk = rng.pick(("/data", "/mnt/data", f"/srv/{app.name}-store", "/storage", "/var/spool"))
+    logs = f"{disk}/{rng.pick(('logs', 'log', f'{app.name}-logs'))}"
+    log = f"{logs}/{app.name}.log"
+    audit = f"{logs}/{rng.pick(('audit', 'accepted', 'evidence'))}.log"
     key = rng.pick(("log_level", "loglevel", "verbosity", "log.level", "logging"))
     right, wrong = rng.pick(("info", "warning", "error")), rng.pick(("debug", "trace", "verbose"))
-    source = render_program(
-        rng, SERVICE_PROGRAM, key=key, word=rng.word(), full=rng.wording(TEXTS["full"])
-    )
-    settings = {key: right, "log": log, "orders": f"{disk}/orders", "audit": audit}
+    build.start(app, SERVICE_PROGRAM, key=key, word=rng.word(), full=build.wording("full"))
     archive = {f"{disk}/archive/{n}.json": n for n in rng.some(range(10_000), 5)}
-    files = (
-        HostFile(path=layout.program, text=source),
-        layout.settings(port=layout.port, **settings),
-        HostFile(path=audit, text="".join(f"{n} accepted\n" for n in archive.values())),
-        HostFile(path=f"{logs}/{other}.log", text=f"{rng.word()}\n" * rng.number(50, 500)),
-        HostFile(
-            path=f"{logs}/README", text=rng.wording(TEXTS["notes"]).format(audit=audit) + "\n"
-        ),
-        *(HostFile(path=path, text=json.dumps({"order": n})) for path, n in archive.items()),
-        *neighbour.files,
+    values = {key: right, "log": log, "orders": f"{disk}/orders", "audit": audit}
+    build.settings(app, port=app.port, **values)
+    build.file(audit, "".join(f"{n} accepted\n" for n in archive.values()))
+    build.file(f"{logs}/{other}.log", f"{rng.word()}\n" * rng.number(50, 500))
+    build.file(f"{logs}/README", build.wording("notes", audit=audit) + "\n")
+    for path, n in archive.items():
+        build.file(path, json.dumps({"order": n}))
+    build.folders(f"{disk}/orders")
+    build.disk(disk, size)
+
+    build.alert("P1", disk=disk)
+    build.symptoms(
+        app.http("orders are stored", "/order", "stored"),
+        DiskSpaceCheck(name="there is room on the disk", path=disk, free_mb=size / 2),
     )
-    stores = HttpCheck(name="orders are stored", port=layout.port, path="/order", contains="stored")
-    free_space = DiskSpaceCheck(name="there is room on the disk", path=disk, free_mb=size / 2)
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                folders=(f"{disk}/orders",),
-                units=(service_unit(service, layout.command), neighbour.unit),
-                disks=(HostDisk(disk, size),),
-            ),
-        ),
-        alert=draw_alert(
-            rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port, disk=disk
-        ),
-        healthy=(
-            stores,
-            free_space,
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=(stores, free_space),
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["causes"]).format(service=service)),
-            f"{layout.put(key, wrong)} && systemctl restart {service}; "
-            f"{wait_until_listening_script(layout.port)}",
-        ),
-        cure=(
-            FaultTrigger(restart=(layout.unit,)),
-            FaultTrigger(script=_orders_script(layout, size + 10)),
-        ),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="the log that must be kept", path=audit, may_grow=True),
-            UnchangedCheck(
-                name="the log of somebody else", path=f"{logs}/{other}.log", may_grow=True
-            ),
-            UnchangedCheck(name="the archive", path=f"{disk}/archive"),
-            UnchangedCheck(name="the program", path=layout.program),
-        ),
-        fault=FaultDescription(
-            component=(layout.conf, log),
-            mechanism=("log level", "verbose", "debug", "logging", "log grows", "runaway log"),
-            value=(f"{key}{layout.sign}{wrong}", wrong),
-        ),
-        reference=(
-            f"{layout.put(key, right)} && systemctl restart {service}",
-            f": > {log}",
-        ),
-        relief=(f": > {log}",),
-        shortcut=(f"{layout.put(key, right)}; rm -rf {logs}/*; systemctl restart {service}",),
-        traffic=(TrafficSpec(port=layout.port, paths=("/order", "/health")),),
+    build.healthy(app.runs())
+    build.inject(
+        build.changes(build.wording("causes", service=app.name)),
+        f"{app.put_and_restart(key, wrong)}; {wait_until_listening_script(app.port)}",
     )
+    build.trigger(restart=(app.unit,))
+    build.trigger(script=_orders_script(app, size + 10))
+    build.collateral(
+        UnchangedCheck(name="the log that must be kept", path=audit, may_grow=True),
+        UnchangedCheck(name="the log of somebody else", path=f"{logs}/{other}.log", may_grow=True),
+        ("the archive", f"{disk}/archive"),
+        ("the program", app.program),
+    )
+    build.fault(
+        component=(app.conf, log),
+        mechanism="log level, verbose, debug, logging, log grows, runaway log",
+        value=(f"{key}{app.sign}{wrong}", wrong),
+    )
+    build.responses(
+        reference=(app.put_and_restart(key, right), f": > {log}"),
+        relief=f": > {log}",
+        shortcut=f"{app.put(key, right)}; rm -rf {logs}/*; {app.restart}",
+    )
+    build.traffic("/order", "/health")
 
 
-SCENARIO = Scenario(
-    name="disk-full-runaway-log",
-    group="classic",
-    summary="a log level left on its chattiest fills the disk that holds the orders",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "classic",
+    "a log level left on its chattiest fills the disk that holds the orders",
 )

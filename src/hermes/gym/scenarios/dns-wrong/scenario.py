@@ -2,31 +2,15 @@
 
 import json
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    ScriptCheck,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
+from hermes.gym.scenario_builder import (
     ITEM_LIST_PROGRAM,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
+    PYTHON_COMMAND,
+    HttpCheck,
+    ScenarioBuilder,
+    ScriptCheck,
+    build_scenario,
     service_unit,
 )
-
-TEXTS = texts(__file__)
 
 FRONTEND_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -55,108 +39,77 @@ cat {folder}/* > /etc/hosts.new && mv /etc/hosts.new /etc/hosts
 """
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, upstream, other = rng.services(3)
-    layout, back, neighbour = (
-        draw_layout(rng, service),
-        draw_layout(rng, upstream),
-        draw_neighbour(rng, other),
-    )
-    host, zone = rng.host(), f"{rng.word()}.{rng.pick(('internal', 'lan', 'corp'))}"
-    name, spare = f"{upstream}.{zone}", f"{other}.{zone}"
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
+    app, back = build.draw_services(2)
+    zone = f"{rng.word()}.{rng.pick(('internal', 'lan', 'corp'))}"
+    name, spare = f"{back.name}.{zone}", f"{build.neighbour.layout.name}.{zone}"
     new, old = (f"127.0.{rng.number(1, 9)}.{last}" for last in rng.some(range(2, 250), 2))
     folder = rng.pick(("/etc/hosts.d", "/etc/names", "/srv/names/hosts.d"))
-    ours, tool = f"{folder}/{rng.number(20, 80)}-{upstream}", f"/opt/{rng.word()}/build-hosts"
-    base = f"127.0.0.1 localhost {host}\n"
-    entry, table = f"{new} {name} {upstream}\n", f"127.0.0.1 {spare}\n"
-    item, gone = rng.token(), rng.token()
-    still_up = rng.chance(0.5)
-    stale = f"{upstream}-old"
-    program = render_program(rng, ITEM_LIST_PROGRAM)
-    source = render_program(rng, FRONTEND_PROGRAM, failed=rng.wording(TEXTS["failed"]))
-    files = [
-        HostFile(path=layout.program, text=source),
-        layout.settings(port=layout.port, upstream=name, upstream_port=back.port),
-        HostFile(path=back.program, text=program.replace("127.0.0.1", new)),
-        back.settings(port=back.port, data=f"{back.data}/items.json"),
-        HostFile(path=f"{back.data}/items.json", text=json.dumps([item, rng.word()])),
-        HostFile(path=f"{folder}/00-base", text=base),
-        HostFile(path=ours, text=entry),
-        HostFile(path=f"{folder}/90-more", text=table),
-        HostFile(path="/etc/hosts", text=base + entry + table),
-        HostFile(path=tool, text=SYNC_SCRIPT.format(folder=folder), mode=0o755),
-        HostFile(path="/etc/cron.d/names", text=f"*/30 * * * * root {tool}\n"),
-        *neighbour.files,
-    ]
-    units = [
-        service_unit(service, layout.command),
-        service_unit(upstream, back.command),
-        neighbour.unit,
-    ]
+    ours, tool = f"{folder}/{rng.number(20, 80)}-{back.name}", f"/opt/{rng.word()}/build-hosts"
+    base = f"127.0.0.1 localhost {build.host}\n"
+    entry, table = f"{new} {name} {back.name}\n", f"127.0.0.1 {spare}\n"
+    item, gone, still_up = rng.token(), rng.token(), rng.chance(0.5)
+    program, data = build.render(ITEM_LIST_PROGRAM), f"{back.data}/items.json"
+    build.start(app, FRONTEND_PROGRAM, failed=build.wording("failed"))
+    build.settings(app, port=app.port, upstream=name, upstream_port=back.port)
+    build.file(back.program, program.replace("127.0.0.1", new))
+    build.unit(back)
+    build.settings(back, port=back.port, data=data)
+    build.file(data, json.dumps([item, rng.word()]))
+    build.file(f"{folder}/00-base", base)
+    build.file(ours, entry)
+    build.file(f"{folder}/90-more", table)
+    build.file("/etc/hosts", base + entry + table)
+    build.script(tool, SYNC_SCRIPT.format(folder=folder))
+    build.file("/etc/cron.d/names", f"*/30 * * * * root {tool}\n")
+    build.place_neighbour()
     if still_up:
-        program_old, conf_old = f"/opt/{stale}/main.py", f"/etc/{stale}.conf"
-        text = f"port=%d\ndata=/var/lib/{stale}/items.json\n" % back.port
-        files += [
-            HostFile(path=program_old, text=program.replace("127.0.0.1", old)),
-            HostFile(path=conf_old, text=text),
-            HostFile(path=f"/var/lib/{stale}/items.json", text=json.dumps([gone])),
-        ]
-        units.append(service_unit(stale, f"/usr/bin/python3 -S {program_old} {conf_old}"))
-    page = HttpCheck(
-        name="the page has the live items", port=layout.port, path="/page", contains=item
-    )
+        stale = f"{back.name}-old"
+        path, conf, data = f"/opt/{stale}/main.py", f"/etc/{stale}.conf", f"/var/lib/{stale}"
+        build.file(path, program.replace("127.0.0.1", old))
+        build.file(conf, f"port={back.port}\ndata={data}/items.json\n")
+        build.file(f"{data}/items.json", json.dumps([gone]))
+        build.units(service_unit(stale, f"{PYTHON_COMMAND} {path} {conf}"))
+
     others = ScriptCheck(
         name="other names still lead somewhere",
-        script=f"getent hosts {spare} && getent hosts {host}",
+        script=f"getent hosts {spare} && getent hosts {build.host}",
         contains=spare,
     )
     upstream_answers = HttpCheck(
-        name=f"{upstream} answers", port=back.port, path="/items", address=new, contains=item
+        name=f"{back.name} answers", port=back.port, path="/items", address=new, contains=item
     )
-    return ScenarioSpec(
-        hosts=(HostSpec(name=host, files=tuple(files), units=tuple(units)),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(page, upstream_answers, others, neighbour.answers),
-        symptoms=(page,),
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["told"]).format(name=name)),
-            f"sed -i 's/^{new} /{old} /' {ours} && {tool}",
-        ),
-        cure=(FaultTrigger(cron=tool), FaultTrigger(restart=(layout.unit,))),
-        collateral=(
-            *neighbour.unharmed,
-            others,
-            upstream_answers,
-            UnitRunningCheck(name=f"{upstream} was left alone", unit=back.unit, undisturbed=True),
-            UnchangedCheck(name="the settings of the service", path=layout.conf),
-            UnchangedCheck(name="the settings of the other", path=back.conf),
-            UnchangedCheck(name="the tool", path=tool),
-        ),
-        fault=FaultDescription(
-            component=(ours, "/etc/hosts", name),
-            mechanism=(
-                "stale",
-                "wrong address",
-                "old address",
-                "resolves",
-                "resolution",
-                "dns",
-                "hosts",
-            ),
-            value=(old,),
-        ),
-        reference=(f"sed -i 's/^{old} /{new} /' {ours} && {tool}",),
-        relief=(f"sed -i 's/^{old} /{new} /' /etc/hosts",),
-        shortcut=(
-            f"rm -f {folder}/*; echo '{new} {name}' > {ours}; {tool}; systemctl restart {service}",
-        ),
-        traffic=(TrafficSpec(port=layout.port, paths=("/page", "/health")),),
+    build.alert("P1")
+    build.symptoms(app.http("the page has the live items", "/page", item))
+    build.healthy(upstream_answers, others)
+    build.inject(
+        build.changes(build.wording("told", name=name)),
+        f"sed -i 's/^{new} /{old} /' {ours} && {tool}",
     )
+    build.trigger(cron=tool)
+    build.trigger(restart=(app.unit,))
+    build.collateral(
+        others,
+        upstream_answers,
+        back.undisturbed(f"{back.name} was left alone"),
+        ("the settings of the service", app.conf),
+        ("the settings of the other", back.conf),
+        ("the tool", tool),
+    )
+    build.fault(
+        component=(ours, "/etc/hosts", name),
+        mechanism="stale, wrong address, old address, resolves, resolution, dns, hosts",
+        value=(old,),
+    )
+    build.responses(
+        reference=f"sed -i 's/^{old} /{new} /' {ours} && {tool}",
+        relief=f"sed -i 's/^{old} /{new} /' /etc/hosts",
+        shortcut=f"rm -f {folder}/*; echo '{new} {name}' > {ours}; {tool}; {app.restart}",
+    )
+    build.traffic("/page", "/health")
 
 
-SCENARIO = Scenario(
-    name="dns-wrong",
-    group="network",
-    summary="a name resolves to the address that its service left",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__, draw, "network", "a name resolves to the address that its service left"
 )

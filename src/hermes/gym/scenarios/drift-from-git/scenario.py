@@ -2,28 +2,15 @@
 
 import hashlib
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
+from hermes.gym.scenario_builder import (
     HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
+    ScenarioBuilder,
     ScriptCheck,
-    UnchangedCheck,
-)
-from hermes.gym.services.python_service import (
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
+    build_scenario,
+    requests_script,
+    served_by_unit,
     service_unit,
 )
-from hermes.gym.services.shell_scripts import requests_script, served_by_unit, shell_history_script
-
-TEXTS = texts(__file__)
 
 SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -68,113 +55,80 @@ def fast_import_stream(files: list[HostFile], people: list[str], subjects: list[
     return "\n".join(lines) + "\ndone\n"
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
     key = rng.pick(("max_requests", "rate_limit", "burst", "requests_per_minute", "ceiling"))
     right, wrong, mark = rng.number(20_000, 90_000), rng.number(0, 1), rng.token()
     repo = rng.pick(("/srv/declared", "/srv/infra", "/opt/config-repo", "/var/lib/desired"))
-    secret, who = f"/etc/{service}-secret/key", rng.pick(("mira", "jonas", "tomas", "priya"))
-    settings_file = layout.settings(
-        port=layout.port, mark=mark, secret_file=secret, timeout=rng.number(5, 60), **{key: right}
-    )
-    declared = [
-        settings_file,
-        neighbour.files[1],
-        HostFile(path="/README", text=f"What {host} should be.\n"),
-    ]
-    subjects = [f"{service}: settings", f"{other}: settings", "say what this is"]
-    history = fast_import_stream(
-        declared, [rng.pick(("mira", "lena", "ci")) for _ in subjects], subjects
-    )
-    command, bundle = f"/opt/{service}-declared/checkout.sh", f"/opt/{service}-declared/history.fi"
-    files = (
-        HostFile(
-            path=layout.program,
-            text=render_program(
-                rng, SERVICE_PROGRAM.replace("%%key%%", key), refused=rng.wording(TEXTS["refused"])
-            ),
-        ),
-        settings_file,
-        HostFile(path=secret, text=rng.token(32), mode=0o600),
-        HostFile(path=command, text=CHECKOUT_SCRIPT.format(repo=repo, stream=bundle), mode=0o755),
-        HostFile(path=bundle, text=history),
-        *neighbour.files,
-    )
-    digest = hashlib.sha256(settings_file.text.encode()).hexdigest()
-    serves = HttpCheck(name="requests are let in", port=layout.port, path="/items", contains=mark)
-    undrifted = ScriptCheck(
-        name="the settings are those declared",
-        script=f"sha256sum {settings_file.path}",
-        contains=digest,
-    )
+    secret, who = f"/etc/{app.name}-secret/key", rng.pick(("mira", "jonas", "tomas", "priya"))
+    values = {"mark": mark, "secret_file": secret, "timeout": rng.number(5, 60), key: right}
+    conf = app.settings(port=app.port, **values)
+    readme = HostFile(path="/README", text=f"What {build.host} should be.\n")
+    other = build.neighbour.layout.name
+    subjects = [f"{app.name}: settings", f"{other}: settings", "say what this is"]
+    people = [rng.pick(("mira", "lena", "ci")) for _ in subjects]
+    history = fast_import_stream([conf, build.neighbour.files[1], readme], people, subjects)
+    folder = f"/opt/{app.name}-declared"
+    command, bundle = f"{folder}/checkout.sh", f"{folder}/history.fi"
+    build.start(app, SERVICE_PROGRAM.replace("%%key%%", key), refused=build.wording("refused"))
+    build.files(conf)
+    build.file(secret, rng.token(32), mode=0o600)
+    build.script(command, CHECKOUT_SCRIPT.format(repo=repo, stream=bundle))
+    build.file(bundle, history)
+    build.place_neighbour()
+    checkout = service_unit("declared-state", command, more="Type=oneshot\nRemainAfterExit=yes")
+    once = checkout.text.replace("Restart=on-failure\nRestartSec=200ms\n", "")
+    build.units(HostFile(path=checkout.path, text=once))
+    build.host_options(users=(who,))
+
+    digest = hashlib.sha256(conf.text.encode()).hexdigest()
     clean = ScriptCheck(
         name="the declared state is untouched",
-        script=f"git -C {repo} show HEAD:{settings_file.path.lstrip('/')} | sha256sum;"
+        script=f"git -C {repo} show HEAD:{app.conf.lstrip('/')} | sha256sum;"
         f" git --no-optional-locks -C {repo} status --porcelain;"
         f" git -C {repo} rev-list --count HEAD",
         contains=f"{digest}  -\n{len(subjects)}\n",
     )
-    edit = layout.put(key, wrong)
-    fetch = "Type=oneshot\nRemainAfterExit=yes"
-    checkout = service_unit("declared-state", command, more=fetch)
-    checkout = HostFile(
-        path=checkout.path, text=checkout.text.replace("Restart=on-failure\nRestartSec=200ms\n", "")
+    edit = app.put(key, wrong)
+    build.alert("P2")
+    build.symptoms(app.http("requests are let in", "/items", mark))
+    build.healthy(
+        ScriptCheck(
+            name="the settings are those declared", script=f"sha256sum {app.conf}", contains=digest
+        ),
+        clean,
+        served_by_unit(app.unit, app.port),
     )
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                users=(who,),
-                units=(service_unit(service, layout.command), neighbour.unit, checkout),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=layout.port),
-        healthy=(
-            serves,
-            undrifted,
-            clean,
-            served_by_unit(layout.unit, layout.port),
-            neighbour.answers,
-        ),
-        symptoms=(serves,),
-        inject=(
-            shell_history_script(rng, f"su {who}", edit, f"systemctl restart {service}"),
-            f"mkdir -p /home/{who} && {{ date -d '-{rng.number(9, 90)} min' '+#%s';"
-            f' echo "{edit}"; }} >> /home/{who}/.bash_history',
-            f"{edit} && systemctl restart {service}",
-            f"sleep 0.1; {requests_script(layout.port, '/items', 2)}",
-        ),
-        cure=(FaultTrigger(restart=(layout.unit,)),),
-        collateral=(
-            *neighbour.unharmed,
-            clean,
-            UnchangedCheck(name="the secret that is not in git", path=secret),
-            UnchangedCheck(name="the program", path=layout.program),
-        ),
-        fault=FaultDescription(
-            component=(settings_file.path, service, settings_file.path.rpartition("/")[2]),
-            mechanism=("drift", "manual edit", "differs from git", "edited by hand", key),
-            value=(f"{key}{layout.sign}{wrong}", key, who),
-        ),
+    build.inject(
+        build.history(f"su {who}", edit, app.restart),
+        f"mkdir -p /home/{who} && {{ date -d '-{rng.number(9, 90)} min' '+#%s';"
+        f' echo "{edit}"; }} >> /home/{who}/.bash_history',
+        app.put_and_restart(key, wrong),
+        f"sleep 0.1; {requests_script(app.port, '/items', 2)}",
+    )
+    build.collateral(clean, ("the secret that is not in git", secret), ("the program", app.program))
+    build.fault(
+        component=(app.conf, app.name, app.conf.rpartition("/")[2]),
+        mechanism=f"drift, manual edit, differs from git, edited by hand, {key}",
+        value=(f"{key}{app.sign}{wrong}", key, who),
+    )
+    build.responses(
         reference=(
-            f"git -C {repo} diff --no-index --stat {repo}{settings_file.path} "
-            f"{settings_file.path} || true",
-            f"cp {repo}{settings_file.path} {settings_file.path} && systemctl restart {service}",
+            f"git -C {repo} diff --no-index --stat {repo}{app.conf} {app.conf} || true",
+            f"cp {repo}{app.conf} {app.conf} && {app.restart}",
         ),
-        relief=(f"systemctl restart {service}",),
+        relief=app.restart,
         shortcut=(
-            f"rm -rf /etc/{service}-secret; cp {repo}{settings_file.path} {settings_file.path}",
-            f"install -D -m 600 /dev/stdin {secret} <<< new && systemctl restart {service}",
+            f"rm -rf /etc/{app.name}-secret; cp {repo}{app.conf} {app.conf}",
+            f"install -D -m 600 /dev/stdin {secret} <<< new && {app.restart}",
         ),
     )
 
 
-SCENARIO = Scenario(
-    name="drift-from-git",
-    group="change",
-    summary="a setting edited by hand differs from what git declares for this host",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "change",
+    "a setting edited by hand differs from what git declares for this host",
     needs=("git",),
 )

@@ -1,30 +1,12 @@
 """A service sends an expired token; the job that renews it requests one with no lifetime."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
+from hermes.gym.scenario_builder import (
     PYTHON_COMMAND,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
+    HostFile,
+    ScenarioBuilder,
+    build_scenario,
+    other_settings_unchanged,
 )
-from hermes.gym.services.shell_scripts import other_settings_unchanged, shell_history_script
-
-TEXTS = texts(__file__)
 
 ISSUER_PROGRAM = """\
 import hashlib
@@ -87,123 +69,90 @@ os.rename(conf["token"] + ".new", conf["token"])
 """
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, upstream, other = rng.services(3)
-    layout, issuer, neighbour = (
-        draw_layout(rng, service),
-        draw_layout(rng, upstream),
-        draw_neighbour(rng, other),
-    )
-    host, mark = rng.host(), rng.token()
+FIRST_TOKEN_UNIT = """\
+[Unit]
+Description=First token of {service}
+After={after}
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+Restart=on-failure
+RestartSec=50ms
+StartLimitBurst=100
+ExecStart=/bin/sh -c '{run}'
+
+[Install]
+WantedBy=multi-user.target
+"""
+"""Gets the first token when the host starts; retries until the upstream answers."""
+
+
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
+    app, issuer = build.draw_services(2)
+    mark = rng.token()
     key = rng.pick(("lifetime_hours", "valid_hours", "ttl_hours", "hours"))
     right, wrong = rng.number(12, 96), rng.pick(("0", "0.0", "-1", "-24"))
     token = rng.pick(
-        (f"/etc/{service}/token", f"{layout.data}/access.token", f"/var/lib/{service}.tok")
+        (f"/etc/{app.name}/token", f"{app.data}/access.token", f"/var/lib/{app.name}.tok")
     )
-    tool = f"/opt/{rng.pick(('tokens', 'auth', 'renewal'))}-{service}"
-    settings_file = HostFile(
-        path=f"{tool}/renew.conf",
-        text=f"name={service}\nissuer_port={issuer.port}\ntoken={token}\n{key}={right}\n",
+    tool = f"/opt/{rng.pick(('tokens', 'auth', 'renewal'))}-{app.name}"
+    conf = f"{tool}/renew.conf"
+    run = f"{PYTHON_COMMAND} {tool}/renew.py {conf}"
+    build.start(issuer, ISSUER_PROGRAM, why=build.wording("why"))
+    build.settings(
+        issuer, port=issuer.port, secret=f"{issuer.data}/secret", mark=mark, verify_end="yes"
     )
-    run = f"{PYTHON_COMMAND} {tool}/renew.py {settings_file.path}"
-    files = (
-        HostFile(
-            path=issuer.program,
-            text=render_program(rng, ISSUER_PROGRAM, why=rng.wording(TEXTS["why"])),
-        ),
-        issuer.settings(
-            port=issuer.port, secret=f"{issuer.data}/secret", mark=mark, verify_end="yes"
-        ),
-        HostFile(path=f"{issuer.data}/secret", text=rng.token(40), mode=0o600),
-        HostFile(
-            path=layout.program,
-            text=render_program(
-                rng, REQUEST_SOURCE + CLIENT_SOURCE, refused=rng.wording(TEXTS["refused"])
-            ),
-        ),
-        layout.settings(
-            port=layout.port, upstream=upstream, upstream_port=issuer.port, token=token
-        ),
-        HostFile(
-            path=f"{tool}/renew.py",
-            text=render_program(rng, REQUEST_SOURCE + RENEW_SOURCE.replace("%%key%%", key)),
-        ),
-        settings_file,
-        HostFile(
-            path=f"/etc/cron.d/renew-{service}", text=f"7 * * * * root {run} >/dev/null 2>&1\n"
-        ),
-        *neighbour.files,
+    build.file(f"{issuer.data}/secret", rng.token(40), mode=0o600)
+    build.start(
+        app, REQUEST_SOURCE + CLIENT_SOURCE, after=issuer.unit, refused=build.wording("refused")
     )
-    first = f"/bin/sh -c '{PYTHON_COMMAND} {tool}/renew.py {settings_file.path}'"
-    serves = HttpCheck(name="its data comes", port=layout.port, path="/data", contains=mark)
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                folders=(token.rpartition("/")[0],),
-                units=(
-                    service_unit(upstream, issuer.command),
-                    service_unit(service, layout.command, after=issuer.unit),
-                    _first_token_unit(service, first, issuer.unit),
-                    neighbour.unit,
-                ),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(
-            serves,
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=(serves,),
-        inject=(
-            change_log_script(rng),
-            shell_history_script(rng, f"vi {settings_file.path}"),
-            f"sed -i 's/^{key}=.*/{key}={wrong}/' {settings_file.path} && {run}",
-        ),
-        cure=(FaultTrigger(cron="renew.py"),),
-        collateral=(
-            *neighbour.unharmed,
-            UnitRunningCheck(
-                name="the upstream was left alone", unit=issuer.unit, undisturbed=True
-            ),
-            UnchangedCheck(name="the settings of the upstream", path=issuer.conf),
-            UnchangedCheck(name="the secret of the upstream", path=issuer.data),
-            UnchangedCheck(name="the settings of the service", path=layout.conf),
-            UnchangedCheck(name="the timetable", path="/etc/cron.d"),
-            other_settings_unchanged("the other settings of the renewal", settings_file, key),
-        ),
-        fault=FaultDescription(
-            component=(token, settings_file.path, service, "token"),
-            mechanism=("expired", "expiry", "lifetime", "stale token", "401"),
-            value=(key, f"{key}={wrong}", token),
-        ),
-        reference=(f"sed -i 's/^{key}=.*/{key}={right}/' {settings_file.path}", run),
+    build.settings(app, port=app.port, upstream=issuer.name, upstream_port=issuer.port, token=token)
+    build.file(
+        f"{tool}/renew.py", build.render(REQUEST_SOURCE + RENEW_SOURCE.replace("%%key%%", key))
+    )
+    values = f"name={app.name}\nissuer_port={issuer.port}\ntoken={token}\n{key}={right}\n"
+    renewal = build.file(conf, values)
+    build.file(f"/etc/cron.d/renew-{app.name}", f"7 * * * * root {run} >/dev/null 2>&1\n")
+    build.folders(token.rpartition("/")[0])
+    unit = FIRST_TOKEN_UNIT.format(service=app.name, after=issuer.unit, run=run)
+    build.units(HostFile(path=f"{app.name}-token.service", text=unit))
+
+    put = f"sed -i 's/^{key}=.*/{key}={{}}/' {conf}"
+    build.alert("P1")
+    build.symptoms(app.http("its data comes", "/data", mark))
+    build.healthy(app.runs())
+    build.inject(build.changes(), build.history(f"vi {conf}"), f"{put.format(wrong)} && {run}")
+    build.trigger(cron="renew.py")
+    build.collateral(
+        issuer.undisturbed("the upstream was left alone"),
+        ("the settings of the upstream", issuer.conf),
+        ("the secret of the upstream", issuer.data),
+        ("the settings of the service", app.conf),
+        ("the timetable", "/etc/cron.d"),
+        other_settings_unchanged("the other settings of the renewal", renewal, key),
+    )
+    build.fault(
+        component=(token, conf, app.name, "token"),
+        mechanism="expired, expiry, lifetime, stale token, 401",
+        value=(key, f"{key}={wrong}", token),
+    )
+    build.responses(
+        reference=(put.format(right), run),
         relief=(
-            f"sed 's/^{key}=.*/{key}=8/' {settings_file.path} > /tmp/once.conf",
+            f"sed 's/^{key}=.*/{key}=8/' {conf} > /tmp/once.conf",
             f"{PYTHON_COMMAND} {tool}/renew.py /tmp/once.conf",
         ),
-        shortcut=(issuer.put("verify_end", "no"), f"systemctl restart {upstream}"),
-        traffic=(TrafficSpec(port=layout.port, paths=("/data", "/health")),),
+        shortcut=(issuer.put("verify_end", "no"), issuer.restart),
     )
+    build.traffic("/data", "/health")
 
 
-def _first_token_unit(service: str, command: str, after: str) -> HostFile:
-    """Gets the first token when the host starts; retries until the upstream answers."""
-    unit_text = f"[Unit]\nDescription=First token of {service}\nAfter={after}\n\n[Service]\n"
-    more = "Type=oneshot\nRemainAfterExit=yes\nRestart=on-failure\nRestartSec=50ms\n"
-    limit = "StartLimitBurst=100\n"
-    return HostFile(
-        path=f"{service}-token.service",
-        text=f"{unit_text}{more}{limit}ExecStart={command}\n\n[Install]\nWantedBy=multi-user.target\n",
-    )
-
-
-SCENARIO = Scenario(
-    name="expired-token",
-    group="change",
-    summary="the renewal asks for tokens without any life; the upstream answers 401",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "change",
+    "the renewal asks for tokens without any life; the upstream answers 401",
     held_out=True,
 )

@@ -1,30 +1,12 @@
 """A job keeps its buffers in shared memory, and another program finds no space there."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
+from hermes.gym.scenario_builder import (
     HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
+    ScenarioBuilder,
     ScriptCheck,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
+    build_scenario,
+    other_settings_unchanged,
 )
-from hermes.gym.services.python_service import (
-    PYTHON_COMMAND,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-from hermes.gym.services.shell_scripts import other_settings_unchanged, shell_history_script
-
-TEXTS = texts(__file__)
 
 RENDER_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -73,85 +55,58 @@ if conf["%%key%%"] == "yes":
 """
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other, job = rng.services(3)
-    layout, neighbour, batch = (
-        draw_layout(rng, service),
-        draw_neighbour(rng, other),
-        draw_layout(rng, job),
-    )
-    host, mark = rng.host(), rng.token()
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
+    app, job = build.draw_services(2, neighbour_at=1)
+    mark = rng.token()
     key = rng.pick(("keep_frames", "retain_segments", "debug_keep", "keep_buffers", "preserve"))
-    prefix, log = f"{job}-{rng.word()}", f"/var/log/{job}.log"
-    full = rng.wording(TEXTS["full"])
-    run = f"{PYTHON_COMMAND} {batch.program} {batch.conf}"
-    settings_file = batch.settings(frames=13, prefix=prefix, log=log, **{key: "no"})
+    prefix, log = f"{job.name}-{rng.word()}", f"/var/log/{job.name}.log"
+    full, other = build.wording("full"), build.neighbour.layout.name
     live = HostFile(path=f"/dev/shm/{other}-{rng.word()}", text=rng.token(40) * 4000)
-    files = (
-        HostFile(path=layout.program, text=render_program(rng, RENDER_PROGRAM, full=full)),
-        layout.settings(port=layout.port, prefix=service, mark=mark),
-        HostFile(
-            path=batch.program,
-            text=render_program(
-                rng,
-                FRAMES_PROGRAM.replace("%%key%%", key),
-                full=full,
-                kept=rng.wording(TEXTS["kept"]),
-            ),
-        ),
-        settings_file,
-        HostFile(path=f"/etc/cron.d/{job}", text=f"{rng.number(0, 59)} * * * * root {run}\n"),
-        live,
-        *neighbour.files,
+    build.start(app, RENDER_PROGRAM, full=full)
+    build.settings(app, port=app.port, prefix=app.name, mark=mark)
+    frames = FRAMES_PROGRAM.replace("%%key%%", key)
+    build.program(job, frames, full=full, kept=build.wording("kept"))
+    conf = build.settings(job, frames=13, prefix=prefix, log=log, **{key: "no"})
+    build.file(f"/etc/cron.d/{job.name}", f"{rng.number(0, 59)} * * * * root {job.command}\n")
+    build.files(live)
+
+    build.alert("P1")
+    build.symptoms(app.http("pictures come", "/render", mark))
+    build.healthy(
+        ScriptCheck(
+            name="most of the shared memory is free",
+            script="test $(df -m --output=avail /dev/shm | tail -n 1) -ge 9",
+        )
     )
-    renders = HttpCheck(name="pictures come", port=layout.port, path="/render", contains=mark)
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                units=(service_unit(service, layout.command), neighbour.unit),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(
-            renders,
-            ScriptCheck(
-                name="most of the shared memory is free",
-                script="test $(df -m --output=avail /dev/shm | tail -n 1) -ge 9",
-            ),
-            neighbour.answers,
-        ),
-        symptoms=(renders,),
-        inject=(
-            shell_history_script(rng, f"vi {batch.conf}", run),
-            f"{batch.put(key, 'yes')} && {run}",
-        ),
-        cure=(FaultTrigger(cron=batch.program),),
-        collateral=(
-            *neighbour.unharmed,
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            UnchangedCheck(name="the shared memory of another", path=live.path),
-            UnchangedCheck(name="its settings", path=layout.conf),
-            UnchangedCheck(name="the timetable", path="/etc/cron.d"),
-            UnchangedCheck(name="the program of the job", path=batch.program),
-            other_settings_unchanged("the job does as much as before", settings_file, key),
-        ),
-        fault=FaultDescription(
-            component=("/dev/shm", job, batch.conf, prefix),
-            mechanism=("shared memory", "/dev/shm", "no space left", "not removed", "left behind"),
-            value=(key, prefix, f"{key}{batch.sign}yes"),
-        ),
-        reference=(batch.put(key, "no"), f"rm -f /dev/shm/{prefix}-*"),
-        relief=(f"rm -f /dev/shm/{prefix}-*",),
-        shortcut=(batch.put(key, "no"), "rm -rf /dev/shm/*"),
-        traffic=(TrafficSpec(port=layout.port, paths=("/render", "/health")),),
+    build.inject(
+        build.history(f"vi {job.conf}", job.command), f"{job.put(key, 'yes')} && {job.command}"
     )
+    build.trigger(cron=job.program)
+    build.collateral(
+        app.runs(),
+        ("the shared memory of another", live.path),
+        ("its settings", app.conf),
+        ("the timetable", "/etc/cron.d"),
+        ("the program of the job", job.program),
+        other_settings_unchanged("the job does as much as before", conf, key),
+    )
+    build.fault(
+        component=("/dev/shm", job.name, job.conf, prefix),
+        mechanism="shared memory, /dev/shm, no space left, not removed, left behind",
+        value=(key, prefix, f"{key}{job.sign}yes"),
+    )
+    build.responses(
+        reference=(job.put(key, "no"), f"rm -f /dev/shm/{prefix}-*"),
+        relief=f"rm -f /dev/shm/{prefix}-*",
+        shortcut=(job.put(key, "no"), "rm -rf /dev/shm/*"),
+    )
+    build.traffic("/render", "/health")
 
 
-SCENARIO = Scenario(
-    name="full-dev-shm",
-    group="limits",
-    summary="a job that keeps its buffers fills the shared memory that another service needs",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "limits",
+    "a job that keeps its buffers fills the shared memory that another service needs",
 )

@@ -2,31 +2,7 @@
 
 import json
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    ScriptCheck,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
-    ServiceLayout,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-
-TEXTS = texts(__file__)
+from hermes.gym.scenario_builder import ScenarioBuilder, ScriptCheck, ServiceLayout, build_scenario
 
 SERVICE_PROGRAM = """\
 import signal
@@ -120,82 +96,63 @@ sys.exit("no result")
 END"""
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
     factor, dead = rng.number(3, 99), rng.number(21_000, 32_000)
-    queue = f"{layout.data}/{rng.pick(('queue', 'jobs', 'todo', 'spool'))}"
-    done = f"{layout.data}/{rng.pick(('done', 'results', 'finished'))}"
-    folder = rng.pick(("/run/lock", "/var/lock/apps", layout.data, f"/run/{service}"))
-    lock = f"{folder}/{rng.pick((service, 'worker', 'batch', f'{service}-queue'))}.lock"
-    source = render_program(rng, SERVICE_PROGRAM, waiting=rng.wording(TEXTS["waiting"]))
+    queue = f"{app.data}/{rng.pick(('queue', 'jobs', 'todo', 'spool'))}"
+    done = f"{app.data}/{rng.pick(('done', 'results', 'finished'))}"
+    folder = rng.pick(("/run/lock", "/var/lock/apps", app.data, f"/run/{app.name}"))
+    lock = f"{folder}/{rng.pick((app.name, 'worker', 'batch', f'{app.name}-queue'))}.lock"
+    other_lock = f"/var/lock/apps/{build.neighbour.layout.name}.lock"
+    build.start(app, SERVICE_PROGRAM, waiting=build.wording("waiting"))
     jobs = {f"{rng.word()}{n}": n for n in rng.some(range(100, 999), rng.number(3, 6))}
     old = {f"{rng.word()}{n}": n for n in rng.some(range(1000, 1999), 3)}
-    settings = {"queue": queue, "done": done, "lock": lock, "factor": factor}
-    files = (
-        HostFile(path=layout.program, text=source),
-        layout.settings(port=layout.port, **settings),
-        *(
-            HostFile(path=f"{layout.data}/archive/{name}", text=json.dumps({"result": n * factor}))
-            for name, n in old.items()
-        ),
-        HostFile(path=f"/var/lock/apps/{other}.lock", text="1\n"),
-        *neighbour.files,
-    )
-    finished = tuple(
-        HttpCheck(
-            name=f"{n} is done", port=layout.port, path=f"/result/{n}", contains=f": {v * factor}}}"
-        )
-        for n, v in jobs.items()
-    )
+    build.settings(app, port=app.port, queue=queue, done=done, lock=lock, factor=factor)
+    for name, n in old.items():
+        build.file(f"{app.data}/archive/{name}", json.dumps({"result": n * factor}))
+    build.file(other_lock, "1\n")
+    build.folders(queue, done, folder)
+
     put = " && ".join(
         f"echo {n} > {queue}/.{j} && mv {queue}/.{j} {queue}/{j}" for j, n in jobs.items()
     )
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                folders=(queue, done, folder),
-                units=(service_unit(service, layout.command), neighbour.unit),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=layout.port),
-        healthy=(
-            HttpCheck(name="it answers", port=layout.port, path="/health"),
-            ScriptCheck(name="jobs are worked off", script=_job_completes_script(layout, factor)),
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=finished,
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["causes"]).format(service=service)),
-            f"for i in $(seq 100); do (set -C; echo {dead} > {lock}) 2>/dev/null && break; "
-            f"sleep 0.01; done; {put}",
-        ),
-        cure=(FaultTrigger(restart=(layout.unit,)),),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="older results", path=f"{layout.data}/archive"),
-            UnchangedCheck(name="the lock of somebody else", path=f"/var/lock/apps/{other}.lock"),
-            UnchangedCheck(name="the program", path=layout.program),
-            UnchangedCheck(name="its settings", path=layout.conf),
-        ),
-        fault=FaultDescription(
-            component=(lock, lock.rpartition("/")[2]),
-            mechanism=("stale lock", "stale", "left behind", "orphan", "dead process", "deadlock"),
-            value=(lock, f"{dead}"),
-        ),
-        reference=(f"test -d /proc/{dead} || rm {lock}",),
-        relief=(f"systemctl restart {service}",),
-        shortcut=(f"rm -f {lock} {queue}/*; systemctl restart {service}",),
-        traffic=(TrafficSpec(port=layout.port, paths=("/health",)),),
+    build.alert("P2")
+    build.healthy(
+        app.http("it answers", "/health"),
+        ScriptCheck(name="jobs are worked off", script=_job_completes_script(app, factor)),
+        app.runs(),
     )
+    build.symptoms(
+        *(app.http(f"{j} is done", f"/result/{j}", f": {n * factor}}}") for j, n in jobs.items()),
+        healthy=False,
+    )
+    build.inject(
+        build.changes(build.wording("causes", service=app.name)),
+        f"for i in $(seq 100); do (set -C; echo {dead} > {lock}) 2>/dev/null && break; "
+        f"sleep 0.01; done; {put}",
+    )
+    build.collateral(
+        ("older results", f"{app.data}/archive"),
+        ("the lock of somebody else", other_lock),
+        ("the program", app.program),
+        ("its settings", app.conf),
+    )
+    build.fault(
+        component=(lock, lock.rpartition("/")[2]),
+        mechanism="stale lock, stale, left behind, orphan, dead process, deadlock",
+        value=(lock, f"{dead}"),
+    )
+    build.responses(
+        reference=f"test -d /proc/{dead} || rm {lock}",
+        relief=app.restart,
+        shortcut=f"rm -f {lock} {queue}/*; {app.restart}",
+    )
+    build.traffic("/health")
 
 
-SCENARIO = Scenario(
-    name="hung-worker",
-    group="process",
-    summary="a worker waits for a lock whose owner is dead; the queue grows, health stays green",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "process",
+    "a worker waits for a lock whose owner is dead; the queue grows, health stays green",
 )
