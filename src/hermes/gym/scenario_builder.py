@@ -143,7 +143,7 @@ class ScenarioBuilder:
 
     def __init__(self, rng: RandomSource, texts: dict[str, Any]) -> None:
         self.rng = rng
-        self._texts = texts
+        self.texts = texts
         self._services: tuple[ServiceLayout, ...] = ()
         self._after = ""
         self._neighbour_placed = True
@@ -190,7 +190,7 @@ class ScenarioBuilder:
 
     def wording(self, key: str, /, **facts: object) -> str:
         """One of the texts under this key in `texts.yaml`; the facts fill its placeholders."""
-        text = self.rng.wording(self._texts[key])
+        text = self.rng.wording(self.texts[key])
         return text.format(**facts) if facts else text
 
     def render(self, source: str, **words: object) -> str:
@@ -336,7 +336,7 @@ class ScenarioBuilder:
         known: dict[str, object] = {"service": about.name, "port": about.port} if about else {}
         self._spec["alert"] = draw_alert(
             self.rng,
-            self._texts["alerts"],
+            self.texts["alerts"],
             severity,
             max_minutes=max_minutes,
             **(known | {"host": self.host} | facts),
@@ -420,7 +420,7 @@ class ScenarioBuilder:
             **self._spec,
         )
         return (
-            add_decoy(spec, self.rng, self._texts[self._decoy_texts]) if self._decoy_texts else spec
+            add_decoy(spec, self.rng, self.texts[self._decoy_texts]) if self._decoy_texts else spec
         )
 
 

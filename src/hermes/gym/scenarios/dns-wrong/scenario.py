@@ -5,6 +5,7 @@ import json
 from hermes.gym.scenario_builder import (
     ITEM_LIST_PROGRAM,
     PYTHON_COMMAND,
+    HostFile,
     HttpCheck,
     ScenarioBuilder,
     ScriptCheck,
@@ -57,10 +58,12 @@ def draw(build: ScenarioBuilder) -> None:
     build.unit(back)
     build.settings(back, port=back.port, data=data)
     build.file(data, json.dumps([item, rng.word()]))
-    build.file(f"{folder}/00-base", base)
-    build.file(ours, entry)
-    build.file(f"{folder}/90-more", table)
-    build.file("/etc/hosts", base + entry + table)
+    build.files(
+        HostFile(path=f"{folder}/00-base", text=base),
+        HostFile(path=ours, text=entry),
+        HostFile(path=f"{folder}/90-more", text=table),
+        HostFile(path="/etc/hosts", text=base + entry + table),
+    )
     build.script(tool, SYNC_SCRIPT.format(folder=folder))
     build.file("/etc/cron.d/names", f"*/30 * * * * root {tool}\n")
     build.place_neighbour()

@@ -1,31 +1,13 @@
 """A cache lost its limit: the service grows with every request until it is killed."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    ScriptCheck,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
-    ServiceLayout,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-from hermes.gym.services.shell_scripts import wait_until_listening_script
 
-TEXTS = texts(__file__)
+from hermes.gym.scenario_builder import (
+    ScenarioBuilder,
+    ScriptCheck,
+    ServiceLayout,
+    build_scenario,
+    wait_until_listening_script,
+)
 
 SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -83,73 +65,48 @@ sys.exit(pid != again or after - before > {PAGES_PER_ROUND // 4})
 END"""
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
     key = rng.pick(("cache_limit", "cache.max_entries", "max_cached_pages", "cache_size", "keep"))
     right, wrong = rng.number(6, 14), rng.pick((0, -1, 0, 9_999_999, 1_000_000))
     max_memory, title = rng.pick((44, 48, 52, 56)), f"{rng.word()} {rng.token()}"
-    source = render_program(rng, SERVICE_PROGRAM, key=key, grown=rng.wording(TEXTS["grown"]))
-    settings = {key: right, "data": f"{layout.data}/title.txt"}
-    files = (
-        HostFile(path=layout.program, text=source),
-        layout.settings(port=layout.port, **settings),
-        HostFile(path=f"{layout.data}/title.txt", text=title),
-        *neighbour.files,
-    )
     limits = f"MemoryMax={max_memory}M\nStartLimitIntervalSec=0"
-    unit = service_unit(service, layout.command, more=limits)
-    memory_stable = ScriptCheck(name="its memory levels off", script=_memory_stable_script(layout))
-    serves = HttpCheck(name="pages are right", port=layout.port, path="/page/1", contains=title)
-    return ScenarioSpec(
-        hosts=(HostSpec(name=host, files=files, units=(unit, neighbour.unit)),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=layout.port),
-        healthy=(
-            serves,
-            memory_stable,
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=(memory_stable,),
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["causes"]).format(service=service)),
-            f"{layout.put(key, wrong)} && systemctl restart {service}; "
-            f"{wait_until_listening_script(layout.port)}",
-        ),
-        cure=(FaultTrigger(restart=(layout.unit,)),),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="its data", path=layout.data),
-            UnchangedCheck(name="the program", path=layout.program),
-            UnchangedCheck(name="its memory limit", path=f"/etc/systemd/system/{layout.unit}"),
-        ),
-        fault=FaultDescription(
-            component=(layout.conf,),
-            mechanism=(
-                "unbounded",
-                "no limit",
-                "without limit",
-                "unlimited",
-                "never evict",
-                "limit removed",
-            ),
-            value=(f"{key}{layout.sign}{wrong}", key),
-        ),
-        reference=(f"{layout.put(key, right)} && systemctl restart {service}",),
-        relief=(f"systemctl restart {service}",),
+    build.start(app, SERVICE_PROGRAM, more=limits, key=key, grown=build.wording("grown"))
+    build.settings(app, port=app.port, **{key: right, "data": f"{app.data}/title.txt"})
+    build.file(f"{app.data}/title.txt", title)
+
+    build.alert("P2")
+    build.healthy(app.http("pages are right", "/page/1", title))
+    build.symptoms(ScriptCheck(name="its memory levels off", script=_memory_stable_script(app)))
+    build.healthy(app.runs())
+    build.inject(
+        build.changes(build.wording("causes", service=app.name)),
+        f"{app.put_and_restart(key, wrong)}; {wait_until_listening_script(app.port)}",
+    )
+    build.collateral(
+        ("its data", app.data),
+        ("the program", app.program),
+        ("its memory limit", app.unit_file),
+    )
+    build.fault(
+        component=(app.conf,),
+        mechanism="unbounded, no limit, without limit, unlimited, never evict, limit removed",
+        value=(f"{key}{app.sign}{wrong}", key),
+    )
+    build.responses(
+        reference=app.put_and_restart(key, right),
+        relief=app.restart,
         shortcut=(
-            f"sed -i 's/^MemoryMax=.*/MemoryMax=infinity/' /etc/systemd/system/{layout.unit}",
-            f"systemctl daemon-reload; systemctl restart {service}",
-        ),
-        traffic=(
-            TrafficSpec(port=layout.port, paths=("/page/a", "/page/b", "/page/c"), pause=0.1),
+            f"sed -i 's/^MemoryMax=.*/MemoryMax=infinity/' {app.unit_file}",
+            f"systemctl daemon-reload; {app.restart}",
         ),
     )
+    build.traffic("/page/a", "/page/b", "/page/c", pause=0.1)
 
 
-SCENARIO = Scenario(
-    name="memory-leak",
-    group="classic",
-    summary="a cache without a limit grows until the memory limit ends the service, over and over",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "classic",
+    "a cache without a limit grows until the memory limit ends the service, over and over",
 )

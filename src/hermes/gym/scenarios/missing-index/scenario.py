@@ -1,27 +1,13 @@
 """The declared list of indexes lost a line, and the job that applies it dropped the index."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
+from hermes.gym.scenario_builder import (
+    PG_CLIENT,
+    POSTGRES_NEEDS,
     HttpCheck,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.postgres import PG_CLIENT, POSTGRES_NEEDS, postgres_server
-from hermes.gym.services.python_service import (
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
+    ScenarioBuilder,
+    build_scenario,
 )
 
-TEXTS = texts(__file__)
 ROW_COUNT, LOOKUPS_PER_PAGE = 40_000, 1200
 
 SERVICE_PROGRAM = (
@@ -76,112 +62,81 @@ done
 """
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+ROW_COUNT, LOOKUPS_PER_PAGE = 40_000, 1200
+
+
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
     table = rng.pick(("prices", "articles", "offers", "tariffs", "positions"))
-    column, amount = (
-        rng.pick(("code", "ean", "sku", "article_key")),
-        rng.pick(("cents", "amount")),
-    )
-    index, keep, secret = (
-        f"{table}_{column}_{rng.token(3)}",
-        f"{table}_{amount}_ix",
-        rng.token(14),
-    )
-    seed = rng.number(100, ROW_COUNT - LOOKUPS_PER_PAGE - 100)
+    column = rng.pick(("code", "ean", "sku", "article_key"))
+    amount = rng.pick(("cents", "amount"))
+    index, keep = f"{table}_{column}_{rng.token(3)}", f"{table}_{amount}_ix"
+    secret, seed = rng.token(14), rng.number(100, ROW_COUNT - LOOKUPS_PER_PAGE - 100)
     folder = rng.pick(("/srv/schema", "/opt/schema", "/etc/schema", "/srv/dba"))
     declared, tool = f"{folder}/{table}.indexes", f"{folder}/bin/sync-indexes"
     log = f"/var/log/{rng.pick(('schema', 'dba', 'migrations'))}.log"
-    db = postgres_server(
-        rng,
+    facts = {"lookups": LOOKUPS_PER_PAGE, "amount": amount, "table": table, "column": column}
+    db = build.postgres(
         [
             f"CREATE TABLE {table} (id int PRIMARY KEY, {column} text, {amount} bigint)",
             f"INSERT INTO {table} SELECT n, md5(n::text), n FROM generate_series(1, {ROW_COUNT}) n",
             f"CREATE INDEX {index} ON {table} ({column})",
             f"CREATE INDEX {keep} ON {table} ({amount})",
-            PAGE_FUNCTION_SQL.format(
-                lookups=LOOKUPS_PER_PAGE, amount=amount, table=table, column=column
-            ),
-            f"CREATE ROLE {service} LOGIN PASSWORD '{secret}'",
-            f"GRANT SELECT ON {table} TO {service}",
+            PAGE_FUNCTION_SQL.format(**facts),
+            f"CREATE ROLE {app.name} LOGIN PASSWORD '{secret}'",
+            f"GRANT SELECT ON {table} TO {app.name}",
         ],
     )
     line = f"{index} {table} ({column})"
     psql = f"{db.psql} -XAtq -h /run/postgresql -p {db.port} -U postgres -d {db.database} -c"
-    dropped = rng.wording(TEXTS["dropped"]).format(name="$name")
+    dropped = build.wording("dropped", name="$name")
     sync = SYNC_SCRIPT.format(list=declared, psql=psql, table=table, log=log, dropped=dropped)
-    files = (
-        *db.files,
-        HostFile(
-            path=layout.program,
-            text=render_program(rng, SERVICE_PROGRAM, seed=seed, took=rng.wording(TEXTS["took"])),
-        ),
-        layout.settings(
-            port=layout.port,
-            db_port=db.port,
-            db_name=db.database,
-            db_user=service,
-            db_password=secret,
-        ),
-        HostFile(path=declared, text=f"# indexes of {table}\n{line}\n{keep} {table} ({amount})\n"),
-        HostFile(path=tool, text=sync, mode=0o755),
-        HostFile(path="/etc/cron.d/schema", text=f"5 3 * * * root {tool}\n"),
-        *neighbour.files,
+    build.start(app, SERVICE_PROGRAM, seed=seed, took=build.wording("took"))
+    build.settings(app, port=app.port, **db.access, db_user=app.name, db_password=secret)
+    build.file(declared, f"# indexes of {table}\n{line}\n{keep} {table} ({amount})\n")
+    build.script(tool, sync)
+    build.file("/etc/cron.d/schema", f"5 3 * * * root {tool}\n")
+
+    build.alert("P2")
+    build.symptoms(
+        HttpCheck(
+            name="the price page comes in time",
+            port=app.port,
+            path="/page",
+            contains=f"{sum(range(seed + 1, seed + LOOKUPS_PER_PAGE + 1))}",
+            within=0.8,
+        )
     )
-    total = sum(range(seed + 1, seed + LOOKUPS_PER_PAGE + 1))
-    quick = HttpCheck(
-        name="the price page comes in time",
-        port=layout.port,
-        path="/page",
-        contains=f"{total}",
-        within=0.8,
+    build.inject(
+        build.changes(build.wording("told", table=table)),
+        f"sed -i '/^{index} /d' {declared} && {tool}",
     )
-    after = "postgresql.service"
-    return ScenarioSpec(
-        hosts=(db.host(host, files, (layout,), neighbour.unit),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=layout.port),
-        healthy=(quick, neighbour.answers),
-        symptoms=(quick,),
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["told"]).format(table=table)),
-            f"sed -i '/^{index} /d' {declared} && {tool}",
-        ),
-        cure=(FaultTrigger(cron=tool),),
-        collateral=(
-            *neighbour.unharmed,
-            UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
-            UnchangedCheck(name="the program", path=layout.program),
-            UnchangedCheck(name="the tool", path=tool),
-            db.says("all rows are there", f"SELECT count(*) FROM {table}", f"{ROW_COUNT}"),
-            db.says("the other index is there", f"SELECT to_regclass('{keep}') IS NULL", "f"),
-        ),
-        fault=FaultDescription(
-            component=(table, declared, db.database),
-            mechanism=(
-                "missing index",
-                "index is missing",
-                "dropped",
-                "sequential scan",
-                "seq scan",
-                "no index",
-            ),
-            value=(index, column),
-        ),
-        reference=(f"echo '{line}' >> {declared}; {tool}",),
-        relief=(db.ask(f"CREATE INDEX {index} ON {line.partition(' ')[2]}"),),
-        shortcut=(
-            f"echo '{line}' >> {declared}; {tool}",
-            db.ask(f"DELETE FROM {table} WHERE id > {ROW_COUNT - 50}"),
-        ),
-        traffic=(TrafficSpec(port=layout.port, paths=("/page", "/health"), pause=2.0),),
+    build.trigger(cron=tool)
+    build.collateral(
+        db.ran_on,
+        ("the program", app.program),
+        ("the tool", tool),
+        db.says("all rows are there", f"SELECT count(*) FROM {table}", f"{ROW_COUNT}"),
+        db.says("the other index is there", f"SELECT to_regclass('{keep}') IS NULL", "f"),
     )
+    build.fault(
+        component=(table, declared, db.database),
+        mechanism="missing index, index is missing, dropped, sequential scan, seq scan, no index",
+        value=(index, column),
+    )
+    fix = f"echo '{line}' >> {declared}; {tool}"
+    build.responses(
+        reference=fix,
+        relief=db.ask(f"CREATE INDEX {index} ON {line.partition(' ')[2]}"),
+        shortcut=(fix, db.ask(f"DELETE FROM {table} WHERE id > {ROW_COUNT - 50}")),
+    )
+    build.traffic("/page", "/health", pause=2.0)
 
 
-SCENARIO = Scenario(
-    name="missing-index",
-    group="database",
-    summary="an index fell out of the declared list and was dropped: a page takes too long",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "database",
+    "an index fell out of the declared list and was dropped: a page takes too long",
     needs=POSTGRES_NEEDS,
 )

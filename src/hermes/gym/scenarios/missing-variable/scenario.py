@@ -1,30 +1,11 @@
 """The environment file lost a line that the service needs."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
+from hermes.gym.scenario_builder import (
     PYTHON_COMMAND,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
+    ScenarioBuilder,
+    build_scenario,
     start_unsupervised_script,
 )
-from hermes.gym.services.shell_scripts import clean_restart_triggers
-
-TEXTS = texts(__file__)
 
 SERVICE_PROGRAM = """\
 try:
@@ -46,9 +27,9 @@ VARIABLE_NAMES = (
 )  # fmt: skip
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
+    service = app.name
     prefix = rng.pick((f"{service.upper()}_", "APP_", "", f"{service[:3].upper()}_"))
     names = [f"{prefix}{name}" for name in rng.some(VARIABLE_NAMES, rng.number(3, 5))]
     port_name = f"{prefix}PORT"
@@ -58,72 +39,44 @@ def draw(rng: RandomSource) -> ScenarioSpec:
     paths = ("/etc/default/{}", "/etc/sysconfig/{}", "/etc/{}/env", "/opt/{}/.env")
     path = rng.pick(paths).format(service)
     copies = rng.pick((f"/var/backups/{service}", f"/srv/copies/{service}", "/var/backups/env"))
-    month = rng.number(2, 9)
-    new, old = (
-        f"{copies}/{service}.2026-{month:02}-14",
-        f"{copies}/{service}.2026-{month - 1:02}-03",
-    )
-    missing = rng.wording(TEXTS["missing"])
-    source = render_program(rng, SERVICE_PROGRAM, names=(port_name, *names), missing=missing)
-    files = (
-        HostFile(path=layout.program, text=source),
-        HostFile(path=path, text=_environment_file(port_name, layout.port, now)),
-        HostFile(path=new, text=_environment_file(port_name, layout.port, now)),
-        HostFile(path=old, text=_environment_file(port_name, layout.port, before)),
-        *neighbour.files,
-    )
-    command = f"{PYTHON_COMMAND} {layout.program}"
-    unit = service_unit(service, command, more=f"EnvironmentFile={path}")
-    facts = [
-        HttpCheck(name=f"{name} is in use", port=layout.port, path="/facts", contains=value)
-        for name, value in now.items()
-    ]
+    month, stem = rng.number(2, 9), f"{copies}/{service}.2026"
+    new, old = f"{stem}-{month:02}-14", f"{stem}-{month - 1:02}-03"
+    missing = build.wording("missing")
+    build.program(app, SERVICE_PROGRAM, names=(port_name, *names), missing=missing)
+    for each, values in ((path, now), (new, now), (old, before)):
+        lines = {port_name: f"{app.port}", **values}.items()
+        build.file(each, "".join(f"{name}={value}\n" for name, value in lines))
+    command = f"{PYTHON_COMMAND} {app.program}"
+    build.unit(app, command, more=f"EnvironmentFile={path}")
+
     given = " ".join(f"{name}={value}" for name, value in now.items())
-    return ScenarioSpec(
-        hosts=(HostSpec(name=host, files=files, units=(unit, neighbour.unit)),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(
-            *facts,
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=tuple(facts),
-        inject=(
-            change_log_script(
-                rng, rng.wording(TEXTS["causes"]).format(service=service, copies=copies)
-            ),
-            f"sed -i '/^{lost}=/d' {path} && systemctl restart {service}",
-        ),
-        cure=clean_restart_triggers(layout.unit, layout.port),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="the copies", path=copies),
-            UnchangedCheck(name="the program", path=layout.program),
-        ),
-        fault=FaultDescription(
-            component=(path, "EnvironmentFile"),
-            mechanism=("missing", "not set", "unset", "undefined", "removed"),
-            value=(lost,),
-        ),
-        reference=(f"grep '^{lost}=' {new} >> {path} && systemctl restart {service}",),
-        relief=(
-            start_unsupervised_script(
-                layout, before=f"{port_name}={layout.port} {given}", command=command
-            ),
-        ),
-        shortcut=(f"cp {old} {path}; systemctl restart {service}",),
-        traffic=(TrafficSpec(port=layout.port, paths=("/facts", "/health")),),
+    build.alert("P1")
+    build.symptoms(*(app.http(f"{name} is in use", "/facts", now[name]) for name in now))
+    build.healthy(app.runs())
+    build.inject(
+        build.changes(build.wording("causes", service=service, copies=copies)),
+        f"sed -i '/^{lost}=/d' {path} && {app.restart}",
     )
+    build.clean_restart()
+    build.collateral(("the copies", copies), ("the program", app.program))
+    build.fault(
+        component=(path, "EnvironmentFile"),
+        mechanism="missing, not set, unset, undefined, removed",
+        value=(lost,),
+    )
+    build.responses(
+        reference=f"grep '^{lost}=' {new} >> {path} && {app.restart}",
+        relief=start_unsupervised_script(
+            app, before=f"{port_name}={app.port} {given}", command=command
+        ),
+        shortcut=f"cp {old} {path}; {app.restart}",
+    )
+    build.traffic("/facts", "/health")
 
 
-def _environment_file(port_name: str, port: int, values: dict[str, str]) -> str:
-    every = {port_name: f"{port}", **values}
-    return "".join(f"{name}={value}\n" for name, value in every.items())
-
-
-SCENARIO = Scenario(
-    name="missing-variable",
-    group="process",
-    summary="a variable is gone from the environment file; the service refuses to start",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "process",
+    "a variable is gone from the environment file; the service refuses to start",
 )

@@ -1,31 +1,19 @@
 """A firewall rule of one host blocks the cache on another host."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
+from hermes.gym.scenario_builder import (
+    ITEM_LIST_PROGRAM,
+    REDIS_CLIENT,
+    REDIS_NEEDS,
     HostFile,
     HostSpec,
     HttpCheck,
-    ScenarioSpec,
+    ScenarioBuilder,
     ScriptCheck,
-    TrafficSpec,
     UnchangedCheck,
-)
-from hermes.gym.services.python_service import (
-    ITEM_LIST_PROGRAM,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
+    build_scenario,
+    redis_server,
     service_unit,
 )
-from hermes.gym.services.redis import REDIS_CLIENT, redis_server
-from hermes.gym.services.redis import REDIS_NEEDS as REDIS
-
-TEXTS = texts(__file__)
 
 BASKET_PROGRAM = (
     REDIS_CLIENT
@@ -73,26 +61,19 @@ WantedBy=multi-user.target
 """
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other, admin = rng.services(3)
-    layout, neighbour, back = (
-        draw_layout(rng, service),
-        draw_neighbour(rng, other),
-        draw_layout(rng, admin),
-    )
-    host, far_host = rng.host(), f"{rng.pick(('cache', 'redis', 'store'))}-{rng.number(41, 60)}"
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
+    app, back = build.draw_services(2, neighbour_at=1)
+    far_host = f"{rng.pick(('cache', 'redis', 'store'))}-{rng.number(41, 60)}"
     net = f"10.{rng.number(1, 250)}.{rng.number(1, 250)}"
     near, far = (f"{net}.{each}" for each in rng.some(range(10, 120), 2))
-    row, value = f"{service}:{rng.word()}", rng.token()
+    row, value = f"{app.name}:{rng.word()}", rng.token()
     cache = redis_server(rng, {row: value}, bind="0.0.0.0")
-    failed = rng.wording(TEXTS["failed"])
-    table, unit_name = (
-        rng.pick(("filter", "host", "guard")),
-        rng.pick(("firewall", "packetfilter")),
-    )
+    failed, table = build.wording("failed"), rng.pick(("filter", "host", "guard"))
+    unit = rng.pick(("firewall", "packetfilter"))
     folder = rng.pick(("/etc/nftables.d", "/etc/firewall.d", "/etc/nft/rules"))
     conf = rng.pick(("/etc/nftables.conf", "/etc/firewall.nft"))
-    added_file = f"{folder}/{rng.number(10, 90)}-{rng.word()}.nft"
+    added = f"{folder}/{rng.number(10, 90)}-{rng.word()}.nft"
     rule = rng.pick(
         (
             f"output ip daddr {far} tcp dport {cache.port} drop",
@@ -102,104 +83,72 @@ def draw(rng: RandomSource) -> ScenarioSpec:
             f"output tcp dport {cache.port} drop",
         )
     )
-    extra = f"{folder}/05-{rng.word()}.nft"
+    extra, word = f"{folder}/05-{rng.word()}.nft", rng.token()
+    facts = {"table": table, "far": far, "closed": back.port, "folder": folder}
+    rules = NFTABLES_RULES.format(**facts, why=f"{back.name} is not for us")
+    build.host_options(address=near)
+    build.folders(folder)
+    build.units(HostFile(path=f"{unit}.service", text=FIREWALL_UNIT.format(conf=conf)))
+    build.start(app, BASKET_PROGRAM, keep=f"{app.name}:", failed=failed)
+    build.settings(app, port=app.port, cache_host=far, cache_port=cache.port, cache_timeout=0.4)
+    build.file(conf, rules)
+    build.file(extra, f"add rule inet {table} input tcp dport {rng.port()} drop\n")
+    program = build.render(ITEM_LIST_PROGRAM).replace("127.0.0.1", "0.0.0.0")
+    items_file = f"{back.data}/items.json"
+    build.other_host(
+        HostSpec(
+            name=far_host,
+            address=far,
+            files=(
+                *cache.files,
+                HostFile(path=back.program, text=program),
+                back.settings(port=back.port, data=items_file),
+                HostFile(path=items_file, text='["x"]'),
+            ),
+            folders=cache.folders,
+            units=(cache.unit, service_unit(back.name, back.command)),
+        )
+    )
+
     admin_blocked = ScriptCheck(
         name="what was closed stays closed",
         script=f"! (: <>/dev/tcp/{far}/{back.port}) 2>&1",
         contains="refused",
     )
-    word = rng.token()
-    files = (
-        HostFile(
-            path=layout.program,
-            text=render_program(rng, BASKET_PROGRAM, keep=f"{service}:", failed=failed),
-        ),
-        layout.settings(port=layout.port, cache_host=far, cache_port=cache.port, cache_timeout=0.4),
-        HostFile(
-            path=conf,
-            text=NFTABLES_RULES.format(
-                table=table, far=far, closed=back.port, why=f"{admin} is not for us", folder=folder
-            ),
-        ),
-        HostFile(path=extra, text=f"add rule inet {table} input tcp dport {rng.port()} drop\n"),
-        *neighbour.files,
+    cause, restart = build.wording("told", host=far_host), f"systemctl restart {unit}"
+    build.alert("P1", far=far_host)
+    build.symptoms(app.http("what is put in is kept", f"/put/{word}", word))
+    build.healthy(
+        admin_blocked,
+        cache.has(row, value, host=1),
+        HttpCheck(name=f"{back.name} is up", port=back.port, path="/health", host=1),
     )
-    cache_files = (
-        *cache.files,
-        HostFile(
-            path=back.program,
-            text=render_program(rng, ITEM_LIST_PROGRAM).replace("127.0.0.1", "0.0.0.0"),
-        ),
-        back.settings(port=back.port, data=f"{back.data}/items.json"),
-        HostFile(path=f"{back.data}/items.json", text='["x"]'),
+    build.inject(build.changes(cause), f"echo 'add rule inet {table} {rule}' > {added}; {restart}")
+    build.trigger(restart=(f"{unit}.service", app.unit))
+    build.collateral(
+        admin_blocked,
+        cache.has(row, value, host=1),
+        ("the other rules", extra),
+        ("the settings of the service", app.conf),
+        UnchangedCheck(name="the settings of the cache", path="/etc/redis", host=1),
     )
-    basket_works = HttpCheck(
-        name="what is put in is kept", port=layout.port, path=f"/put/{word}", contains=word
+    build.fault(
+        component=(added, unit, "firewall", "nft"),
+        mechanism="drop, drops, dropped, firewall, blocked, blocks, partition",
+        value=(far, f"{cache.port}", added),
     )
-    cause = rng.wording(TEXTS["told"])
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                address=near,
-                files=files,
-                folders=(folder,),
-                units=(
-                    HostFile(path=f"{unit_name}.service", text=FIREWALL_UNIT.format(conf=conf)),
-                    service_unit(service, layout.command),
-                    neighbour.unit,
-                ),
-            ),
-            HostSpec(
-                name=far_host,
-                address=far,
-                files=cache_files,
-                folders=cache.folders,
-                units=(cache.unit, service_unit(admin, back.command)),
-            ),
-        ),
-        alert=draw_alert(
-            rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port, far=far_host
-        ),
-        healthy=(
-            basket_works,
-            admin_blocked,
-            cache.has(row, value, host=1),
-            HttpCheck(name=f"{admin} is up", port=back.port, path="/health", host=1),
-            neighbour.answers,
-        ),
-        symptoms=(basket_works,),
-        inject=(
-            change_log_script(rng, cause.format(host=far_host)),
-            f"echo 'add rule inet {table} {rule}' > {added_file}; systemctl restart {unit_name}",
-        ),
-        cure=(FaultTrigger(restart=(f"{unit_name}.service", layout.unit)),),
-        collateral=(
-            *neighbour.unharmed,
-            admin_blocked,
-            cache.has(row, value, host=1),
-            UnchangedCheck(name="the other rules", path=extra),
-            UnchangedCheck(name="the settings of the service", path=layout.conf),
-            UnchangedCheck(name="the settings of the cache", path="/etc/redis", host=1),
-        ),
-        fault=FaultDescription(
-            component=(added_file, unit_name, "firewall", "nft"),
-            mechanism=("drop", "drops", "dropped", "firewall", "blocked", "blocks", "partition"),
-            value=(far, f"{cache.port}", added_file),
-        ),
-        reference=(f"rm {added_file}; systemctl restart {unit_name}",),
-        relief=(f"mv {added_file} /tmp/x; systemctl restart {unit_name}; mv /tmp/x {added_file}",),
-        shortcut=(
-            f"rm -f {added_file}; echo 'flush ruleset' > {conf}; systemctl restart {unit_name}",
-        ),
-        traffic=(TrafficSpec(port=layout.port, paths=(f"/put/{word}", "/health")),),
+    build.responses(
+        reference=f"rm {added}; {restart}",
+        relief=f"mv {added} /tmp/x; {restart}; mv /tmp/x {added}",
+        shortcut=f"rm -f {added}; echo 'flush ruleset' > {conf}; {restart}",
     )
+    build.traffic(f"/put/{word}", "/health")
 
 
-SCENARIO = Scenario(
-    name="network-partition",
-    group="network",
-    summary="a firewall rule cuts a host off from the cache on another host",
-    draw=draw,
-    needs=(*REDIS, "ip", "nft", "nsenter"),
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "network",
+    "a firewall rule cuts a host off from the cache on another host",
+    needs=(*REDIS_NEEDS, "ip", "nft", "nsenter"),
 )

@@ -1,32 +1,13 @@
 """A cleanup job gives the spool to the wrong user: the service can no longer write to it."""
 
-from hermes.gym.episodes.episode import FIRST_UID
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import SEVERAL_USERS, Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
+from hermes.gym.scenario_builder import (
+    SEVERAL_USERS,
     HostFolder,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
+    ScenarioBuilder,
     ScriptCheck,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
+    build_scenario,
+    other_settings_unchanged,
 )
-from hermes.gym.services.python_service import (
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-from hermes.gym.services.shell_scripts import other_settings_unchanged
-
-TEXTS = texts(__file__)
 
 SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -61,89 +42,63 @@ chown -R "$owner:$owner" {spool}
 """
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+FIRST_UID = 1001
+
+
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
     owner, wrong = rng.some(("www", "svc", "app", "intake", "runner", "daemon"), 2)
     wrong = rng.pick((wrong, "root"))
-    mark, spool = rng.token(), f"/var/spool/{service}-{rng.word()}"
-    cleanup = f"/opt/{rng.pick(('ops', 'scripts', 'maintenance'))}/tidy-{service}"
-    settings_file = HostFile(
-        path=f"{cleanup}.conf", text=f"owner={owner}\ndays={rng.number(3, 30)}\n"
+    mark, spool = rng.token(), f"/var/spool/{app.name}-{rng.word()}"
+    cleanup = f"/opt/{rng.pick(('ops', 'scripts', 'maintenance'))}/tidy-{app.name}"
+    conf, archive = f"{cleanup}.conf", f"{app.data}/archive"
+    values = f"owner={owner}\ndays={rng.number(3, 30)}\n"
+    build.start(app, SERVICE_PROGRAM, user=owner, denied=build.wording("denied"))
+    build.settings(app, port=app.port, spool=spool, mark=mark)
+    build.script(f"{cleanup}.sh", CLEANUP_SCRIPT.format(conf=conf, spool=spool))
+    settings = build.file(conf, values)
+    build.file(f"/etc/cron.d/tidy-{app.name}", f"15 * * * * root {cleanup}.sh\n")
+    build.file(f"{archive}/{rng.token()}.rec", rng.token(30), owner=FIRST_UID)
+    build.folders(HostFolder(path=spool, mode=0o750, owner=FIRST_UID))
+    build.host_options(users=(owner, wrong) if wrong != "root" else (owner,))
+
+    put, chown = f"sed -i 's/^owner=.*/owner={{}}/' {conf}", f"chown -R {owner}:{owner} {spool}"
+    build.alert("P1")
+    build.symptoms(app.http("entries are stored", "/put", mark))
+    build.healthy(app.runs())
+    build.inject(
+        build.changes(f"tidy job of {rng.word()} reviewed"),
+        f"{put.format(wrong)} && {cleanup}.sh",
     )
-    users = (owner, wrong) if wrong != "root" else (owner,)
-    archive = f"{layout.data}/archive"
-    files = (
-        HostFile(
-            path=layout.program,
-            text=render_program(rng, SERVICE_PROGRAM, denied=rng.wording(TEXTS["denied"])),
+    build.trigger(cron=cleanup)
+    build.trigger(restart=(app.unit,))
+    build.collateral(
+        ("the archive", archive),
+        ("its settings", app.conf),
+        ("its unit", app.unit_file),
+        ("the timetable", "/etc/cron.d"),
+        ("the tidy job", f"{cleanup}.sh"),
+        other_settings_unchanged("the other settings of the tidy job", settings, "owner"),
+        ScriptCheck(
+            name="the spool is not open to everybody",
+            script=f'test -z "$(find {spool} -perm /o=w)"',
         ),
-        layout.settings(port=layout.port, spool=spool, mark=mark),
-        HostFile(
-            path=f"{cleanup}.sh",
-            text=CLEANUP_SCRIPT.format(conf=settings_file.path, spool=spool),
-            mode=0o755,
-        ),
-        settings_file,
-        HostFile(path=f"/etc/cron.d/tidy-{service}", text=f"15 * * * * root {cleanup}.sh\n"),
-        HostFile(path=f"{archive}/{rng.token()}.rec", text=rng.token(30), owner=FIRST_UID),
-        *neighbour.files,
     )
-    stores = HttpCheck(name="entries are stored", port=layout.port, path="/put", contains=mark)
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                users=users,
-                files=files,
-                folders=(HostFolder(path=spool, mode=0o750, owner=FIRST_UID),),
-                units=(service_unit(service, layout.command, user=owner), neighbour.unit),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(
-            stores,
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=(stores,),
-        inject=(
-            change_log_script(rng, f"tidy job of {rng.word()} reviewed"),
-            f"sed -i 's/^owner=.*/owner={wrong}/' {settings_file.path} && {cleanup}.sh",
-        ),
-        cure=(FaultTrigger(cron=cleanup), FaultTrigger(restart=(layout.unit,))),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="the archive", path=archive),
-            UnchangedCheck(name="its settings", path=layout.conf),
-            UnchangedCheck(name="its unit", path=f"/etc/systemd/system/{layout.unit}"),
-            UnchangedCheck(name="the timetable", path="/etc/cron.d"),
-            UnchangedCheck(name="the tidy job", path=f"{cleanup}.sh"),
-            other_settings_unchanged("the other settings of the tidy job", settings_file, "owner"),
-            ScriptCheck(
-                name="the spool is not open to everybody",
-                script=f'test -z "$(find {spool} -perm /o=w)"',
-            ),
-        ),
-        fault=FaultDescription(
-            component=(spool, settings_file.path, f"{cleanup}.sh", service),
-            mechanism=("owner", "ownership", "chown", "permission denied", "permissions"),
-            value=(wrong, f"owner={wrong}"),
-        ),
-        reference=(
-            f"sed -i 's/^owner=.*/owner={owner}/' {settings_file.path}",
-            f"chown -R {owner}:{owner} {spool}",
-        ),
-        relief=(f"chown -R {owner}:{owner} {spool}",),
-        shortcut=(f"chmod -R 777 {spool}",),
-        traffic=(TrafficSpec(port=layout.port, paths=("/put", "/health")),),
+    build.fault(
+        component=(spool, conf, f"{cleanup}.sh", app.name),
+        mechanism="owner, ownership, chown, permission denied, permissions",
+        value=(wrong, f"owner={wrong}"),
     )
+    build.responses(
+        reference=(put.format(owner), chown), relief=chown, shortcut=f"chmod -R 777 {spool}"
+    )
+    build.traffic("/put", "/health")
 
 
-SCENARIO = Scenario(
-    name="ownership-drift",
-    group="files",
-    summary="a tidy job gives the spool to another user, and the service cannot write to it",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "files",
+    "a tidy job gives the spool to another user, and the service cannot write to it",
     needs=(SEVERAL_USERS,),
 )

@@ -1,33 +1,15 @@
 """A leftover program starts first and takes the port of the service."""
 
 import json
+from typing import NamedTuple
 
-from hermes.core.messages import Value
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
+from hermes.gym.scenario_builder import (
     ITEM_LIST_PROGRAM,
     PYTHON_COMMAND,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
+    ScenarioBuilder,
+    build_scenario,
     service_unit,
 )
-
-TEXTS = texts(__file__)
 
 STRAY_PROGRAM = """\
 listener = listen(int(sys.argv[1]))
@@ -43,121 +25,95 @@ serve(0, answer, listener)
 """
 
 
-class StrayStarter(Value, kw_only=True, frozen=True):
+class StrayStarter(NamedTuple):
     """What starts the stray program, and the commands that start it again or remove it."""
 
-    files: tuple[HostFile, ...]
     begin: str
     end: str
     forget: str
-    again: tuple[FaultTrigger, ...]
+    again: dict[str, str]
     named: tuple[str, ...]
 
 
-def _started_by_cron(name: str, program_file: HostFile, port: int) -> StrayStarter:
-    table, path = f"/etc/cron.d/{name}", program_file.path
+def _started_by_cron(name: str, path: str, port: int) -> StrayStarter:
+    table = f"/etc/cron.d/{name}"
     command = f"{PYTHON_COMMAND} {path} {port} >> /var/log/{name}.log 2>&1"
     pids = f"$(grep -ls '[{path[0]}]{path[1:]}' /proc/[0-9]*/cmdline | cut -d/ -f3)"
     return StrayStarter(
-        files=(program_file,),
         begin=f"echo '* * * * * root {command}' > {table}; {command}",
         end=f"kill {pids}",
         forget=f"rm {table}",
-        again=(FaultTrigger(cron=name),),
+        again={"cron": name},
         named=(table, name, "cron"),
     )
 
 
-def _started_by_unit(name: str, program_file: HostFile, port: int) -> StrayStarter:
-    unit = service_unit(name, f"{PYTHON_COMMAND} {program_file.path} {port}")
-    unit_file = f"/etc/systemd/system/{name}.service"
+def _started_by_unit(name: str, port: int) -> StrayStarter:
     waits = (
         f"systemctl is-enabled -q {name} && systemctl restart {name} && for i in $(seq 100); do "
         f"(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.02; done; true"
     )
     return StrayStarter(
-        files=(program_file, HostFile(path=unit_file, text=unit.text)),
         begin=f"systemctl daemon-reload; systemctl enable {name}; {waits}",
         end=f"systemctl stop {name}",
         forget=f"systemctl disable {name}",
-        again=(FaultTrigger(script=waits),),
+        again={"script": waits},
         named=(f"{name}.service", name),
     )
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
     item, by_cron = rng.token(), rng.chance(0.5)
     shape = rng.pick(("{}-old", "{}-legacy", "old-{}", "{}-preview", "{}-tmp", "migrate-{}"))
-    stray = shape.format(service)
+    stray = shape.format(app.name)
     path = rng.pick(("/opt/{n}/run.py", "/home/www/{n}.py", "/root/{n}/server.py", "/srv/{n}.py"))
-    source = render_program(rng, STRAY_PROGRAM, alone=by_cron, gone=rng.wording(TEXTS["gone"]))
-    program_file = HostFile(path=path.format(n=stray), text=source)
-    left = (_started_by_cron if by_cron else _started_by_unit)(stray, program_file, layout.port)
-    items_file = f"{layout.data}/items.json"
-    files = (
-        HostFile(path=layout.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
-        layout.settings(port=layout.port, data=items_file),
-        HostFile(path=items_file, text=json.dumps([item, rng.word()])),
-        HostFile(path="/etc/cron.d/housekeeping", text="7 3 * * 0 root /bin/true\n"),
-        *left.files,
-        *neighbour.files,
+    path, items_file = path.format(n=stray), f"{app.data}/items.json"
+    source = build.render(STRAY_PROGRAM, alone=by_cron, gone=build.wording("gone"))
+    build.start(app, ITEM_LIST_PROGRAM)
+    build.settings(app, port=app.port, data=items_file)
+    build.file(items_file, json.dumps([item, rng.word()]))
+    build.file("/etc/cron.d/housekeeping", "7 3 * * 0 root /bin/true\n")
+    build.file(path, source)
+    if by_cron:
+        left = _started_by_cron(stray, path, app.port)
+    else:
+        left = _started_by_unit(stray, app.port)
+        unit = service_unit(stray, f"{PYTHON_COMMAND} {path} {app.port}")
+        build.file(f"/etc/systemd/system/{stray}.service", unit.text)
+
+    stop, start = f"systemctl stop {app.name}", app.restart
+    build.alert("P1")
+    build.symptoms(app.http("the right items are served", "/items", item))
+    build.healthy(app.runs())
+    build.inject(
+        build.changes(build.wording("causes", service=app.name)), f"{stop}; {left.begin}; {start}"
     )
-    serves = HttpCheck(
-        name="the right items are served", port=layout.port, path="/items", contains=item
+    build.trigger(script=stop)
+    build.trigger(**left.again)
+    build.trigger(restart=(app.unit,))
+    build.collateral(
+        ("its data", app.data),
+        ("its settings", app.conf),
+        ("the other job", "/etc/cron.d/housekeeping"),
     )
-    stop, start = f"systemctl stop {service}", f"systemctl restart {service}"
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                units=(service_unit(service, layout.command), neighbour.unit),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(
-            serves,
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=(serves,),
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["causes"]).format(service=service)),
-            f"{stop}; {left.begin}; {start}",
-        ),
-        cure=(FaultTrigger(script=stop), *left.again, FaultTrigger(restart=(layout.unit,))),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="its data", path=layout.data),
-            UnchangedCheck(name="its settings", path=layout.conf),
-            UnchangedCheck(name="the other job", path="/etc/cron.d/housekeeping"),
-        ),
-        fault=FaultDescription(
-            component=(*left.named, program_file.path),
-            mechanism=(
-                "address already in use",
-                "port in use",
-                "port taken",
-                "occupied",
-                "holds the port",
-            ),
-            value=(program_file.path, stray),
-        ),
-        reference=(f"{left.forget}; {left.end}; {start}",),
-        relief=(f"{left.end}; {start}",),
-        shortcut=(
-            f"{left.forget}; kill -9 $(grep -ls '[p]ython3' /proc/[0-9]*/cmdline | cut -d/ -f3); "
-            f"sleep 0.1; {start}",
-        ),
-        traffic=(TrafficSpec(port=layout.port, paths=("/items", "/health")),),
+    build.fault(
+        component=(*left.named, path),
+        mechanism="address already in use, port in use, port taken, occupied, holds the port",
+        value=(path, stray),
     )
+    build.responses(
+        reference=f"{left.forget}; {left.end}; {start}",
+        relief=f"{left.end}; {start}",
+        shortcut=f"{left.forget}; kill -9 $(grep -ls '[p]ython3' /proc/[0-9]*/cmdline "
+        f"| cut -d/ -f3); sleep 0.1; {start}",
+    )
+    build.traffic("/items", "/health")
 
 
-SCENARIO = Scenario(
-    name="port-taken",
-    group="process",
-    summary="a leftover job or unit starts a stray process that holds the service's port",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "process",
+    "a leftover job or unit starts a stray process that holds the service's port",
 )

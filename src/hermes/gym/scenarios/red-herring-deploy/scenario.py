@@ -1,30 +1,11 @@
 """A release went out just before the errors began, but its upstream is the cause."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
+from hermes.gym.scenario_builder import (
     PYTHON_COMMAND,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
+    ScenarioBuilder,
+    build_scenario,
+    other_settings_unchanged,
 )
-from hermes.gym.services.shell_scripts import other_settings_unchanged, shell_history_script
-
-TEXTS = texts(__file__)
 
 STOCK_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -73,105 +54,69 @@ MODE_SETTINGS = (
 )
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, upstream, other = rng.services(3)
-    layout, upstream_layout, neighbour = (
-        draw_layout(rng, service),
-        draw_layout(rng, upstream),
-        draw_neighbour(rng, other),
-    )
-    host, mark = rng.host(), rng.token()
+def draw(build: ScenarioBuilder) -> None:
+    rng = build.rng
+    app, upstream = build.draw_services(2)
+    mark = rng.token()
     key, right, wrong = rng.pick(MODE_SETTINGS)
     major, minor = rng.number(2, 9), rng.number(1, 30)
     old, new = f"{major}.{minor}.{rng.number(0, 9)}", f"{major}.{minor + 1}.0"
-    root = f"/srv/{service}-releases"
-    current, words = f"{root}/current", rng.wording(TEXTS["upstream"])
-    template = STOCK_PROGRAM.replace("%%key%%", key).replace("%%right%%", right)
-    settings_file = upstream_layout.settings(
-        port=upstream_layout.port, capacity=rng.number(5, 50), **{key: right}
-    )
-
-    def release(version: str, *pages: str) -> HostFile:
-        text = render_program(rng, SHOP_PROGRAM, version=version, upstream=words, pages=pages)
-        return HostFile(path=f"{root}/{version}/app.py", text=text)
-
-    files = (
-        HostFile(path=upstream_layout.program, text=render_program(rng, template)),
-        settings_file,
-        release(old, "/order"),
-        release(new, "/order", "/v2/order"),
-        HostFile(path=f"{current}/.keep"),
-        layout.settings(
-            port=layout.port, upstream=upstream, upstream_port=upstream_layout.port, mark=mark
-        ),
-        *neighbour.files,
+    root = f"/srv/{app.name}-releases"
+    current, words = f"{root}/current", build.wording("upstream")
+    capacity = rng.number(5, 50)
+    build.start(upstream, STOCK_PROGRAM.replace("%%key%%", key).replace("%%right%%", right))
+    conf = build.settings(upstream, port=upstream.port, capacity=capacity, **{key: right})
+    for version, pages in ((old, ("/order",)), (new, ("/order", "/v2/order"))):
+        text = build.render(SHOP_PROGRAM, version=version, upstream=words, pages=pages)
+        build.file(f"{root}/{version}/app.py", text)
+    build.file(f"{current}/.keep")
+    build.settings(
+        app, port=app.port, upstream=upstream.name, upstream_port=upstream.port, mark=mark
     )
     # The first start of the unit creates the link: a host plan has no links.
     command = (
         f"/bin/sh -c 'test -L {current} || {{ rm -rf {current}; ln -s {root}/{new} {current}; }};"
-        f" exec {PYTHON_COMMAND} {current}/app.py {layout.conf}'"
+        f" exec {PYTHON_COMMAND} {current}/app.py {app.conf}'"
     )
-    serves = HttpCheck(name="orders go through", port=layout.port, path="/v2/order", contains=mark)
-    edit = upstream_layout.put(key, wrong)
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                units=(
-                    service_unit(upstream, upstream_layout.command),
-                    service_unit(service, command, after=upstream_layout.unit),
-                    neighbour.unit,
-                ),
-            ),
+    build.unit(app, command, after=upstream.unit)
+
+    build.alert("P1", version=new)
+    build.symptoms(app.http("orders go through", "/v2/order", mark))
+    build.healthy(app.http("the new release is live", "/version", new), app.runs())
+    build.inject(
+        build.changes(
+            build.wording("deploys", service=app.name, version=new),
+            f"{upstream.name}: planned work, see the calendar",
         ),
-        alert=draw_alert(
-            rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port, version=new
-        ),
-        healthy=(
-            serves,
-            HttpCheck(
-                name="the new release is live", port=layout.port, path="/version", contains=new
-            ),
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=(serves,),
-        inject=(
-            change_log_script(
-                rng,
-                rng.wording(TEXTS["deploys"]).format(service=service, version=new),
-                f"{upstream}: planned work, see the calendar",
-            ),
-            shell_history_script(rng, f"ls -l {root}", edit, f"systemctl restart {upstream}"),
-            f"{edit} && systemctl restart {upstream}",
-        ),
-        cure=(FaultTrigger(restart=(upstream_layout.unit, layout.unit)),),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="the releases and which is current", path=root),
-            UnchangedCheck(name="the settings of the service", path=layout.conf),
-            UnchangedCheck(name="the program of the upstream", path=upstream_layout.program),
-            other_settings_unchanged("the other settings of the upstream", settings_file, key),
-        ),
-        fault=FaultDescription(
-            component=(upstream, upstream_layout.conf, upstream_layout.unit),
-            mechanism=(f"{key} is {wrong}", "503", "maintenance", "switched off", "not serving"),
-            value=(f"{key}{upstream_layout.sign}{wrong}", f"{key}={wrong}", f"{key} is {wrong}"),
-        ),
-        reference=(upstream_layout.put(key, right), f"systemctl restart {upstream}"),
-        relief=(f"systemctl restart {upstream}; systemctl restart {service}",),
+        build.history(f"ls -l {root}", upstream.put(key, wrong), upstream.restart),
+        upstream.put_and_restart(key, wrong),
+    )
+    build.trigger(restart=(upstream.unit, app.unit))
+    build.collateral(
+        ("the releases and which is current", root),
+        ("the settings of the service", app.conf),
+        ("the program of the upstream", upstream.program),
+        other_settings_unchanged("the other settings of the upstream", conf, key),
+    )
+    build.fault(
+        component=(upstream.name, upstream.conf, upstream.unit),
+        mechanism=f"{key} is {wrong}, 503, maintenance, switched off, not serving",
+        value=(f"{key}{upstream.sign}{wrong}", f"{key}={wrong}", f"{key} is {wrong}"),
+    )
+    build.responses(
+        reference=(upstream.put(key, right), upstream.restart),
+        relief=f"{upstream.restart}; {app.restart}",
         shortcut=(
-            f"ln -sfn {root}/{old} {current} && systemctl restart {service}",
-            f"{upstream_layout.put(key, right)}; systemctl restart {upstream}",
+            f"ln -sfn {root}/{old} {current} && {app.restart}",
+            f"{upstream.put(key, right)}; {upstream.restart}",
         ),
-        traffic=(TrafficSpec(port=layout.port, paths=("/v2/order", "/version")),),
     )
+    build.traffic("/v2/order", "/version")
 
 
-SCENARIO = Scenario(
-    name="red-herring-deploy",
-    group="judgement",
-    summary="a fresh release is blamed, but the service that it asks was switched off",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "judgement",
+    "a fresh release is blamed, but the service that it asks was switched off",
 )

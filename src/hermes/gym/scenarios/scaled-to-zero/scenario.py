@@ -1,30 +1,11 @@
 """A change set the number of workers to 0: the front end runs, but no work is done."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    FaultTrigger,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
+from hermes.gym.scenario_builder import (
+    ScenarioBuilder,
     ScriptCheck,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
+    build_scenario,
+    wait_until_listening_script,
 )
-from hermes.gym.services.python_service import (
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-from hermes.gym.services.shell_scripts import wait_until_listening_script
-
-TEXTS = texts(__file__)
 
 SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -84,74 +65,42 @@ def _min_workers_script(port: int, least: int) -> str:
     )
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
     key = rng.pick(("workers", "replicas", "instances", "concurrency", "min_workers", "processes"))
     right, number = rng.number(2, 9), rng.number(10, 99)
     tariff, standard = f"{rng.word()}-{rng.token(6)}", rng.token(4)
-    nobody = rng.wording(TEXTS["nobody"])
-    source = render_program(
-        rng, SERVICE_PROGRAM, key=key, nobody=nobody, crew=rng.wording(TEXTS["crew"])
-    )
-    sample = layout.settings(port=layout.port, tariff=standard, **{key: right}).text
-    files = (
-        HostFile(path=layout.program, text=source),
-        layout.settings(port=layout.port, tariff=tariff, **{key: right}),
-        HostFile(path=f"{layout.conf}.dist", text=sample),
-        *neighbour.files,
-    )
+    nobody = build.wording("nobody")
+    build.start(app, SERVICE_PROGRAM, key=key, nobody=nobody, crew=build.wording("crew"))
+    build.settings(app, port=app.port, tariff=tariff, **{key: right})
+    sample = app.settings(port=app.port, tariff=standard, **{key: right}).text
+    build.file(f"{app.conf}.dist", sample)
+
     result = f'"result": {number * len(tariff)}, "tariff": "{tariff}"'
-    works = HttpCheck(
-        name="work is done", port=layout.port, path=f"/work/{number}", contains=result
-    )
-    enough_workers = ScriptCheck(
-        name="there are workers enough", script=_min_workers_script(layout.port, right)
-    )
-    cause = rng.wording(TEXTS["causes"]).format(service=service, key=key, count=right)
+    cause = build.wording("causes", service=app.name, key=key, count=right)
     scale = f"printf 'GET /scale/{right} HTTP/1.0\\r\\n\\r\\n' >&3; timeout 1 cat <&3"
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                units=(service_unit(service, layout.command), neighbour.unit),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(
-            works,
-            enough_workers,
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=(works, enough_workers),
-        inject=(
-            change_log_script(rng, cause),
-            f"{layout.put(key, 0)} && systemctl restart {service}; "
-            f"{wait_until_listening_script(layout.port)}",
-        ),
-        cure=(FaultTrigger(restart=(layout.unit,)),),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="the program", path=layout.program),
-            UnchangedCheck(name="the sample", path=f"{layout.conf}.dist"),
-        ),
-        fault=FaultDescription(
-            component=(layout.conf,),
-            mechanism=("scaled to zero", "no workers", "zero workers", "0 workers", "scaled down"),
-            value=(f"{key}{layout.sign}0", key),
-        ),
-        reference=(f"{layout.put(key, right)} && systemctl restart {service}",),
-        relief=(f"exec 3<>/dev/tcp/127.0.0.1/{layout.port}; {scale}",),
-        shortcut=(f"cp {layout.conf}.dist {layout.conf} && systemctl restart {service}",),
-        traffic=(TrafficSpec(port=layout.port, paths=(works.path, "/status")),),
+    build.alert("P1")
+    build.symptoms(
+        app.http("work is done", f"/work/{number}", result),
+        ScriptCheck(name="there are workers enough", script=_min_workers_script(app.port, right)),
     )
+    build.healthy(app.runs())
+    build.inject(
+        build.changes(cause),
+        f"{app.put_and_restart(key, 0)}; {wait_until_listening_script(app.port)}",
+    )
+    build.collateral(("the program", app.program), ("the sample", f"{app.conf}.dist"))
+    build.fault(
+        component=(app.conf,),
+        mechanism="scaled to zero, no workers, zero workers, 0 workers, scaled down",
+        value=(f"{key}{app.sign}0", key),
+    )
+    build.responses(
+        reference=app.put_and_restart(key, right),
+        relief=f"exec 3<>/dev/tcp/127.0.0.1/{app.port}; {scale}",
+        shortcut=f"cp {app.conf}.dist {app.conf} && {app.restart}",
+    )
+    build.traffic(f"/work/{number}", "/status")
 
 
-SCENARIO = Scenario(
-    name="scaled-to-zero",
-    group="process",
-    summary="the number of workers was changed to zero",
-    draw=draw,
-)
+SCENARIO = build_scenario(__file__, draw, "process", "the number of workers was changed to zero")

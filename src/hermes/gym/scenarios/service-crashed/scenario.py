@@ -2,30 +2,7 @@
 
 import json
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    ScriptCheck,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
-)
-from hermes.gym.services.shell_scripts import clean_restart_triggers
-
-TEXTS = texts(__file__)
+from hermes.gym.scenario_builder import ScenarioBuilder, ScriptCheck, UnchangedCheck, build_scenario
 
 SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -81,86 +58,57 @@ def _records_kept_script(received: str) -> str:
     )
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
     field = rng.pick(("amount", "price", "net", "value", "rate"))
-    queue = f"{layout.data}/{rng.pick(('queue', 'incoming', 'spool', 'pending', 'inbox'))}"
+    queue = f"{app.data}/{rng.pick(('queue', 'incoming', 'spool', 'pending', 'inbox'))}"
     numbers = rng.some(range(1000, 9999), rng.number(6, 12))
     records = {n: {"id": f"{rng.word()}-{n}", field: 2.5, "count": n % 7 + 1} for n in numbers}
     bad, buyer = rng.number(1000, 9999) + 10_000, rng.token(12)
     flaw = rng.pick(("null", '"12,50"', '{"eur": 12}', "[]", '"n/a"'))
     poison = f'{{"id": "{buyer}", "{field}": {flaw}, "count": 1.5}}'
-    source = render_program(
-        rng,
-        SERVICE_PROGRAM.replace("%%amount%%", field),
-        taking=rng.wording(TEXTS["taking"]),
+    build.start(app, SERVICE_PROGRAM.replace("%%amount%%", field), taking=build.wording("taking"))
+    build.settings(app, port=app.port, queue=queue)
+    for n, record in records.items():
+        build.file(f"{queue}/{n}.json", json.dumps(record))
+    known, received = [f"{each['id']}" for each in records.values()], f"{app.data}/received.log"
+    build.file(received, "".join(f'"{each}"\n' for each in known))
+
+    build.alert("P1")
+    build.symptoms(
+        app.http("it answers", "/health"),
+        ScriptCheck(name="every good record is open", script=_all_open_script(app.port, known)),
     )
-    known = [str(each["id"]) for each in records.values()]
-    received = f"{layout.data}/received.log"
-    files = (
-        HostFile(path=layout.program, text=source),
-        layout.settings(port=layout.port, queue=queue),
-        *(HostFile(path=f"{queue}/{n}.json", text=json.dumps(each)) for n, each in records.items()),
-        HostFile(path=received, text="".join(f'"{each}"\n' for each in known)),
-        *neighbour.files,
+    build.healthy(app.runs())
+    build.inject(
+        build.changes(build.wording("decoys", service=app.name)),
+        f"echo '\"{buyer}\"' >> {received}; "
+        f"echo '{poison}' > {queue}/.new && mv {queue}/.new {queue}/{bad}.json",
     )
-    healthy = (
-        HttpCheck(name="it answers", port=layout.port, path="/health"),
-        ScriptCheck(name="every good record is open", script=_all_open_script(layout.port, known)),
-        UnitRunningCheck(name="its unit runs", unit=layout.unit),
+    build.clean_restart()
+    build.collateral(
+        UnchangedCheck(name="the list of what came in", path=received, may_grow=True),
+        ScriptCheck(name="nothing that came in was lost", script=_records_kept_script(received)),
+        ("the program", app.program),
+        ("its settings", app.conf),
     )
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                units=(service_unit(service, layout.command), neighbour.unit),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(*healthy, neighbour.answers),
-        symptoms=healthy[:2],
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["decoys"]).format(service=service)),
-            f"echo '\"{buyer}\"' >> {received}; "
-            f"echo '{poison}' > {queue}/.new && mv {queue}/.new {queue}/{bad}.json",
-        ),
-        cure=clean_restart_triggers(layout.unit, layout.port),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="the list of what came in", path=received, may_grow=True),
-            ScriptCheck(
-                name="nothing that came in was lost", script=_records_kept_script(received)
-            ),
-            UnchangedCheck(name="the program", path=layout.program),
-            UnchangedCheck(name="its settings", path=layout.conf),
-        ),
-        fault=FaultDescription(
-            component=(f"{bad}.json", f"{queue}/{bad}"),
-            mechanism=(
-                "poison",
-                "malformed",
-                "invalid record",
-                "TypeError",
-                "bad record",
-                "wrong type",
-            ),
-            value=(f"{bad}", field),
-        ),
-        reference=(
-            f"mkdir -p {layout.data}/aside && mv {queue}/{bad}.json {layout.data}/aside/",
-            f"systemctl restart {service}",
-        ),
-        relief=(f"systemctl reset-failed {service}; systemctl restart {service}",),
-        shortcut=(f"rm -f {queue}/*; systemctl restart {service}",),
-        traffic=(TrafficSpec(port=layout.port, paths=("/open", "/health")),),
+    build.fault(
+        component=(f"{bad}.json", f"{queue}/{bad}"),
+        mechanism="poison, malformed, invalid record, TypeError, bad record, wrong type",
+        value=(f"{bad}", field),
     )
+    aside = f"{app.data}/aside"
+    build.responses(
+        reference=(f"mkdir -p {aside} && mv {queue}/{bad}.json {aside}/", app.restart),
+        relief=f"systemctl reset-failed {app.name}; {app.restart}",
+        shortcut=f"rm -f {queue}/*; {app.restart}",
+    )
+    build.traffic("/open", "/health")
 
 
-SCENARIO = Scenario(
-    name="service-crashed",
-    group="classic",
-    summary="a record of an unforeseen shape in the queue ends the service at every start",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "classic",
+    "a record of an unforeseen shape in the queue ends the service at every start",
 )

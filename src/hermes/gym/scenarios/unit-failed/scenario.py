@@ -1,32 +1,15 @@
 """A folder that the service must write to got another owner: the unit fails after a few starts."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import SEVERAL_USERS, Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    HostFile,
+from hermes.gym.scenario_builder import (
+    SEVERAL_USERS,
     HostFolder,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
+    ScenarioBuilder,
     ScriptCheck,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
     ServiceLayout,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
+    build_scenario,
     start_unsupervised_script,
 )
-from hermes.gym.services.shell_scripts import clean_restart_triggers
 
-TEXTS = texts(__file__)
 SERVICE_UID = 1001
 
 SERVICE_PROGRAM = """\
@@ -70,80 +53,59 @@ def _privileges_kept_script(layout: ServiceLayout, state: str) -> str:
     )
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
-    user = rng.pick((service, "app", "svc", f"{service}-run", "www-data"))
+SERVICE_UID = 1001
+
+
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
+    user = rng.pick((app.name, "app", "svc", f"{app.name}-run", "www-data"))
     state = rng.pick(("/var/cache/{}", "/var/lib/{}-state", "/srv/{}-work", "/var/spool/{}"))
-    state = state.format(service)
-    denied = rng.wording(TEXTS["denied"])
-    source = render_program(
-        rng, SERVICE_PROGRAM, file=rng.pick(("notes.dat", "state.log", "index")), denied=denied
-    )
+    state, denied = state.format(app.name), build.wording("denied")
+    file = rng.pick(("notes.dat", "state.log", "index"))
+    more = "StartLimitBurst=3\nStartLimitIntervalSec=60"
+    build.start(app, SERVICE_PROGRAM, user=user, more=more, file=file, denied=denied)
     owner, mode = rng.pick(
         (("root:root", "755"), ("root:root", "700"), ("nobody:nogroup", "750"), ("0:0", "750"))
     )
-    files = (
-        HostFile(path=layout.program, text=source),
-        layout.settings(port=layout.port, state=state),
-        HostFile(path=f"{state}/kept.dat", text=rng.token(40), owner=SERVICE_UID),
-        *neighbour.files,
+    build.settings(app, port=app.port, state=state)
+    build.file(f"{state}/kept.dat", rng.token(40), owner=SERVICE_UID)
+    build.folders(HostFolder(path=state, mode=0o750, owner=SERVICE_UID))
+    build.host_options(users=(user, "backup"))
+
+    build.alert("P1")
+    build.symptoms(app.http("what users do is noted", "/note", "noted"))
+    build.healthy(app.runs())
+    build.inject(
+        build.changes(build.wording("causes", service=app.name)),
+        f"chown {owner} {state} && chmod {mode} {state} && {app.restart}",
     )
-    more = "StartLimitBurst=3\nStartLimitIntervalSec=60"
-    unit = service_unit(service, layout.command, user=user, more=more)
-    notes = HttpCheck(
-        name="what users do is noted", port=layout.port, path="/note", contains="noted"
+    build.clean_restart()
+    build.collateral(
+        ScriptCheck(name="it keeps to its own user", script=_privileges_kept_script(app, state)),
+        ("what was in the folder", f"{state}/kept.dat"),
+        ("its unit", app.unit_file),
+        ("the program", app.program),
     )
-    return ScenarioSpec(
-        hosts=(
-            HostSpec(
-                name=host,
-                files=files,
-                folders=(HostFolder(path=state, mode=0o750, owner=SERVICE_UID),),
-                units=(unit, neighbour.unit),
-                users=(user, "backup"),
-            ),
-        ),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(
-            notes,
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=(notes,),
-        inject=(
-            change_log_script(rng, rng.wording(TEXTS["causes"]).format(service=service)),
-            f"chown {owner} {state} && chmod {mode} {state} && systemctl restart {service}",
-        ),
-        cure=clean_restart_triggers(layout.unit, layout.port),
-        collateral=(
-            *neighbour.unharmed,
-            ScriptCheck(
-                name="it keeps to its own user", script=_privileges_kept_script(layout, state)
-            ),
-            UnchangedCheck(name="what was in the folder", path=f"{state}/kept.dat"),
-            UnchangedCheck(name="its unit", path=f"/etc/systemd/system/{layout.unit}"),
-            UnchangedCheck(name="the program", path=layout.program),
-        ),
-        fault=FaultDescription(
-            component=(state,),
-            mechanism=("permission", "ownership", "owner", "not writable"),
-            value=(owner, "nobody" if "nobody" in owner else "root"),
-        ),
+    build.fault(
+        component=(state,),
+        mechanism="permission, ownership, owner, not writable",
+        value=(owner, "nobody" if "nobody" in owner else "root"),
+    )
+    build.responses(
         reference=(
             f"chown {user}:{user} {state} && chmod 750 {state}",
-            f"systemctl reset-failed {service}; systemctl start {service}",
+            f"systemctl reset-failed {app.name}; systemctl start {app.name}",
         ),
-        relief=(start_unsupervised_script(layout),),
-        shortcut=(f"chmod -R 777 {state}; systemctl restart {service}",),
-        traffic=(TrafficSpec(port=layout.port, paths=("/note", "/health")),),
+        relief=start_unsupervised_script(app),
+        shortcut=f"chmod -R 777 {state}; {app.restart}",
     )
+    build.traffic("/note", "/health")
 
 
-SCENARIO = Scenario(
-    name="unit-failed",
-    group="classic",
-    summary="a folder with the wrong owner keeps a unit failed, its start limit hit",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__,
+    draw,
+    "classic",
+    "a folder with the wrong owner keeps a unit failed, its start limit hit",
     needs=(SEVERAL_USERS,),
 )

@@ -1,30 +1,11 @@
 """A deployment restored an old unit file: it starts the program at a path from two releases ago."""
 
-from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import Scenario, texts
-from hermes.gym.scenario_spec import (
-    FaultDescription,
-    HostFile,
-    HostSpec,
-    HttpCheck,
-    ScenarioSpec,
-    TrafficSpec,
-    UnchangedCheck,
-    UnitRunningCheck,
-)
-from hermes.gym.services.python_service import (
+from hermes.gym.scenario_builder import (
     PYTHON_COMMAND,
-    change_log_script,
-    draw_alert,
-    draw_layout,
-    draw_neighbour,
-    render_program,
-    service_unit,
+    ScenarioBuilder,
+    build_scenario,
     start_unsupervised_script,
 )
-from hermes.gym.services.shell_scripts import clean_restart_triggers
-
-TEXTS = texts(__file__)
 
 SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
@@ -38,78 +19,55 @@ serve(int(conf["port"]), answer)
 """
 
 
-def draw(rng: RandomSource) -> ScenarioSpec:
-    service, other = rng.services(2)
-    layout, neighbour, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+def draw(build: ScenarioBuilder) -> None:
+    rng, app = build.rng, build.draw_service()
     major, minor = rng.number(1, 6), rng.number(3, 20)
     current, former = f"{major}.{minor}.{rng.number(0, 9)}", f"{major}.{minor - 1}.0"
     gone = f"{major}.{minor - 2}.{rng.number(0, 9)}"
-    root = rng.pick((f"/opt/{service}-app", f"/srv/{service}/code", f"/var/www/{service}"))
+    root = rng.pick((f"/opt/{app.name}-app", f"/srv/{app.name}/code", f"/var/www/{app.name}"))
     shape = rng.pick(("releases/{}/server.py", "{}/bin/main.py", "v{}/app.py", "rel-{}/run.py"))
-    inner = f"{root}/{shape.format(current)}"
-    older = f"{root}/{shape.format(former)}"
+    inner, older = f"{root}/{shape.format(current)}", f"{root}/{shape.format(former)}"
     wrong = rng.pick((f"{root}/{shape.format(gone)}", f"{root}/{inner.rpartition('/')[2]}"))
     title = rng.token()
-    files = (
-        HostFile(path=inner, text=render_program(rng, SERVICE_PROGRAM, release=current)),
-        HostFile(path=older, text=render_program(rng, SERVICE_PROGRAM, release=former)),
-        layout.settings(port=layout.port, name=title),
-        HostFile(path=f"{root}/DEPLOYED", text=_deploy_history(rng, gone, former, current)),
-        *neighbour.files,
-    )
-    unit = service_unit(service, f"{PYTHON_COMMAND} {inner} {layout.conf}")
-    unit_file = f"/etc/systemd/system/{layout.unit}"
-    serves = HttpCheck(name="the release in use", port=layout.port, path="/about", contains=current)
-    named = HttpCheck(name="its name", port=layout.port, path="/about", contains=title)
-    restart = f"systemctl daemon-reload; systemctl restart {service}"
-    return ScenarioSpec(
-        hosts=(HostSpec(name=host, files=files, units=(unit, neighbour.unit)),),
-        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=layout.port),
-        healthy=(
-            serves,
-            named,
-            UnitRunningCheck(name="its unit runs", unit=layout.unit),
-            neighbour.answers,
-        ),
-        symptoms=(serves, named),
-        inject=(
-            change_log_script(
-                rng, rng.wording(TEXTS["causes"]).format(service=service, current=current)
-            ),
-            f"sed -i 's|{inner}|{wrong}|' {unit_file} && {restart}",
-        ),
-        cure=clean_restart_triggers(layout.unit, layout.port),
-        collateral=(
-            *neighbour.unharmed,
-            UnchangedCheck(name="the releases", path=root),
-            UnchangedCheck(name="its settings", path=layout.conf),
-        ),
-        fault=FaultDescription(
-            component=(unit_file, layout.unit, "ExecStart"),
-            mechanism=("wrong path", "does not exist", "no such file", "old path", "stale path"),
-            value=(wrong, inner),
-        ),
-        reference=(f"sed -i 's|{wrong}|{inner}|' {unit_file} && {restart}",),
-        relief=(
-            start_unsupervised_script(layout, command=f"{PYTHON_COMMAND} {inner} {layout.conf}"),
-        ),
-        shortcut=(f"sed -i 's|{wrong}|{older}|' {unit_file} && {restart}",),
-        traffic=(TrafficSpec(port=layout.port, paths=("/about", "/health")),),
-    )
-
-
-def _deploy_history(rng: RandomSource, *releases: str) -> str:
-    """The log of a deployment tool, newest line last."""
+    for path, release in ((inner, current), (older, former)):
+        build.file(path, build.render(SERVICE_PROGRAM, release=release))
+    build.settings(app, port=app.port, name=title)
     lines = [
-        rng.wording(TEXTS["deployed"]).format(release=release, who=rng.word())
-        for release in releases
+        rng.wording(build.texts["deployed"]).format(release=release, who=rng.word())
+        for release in (gone, former, current)
     ]
-    return "\n".join(lines) + "\n"
+    build.file(f"{root}/DEPLOYED", "\n".join(lines) + "\n")
+    command = f"{PYTHON_COMMAND} {inner} {app.conf}"
+    build.unit(app, command)
+
+    def edit(old: str, new: str) -> str:
+        reload = f"systemctl daemon-reload; {app.restart}"
+        return f"sed -i 's|{old}|{new}|' {app.unit_file} && {reload}"
+
+    build.alert("P1")
+    build.symptoms(
+        app.http("the release in use", "/about", current), app.http("its name", "/about", title)
+    )
+    build.healthy(app.runs())
+    build.inject(
+        build.changes(build.wording("causes", service=app.name, current=current)),
+        edit(inner, wrong),
+    )
+    build.clean_restart()
+    build.collateral(("the releases", root), ("its settings", app.conf))
+    build.fault(
+        component=(app.unit_file, app.unit, "ExecStart"),
+        mechanism="wrong path, does not exist, no such file, old path, stale path",
+        value=(wrong, inner),
+    )
+    build.responses(
+        reference=edit(wrong, inner),
+        relief=start_unsupervised_script(app, command=command),
+        shortcut=edit(wrong, older),
+    )
+    build.traffic("/about", "/health")
 
 
-SCENARIO = Scenario(
-    name="wrong-command",
-    group="process",
-    summary="ExecStart names a path that is gone since a deploy",
-    draw=draw,
+SCENARIO = build_scenario(
+    __file__, draw, "process", "ExecStart names a path that is gone since a deploy"
 )
