@@ -93,6 +93,7 @@ __all__ = [
     "other_settings_unchanged",
     "redis_server",
     "requests_script",
+    "script_check",
     "served_by_unit",
     "service_unit",
     "shop_service",
@@ -116,15 +117,15 @@ def build_scenario(
 ) -> Scenario:
     """The value of `SCENARIO`. `module_file` is `__file__`: the folder has the name of the scenario
     and contains its `texts.yaml`."""
-    wordings = texts(module_file)
+    folder, wordings = Path(module_file).resolve().parent, texts(module_file)
 
     def draw_spec(rng: RandomSource) -> ScenarioSpec:
-        builder = ScenarioBuilder(rng, wordings)
+        builder = ScenarioBuilder(rng, wordings, folder)
         draw(builder)
         return builder.spec()
 
     return Scenario(
-        name=Path(module_file).resolve().parent.name,
+        name=folder.name,
         group=group,
         summary=summary,
         draw=draw_spec,
@@ -141,8 +142,9 @@ class ScenarioBuilder:
     neighbour: NeighbourService
     """A service on the host that the fault does not concern."""
 
-    def __init__(self, rng: RandomSource, texts: dict[str, Any]) -> None:
+    def __init__(self, rng: RandomSource, texts: dict[str, Any], folder: Path) -> None:
         self.rng = rng
+        self._folder = folder
         self.texts = texts
         self._services: tuple[ServiceLayout, ...] = ()
         self._after = ""
@@ -192,6 +194,13 @@ class ScenarioBuilder:
         """One of the texts under this key in `texts.yaml`; the facts fill its placeholders."""
         text = self.rng.wording(self.texts[key])
         return text.format(**facts) if facts else text
+
+    def source(self, name: str, **texts: object) -> str:
+        """A file in the folder of the scenario in which `%%name%%` stands for a text."""
+        found = (self._folder / name).read_text()
+        for each, text in texts.items():
+            found = found.replace(f"%%{each}%%", f"{text}")
+        return found
 
     def render(self, source: str, **words: object) -> str:
         """A Python program in which `%%name%%` stands for the `repr` of a word."""
@@ -422,6 +431,10 @@ class ScenarioBuilder:
         return (
             add_decoy(spec, self.rng, self.texts[self._decoy_texts]) if self._decoy_texts else spec
         )
+
+
+def script_check(name: str, script: str, *, contains: str = "") -> ScriptCheck:
+    return ScriptCheck(name=name, script=script, contains=contains)
 
 
 def _commands(given: Commands) -> tuple[str, ...]:

@@ -2,44 +2,6 @@
 
 from hermes.gym.scenario_builder import ScenarioBuilder, build_scenario, requests_script
 
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-numbers = iter(range(1, 1 << 30))
-
-def fetch():
-    line = socket.create_connection(("127.0.0.1", int(conf["source_port"])), 0.3)
-    with line:
-        line.settimeout(0.3)
-        line.sendall(b"GET /items HTTP/1.0\\r\\n\\r\\n")
-        if b" 200 " not in line.recv(65536):
-            raise OSError("bad answer")
-
-def note():
-    path = f"{conf['scratch']}/{next(numbers)}.part"
-    try:
-        with open(path, "wb") as file:
-            file.write(b"n" * (1 << 18))
-    finally:
-        os.unlink(path)
-
-def answer(path):
-    if path != "/sum":
-        return 200, {"status": "ok"}
-    try:
-        fetch()
-    except OSError as error:
-        log("ERROR", %%failed%%.format(why=f"{conf['source']}: {error}"))
-        return 502, {"error": "source"}
-    try:
-        note()
-    except OSError as error:
-        log("ERROR", %%failed%%.format(why=f"{conf['scratch']}: {error.strerror}"))
-        return 500, {"error": "scratch"}
-    return 200, {"sum": conf["mark"]}
-
-serve(int(conf["port"]), answer)
-"""
-
 
 def draw(build: ScenarioBuilder) -> None:
     rng = build.rng
@@ -63,7 +25,9 @@ def draw(build: ScenarioBuilder) -> None:
     (begin, end), mechanism, component, value = rng.pick((stalled, full))
 
     build.start_item_list(source, item)
-    build.start(app, SERVICE_PROGRAM, after=source.unit, failed=build.wording("failed"))
+    build.start(
+        app, build.source("service.py.in"), after=source.unit, failed=build.wording("failed")
+    )
     build.settings(
         app, port=app.port, source=source.name, source_port=source.port, scratch=disk, mark=mark
     )

@@ -2,26 +2,8 @@
 
 import json
 
-from hermes.gym.scenario_builder import ScenarioBuilder, ScriptCheck, build_scenario
+from hermes.gym.scenario_builder import ScenarioBuilder, build_scenario, script_check
 
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-rates = json.load(open(conf["data"]))
-
-def quote(code):
-%%quote%%
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok", "release": %%release%%}
-    try:
-        return 200, quote(path.rpartition("/")[2])
-    except Exception as error:
-        log("ERROR", %%failed%%.format(path=path, error=f"{type(error).__name__}: {error}"))
-        return 500, {"error": "internal"}
-
-serve(int(conf["port"]), answer)
-"""
 OLDEST_RELEASE_BODY = '    return {"code": code, "price": rates[code]}'
 GOOD_RELEASE_BODY = '    return {"code": code, "price": rates[code], "currency": "%%currency%%"}'
 BAD_RELEASE_BODIES = (
@@ -31,31 +13,6 @@ BAD_RELEASE_BODIES = (
     '    return {"code": code, "price": f"{rates[code]:.2f}", "currncy": "%%currency%%"}',
     '    return {"code": code, "price": rates["v2"][code], "currency": "%%currency%%"}',
 )
-CONVERGE_SCRIPT = """\
-#!/bin/bash
-# Sees to it that what runs is what {root}/desired says.
-cd {root}
-want=$(cat desired)
-[ "$(readlink current)" = releases/$want ] && exit 0
-ln -sfn releases/$want current
-echo "$(date '+%F %T') current -> $want" >> {log}
-[ "$1" = --no-restart ] || systemctl restart {service}
-"""
-DEPLOY_SCRIPT = """\
-#!/bin/bash
-# deploy RELEASE: makes it the desired one, and brings it about.
-cd {root} || exit 1
-[ -n "$1" ] && [ -d "releases/$1" ] || {{ echo "usage: deploy RELEASE"; ls releases; exit 1; }}
-echo "$1" > desired
-echo "$(date '+%F %T') deploy $1" >> {log}
-bin/converge
-"""
-START_SCRIPT = """\
-#!/bin/bash
-cd {root}
-[ -e current ] || bin/converge --no-restart
-exec /usr/bin/python3 -S {root}/current/app.py {conf}
-"""
 
 
 def draw(build: ScenarioBuilder) -> None:
@@ -69,15 +26,15 @@ def draw(build: ScenarioBuilder) -> None:
     currency, failed = rng.pick(("EUR", "CHF", "SEK", "PLN")), build.wording("failed")
     bodies = (OLDEST_RELEASE_BODY, GOOD_RELEASE_BODY, rng.pick(BAD_RELEASE_BODIES))
     for number, body in zip((oldest, good, bad), bodies, strict=True):
-        source = SERVICE_PROGRAM.replace("%%quote%%", body).replace("%%currency%%", currency)
+        source = build.source("service.py.in", quote=body, currency=currency)
         text = build.render(source, release=number, failed=failed)
         build.file(f"{root}/releases/{number}/app.py", text)
     facts = {"root": root, "log": log, "service": app.name, "conf": app.conf}
     data, first, second = f"{app.data}/rates.json", f"/quote/{codes[0]}", f"/quote/{codes[1]}"
     build.file(f"{root}/desired", f"{good}\n")
-    build.script(f"{root}/bin/converge", CONVERGE_SCRIPT.format(**facts))
-    build.script(f"{root}/bin/deploy", DEPLOY_SCRIPT.format(**facts))
-    build.script(f"{root}/bin/start", START_SCRIPT.format(**facts))
+    build.script(f"{root}/bin/converge", build.source("converge.sh.in").format(**facts))
+    build.script(f"{root}/bin/deploy", build.source("deploy.sh.in").format(**facts))
+    build.script(f"{root}/bin/start", build.source("start.sh.in").format(**facts))
     build.file("/etc/cron.d/converge", f"*/10 * * * * root {root}/bin/converge\n")
     build.settings(app, port=app.port, data=data)
     build.file(data, json.dumps(rates))
@@ -100,7 +57,7 @@ def draw(build: ScenarioBuilder) -> None:
         ("the tools", f"{root}/bin"),
         ("the data", app.data),
         ("the settings", app.conf),
-        ScriptCheck(name="the history", script=f"cat {log}", contains="current ->"),
+        script_check("the history", f"cat {log}", contains="current ->"),
     )
     build.fault(
         component=(app.name, f"{root}/releases/{bad}", "release"),

@@ -2,42 +2,6 @@
 
 from hermes.gym.scenario_builder import ScenarioBuilder, build_scenario, other_settings_unchanged
 
-INTERMEDIATE_PROGRAM = """\
-conf = settings(sys.argv[1])
-limit = float(conf["timeout"])
-
-def fetch():
-    with socket.create_connection(("127.0.0.1", int(conf["upstream_port"])), limit) as line:
-        line.settimeout(limit)
-        line.sendall(b"GET /data HTTP/1.0\\r\\n\\r\\n")
-        head, _, body = line.makefile("rb").read().partition(b"\\r\\n\\r\\n")
-        return int(head.split()[1]), json.loads(body)
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    try:
-        status, body = fetch()
-    except (OSError, IndexError, ValueError):
-        log("ERROR", %%waited%%.format(upstream=conf["upstream"], limit=limit))
-        return 504, {"error": "upstream"}
-    return status, body
-
-serve(int(conf["port"]), answer)
-"""
-
-BACKEND_PROGRAM = """\
-conf = settings(sys.argv[1])
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    time.sleep(float(conf["%%key%%"]) / 1000)
-    return 200, {"data": conf["mark"]}
-
-serve(int(conf["port"]), answer)
-"""
-
 
 def draw(build: ScenarioBuilder) -> None:
     rng = build.rng
@@ -47,7 +11,7 @@ def draw(build: ScenarioBuilder) -> None:
     right, wrong = rng.number(0, 3), rng.number(1500, 9000)
     waited, rows = build.wording("waited"), rng.number(100, 999)
     for each, upstream, timeout in ((front, middle, 0.7), (middle, last, 0.5)):
-        build.program(each, INTERMEDIATE_PROGRAM, waited=waited)
+        build.program(each, build.source("intermediate.py.in"), waited=waited)
         build.settings(
             each,
             port=each.port,
@@ -55,7 +19,7 @@ def draw(build: ScenarioBuilder) -> None:
             upstream_port=upstream.port,
             timeout=timeout,
         )
-    build.program(last, BACKEND_PROGRAM.replace("%%key%%", key))
+    build.program(last, build.source("backend.py.in", key=key))
     conf = build.settings(last, port=last.port, mark=mark, rows=rows, **{key: right})
     for each in (last, middle, front):
         build.unit(each)

@@ -10,29 +10,6 @@ from hermes.gym.scenario_builder import (
     certificates_script,
 )
 
-RENEW_SCRIPT = """\
-#!/bin/bash
-# Installs the newest issued pair when the live one runs out within {days} days.
-enabled=yes
-. {conf}
-say() {{ echo "$(date '+%F %T') {domain}: $1" >> {log}; }}
-[ "$enabled" = yes ] || {{ say "{skipped}"; exit 0; }}
-openssl x509 -noout -checkend $((86400 * {days})) -in {live}.crt > /dev/null && exit 0
-newest=$(ls -d "$source"/*/ 2>/dev/null | sort | tail -1)
-[ -n "$newest" ] || {{ say "{nothing}"; exit 1; }}
-cp "$newest/fullchain.pem" {live}.crt && cp "$newest/privkey.pem" {live}.key
-nginx -s reload && say "installed $newest"
-"""
-SITE_CONF = """\
-server {{
-  listen 127.0.0.1:{port} ssl;
-  server_name {domain};
-  ssl_certificate {live}.crt;
-  ssl_certificate_key {live}.key;
-  location / {{ default_type application/json; return 200 '{{"shop": "{word}"}}'; }}
-}}
-"""
-
 
 def draw(build: ScenarioBuilder) -> None:
     rng = build.rng
@@ -50,14 +27,14 @@ def draw(build: ScenarioBuilder) -> None:
     elsewhere = rng.pick((f"{pki}/outbox/{domain}", f"/mnt/pki/{domain}", f"{issued}.new"))
     key, wrong = rng.pick((("source", elsewhere), ("enabled", rng.pick(("no", "off", "false")))))
     facts = {"days": days, "conf": conf, "domain": domain, "log": log, "live": live}
-    renew = RENEW_SCRIPT.format(
+    renew = build.source("renew.sh.in").format(
         **facts,
         skipped=build.wording("skipped"),
         nothing=build.wording("nothing", source="$source"),
     )
     pairs = certificates_script(rng, domain, live, old=old, new=new)
     sites = rng.pick(("/etc/nginx/conf.d", "/etc/nginx/sites-enabled"))
-    site = SITE_CONF.format(port=port, domain=domain, live=live, word=word)
+    site = build.source("site.conf.in").format(port=port, domain=domain, live=live, word=word)
     build.nginx(
         sites,
         HostFile(path=f"{sites}/{service}.conf", text=site),

@@ -5,41 +5,6 @@ import json
 
 from hermes.gym.scenario_builder import PYTHON_COMMAND, ScenarioBuilder, build_scenario
 
-CHECKSUM_SOURCE = """\
-import hashlib
-
-def rows_of(path):
-    *lines, last = open(path, errors="replace").read().splitlines() or [""]
-    if not last.startswith("sha256:"):
-        return [], "no checksum at its end"
-    found = hashlib.sha256("\\n".join(lines).encode()).hexdigest()
-    return lines, "" if last == f"sha256:{found}" else "checksum mismatch"
-
-"""
-
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-rows, why = rows_of(conf["data"])
-if why:
-    fatal(%%damaged%%.format(path=conf["data"], why=why))
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    if path == "/rows":
-        return 200, {"rows": [json.loads(row) for row in rows]}
-    return 404, {"error": "no such page"}
-
-serve(int(conf["port"]), answer)
-"""
-
-VERIFY_PROGRAM = """\
-import sys
-
-for path in sys.argv[1:]:
-    rows, why = rows_of(path)
-    print(f"{path}: {why or 'whole'}, {len(rows)} rows")
-"""
 DAMAGE_COMMANDS = (
     "python3 -c \"p='{path}'; b=bytearray(open(p,'rb').read()); b[{at}:{at}+9]=bytes(9);"
     " open(p,'wb').write(b)\"",
@@ -70,8 +35,12 @@ def draw(build: ScenarioBuilder) -> None:
     )
     backups = {day: f"{stem}-{day}.jsonl" for day in sorted(rng.some(range(10, 29), 4))}
     paths = list(backups.values())
-    build.start(app, CHECKSUM_SOURCE + SERVICE_PROGRAM, damaged=build.wording("damaged"))
-    build.file(f"{folder}/verify.py", CHECKSUM_SOURCE + VERIFY_PROGRAM)
+    build.start(
+        app,
+        build.source("checksum.py.in") + build.source("service.py.in"),
+        damaged=build.wording("damaged"),
+    )
+    build.file(f"{folder}/verify.py", build.source("checksum.py.in") + build.source("verify.py.in"))
     build.settings(app, port=app.port, data=data)
     build.file(data, right)
     for path, text in zip(paths, kept, strict=True):

@@ -1,21 +1,11 @@
 """The backup job fails every time, and its output goes to /dev/null."""
 
-from hermes.gym.scenario_builder import ScenarioBuilder, ScriptCheck, UnchangedCheck, build_scenario
-
-JOB_SCRIPT = """\
-#!/bin/bash
-# Copies {data} to the folder that {conf} names; one run at a time.
-set -eu
-target=$(sed -n 's/^target=//p' {conf})
-if [ -e {lock} ]; then
-    echo "another run is at work ({lock})" >&2
-    exit 1
-fi
-echo $$ > {lock}
-trap 'rm -f {lock}' EXIT
-cp {data} "$target/.part"
-mv "$target/.part" "$target/{stem}-$(date +%s%N).tsv"
-"""
+from hermes.gym.scenario_builder import (
+    ScenarioBuilder,
+    UnchangedCheck,
+    build_scenario,
+    script_check,
+)
 
 
 def draw(build: ScenarioBuilder) -> None:
@@ -57,7 +47,7 @@ def draw(build: ScenarioBuilder) -> None:
     old = [f"{target}/{stem}-{rng.number(10**18, 2 * 10**18)}.tsv" for _ in range(3)]
     build.start_item_list(app, mark)
     build.file(data, rows)
-    build.script(job, JOB_SCRIPT.format(data=data, conf=conf, lock=lock, stem=stem))
+    build.script(job, build.source("job.sh.in").format(data=data, conf=conf, lock=lock, stem=stem))
     build.file(conf, f"target={target}\n")
     build.file(
         f"/etc/cron.d/{name}",
@@ -69,9 +59,9 @@ def draw(build: ScenarioBuilder) -> None:
     more = f"printf '{rng.token()}\\t1\\n{rng.token()}\\t2\\n' >> {data}"
     build.alert("P2", hours=hours)
     build.symptoms(
-        ScriptCheck(
-            name="some backup has all that the data has",
-            script=f"for f in {target}/{stem}-*; do"
+        script_check(
+            "some backup has all that the data has",
+            f"for f in {target}/{stem}-*; do"
             f' test -L "$f" || cmp -s "$f" {data} && exit 0; done; exit 1',
         )
     )

@@ -8,60 +8,6 @@ from hermes.gym.scenario_builder import (
     checked_requests_script,
 )
 
-LEAKING_PROGRAM = (
-    PG_CLIENT
-    + """\
-conf = settings(sys.argv[1])
-most, pool, turn, alone = int(conf[%%key%%]), [], 0, threading.Lock()
-
-def lend():
-    global turn
-    if len(pool) < most:
-        pool.append(Session(conf))
-        log("INFO", %%opened%%.format(count=len(pool)))
-    turn += 1
-    return pool[turn % len(pool)]
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    with alone:
-        session = None
-        try:
-            session = lend()
-            rows = session.ask("SELECT sku FROM items ORDER BY id")
-        except DbError as error:
-            if session in pool:
-                pool.remove(session)
-            log("ERROR", %%refused%%.format(error=error))
-            return 503, {"error": "database"}
-    return 200, {"items": [row[0] for row in rows]}
-
-serve(int(conf["port"]), answer)
-"""
-)
-
-CLIENT_PROGRAM = (
-    PG_CLIENT
-    + """\
-conf = settings(sys.argv[1])
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    try:
-        session = Session(conf)
-        rows = session.ask("SELECT count(*), max(sku) FROM items")
-        session.close()
-    except DbError as error:
-        log("ERROR", %%refused%%.format(error=error))
-        return 503, {"error": "database"}
-    return 200, {"count": rows[0][0], "last": rows[0][1]}
-
-serve(int(conf["port"]), answer)
-"""
-)
-
 
 def draw(build: ScenarioBuilder) -> None:
     rng = build.rng
@@ -81,8 +27,14 @@ def draw(build: ScenarioBuilder) -> None:
         max_connections=slots,
     )
     refused, access = build.wording("refused"), db.access | {"db_password": secret}
-    build.start(app, LEAKING_PROGRAM, key=key, refused=refused, opened=build.wording("opened"))
-    build.start(reader, CLIENT_PROGRAM, refused=refused)
+    build.start(
+        app,
+        PG_CLIENT + build.source("leaking.py.in"),
+        key=key,
+        refused=refused,
+        opened=build.wording("opened"),
+    )
+    build.start(reader, PG_CLIENT + build.source("client.py.in"), refused=refused)
     build.settings(app, port=app.port, db_user=app.name, **access, **{key: right})
     build.settings(reader, port=reader.port, db_user=reader.name, **access)
 

@@ -4,73 +4,11 @@ from hermes.gym.scenario_builder import (
     PG_CLIENT,
     POSTGRES_NEEDS,
     ScenarioBuilder,
-    ScriptCheck,
     build_scenario,
     checked_requests_script,
     number_grows_script,
+    script_check,
 )
-
-TRANSACTION_SOURCE = (
-    PG_CLIENT
-    + """\
-conf = settings(sys.argv[1])
-pair = sorted((%%one%%, %%two%%), reverse=conf[%%key%%] in ("desc", "descending"))
-
-def touch(session, column, pause):
-    try:
-        session.ask("BEGIN")
-        session.ask(f"UPDATE accounts SET {column} = {column} + 1 WHERE id = {pair[0]}")
-        time.sleep(pause)
-        session.ask(f"UPDATE accounts SET {column} = {column} + 1 WHERE id = {pair[1]}")
-        session.ask("COMMIT")
-    except DbError:
-        session.ask("ROLLBACK")
-        raise
-
-"""
-)
-
-REQUEST_PROGRAM = (
-    TRANSACTION_SOURCE
-    + """\
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    session = None
-    try:
-        session = Session(conf)
-        touch(session, "settled", 0.08)
-    except DbError as error:
-        log("ERROR", %%failed%%.format(error=error))
-        return 500, {"error": "not settled"}
-    finally:
-        if session:
-            session.close()
-    return 200, {"settled": pair}
-
-serve(int(conf["port"]), answer)
-"""
-)
-
-SWEEP_PROGRAM = (
-    TRANSACTION_SOURCE
-    + """\
-def sweep():
-    while True:
-        try:
-            session = Session(conf, wait=30)
-            while True:
-                touch(session, "swept", 0.05)
-                time.sleep(0.01)
-        except DbError as error:
-            log("WARN", %%failed%%.format(error=error))
-            time.sleep(0.1)
-
-threading.Thread(target=sweep, daemon=True).start()
-serve(int(conf["port"]), lambda path: (200, {"status": "ok"}))
-"""
-)
-
 
 JOB_SUFFIXES = ("sweep", "interest", "balance", "clearing", "fees")
 
@@ -96,22 +34,26 @@ def draw(build: ScenarioBuilder) -> None:
     access = db.access | {"db_password": secret, key: right}
     words = {"key": key, "one": one, "two": two, "failed": build.wording("failed")}
     faulty = rng.pick((app, job))
-    build.start(app, REQUEST_PROGRAM, **words)
-    build.start(job, SWEEP_PROGRAM, **words)
+    build.start(
+        app, PG_CLIENT + build.source("transaction.py.in") + build.source("request.py.in"), **words
+    )
+    build.start(
+        job, PG_CLIENT + build.source("transaction.py.in") + build.source("sweep.py.in"), **words
+    )
     build.settings(app, port=app.port, db_user=app.name, **access)
     build.settings(job, port=job.port, db_user=role, name=job.name, **access)
 
     build.alert("P1")
     build.symptoms(
-        ScriptCheck(
-            name="three settlements go through",
-            script=checked_requests_script(app.port, "/settle", 3, wanted='"settled"'),
+        script_check(
+            "three settlements go through",
+            checked_requests_script(app.port, "/settle", 3, wanted='"settled"'),
         )
     )
     build.healthy(
-        ScriptCheck(
-            name=f"{job.name} does its work",
-            script=number_grows_script(db.ask("SELECT sum(swept) FROM accounts")),
+        script_check(
+            f"{job.name} does its work",
+            number_grows_script(db.ask("SELECT sum(swept) FROM accounts")),
         )
     )
     build.inject(

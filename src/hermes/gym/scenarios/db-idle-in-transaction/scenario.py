@@ -4,75 +4,10 @@ from hermes.gym.scenario_builder import (
     PG_CLIENT,
     POSTGRES_NEEDS,
     ScenarioBuilder,
-    ScriptCheck,
     build_scenario,
     number_grows_script,
+    script_check,
 )
-
-WRITER_PROGRAM = (
-    PG_CLIENT
-    + """\
-conf = settings(sys.argv[1])
-
-def book():
-    session = Session(conf)
-    try:
-        session.ask("SET lock_timeout = '700ms'")
-        rows = session.ask("UPDATE stock SET booked = booked + 1 WHERE id = %%row%% RETURNING sku")
-    finally:
-        session.close()
-    return rows[0][0]
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    try:
-        return 200, {"booked": book()}
-    except DbError as error:
-        log("ERROR", %%failed%%.format(error=error))
-        return 503, {"error": "try again"}
-
-serve(int(conf["port"]), answer)
-"""
-)
-
-READER_PROGRAM = (
-    PG_CLIENT
-    + """\
-conf = settings(sys.argv[1])
-every = int(conf[%%key%%])
-
-def walk(session):
-    ids = [row[0] for row in session.ask("SELECT id FROM stock ORDER BY id")]
-    session.ask("BEGIN")
-    for done, row in enumerate(ids, 1):
-        session.ask(f"UPDATE stock SET checked = checked + 1 WHERE id = {row}")
-        if every and done % every == 0:
-            session.ask("COMMIT")
-            session.ask("BEGIN")
-        time.sleep(0.01)
-    log("INFO", %%walked%%.format(count=len(ids)))
-    if every:
-        session.ask("COMMIT")
-    while not every:
-        session.ask("SELECT 1")
-        time.sleep(0.2)
-
-def keep_walking():
-    while True:
-        try:
-            session = Session(conf)
-            while True:
-                walk(session)
-        except DbError as error:
-            log("WARN", f"starting over: {error}")
-            time.sleep(0.1)
-
-threading.Thread(target=keep_walking, daemon=True).start()
-serve(int(conf["port"]), lambda path: (200, {"status": "ok"}))
-"""
-)
-
 
 JOB_SUFFIXES = ("audit", "recount", "backfill", "sync", "rollup")
 
@@ -95,17 +30,21 @@ def draw(build: ScenarioBuilder) -> None:
         ]
     )
     access = db.access | {"db_password": secret}
-    build.start(app, WRITER_PROGRAM.replace("%%row%%", f"{row}"), failed=build.wording("failed"))
-    build.start(job, READER_PROGRAM, key=key, walked=build.wording("walked"))
+    build.start(
+        app, PG_CLIENT + build.source("writer.py.in", row=row), failed=build.wording("failed")
+    )
+    build.start(
+        job, PG_CLIENT + build.source("reader.py.in"), key=key, walked=build.wording("walked")
+    )
     build.settings(app, port=app.port, db_user=app.name, **access)
     build.settings(job, port=job.port, db_user=role, name=job.name, **access, **{key: right})
 
     build.alert("P1")
     build.symptoms(
         app.http("an item can be booked", "/book", sku),
-        ScriptCheck(
-            name=f"{job.name} does its work",
-            script=number_grows_script(db.ask("SELECT sum(checked) FROM stock")),
+        script_check(
+            f"{job.name} does its work",
+            number_grows_script(db.ask("SELECT sum(checked) FROM stock")),
         ),
     )
     build.inject(

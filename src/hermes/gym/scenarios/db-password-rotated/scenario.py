@@ -4,41 +4,9 @@ from hermes.gym.scenario_builder import (
     PG_CLIENT,
     POSTGRES_NEEDS,
     ScenarioBuilder,
-    ScriptCheck,
     build_scenario,
+    script_check,
 )
-
-SERVICE_PROGRAM = (
-    PG_CLIENT
-    + """\
-conf = settings(sys.argv[1])
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    if "db_password_file" in conf:
-        conf["db_password"] = open(conf["db_password_file"]).read().strip()
-    try:
-        session = Session(conf)
-        rows = session.ask("SELECT sku FROM items ORDER BY id")
-        session.close()
-    except DbError as error:
-        log("ERROR", %%refused%%.format(error=error))
-        return 503, {"error": "database"}
-    return 200, {"items": [row[0] for row in rows]}
-
-serve(int(conf["port"]), answer)
-"""
-)
-
-ENFORCE_SCRIPT = """\
-#!/bin/bash
-# Sees to it that every role has the password that lies in {vault}.
-for file in {vault}/*; do
-  role=${{file##*/}}
-  {psql} "ALTER ROLE $role PASSWORD '$(cat $file)'" && echo "$(date '+%F %T') {line}" >> {log}
-done
-"""
 
 
 def draw(build: ScenarioBuilder) -> None:
@@ -59,7 +27,9 @@ def draw(build: ScenarioBuilder) -> None:
         ],
         password_encryption=rng.pick(("'md5'", "'scram-sha-256'")),
     )
-    source = build.render(SERVICE_PROGRAM, refused=build.wording("refused"))
+    source = build.render(
+        PG_CLIENT + build.source("service.py.in"), refused=build.wording("refused")
+    )
     for each in (app, reader):
         build.file(each.program, source)
         build.unit(each)
@@ -69,13 +39,15 @@ def draw(build: ScenarioBuilder) -> None:
     build.file(f"{vault}/{role}", f"{old}\n", mode=0o600)
     psql = f"{db.psql} -Xq -h /run/postgresql -p {db.port} -U postgres -c"
     line = build.wording("rotated", role="$role")
-    build.script(tool, ENFORCE_SCRIPT.format(vault=vault, log=log, line=line, psql=psql))
+    build.script(
+        tool, build.source("enforce.sh.in").format(vault=vault, log=log, line=line, psql=psql)
+    )
     build.file("/etc/cron.d/rotation", f"17 */6 * * * root {tool}\n")
 
     read = reader.http(f"{reader.name} reads them too", "/items", item)
-    refused = ScriptCheck(
-        name="a wrong password is refused",
-        script=f"! PGPASSWORD={rng.token(9)} {db.psql} -X -h 127.0.0.1 -p {db.port} "
+    refused = script_check(
+        "a wrong password is refused",
+        f"! PGPASSWORD={rng.token(9)} {db.psql} -X -h 127.0.0.1 -p {db.port} "
         f"-U {role} -d {db.database} -c 'SELECT 1' 2>&1",
         contains="password authentication failed",
     )

@@ -2,51 +2,6 @@
 
 from hermes.gym.scenario_builder import DiskSpaceCheck, ScenarioBuilder, build_scenario
 
-STORE_PROGRAM = """\
-conf = settings(sys.argv[1])
-numbers = iter(range(1, 1 << 30))
-
-def put():
-    path = f"{conf['spool']}/upload-{next(numbers)}.part"
-    try:
-        with open(path, "wb") as file:
-            file.write(b"u" * (1 << 19))
-        return 200, {"stored": conf["mark"]}
-    except OSError as error:
-        log("ERROR", %%full%%.format(path=path, error=error.strerror))
-        return 507, {"error": "not stored"}
-    finally:
-        os.unlink(path)
-
-def answer(path):
-    if path == "/put":
-        return put()
-    return (200, {"status": "ok"}) if path == "/health" else (404, {"error": "no such page"})
-
-serve(int(conf["port"]), answer)
-"""
-
-TRACER_PROGRAM = """\
-conf = settings(sys.argv[1])
-
-def trace(file):
-    while True:
-        try:
-            file.write(b"t" * 65536)
-        except OSError:
-            time.sleep(0.02)
-
-if conf["trace"] == "on":
-    log("INFO", %%tracing%%.format(path=conf["trace_file"]))
-    file = open(conf["trace_file"], "ab", buffering=0)
-    threading.Thread(target=trace, args=(file,), daemon=True).start()
-
-def answer(path):
-    return (200, {"seen": conf["mark"]}) if path == "/seen" else (200, {"status": "ok"})
-
-serve(int(conf["port"]), answer)
-"""
-
 
 def draw(build: ScenarioBuilder) -> None:
     rng = build.rng
@@ -55,9 +10,9 @@ def draw(build: ScenarioBuilder) -> None:
     disk = rng.pick(("/data", "/var/spool/shared", "/mnt/store", "/srv/volume", "/var/vol1"))
     trace = f"{disk}/{rng.pick(('trace', 'debug', 'capture', 'dump'))}-{rng.token(4)}.log"
     archive, spool = f"{disk}/archive-{rng.word()}", f"{disk}/{app.name}"
-    build.start(app, STORE_PROGRAM, full=build.wording("full"))
+    build.start(app, build.source("store.py.in"), full=build.wording("full"))
     build.settings(app, port=app.port, spool=spool, mark=mark)
-    build.start(tracer, TRACER_PROGRAM, tracing=build.wording("tracing"))
+    build.start(tracer, build.source("tracer.py.in"), tracing=build.wording("tracing"))
     build.settings(tracer, port=tracer.port, trace="off", trace_file=trace, mark=tracer_mark)
     for _ in range(rng.number(2, 4)):
         build.file(f"{archive}/{rng.token()}.dat", rng.token(64) * 8000)

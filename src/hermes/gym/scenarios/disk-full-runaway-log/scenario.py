@@ -5,73 +5,10 @@ import json
 from hermes.gym.scenario_builder import (
     DiskSpaceCheck,
     ScenarioBuilder,
-    ServiceLayout,
     UnchangedCheck,
     build_scenario,
     wait_until_listening_script,
 )
-
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-loud = conf[%%key%%] in ("debug", "trace", "verbose", "all")
-lines = [f"{number:06} dump {%%word%%} {number * 7919 % 65521:x}\\n" for number in range(4096)]
-noise = "".join(lines * 10)
-
-def dump():
-    try:
-        with open(conf["log"], "a") as file:
-            file.write(noise)
-    except OSError:
-        pass
-
-def chatter():
-    while True:
-        dump()
-        time.sleep(0.03)
-
-def store(number):
-    try:
-        with open(f"{conf['orders']}/{number}.json", "w") as file:
-            json.dump({"order": number, "at": time.time()}, file)
-        with open(conf["audit"], "a") as file:
-            file.write(f"{number} accepted\\n")
-    except OSError as error:
-        log("ERROR", %%full%%.format(number=number, error=error.strerror))
-        return 507, {"error": error.strerror}
-    return 200, {"stored": number}
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    if loud:
-        dump()
-    return store(time.time_ns())
-
-with open(conf["log"], "a") as file:
-    file.write(f"log level {conf[%%key%%]}\\n")
-if loud:
-    threading.Thread(target=chatter, daemon=True).start()
-serve(int(conf["port"]), answer)
-"""
-
-
-def _orders_script(layout: ServiceLayout, count: int) -> str:
-    """Places many orders in half a second, once the service listens."""
-    return f"""python3 -S - <<'END'
-import socket, time
-def ask():
-    with socket.create_connection(("127.0.0.1", {layout.port}), 2) as line:
-        line.sendall(b"GET /order HTTP/1.0\\r\\n\\r\\n")
-        line.recv(4096)
-deadline = time.monotonic() + 3
-done = 0
-while done < {count} and time.monotonic() < deadline:
-    try:
-        ask()
-        done += 1
-    except OSError:
-        time.sleep(0.02)
-END"""
 
 
 def draw(build: ScenarioBuilder) -> None:
@@ -83,7 +20,9 @@ def draw(build: ScenarioBuilder) -> None:
     audit = f"{logs}/{rng.pick(('audit', 'accepted', 'evidence'))}.log"
     key = rng.pick(("log_level", "loglevel", "verbosity", "log.level", "logging"))
     right, wrong = rng.pick(("info", "warning", "error")), rng.pick(("debug", "trace", "verbose"))
-    build.start(app, SERVICE_PROGRAM, key=key, word=rng.word(), full=build.wording("full"))
+    build.start(
+        app, build.source("service.py.in"), key=key, word=rng.word(), full=build.wording("full")
+    )
     archive = {f"{disk}/archive/{n}.json": n for n in rng.some(range(10_000), 5)}
     values = {key: right, "log": log, "orders": f"{disk}/orders", "audit": audit}
     build.settings(app, port=app.port, **values)
@@ -106,7 +45,7 @@ def draw(build: ScenarioBuilder) -> None:
         f"{app.put_and_restart(key, wrong)}; {wait_until_listening_script(app.port)}",
     )
     build.trigger(restart=(app.unit,))
-    build.trigger(script=_orders_script(app, size + 10))
+    build.trigger(script=build.source("orders.sh.in", port=app.port, count=size + 10))
     build.collateral(
         UnchangedCheck(name="the log that must be kept", path=audit, may_grow=True),
         UnchangedCheck(name="the log of somebody else", path=f"{logs}/{other}.log", may_grow=True),

@@ -8,36 +8,10 @@ from hermes.gym.scenario_builder import (
     HostFile,
     HttpCheck,
     ScenarioBuilder,
-    ScriptCheck,
     build_scenario,
+    script_check,
     service_unit,
 )
-
-FRONTEND_PROGRAM = """\
-conf = settings(sys.argv[1])
-
-def fetch():
-    with socket.create_connection((conf["upstream"], int(conf["upstream_port"])), 1.0) as line:
-        line.sendall(b"GET /items HTTP/1.0\\r\\n\\r\\n")
-        with line.makefile("rb") as file:
-            return json.loads(file.read().partition(b"\\r\\n\\r\\n")[2])["items"]
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    try:
-        return 200, {"page": fetch()}
-    except (OSError, ValueError) as error:
-        log("ERROR", %%failed%%.format(name=conf["upstream"], error=error))
-        return 502, {"error": "upstream"}
-
-serve(int(conf["port"]), answer)
-"""
-SYNC_SCRIPT = """\
-#!/bin/bash
-# Puts /etc/hosts together from {folder}.
-cat {folder}/* > /etc/hosts.new && mv /etc/hosts.new /etc/hosts
-"""
 
 
 def draw(build: ScenarioBuilder) -> None:
@@ -52,7 +26,7 @@ def draw(build: ScenarioBuilder) -> None:
     entry, table = f"{new} {name} {back.name}\n", f"127.0.0.1 {spare}\n"
     item, gone, still_up = rng.token(), rng.token(), rng.chance(0.5)
     program, data = build.render(ITEM_LIST_PROGRAM), f"{back.data}/items.json"
-    build.start(app, FRONTEND_PROGRAM, failed=build.wording("failed"))
+    build.start(app, build.source("frontend.py.in"), failed=build.wording("failed"))
     build.settings(app, port=app.port, upstream=name, upstream_port=back.port)
     build.file(back.program, program.replace("127.0.0.1", new))
     build.unit(back)
@@ -64,7 +38,7 @@ def draw(build: ScenarioBuilder) -> None:
         HostFile(path=f"{folder}/90-more", text=table),
         HostFile(path="/etc/hosts", text=base + entry + table),
     )
-    build.script(tool, SYNC_SCRIPT.format(folder=folder))
+    build.script(tool, build.source("sync.sh.in").format(folder=folder))
     build.file("/etc/cron.d/names", f"*/30 * * * * root {tool}\n")
     build.place_neighbour()
     if still_up:
@@ -75,9 +49,9 @@ def draw(build: ScenarioBuilder) -> None:
         build.file(f"{data}/items.json", json.dumps([gone]))
         build.units(service_unit(stale, f"{PYTHON_COMMAND} {path} {conf}"))
 
-    others = ScriptCheck(
-        name="other names still lead somewhere",
-        script=f"getent hosts {spare} && getent hosts {build.host}",
+    others = script_check(
+        "other names still lead somewhere",
+        f"getent hosts {spare} && getent hosts {build.host}",
         contains=spare,
     )
     upstream_answers = HttpCheck(

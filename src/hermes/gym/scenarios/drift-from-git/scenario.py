@@ -5,41 +5,12 @@ import hashlib
 from hermes.gym.scenario_builder import (
     HostFile,
     ScenarioBuilder,
-    ScriptCheck,
     build_scenario,
     requests_script,
+    script_check,
     served_by_unit,
     service_unit,
 )
-
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-if not open(conf["secret_file"]).read().strip():
-    fatal(f"{conf['secret_file']} is empty")
-times = []
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    now, limit = time.time(), int(conf["%%key%%"])
-    times[:] = [at for at in times if now - at < 60]
-    if len(times) >= limit:
-        log("WARN", %%refused%%.format(limit=limit))
-        return 429, {"error": "slow down"}
-    times.append(now)
-    return 200, {"items": [conf["mark"]]}
-
-serve(int(conf["port"]), answer)
-"""
-
-CHECKOUT_SCRIPT = """\
-#!/bin/bash
-# Brings the declared state of this host to {repo}, from the copy that arrives with deployments.
-export HOME=/root
-test -d {repo} && exit 0
-rm -rf {repo}.new && git init -q -b main {repo}.new && cd {repo}.new || exit 1
-git fast-import --quiet < {stream} && git reset -q --hard && mv {repo}.new {repo}
-"""
 
 
 def fast_import_stream(files: list[HostFile], people: list[str], subjects: list[str]) -> str:
@@ -70,10 +41,10 @@ def draw(build: ScenarioBuilder) -> None:
     history = fast_import_stream([conf, build.neighbour.files[1], readme], people, subjects)
     folder = f"/opt/{app.name}-declared"
     command, bundle = f"{folder}/checkout.sh", f"{folder}/history.fi"
-    build.start(app, SERVICE_PROGRAM.replace("%%key%%", key), refused=build.wording("refused"))
+    build.start(app, build.source("service.py.in", key=key), refused=build.wording("refused"))
     build.files(conf)
     build.file(secret, rng.token(32), mode=0o600)
-    build.script(command, CHECKOUT_SCRIPT.format(repo=repo, stream=bundle))
+    build.script(command, build.source("checkout.sh.in").format(repo=repo, stream=bundle))
     build.file(bundle, history)
     build.place_neighbour()
     checkout = service_unit("declared-state", command, more="Type=oneshot\nRemainAfterExit=yes")
@@ -82,9 +53,9 @@ def draw(build: ScenarioBuilder) -> None:
     build.host_options(users=(who,))
 
     digest = hashlib.sha256(conf.text.encode()).hexdigest()
-    clean = ScriptCheck(
-        name="the declared state is untouched",
-        script=f"git -C {repo} show HEAD:{app.conf.lstrip('/')} | sha256sum;"
+    clean = script_check(
+        "the declared state is untouched",
+        f"git -C {repo} show HEAD:{app.conf.lstrip('/')} | sha256sum;"
         f" git --no-optional-locks -C {repo} status --porcelain;"
         f" git -C {repo} rev-list --count HEAD",
         contains=f"{digest}  -\n{len(subjects)}\n",
@@ -93,9 +64,7 @@ def draw(build: ScenarioBuilder) -> None:
     build.alert("P2")
     build.symptoms(app.http("requests are let in", "/items", mark))
     build.healthy(
-        ScriptCheck(
-            name="the settings are those declared", script=f"sha256sum {app.conf}", contains=digest
-        ),
+        script_check("the settings are those declared", f"sha256sum {app.conf}", contains=digest),
         clean,
         served_by_unit(app.unit, app.port),
     )

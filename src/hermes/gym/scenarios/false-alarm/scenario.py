@@ -2,32 +2,6 @@
 
 from hermes.gym.scenario_builder import ScenarioBuilder, build_scenario
 
-MONITOR_PROGRAM = """\
-conf = settings(sys.argv[1])
-
-def disk():
-    found = os.statvfs(conf["path"])
-    return round(100 * (1 - found.f_bavail / found.f_blocks), 1)
-
-def latency():
-    began = time.monotonic()
-    socket.create_connection(("127.0.0.1", int(conf["port"])), 2).close()
-    return round((time.monotonic() - began) * 1000 + 1, 1)
-
-def files():
-    return len(os.listdir(conf["path"]))
-
-look = {"disk": disk, "latency": latency, "files": files}[conf["kind"]]
-while True:
-    try:
-        value = look()
-    except OSError as error:
-        log("ERROR", str(error))
-        value = 0
-    if value > float(conf["%%key%%"]):
-        log("WARN", %%firing%%.format(what=conf["what"], value=value, limit=conf["%%key%%"]))
-    time.sleep(1)
-"""
 METRIC_KINDS = {
     "disk": ("disk usage in percent", "0"),
     "latency": ("latency in milliseconds", "0.9"),
@@ -46,7 +20,7 @@ def draw(build: ScenarioBuilder) -> None:
     build.start_item_list(app, item)
     for name, text in data.items():
         build.file(f"{app.data}/{name}", text)
-    build.start(monitor, MONITOR_PROGRAM.replace("%%key%%", key), firing=build.wording("firing"))
+    build.start(monitor, build.source("monitor.py.in", key=key), firing=build.wording("firing"))
     build.settings(monitor, kind=kind, what=what, path=app.data, port=app.port, **{key: limit})
 
     value = {"disk": "0.3", "latency": "1.1", "files": f"{len(data) + 1}"}[kind]

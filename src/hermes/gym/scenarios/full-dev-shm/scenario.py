@@ -3,56 +3,10 @@
 from hermes.gym.scenario_builder import (
     HostFile,
     ScenarioBuilder,
-    ScriptCheck,
     build_scenario,
     other_settings_unchanged,
+    script_check,
 )
-
-RENDER_PROGRAM = """\
-conf = settings(sys.argv[1])
-numbers = iter(range(1, 1 << 30))
-
-def render():
-    path = f"/dev/shm/{conf['prefix']}-{os.getpid()}-{next(numbers)}"
-    try:
-        with open(path, "wb") as file:
-            file.write(b"p" * (3 << 20))
-        return 200, {"picture": conf["mark"], "size": os.path.getsize(path)}
-    except OSError as error:
-        log("ERROR", %%full%%.format(path=path, error=error.strerror))
-        return 500, {"error": "render failed"}
-    finally:
-        os.unlink(path)
-
-def answer(path):
-    if path == "/render":
-        return render()
-    return (200, {"status": "ok"}) if path == "/health" else (404, {"error": "no such page"})
-
-serve(int(conf["port"]), answer)
-"""
-
-FRAMES_PROGRAM = """\
-conf = settings(sys.argv[1])
-os.dup2(os.open(conf["log"], os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644), 1)
-count = int(conf["frames"])
-for number in range(count):
-    path = f"/dev/shm/{conf['prefix']}-{os.getpid()}-{number:03d}"
-    for attempt in range(20):  # others need some for a moment
-        try:
-            with open(path, "wb") as file:
-                file.write(b"f" * (1 << 20))
-            break
-        except OSError as error:
-            why = error.strerror
-            time.sleep(0.05)
-    else:
-        fatal(%%full%%.format(path=path, error=why))
-    if conf["%%key%%"] != "yes":
-        os.unlink(path)
-if conf["%%key%%"] == "yes":
-    log("INFO", %%kept%%.format(count=count))
-"""
 
 
 def draw(build: ScenarioBuilder) -> None:
@@ -63,9 +17,9 @@ def draw(build: ScenarioBuilder) -> None:
     prefix, log = f"{job.name}-{rng.word()}", f"/var/log/{job.name}.log"
     full, other = build.wording("full"), build.neighbour.layout.name
     live = HostFile(path=f"/dev/shm/{other}-{rng.word()}", text=rng.token(40) * 4000)
-    build.start(app, RENDER_PROGRAM, full=full)
+    build.start(app, build.source("render.py.in"), full=full)
     build.settings(app, port=app.port, prefix=app.name, mark=mark)
-    frames = FRAMES_PROGRAM.replace("%%key%%", key)
+    frames = build.source("frames.py.in", key=key)
     build.program(job, frames, full=full, kept=build.wording("kept"))
     conf = build.settings(job, frames=13, prefix=prefix, log=log, **{key: "no"})
     build.file(f"/etc/cron.d/{job.name}", f"{rng.number(0, 59)} * * * * root {job.command}\n")
@@ -74,9 +28,9 @@ def draw(build: ScenarioBuilder) -> None:
     build.alert("P1")
     build.symptoms(app.http("pictures come", "/render", mark))
     build.healthy(
-        ScriptCheck(
-            name="most of the shared memory is free",
-            script="test $(df -m --output=avail /dev/shm | tail -n 1) -ge 9",
+        script_check(
+            "most of the shared memory is free",
+            "test $(df -m --output=avail /dev/shm | tail -n 1) -ge 9",
         )
     )
     build.inject(

@@ -7,30 +7,6 @@ from hermes.gym.scenario_builder import (
     other_settings_unchanged,
 )
 
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-numbers = iter(range(1, 1 << 30))
-
-def put():
-    name = f"new-{next(numbers)}.rec"
-    sizes = [entry.stat().st_size for entry in os.scandir(conf["store"])]
-    used, most = round(sum(sizes) / (1 << 20), 1), float(conf["%%key%%"])
-    if used >= most:
-        log("ERROR", %%full%%.format(name=name, used=used, most=conf["%%key%%"]))
-        return 507, {"error": "no space left"}
-    with open(f"{conf['incoming']}/{name}", "w") as file:
-        file.write(conf["mark"])
-    os.unlink(file.name)
-    return 200, {"stored": conf["mark"]}
-
-def answer(path):
-    if path == "/put":
-        return put()
-    return 200, {"status": "ok"}
-
-serve(int(conf["port"]), answer)
-"""
-
 
 def draw(build: ScenarioBuilder) -> None:
     rng, app = build.rng, build.draw_service()
@@ -39,7 +15,7 @@ def draw(build: ScenarioBuilder) -> None:
     right, wrong = rng.number(500, 4000), rng.pick((1, 2))
     store, incoming = f"{disk}/{app.name}", f"{disk}/incoming"
     big = f"/var/log/{app.name}-access.log"
-    build.start(app, SERVICE_PROGRAM.replace("%%key%%", key), full=build.wording("full"))
+    build.start(app, build.source("service.py.in", key=key), full=build.wording("full"))
     conf = build.settings(
         app, port=app.port, store=store, incoming=incoming, mark=mark, **{key: right}
     )

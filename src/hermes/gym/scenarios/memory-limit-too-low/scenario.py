@@ -1,27 +1,13 @@
 """A unit may use less memory than its data needs: it is killed while it loads the data."""
 
-from hermes.gym.scenario_builder import ScenarioBuilder, ScriptCheck, build_scenario, served_by_unit
+from hermes.gym.scenario_builder import (
+    ScenarioBuilder,
+    build_scenario,
+    script_check,
+    served_by_unit,
+)
 
 UNIT_FOLDER = "/etc/systemd/system"
-
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-shards, names = [], []
-for line in open(conf["shards"]):
-    name, size = line.split()
-    shards.append(bytearray(b"x") * (int(size) << 20))
-    names.append(name)
-    total = sum(map(len, shards)) >> 20
-    log("INFO", %%loading%%.format(name=name, size=size, total=total))
-    time.sleep(0.02)
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    return (200, {"shards": names}) if path == "/items" else (404, {"error": "no such page"})
-
-serve(int(conf["port"]), answer)
-"""
 
 
 def draw(build: ScenarioBuilder) -> None:
@@ -30,7 +16,7 @@ def draw(build: ScenarioBuilder) -> None:
     listed = f"{app.data}/{rng.pick(('shards', 'parts', 'segments'))}.list"
     right, wrong = rng.pick((96, 112, 128, 160)), rng.number(16, 26)
     limit = f"# Shared host: every unit keeps a limit.\nMemoryMax={right}M"
-    build.start(app, SERVICE_PROGRAM, more=limit, loading=build.wording("loading"))
+    build.start(app, build.source("service.py.in"), more=limit, loading=build.wording("loading"))
     build.file(listed, "".join(f"{name} {rng.number(5, 6)}\n" for name in shards))
     build.settings(app, port=app.port, shards=listed)
 
@@ -55,9 +41,9 @@ def draw(build: ScenarioBuilder) -> None:
         ("its data", listed),
         ("its settings", app.conf),
         ("the program", app.program),
-        ScriptCheck(
-            name="the unit still has a limit",
-            script=f"cat {unit} {drop_ins}/*.conf 2>/dev/null | grep ^MemoryMax= "
+        script_check(
+            "the unit still has a limit",
+            f"cat {unit} {drop_ins}/*.conf 2>/dev/null | grep ^MemoryMax= "
             "| tail -n 1 | grep -qE '^MemoryMax=[0-9]+[MG]$'",
         ),
     )

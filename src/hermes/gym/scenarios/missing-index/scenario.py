@@ -10,57 +10,6 @@ from hermes.gym.scenario_builder import (
 
 ROW_COUNT, LOOKUPS_PER_PAGE = 40_000, 1200
 
-SERVICE_PROGRAM = (
-    PG_CLIENT
-    + """\
-conf = settings(sys.argv[1])
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    started, session = time.monotonic(), None
-    try:
-        session = Session(conf)
-        session.ask("SET statement_timeout = '1200ms'")
-        rows = session.ask("SELECT price_page(%%seed%%)")
-    except DbError as error:
-        log("ERROR", f"no page: {error}")
-        return 503, {"error": "database"}
-    finally:
-        if session:
-            session.close()
-    log("INFO", %%took%%.format(ms=round((time.monotonic() - started) * 1000)))
-    return 200, {"total": rows[0][0]}
-
-serve(int(conf["port"]), answer)
-"""
-)
-
-PAGE_FUNCTION_SQL = """\
-CREATE FUNCTION price_page(seed int) RETURNS bigint AS $$
-DECLARE total bigint := 0; found bigint;
-BEGIN
-  FOR n IN 1..{lookups} LOOP
-    SELECT {amount} INTO found FROM {table} WHERE {column} = md5((seed + n)::text);
-    total := total + found;
-  END LOOP;
-  RETURN total;
-END $$ LANGUAGE plpgsql"""
-
-SYNC_SCRIPT = """\
-#!/bin/bash
-# Brings the indexes in line with {list}: what is declared is made, what is not is dropped.
-ask() {{ {psql} "$1"; }}
-for name in $(ask "SELECT indexrelid::regclass FROM pg_index WHERE indrelid = '{table}'::regclass \
-AND NOT indisprimary"); do
-  grep -q "^$name " {list} && continue
-  ask "DROP INDEX $name" && echo "$(date '+%F %T') {dropped}" >> {log}
-done
-grep -v '^#' {list} | while read -r name on; do
-  ask "CREATE INDEX IF NOT EXISTS $name ON $on" 2>/dev/null
-done
-"""
-
 
 ROW_COUNT, LOOKUPS_PER_PAGE = 40_000, 1200
 
@@ -82,7 +31,7 @@ def draw(build: ScenarioBuilder) -> None:
             f"INSERT INTO {table} SELECT n, md5(n::text), n FROM generate_series(1, {ROW_COUNT}) n",
             f"CREATE INDEX {index} ON {table} ({column})",
             f"CREATE INDEX {keep} ON {table} ({amount})",
-            PAGE_FUNCTION_SQL.format(**facts),
+            build.source("page-function.sql.in").format(**facts),
             f"CREATE ROLE {app.name} LOGIN PASSWORD '{secret}'",
             f"GRANT SELECT ON {table} TO {app.name}",
         ],
@@ -90,8 +39,12 @@ def draw(build: ScenarioBuilder) -> None:
     line = f"{index} {table} ({column})"
     psql = f"{db.psql} -XAtq -h /run/postgresql -p {db.port} -U postgres -d {db.database} -c"
     dropped = build.wording("dropped", name="$name")
-    sync = SYNC_SCRIPT.format(list=declared, psql=psql, table=table, log=log, dropped=dropped)
-    build.start(app, SERVICE_PROGRAM, seed=seed, took=build.wording("took"))
+    sync = build.source("sync.sh.in").format(
+        list=declared, psql=psql, table=table, log=log, dropped=dropped
+    )
+    build.start(
+        app, PG_CLIENT + build.source("service.py.in"), seed=seed, took=build.wording("took")
+    )
     build.settings(app, port=app.port, **db.access, db_user=app.name, db_password=secret)
     build.file(declared, f"# indexes of {table}\n{line}\n{keep} {table} ({amount})\n")
     build.script(tool, sync)

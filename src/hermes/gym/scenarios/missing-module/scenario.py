@@ -2,18 +2,6 @@
 
 from hermes.gym.scenario_builder import ScenarioBuilder, build_scenario, start_unsupervised_script
 
-SERVICE_PROGRAM = """\
-import %%module%%
-
-conf = settings(sys.argv[1])
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    return 200, {"rate": %%module%%.rate(int(conf["level"])), "by": %%module%%.VERSION}
-
-serve(int(conf["port"]), answer)
-"""
 MODULE_NAMES = (
     "ratebook",
     "taxtable",
@@ -38,7 +26,7 @@ def draw(build: ScenarioBuilder) -> None:
     was = f"{home}/{rng.pick(('vendor', 'lib', 'site', 'libs'))}"
     now = f"{home}/{rng.pick(('vendored', 'third-party', 'deps', 'packages'))}/{rng.word()}"
     trap = f"{rng.pick(('/var/backups', '/root', '/srv/old'))}/{app.name}-libs-{former}"
-    source = SERVICE_PROGRAM.replace("%%module%%", module)
+    source = build.source("service.py.in", module=module)
     build.start(app, source, more=f"Environment=PYTHONPATH={was}")
     build.settings(app, port=app.port, level=level)
     build.file(f"{was}/{module}.py", _module_source(version, factor, add))

@@ -7,20 +7,6 @@ from hermes.gym.scenario_builder import (
     start_unsupervised_script,
 )
 
-SERVICE_PROGRAM = """\
-try:
-    port, *facts = [os.environ[name] for name in %%names%%]
-except KeyError as error:
-    fatal(%%missing%%.format(name=error.args[0]))
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    return 200, {"facts": facts}
-
-serve(int(port), answer)
-"""
-
 VARIABLE_NAMES = (
     "REGION", "CURRENCY", "WAREHOUSE", "TENANT", "QUEUE_NAME", "BUCKET", "REALM", "DEFAULT_LOCALE",
     "SHARD", "UPSTREAM_NAME", "MERCHANT_ID", "SITE_CODE",
@@ -42,7 +28,7 @@ def draw(build: ScenarioBuilder) -> None:
     month, stem = rng.number(2, 9), f"{copies}/{service}.2026"
     new, old = f"{stem}-{month:02}-14", f"{stem}-{month - 1:02}-03"
     missing = build.wording("missing")
-    build.program(app, SERVICE_PROGRAM, names=(port_name, *names), missing=missing)
+    build.program(app, build.source("service.py.in"), names=(port_name, *names), missing=missing)
     for each, values in ((path, now), (new, now), (old, before)):
         lines = {port_name: f"{app.port}", **values}.items()
         build.file(each, "".join(f"{name}={value}\n" for name, value in lines))

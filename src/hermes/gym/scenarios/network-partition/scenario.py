@@ -8,57 +8,12 @@ from hermes.gym.scenario_builder import (
     HostSpec,
     HttpCheck,
     ScenarioBuilder,
-    ScriptCheck,
     UnchangedCheck,
     build_scenario,
     redis_server,
+    script_check,
     service_unit,
 )
-
-BASKET_PROGRAM = (
-    REDIS_CLIENT
-    + """\
-conf = settings(sys.argv[1])
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    key = %%keep%% + path.rpartition("/")[2]
-    try:
-        ask(conf, "SET", key, path)
-        return 200, {"kept": ask(conf, "GET", key)}
-    except CacheError as error:
-        log("ERROR", %%failed%%.format(error=error))
-        return 503, {"error": "not kept"}
-
-serve(int(conf["port"]), answer)
-"""
-)
-NFTABLES_RULES = """\
-flush ruleset
-table inet {table} {{
-  chain input {{
-    type filter hook input priority 0; policy accept;
-  }}
-  chain output {{
-    type filter hook output priority 0; policy accept;
-    ip daddr {far} tcp dport {closed} reject with tcp reset comment "{why}"
-  }}
-}}
-include "{folder}/*.nft"
-"""
-FIREWALL_UNIT = """\
-[Unit]
-Description=Packet filter
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/usr/sbin/nft -f {conf}
-
-[Install]
-WantedBy=multi-user.target
-"""
 
 
 def draw(build: ScenarioBuilder) -> None:
@@ -85,11 +40,15 @@ def draw(build: ScenarioBuilder) -> None:
     )
     extra, word = f"{folder}/05-{rng.word()}.nft", rng.token()
     facts = {"table": table, "far": far, "closed": back.port, "folder": folder}
-    rules = NFTABLES_RULES.format(**facts, why=f"{back.name} is not for us")
+    rules = build.source("nftables.nft.in").format(**facts, why=f"{back.name} is not for us")
     build.host_options(address=near)
     build.folders(folder)
-    build.units(HostFile(path=f"{unit}.service", text=FIREWALL_UNIT.format(conf=conf)))
-    build.start(app, BASKET_PROGRAM, keep=f"{app.name}:", failed=failed)
+    build.units(
+        HostFile(path=f"{unit}.service", text=build.source("firewall.service.in").format(conf=conf))
+    )
+    build.start(
+        app, REDIS_CLIENT + build.source("basket.py.in"), keep=f"{app.name}:", failed=failed
+    )
     build.settings(app, port=app.port, cache_host=far, cache_port=cache.port, cache_timeout=0.4)
     build.file(conf, rules)
     build.file(extra, f"add rule inet {table} input tcp dport {rng.port()} drop\n")
@@ -110,9 +69,9 @@ def draw(build: ScenarioBuilder) -> None:
         )
     )
 
-    admin_blocked = ScriptCheck(
-        name="what was closed stays closed",
-        script=f"! (: <>/dev/tcp/{far}/{back.port}) 2>&1",
+    admin_blocked = script_check(
+        "what was closed stays closed",
+        f"! (: <>/dev/tcp/{far}/{back.port}) 2>&1",
         contains="refused",
     )
     cause, restart = build.wording("told", host=far_host), f"systemctl restart {unit}"

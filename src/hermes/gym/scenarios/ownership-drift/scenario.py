@@ -4,43 +4,10 @@ from hermes.gym.scenario_builder import (
     SEVERAL_USERS,
     HostFolder,
     ScenarioBuilder,
-    ScriptCheck,
     build_scenario,
     other_settings_unchanged,
+    script_check,
 )
-
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-numbers = iter(range(1, 1 << 30))
-
-def put():
-    path = f"{conf['spool']}/{os.getpid()}-{next(numbers)}.part"
-    try:
-        with open(path, "w") as file:
-            file.write(conf["mark"])
-        os.unlink(path)
-        return 200, {"stored": conf["mark"]}
-    except OSError as error:
-        log("ERROR", %%denied%%.format(path=path, error=error.strerror))
-        return 500, {"error": "not stored"}
-
-def answer(path):
-    if path == "/put":
-        return put()
-    return (200, {"status": "ok"}) if path == "/health" else (404, {"error": "no such page"})
-
-serve(int(conf["port"]), answer)
-"""
-
-CLEANUP_SCRIPT = """\
-#!/bin/bash
-# Old parts go, what is left belongs to the owner that {conf} names.
-owner=$(sed -n 's/^owner=//p' {conf})
-days=$(sed -n 's/^days=//p' {conf})
-find {spool} -name '*.part' -mtime +"$days" -delete
-chown -R "$owner:$owner" {spool}
-"""
-
 
 FIRST_UID = 1001
 
@@ -53,9 +20,9 @@ def draw(build: ScenarioBuilder) -> None:
     cleanup = f"/opt/{rng.pick(('ops', 'scripts', 'maintenance'))}/tidy-{app.name}"
     conf, archive = f"{cleanup}.conf", f"{app.data}/archive"
     values = f"owner={owner}\ndays={rng.number(3, 30)}\n"
-    build.start(app, SERVICE_PROGRAM, user=owner, denied=build.wording("denied"))
+    build.start(app, build.source("service.py.in"), user=owner, denied=build.wording("denied"))
     build.settings(app, port=app.port, spool=spool, mark=mark)
-    build.script(f"{cleanup}.sh", CLEANUP_SCRIPT.format(conf=conf, spool=spool))
+    build.script(f"{cleanup}.sh", build.source("cleanup.sh.in").format(conf=conf, spool=spool))
     settings = build.file(conf, values)
     build.file(f"/etc/cron.d/tidy-{app.name}", f"15 * * * * root {cleanup}.sh\n")
     build.file(f"{archive}/{rng.token()}.rec", rng.token(30), owner=FIRST_UID)
@@ -79,9 +46,9 @@ def draw(build: ScenarioBuilder) -> None:
         ("the timetable", "/etc/cron.d"),
         ("the tidy job", f"{cleanup}.sh"),
         other_settings_unchanged("the other settings of the tidy job", settings, "owner"),
-        ScriptCheck(
-            name="the spool is not open to everybody",
-            script=f'test -z "$(find {spool} -perm /o=w)"',
+        script_check(
+            "the spool is not open to everybody",
+            f'test -z "$(find {spool} -perm /o=w)"',
         ),
     )
     build.fault(

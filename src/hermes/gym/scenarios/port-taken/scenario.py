@@ -11,19 +11,6 @@ from hermes.gym.scenario_builder import (
     service_unit,
 )
 
-STRAY_PROGRAM = """\
-listener = listen(int(sys.argv[1]))
-if %%alone%% and os.fork():
-    os._exit(0)
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    return 410, {"error": %%gone%%}
-
-serve(0, answer, listener)
-"""
-
 
 class StrayStarter(NamedTuple):
     """What starts the stray program, and the commands that start it again or remove it."""
@@ -69,7 +56,7 @@ def draw(build: ScenarioBuilder) -> None:
     stray = shape.format(app.name)
     path = rng.pick(("/opt/{n}/run.py", "/home/www/{n}.py", "/root/{n}/server.py", "/srv/{n}.py"))
     path, items_file = path.format(n=stray), f"{app.data}/items.json"
-    source = build.render(STRAY_PROGRAM, alone=by_cron, gone=build.wording("gone"))
+    source = build.render(build.source("stray.py.in"), alone=by_cron, gone=build.wording("gone"))
     build.start(app, ITEM_LIST_PROGRAM)
     build.settings(app, port=app.port, data=items_file)
     build.file(items_file, json.dumps([item, rng.word()]))

@@ -7,44 +7,6 @@ from hermes.gym.scenario_builder import (
     other_settings_unchanged,
 )
 
-STOCK_PROGRAM = """\
-conf = settings(sys.argv[1])
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    if conf["%%key%%"] != "%%right%%":
-        return 503, {"error": f"%%key%% is {conf['%%key%%']}"}
-    return 200, {"stock": 12}
-
-serve(int(conf["port"]), answer)
-"""
-
-SHOP_PROGRAM = """\
-conf = settings(sys.argv[1])
-
-def stock():
-    line = socket.create_connection(("127.0.0.1", int(conf["upstream_port"])), 2)
-    with line:
-        line.sendall(b"GET /stock HTTP/1.0\\r\\n\\r\\n")
-        return int(line.recv(65536).split()[1])
-
-def answer(path):
-    if path == "/version":
-        return 200, {"version": %%version%%}
-    if path not in %%pages%%:
-        return 404, {"error": "no such page"}
-    try:
-        status = stock()
-    except OSError as error:
-        status = error.strerror or "timed out"
-    if status != 200:
-        log("ERROR", %%upstream%%.format(upstream=conf["upstream"], status=status))
-        return 502, {"error": "upstream"}
-    return 200, {"order": conf["mark"]}
-
-serve(int(conf["port"]), answer)
-"""
 MODE_SETTINGS = (
     ("mode", "live", "maintenance"),
     ("state", "open", "closed"),
@@ -64,10 +26,12 @@ def draw(build: ScenarioBuilder) -> None:
     root = f"/srv/{app.name}-releases"
     current, words = f"{root}/current", build.wording("upstream")
     capacity = rng.number(5, 50)
-    build.start(upstream, STOCK_PROGRAM.replace("%%key%%", key).replace("%%right%%", right))
+    build.start(upstream, build.source("stock.py.in", key=key, right=right))
     conf = build.settings(upstream, port=upstream.port, capacity=capacity, **{key: right})
     for version, pages in ((old, ("/order",)), (new, ("/order", "/v2/order"))):
-        text = build.render(SHOP_PROGRAM, version=version, upstream=words, pages=pages)
+        text = build.render(
+            build.source("shop.py.in"), version=version, upstream=words, pages=pages
+        )
         build.file(f"{root}/{version}/app.py", text)
     build.file(f"{current}/.keep")
     build.settings(

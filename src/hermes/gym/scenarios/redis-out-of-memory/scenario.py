@@ -2,52 +2,6 @@
 
 from hermes.gym.scenario_builder import REDIS_CLIENT, REDIS_NEEDS, ScenarioBuilder, build_scenario
 
-BASKET_PROGRAM = (
-    REDIS_CLIENT
-    + """\
-conf = settings(sys.argv[1])
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    key = %%keep%% + path.rpartition("/")[2]
-    try:
-        ask(conf, "SET", key, path, "EX", "60")
-        return 200, {"kept": ask(conf, "GET", key)}
-    except CacheError as error:
-        log("ERROR", %%failed%%.format(error=error))
-        return 503, {"error": "not kept"}
-
-serve(int(conf["port"]), answer)
-"""
-)
-
-VISITS_PROGRAM = (
-    REDIS_CLIENT
-    + """\
-conf = settings(sys.argv[1])
-forget = int(conf[%%key%%])
-
-def visit():
-    number, size = 0, 60000
-    while True:
-        number += 1
-        words = ["SET", f"%%prefix%%{os.getpid()}:{number}", "x" * size]
-        try:
-            ask(conf, *words, *(["PX", str(forget)] if forget else []))
-            if number % 50 == 0:
-                log("INFO", %%wrote%%.format(count=number))
-        except CacheError as error:
-            log("WARN", %%failed%%.format(error=error))
-            size = max(100, size // 2)
-            time.sleep(0.03)
-        time.sleep(0.008)
-
-threading.Thread(target=visit, daemon=True).start()
-serve(int(conf["port"]), lambda path: (200, {"status": "ok"}))
-"""
-)
-
 
 def draw(build: ScenarioBuilder) -> None:
     rng = build.rng
@@ -58,9 +12,11 @@ def draw(build: ScenarioBuilder) -> None:
     base_rows = {f"price:{rng.word()}{n}": rng.token() for n in range(5)}
     cache = build.redis(base_rows, maxmemory=f"{most}mb", policy="noeviction")
     failed = build.wording("failed")
-    visits = VISITS_PROGRAM.replace("%%prefix%%", prefix)
+    visits = REDIS_CLIENT + build.source("visits.py.in", prefix=prefix)
     visits = build.render(visits, key=key, failed=failed, wrote=build.wording("wrote"))
-    build.start(app, BASKET_PROGRAM, keep=f"{app.name}:", failed=failed)
+    build.start(
+        app, REDIS_CLIENT + build.source("basket.py.in"), keep=f"{app.name}:", failed=failed
+    )
     build.file(writer.program, visits)
     build.unit(writer)
     build.settings(app, port=app.port, cache_port=cache.port)

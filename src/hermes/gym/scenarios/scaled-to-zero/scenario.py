@@ -2,59 +2,10 @@
 
 from hermes.gym.scenario_builder import (
     ScenarioBuilder,
-    ScriptCheck,
     build_scenario,
+    script_check,
     wait_until_listening_script,
 )
-
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-jobs, ready, crew = [], threading.Condition(), set()
-wanted = int(conf[%%key%%])
-
-def labour(number):
-    while number < wanted:
-        with ready:
-            while not jobs and number < wanted:
-                ready.wait(0.2)
-            job = jobs.pop(0) if jobs else None
-        if job:
-            job["result"] = job["number"] * len(conf["tariff"])
-            job["done"].set()
-    crew.discard(number)
-
-def hire():
-    for number in range(wanted):
-        if number not in crew:
-            crew.add(number)
-            threading.Thread(target=labour, args=(number,), daemon=True).start()
-    log("INFO", %%crew%%.format(count=wanted))
-
-def work(number):
-    if not crew:
-        log("WARN", %%nobody%%)
-        return 503, {"error": %%nobody%%}
-    job = {"number": number, "done": threading.Event()}
-    with ready:
-        jobs.append(job)
-        ready.notify()
-    if not job["done"].wait(2):
-        return 504, {"error": "too late"}
-    return 200, {"result": job["result"], "tariff": conf["tariff"]}
-
-def answer(path):
-    global wanted
-    words = path.strip("/").split("/")
-    if words[0] == "work":
-        return work(int(words[1]))
-    if words[0] == "scale":
-        wanted = int(words[1])
-        hire()
-    return 200, {"status": "ok", "workers": len(crew)}
-
-hire()
-serve(int(conf["port"]), answer)
-"""
 
 
 def _min_workers_script(port: int, least: int) -> str:
@@ -71,7 +22,9 @@ def draw(build: ScenarioBuilder) -> None:
     right, number = rng.number(2, 9), rng.number(10, 99)
     tariff, standard = f"{rng.word()}-{rng.token(6)}", rng.token(4)
     nobody = build.wording("nobody")
-    build.start(app, SERVICE_PROGRAM, key=key, nobody=nobody, crew=build.wording("crew"))
+    build.start(
+        app, build.source("service.py.in"), key=key, nobody=nobody, crew=build.wording("crew")
+    )
     build.settings(app, port=app.port, tariff=tariff, **{key: right})
     sample = app.settings(port=app.port, tariff=standard, **{key: right}).text
     build.file(f"{app.conf}.dist", sample)
@@ -82,7 +35,7 @@ def draw(build: ScenarioBuilder) -> None:
     build.alert("P1")
     build.symptoms(
         app.http("work is done", f"/work/{number}", result),
-        ScriptCheck(name="there are workers enough", script=_min_workers_script(app.port, right)),
+        script_check("there are workers enough", _min_workers_script(app.port, right)),
     )
     build.healthy(app.runs())
     build.inject(

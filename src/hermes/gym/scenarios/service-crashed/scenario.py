@@ -2,43 +2,12 @@
 
 import json
 
-from hermes.gym.scenario_builder import ScenarioBuilder, ScriptCheck, UnchangedCheck, build_scenario
-
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-queue, totals = conf["queue"], {}
-
-def take(name):
-    log("INFO", %%taking%%.format(name=name))
-    record = json.load(open(f"{queue}/{name}"))
-    totals[record["id"]] = round(record["%%amount%%"] * record["count"], 2)
-
-def look():
-    for name in sorted(os.listdir(queue)):
-        if name.endswith(".json") and name not in seen:
-            seen.add(name)
-            take(name)
-
-def watch():
-    try:
-        while True:
-            time.sleep(0.1)
-            look()
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        os._exit(1)
-
-seen = set()
-look()
-threading.Thread(target=watch, daemon=True).start()
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    return (200, {"open": totals}) if path == "/open" else (404, {"error": "no such page"})
-
-serve(int(conf["port"]), answer)
-"""
+from hermes.gym.scenario_builder import (
+    ScenarioBuilder,
+    UnchangedCheck,
+    build_scenario,
+    script_check,
+)
 
 
 def _all_open_script(port: int, known: list[str]) -> str:
@@ -67,7 +36,7 @@ def draw(build: ScenarioBuilder) -> None:
     bad, buyer = rng.number(1000, 9999) + 10_000, rng.token(12)
     flaw = rng.pick(("null", '"12,50"', '{"eur": 12}', "[]", '"n/a"'))
     poison = f'{{"id": "{buyer}", "{field}": {flaw}, "count": 1.5}}'
-    build.start(app, SERVICE_PROGRAM.replace("%%amount%%", field), taking=build.wording("taking"))
+    build.start(app, build.source("service.py.in", amount=field), taking=build.wording("taking"))
     build.settings(app, port=app.port, queue=queue)
     for n, record in records.items():
         build.file(f"{queue}/{n}.json", json.dumps(record))
@@ -77,7 +46,7 @@ def draw(build: ScenarioBuilder) -> None:
     build.alert("P1")
     build.symptoms(
         app.http("it answers", "/health"),
-        ScriptCheck(name="every good record is open", script=_all_open_script(app.port, known)),
+        script_check("every good record is open", _all_open_script(app.port, known)),
     )
     build.healthy(app.runs())
     build.inject(
@@ -88,7 +57,7 @@ def draw(build: ScenarioBuilder) -> None:
     build.clean_restart()
     build.collateral(
         UnchangedCheck(name="the list of what came in", path=received, may_grow=True),
-        ScriptCheck(name="nothing that came in was lost", script=_records_kept_script(received)),
+        script_check("nothing that came in was lost", _records_kept_script(received)),
         ("the program", app.program),
         ("its settings", app.conf),
     )

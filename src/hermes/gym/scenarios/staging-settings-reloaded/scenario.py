@@ -10,31 +10,6 @@ from hermes.gym.scenario_builder import (
     start_unsupervised_script,
 )
 
-SERVICE_PROGRAM = """\
-import signal
-
-items = []
-
-def load(*_):
-    global conf
-    path = sys.argv[1]
-    if "profile" in settings(path):
-        path = f"{os.path.dirname(path)}/{settings(path)['profile']}.conf"
-    conf = settings(path)
-    items[:] = json.load(open(conf["data"]))
-    log("INFO", %%reloaded%%.format(path=os.path.realpath(path)))
-
-load()
-signal.signal(signal.SIGHUP, load)
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    return (200, {"items": items}) if path == "/items" else (404, {"error": "no such page"})
-
-serve(int(conf["port"]), answer)
-"""
-
 
 def draw(build: ScenarioBuilder) -> None:
     rng, app = build.rng, build.draw_service()
@@ -44,7 +19,7 @@ def draw(build: ScenarioBuilder) -> None:
     item, folder = rng.token(), f"/etc/{app.name}/{rng.pick(('conf.d', 'profiles', 'env'))}"
     current, linked = f"{folder}/{rng.pick(('current', 'active'))}.conf", rng.chance(0.5)
     data = {name: f"{app.data}/{name}.json" for name in (live, test)}
-    build.program(app, SERVICE_PROGRAM, reloaded=build.wording("reloaded"))
+    build.program(app, build.source("service.py.in"), reloaded=build.wording("reloaded"))
     for name in (live, test):
         text = f"# {name}\nport{app.sign}{app.port}\ndata{app.sign}{data[name]}\n"
         build.file(f"{folder}/{name}.conf", text)

@@ -4,38 +4,13 @@ from hermes.gym.scenario_builder import (
     SEVERAL_USERS,
     HostFolder,
     ScenarioBuilder,
-    ScriptCheck,
     ServiceLayout,
     build_scenario,
+    script_check,
     start_unsupervised_script,
 )
 
 SERVICE_UID = 1001
-
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-notes = f"{conf['state']}/{%%file%%}"
-
-def write(text):
-    with open(fresh := f"{notes}.{threading.get_ident()}", "w") as file:
-        file.write(f"{time.time():.3f} {text}\\n")
-    os.replace(fresh, notes)
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    try:
-        write(path)
-    except OSError as error:
-        return 500, {"error": error.strerror}
-    return 200, {"noted": path}
-
-try:
-    write("start")
-except OSError as error:
-    fatal(%%denied%%.format(path=notes, error=error.strerror))
-serve(int(conf["port"]), answer)
-"""
 
 
 def _privileges_kept_script(layout: ServiceLayout, state: str) -> str:
@@ -63,7 +38,7 @@ def draw(build: ScenarioBuilder) -> None:
     state, denied = state.format(app.name), build.wording("denied")
     file = rng.pick(("notes.dat", "state.log", "index"))
     more = "StartLimitBurst=3\nStartLimitIntervalSec=60"
-    build.start(app, SERVICE_PROGRAM, user=user, more=more, file=file, denied=denied)
+    build.start(app, build.source("service.py.in"), user=user, more=more, file=file, denied=denied)
     owner, mode = rng.pick(
         (("root:root", "755"), ("root:root", "700"), ("nobody:nogroup", "750"), ("0:0", "750"))
     )
@@ -81,7 +56,7 @@ def draw(build: ScenarioBuilder) -> None:
     )
     build.clean_restart()
     build.collateral(
-        ScriptCheck(name="it keeps to its own user", script=_privileges_kept_script(app, state)),
+        script_check("it keeps to its own user", _privileges_kept_script(app, state)),
         ("what was in the folder", f"{state}/kept.dat"),
         ("its unit", app.unit_file),
         ("the program", app.program),

@@ -7,17 +7,6 @@ from hermes.gym.scenario_builder import (
     start_unsupervised_script,
 )
 
-SERVICE_PROGRAM = """\
-conf = settings(sys.argv[1])
-
-def answer(path):
-    if path == "/health":
-        return 200, {"status": "ok"}
-    return 200, {"release": %%release%%, "name": conf["name"]}
-
-serve(int(conf["port"]), answer)
-"""
-
 
 def draw(build: ScenarioBuilder) -> None:
     rng, app = build.rng, build.draw_service()
@@ -30,7 +19,7 @@ def draw(build: ScenarioBuilder) -> None:
     wrong = rng.pick((f"{root}/{shape.format(gone)}", f"{root}/{inner.rpartition('/')[2]}"))
     title = rng.token()
     for path, release in ((inner, current), (older, former)):
-        build.file(path, build.render(SERVICE_PROGRAM, release=release))
+        build.file(path, build.render(build.source("service.py.in"), release=release))
     build.settings(app, port=app.port, name=title)
     lines = [
         rng.wording(build.texts["deployed"]).format(release=release, who=rng.word())

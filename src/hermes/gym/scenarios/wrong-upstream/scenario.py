@@ -10,37 +10,6 @@ from hermes.gym.scenario_builder import (
     build_scenario,
 )
 
-BACKEND_PROGRAM = """\
-conf = settings(sys.argv[1])
-items = json.load(open(conf["data"]))
-
-def answer(path):
-    if path.endswith("/health"):
-        return 200, {"status": "ok"}
-    log("DEBUG", %%asked%%.format(path=path))
-    return 200, {"items": items, "asked": path}
-
-serve(int(conf["port"]), answer)
-"""
-
-RENDER_SCRIPT = """\
-#!/bin/bash
-# Writes {site} from {routes}; nginx is told when something changed.
-new=$(mktemp)
-{{
-  echo "# made from {routes}; changes here are lost"
-  echo "server {{ listen 127.0.0.1:{front};"
-  grep -v '^#' {routes} | while read -r path target; do
-    echo "  location $path {{ proxy_pass http://127.0.0.1:$target; proxy_connect_timeout 1s; }}"
-  done
-  echo "}}"
-}} > $new
-chmod 644 $new
-cmp -s $new {site} && rm $new && exit 0
-mv $new {site}
-nginx -s reload
-"""
-
 
 def draw(build: ScenarioBuilder) -> None:
     rng = build.rng
@@ -50,7 +19,7 @@ def draw(build: ScenarioBuilder) -> None:
     site = f"{sites}/{rng.pick(('routes', 'edge', 'front', 'gateway', 'proxy'))}.conf"
     routes = rng.pick(("/etc/edge/routes", "/etc/routing/table", "/srv/edge/routes.txt"))
     tool = f"/opt/{rng.pick(('edge', 'routing', 'front'))}/render"
-    render = RENDER_SCRIPT.format(site=site, routes=routes, front=front)
+    render = build.source("render.sh.in").format(site=site, routes=routes, front=front)
     table = f"# path port\n/{app.name}/ {app.port}\n/{twin.name}/ {twin.port}\n"
     build.nginx(
         sites,
@@ -66,7 +35,7 @@ def draw(build: ScenarioBuilder) -> None:
     )
     for each, first in ((app, item), (twin, thing)):
         data = f"{each.data}/items.json"
-        build.start(each, BACKEND_PROGRAM, asked=asked)
+        build.start(each, build.source("backend.py.in"), asked=asked)
         build.settings(each, port=each.port, data=data)
         build.file(data, json.dumps([first, rng.word()]))
 
