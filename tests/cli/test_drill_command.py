@@ -84,8 +84,7 @@ def own_scenario(folder: Path) -> Path:
     mine.mkdir()
     source = installed_scenarios()[TYPO]
     for name in ("scenario.py", "texts.yaml"):
-        text = (source / name).read_text().replace(f'name="{TYPO}"', 'name="my-scenario"')
-        (mine / name).write_text(text)
+        (mine / name).write_text((source / name).read_text())
     return mine
 
 
@@ -101,7 +100,7 @@ def test_a_folder_of_ones_own_is_proved_by_path(hermes: Hermes, tmp_path: Path) 
 def test_a_void_proof_is_shown_as_such_and_fails(hermes: Hermes, tmp_path: Path) -> None:
     mine = own_scenario(tmp_path)
     file = mine / "scenario.py"
-    file.write_text(file.read_text().replace("inject=(", 'inject=("exit 7",'))
+    file.write_text(file.read_text().replace("build.inject(", 'build.inject("exit 7",'))
     ended = hermes.process("drill", "selftest", str(mine), "--seeds", "1")
     assert ended.returncode == 1
     assert "void: my-scenario: the injection failed" in ended.stdout
