@@ -331,6 +331,12 @@ class ScenarioBuilder:
 
     # The fault, and how a fix is recognized
 
+    @property
+    def _first_service(self) -> ServiceLayout:
+        if not self._services:
+            raise ValueError("no service was drawn: name the port or the trigger")
+        return self._services[0]
+
     def alert(
         self,
         severity: Severity,
@@ -377,7 +383,7 @@ class ScenarioBuilder:
 
     def clean_restart(self) -> None:
         """Triggers: kills every process on the port of the first service and restarts its unit."""
-        service = self._services[0]
+        service = self._first_service
         self._triggers += clean_restart_triggers(service.unit, service.port)
 
     def fault(self, *, component: tuple[str, ...], mechanism: str, value: tuple[str, ...]) -> None:
@@ -403,7 +409,7 @@ class ScenarioBuilder:
         }
 
     def traffic(self, *paths: str, port: int = 0, pause: float = 0.3) -> None:
-        traffic = TrafficSpec(port=port or self._services[0].port, paths=paths, pause=pause)
+        traffic = TrafficSpec(port=port or self._first_service.port, paths=paths, pause=pause)
         self._spec["traffic"] = (traffic,)
 
     def decoy(self, key: str) -> None:
@@ -418,14 +424,15 @@ class ScenarioBuilder:
             checks["collateral"] += collateral
         if hasattr(self, "neighbour"):
             self.healthy(self.neighbour.answers)
-        if not self._triggers and self._spec["answer"] in ("fix", "approval"):
-            self.trigger(restart=(self._services[0].unit,))
-        parts = {name: tuple(each) for name, each in self._host.items()}
+        if not self._triggers and self._spec.get("answer", "fix") in ("fix", "approval"):
+            self.trigger(restart=(self._first_service.unit,))
+        parts: dict[str, Any] = {name: tuple(each) for name, each in self._host.items()}
+        fields: dict[str, Any] = {name: tuple(each) for name, each in checks.items()}
         host = HostSpec(name=self.host, **parts, **self._host_options)
         spec = ScenarioSpec(
             hosts=(host, *self._other_hosts),
             cure=tuple(self._triggers),
-            **{name: tuple(each) for name, each in checks.items()},
+            **fields,
             **self._spec,
         )
         return (

@@ -34,12 +34,10 @@ def draw(build: ScenarioBuilder) -> None:
     access = db.access | {"db_password": secret, key: right}
     words = {"key": key, "one": one, "two": two, "failed": build.wording("failed")}
     faulty = rng.pick((app, job))
-    build.start(
-        app, PG_CLIENT + build.source("transaction.py.in") + build.source("request.py.in"), **words
-    )
-    build.start(
-        job, PG_CLIENT + build.source("transaction.py.in") + build.source("sweep.py.in"), **words
-    )
+    source = PG_CLIENT + build.source("transaction.py.in")
+    for each, body in ((app, "request.py.in"), (job, "sweep.py.in")):
+        build.program(each, source + build.source(body), **words)
+        build.unit(each)
     build.settings(app, port=app.port, db_user=app.name, **access)
     build.settings(job, port=job.port, db_user=role, name=job.name, **access)
 
