@@ -50,11 +50,11 @@ def draw(build: ScenarioBuilder) -> None:
         "maxmemory",
         value=(key, prefix, f"{key}{writer.sign}0"),
     )
-    mend = f"{writer.put(key, right)}; {writer.restart}"
+    fix = f"{writer.put(key, right)}; {writer.restart}"
     build.responses(
-        reference=(mend, empty),
+        reference=(fix, empty),
         relief=f"{cache.cli} CONFIG SET maxmemory {most + 4}mb; {empty}",
-        shortcut=f"{mend}; {cache.cli} FLUSHALL",
+        shortcut=f"{fix}; {cache.cli} FLUSHALL",
     )
     build.traffic(f"/put/{word}", "/health")
 
