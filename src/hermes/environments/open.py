@@ -103,7 +103,8 @@ def expected_kernel_support(kind: str) -> KernelSupport:
         check: Callable[[], KernelSupport] | None
         check = getattr(sys.modules[opener.__module__], "expected_kernel_support", None)
         if check:
-            return check()
+            support: KernelSupport = check()
+            return support
     return KernelSupport(reason=f"commands in {kind} are not confined by the kernel")
 
 

@@ -258,9 +258,9 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
         found.append(CallNotification("listen"))  # without `bind` it takes a port of its own
     if rules.sees_processes:
         # With a descriptor of another process, such as the supervisor, a command could escape.
-        attaching = ("ptrace", "process_vm_readv", "process_vm_writev")
-        attaching = () if rules.may_attach else attaching
-        refused = ("pidfd_getfd", *attaching)
+        refused = ["pidfd_getfd"]
+        if not rules.may_attach:
+            refused += ["ptrace", "process_vm_readv", "process_vm_writev"]
         signals = () if rules.may_signal else SIGNAL_CALLS
         found += [CallNotification(name) for name in (*signals, *refused)]
     if not rules.may_signal:
