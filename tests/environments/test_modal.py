@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import test_contract as contract
 from stand_ins.places import HERE, modal, opening, sdk
 
 from hermes.core.errors import EnvironmentFailed, SettingsError
@@ -21,8 +20,10 @@ from hermes.core.plugins import load_plugin
 from hermes.core.protocols import StartsProcesses
 from hermes.environments.cloud.environment import CloudEnvironment
 from hermes.environments.modal import open_modal, why_not
+from hermes.testing import EnvironmentContract
 
 pytestmark = pytest.mark.anyio
+contract = EnvironmentContract()
 
 BY_TRANSPORT = (
     contract.test_stdin_is_what_was_given,

@@ -53,7 +53,7 @@ class AdmittedProbes(Value, kw_only=True, frozen=True):
 
 
 def declared_probes(loaded: LoadedSettings) -> tuple[Probe, ...] | None:
-    return load_probes(loaded.home / loaded.settings.sre.probes.file)
+    return load_probes(loaded.home / loaded.settings.sre.probes.file, loaded.home)
 
 
 async def find_probes(

@@ -28,6 +28,7 @@ from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.messages import ToolCall
+from hermes.core.plugins import PLUGIN_FOLDER_NAME
 from hermes.plumbing.files import is_locked
 from hermes.policy.actions.action_effects import IncidentFacts
 from hermes.policy.settings import PolicySettings
@@ -110,7 +111,7 @@ def open_policy(
     settings = effective_policy_settings(loaded, isolated=isolated)
     home = home_path(loaded)
     rules, _ = open_rule_set(settings, loaded.home, folder, home)
-    own = protected_paths(loaded.home, folder, [loaded.journal])
+    own = protected_paths(loaded.home, folder, [loaded.journal, loaded.home / PLUGIN_FOLDER_NAME])
     if isolated:  # its files are not on this host
         reader = ActionReader(analyse_command, own_paths=own)
     else:

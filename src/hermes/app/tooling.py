@@ -47,7 +47,7 @@ class AgentTooling(Value, frozen=True):
     detected: str = ""
     """Which model answers and why, when none was chosen."""
     problems: tuple[str, ...] = ()
-    """Tools of the home that could not be read, with file and line."""
+    """Tools of the home and of plug-ins that cannot be used, with file and cause."""
 
 
 def application_tools(
@@ -85,12 +85,15 @@ def build_tooling(
     if folder.is_dir():
         from hermes.tools.yaml_tools import load_tool_folder
 
-        declared = load_tool_folder(folder, taken=plugin_names("tools"))
+        declared = load_tool_folder(folder, taken=plugin_names("tools", loaded.home))
         extra |= declared.tools
         problems = declared.problems
-    catalogue = build_catalog(settings, extra=extra, elsewhere=[DELEGATE_TOOL])
+    catalogue = build_catalog(settings, extra=extra, elsewhere=[DELEGATE_TOOL], home=loaded.home)
     return AgentTooling(
-        catalogue, _agent_settings(loaded.settings.agent, catalogue), detected, problems
+        catalogue,
+        _agent_settings(loaded.settings.agent, catalogue),
+        detected,
+        (*problems, *catalogue.problems),
     )
 
 

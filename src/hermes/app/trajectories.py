@@ -43,7 +43,7 @@ def describe_tools(loaded: LoadedSettings) -> dict[str, ToolSpec]:
     settings = msgspec.structs.replace(
         loaded.settings, tools=msgspec.structs.replace(loaded.settings.tools, disabled=())
     )
-    single = [name for name in plugin_names("tools") if name not in TOOLSETS]
+    single = [name for name in plugin_names("tools", loaded.home) if name not in TOOLSETS]
     with_all = msgspec.structs.replace(loaded, settings=settings)
     built = build_tooling(with_all, toolsets=("all", *single)).catalogue.tools
     described = {name: tool.spec for name, tool in built.items()}

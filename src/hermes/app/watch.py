@@ -234,6 +234,7 @@ def _build_notifier(application: Application, *, lines: bool) -> Notifier:
         home=loaded.home,
         secret=loaded.secrets.get,
         write=_print_line if lines else None,
+        report=write_warning,
     )
     return Notifier(application.bus, sinks, settings)
 

@@ -2,6 +2,7 @@
 
 HermesError
 ├── SettingsError               the operator must fix something; the message says what and where
+│   └── PluginError             a plug-in of an outside author cannot be used
 ├── ModelError                  the provider failed
 │   ├── TemporaryModelError     a retry can help
 │   │   ├── RateLimited         `wait` is the delay that the provider asked for
@@ -35,6 +36,10 @@ class HermesError(Exception):
 
 class SettingsError(HermesError):
     """The operator must fix something."""
+
+
+class PluginError(SettingsError):
+    """A plug-in of an outside author exists but cannot be used."""
 
 
 class ModelError(HermesError):

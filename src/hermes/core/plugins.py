@@ -1,35 +1,253 @@
-"""Finds plug-ins by entry point, and loads one only when it is asked for by name.
+"""Finds plug-ins, and loads one only when it is asked for by name.
 
-Built-ins are declared in the same way: a line in pyproject. Only the lines of our own distribution
-are read directly, because `importlib.metadata` takes longer than a whole `hermes` start; it is used
-when a name is not ours.
+There are three sources: the table of built-ins below, the entry points of installed packages in
+the groups `hermes.tools`, `hermes.models` and so on, and the files `<home>/plugins/*.py`, each with
+a table `ENTRY_POINTS` of the same shape. `importlib.metadata` is not used: to import it takes
+longer than a whole start of `hermes`.
 """
 
+import importlib.util
+import os
+import re
+import stat
 import sys
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache, lru_cache, update_wrapper
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
-from hermes.core.errors import SettingsError
+import msgspec
+
+from hermes.core.errors import PluginError, SettingsError
+from hermes.core.messages import Value
+
+BUILT_IN: Mapping[str, Mapping[str, str]] = {
+    "models": {
+        "anthropic": "hermes.models.anthropic:open_anthropic",
+        "local": "hermes.models.local:open_local",
+        "openai": "hermes.models.openai:open_openai",
+        "scripted": "hermes.models.scripted:open_scripted",
+    },
+    "environments": {
+        "daytona": "hermes.environments.daytona:open_daytona",
+        "docker": "hermes.environments.docker:open_docker",
+        "kubernetes": "hermes.environments.kubernetes:open_kubernetes",
+        "local": "hermes.environments.local:open_local",
+        "modal": "hermes.environments.modal:open_modal",
+        "sandbox": "hermes.environments.sandbox:open_sandbox",
+        "singularity": "hermes.environments.singularity:open_singularity",
+        "ssh": "hermes.environments.ssh:open_ssh",
+    },
+    "notifications": {
+        "log": "hermes.sre.notifications.sinks:open_log",
+        "ntfy": "hermes.sre.notifications.sinks:open_ntfy",
+        "webhook": "hermes.sre.notifications.sinks:open_webhook",
+    },
+    "probes": {
+        "answers": "hermes.sre.probes.kinds.logs:answers_command",
+        "certificate": "hermes.sre.probes.kinds.services:certificate_command",
+        "command": "hermes.sre.probes.kinds.host:declared_command",
+        "config": "hermes.sre.probes.kinds.early_warnings:config_command",
+        "cpu": "hermes.sre.probes.kinds.host:cpu_command",
+        "cron": "hermes.sre.probes.kinds.services:cron_command",
+        "disk": "hermes.sre.probes.kinds.host:disk_command",
+        "forecast": "hermes.sre.probes.kinds.early_warnings:forecast_command",
+        "http": "hermes.sre.probes.kinds.services:http_command",
+        "inodes": "hermes.sre.probes.kinds.host:inodes_command",
+        "load": "hermes.sre.probes.kinds.host:load_command",
+        "log": "hermes.sre.probes.kinds.logs:log_command",
+        "memory": "hermes.sre.probes.kinds.host:memory_command",
+        "mysql": "hermes.sre.probes.kinds.databases:mysql_command",
+        "port": "hermes.sre.probes.kinds.services:port_command",
+        "postgres": "hermes.sre.probes.kinds.databases:postgres_command",
+        "processes": "hermes.sre.probes.kinds.host:processes_command",
+        "redis": "hermes.sre.probes.kinds.databases:redis_command",
+        "sqlite": "hermes.sre.probes.kinds.databases:sqlite_command",
+        "tls": "hermes.sre.probes.kinds.services:tls_command",
+        "unit": "hermes.sre.probes.kinds.services:unit_command",
+        "zombies": "hermes.sre.probes.kinds.host:zombies_command",
+    },
+    "tools": {
+        "clarify": "hermes.tools.conversation:clarify",
+        "execute_code": "hermes.tools.execute_code:make_execute_code",
+        "memory": "hermes.tools.memory:memory",
+        "patch": "hermes.tools.files.patch:make_patch",
+        "process": "hermes.tools.terminal:process",
+        "read_file": "hermes.tools.files.read_write:make_read_file",
+        "search_files": "hermes.tools.files.search:search_files",
+        "session_search": "hermes.tools.memory:session_search",
+        "skill_call": "hermes.tools.skills:skill_call",
+        "skill_create": "hermes.tools.skills:skill_create",
+        "skill_view": "hermes.tools.skills:skill_view",
+        "skills_categories": "hermes.tools.skills:skills_categories",
+        "skills_list": "hermes.tools.skills:skills_list",
+        "terminal": "hermes.tools.terminal:terminal",
+        "todo": "hermes.tools.conversation:make_todo",
+        "write_file": "hermes.tools.files.read_write:make_write_file",
+    },
+}
+"""By group, the name of each built-in and where it is."""
+
+PLUGIN_FOLDER_NAME = "plugins"
+FILE_TABLE_NAME = "ENTRY_POINTS"
+_GROUP_PREFIX = "hermes."
+_OWN_DISTRIBUTION = "hermes"
+_WORD = re.compile(r"[\w-]+")
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def load_plugin(group: str, name: str) -> Any:
-    """The object behind `hermes.<group>: name`. Raises `SettingsError` naming what exists.
+class PluginWithSettings(Generic[P, R]):
+    """A function of a plug-in, and the struct of its own section of the settings."""
 
-    A built-in whose optional package is missing raises one that names the extra to install.
+    def __init__(self, function: Callable[P, R], settings: type[msgspec.Struct]) -> None:
+        update_wrapper(self, function)
+        self._function, self.settings = function, settings
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._function(*args, **kwargs)
+
+
+def with_settings(
+    settings: type[msgspec.Struct],
+) -> Callable[[Callable[P, R]], PluginWithSettings[P, R]]:
+    """Declare the settings of a plug-in: a section with its name, beside the key that names it."""
+    return lambda function: PluginWithSettings(function, settings)
+
+
+@dataclass(frozen=True)
+class PluginSource:
+    """Where one plug-in of an outside author comes from."""
+
+    group: str
+    name: str
+    origin: str
+    """A distribution such as `hermes-matrix-1.0`, or the path of a file."""
+    target: str = ""
+    """`module:attribute` of a distribution."""
+    value: Any = None
+    """The object of a file."""
+
+    def load(self) -> Any:
+        """Raises `PluginError` for any error in the author's code."""
+        found = _import_target(self.target, self.origin) if self.target else self.value
+        if not callable(found):
+            raise PluginError(
+                f"{self.origin}: {self.name} in {_GROUP_PREFIX}{self.group} is "
+                f"{type(found).__name__}, which cannot be called"
+            )
+        return found
+
+
+class PluginFile(Value, frozen=True):
+    path: str
+    groups: dict[str, dict[str, Any]] = {}
+    problem: str = ""
+    words: frozenset[str] = frozenset()
+    """Of a broken file: every word in it, among them the names of its plug-ins."""
+
+
+def load_plugin(group: str, name: str, home: Path | None = None) -> Any:
+    """The object behind `hermes.<group>: name`.
+
+    Raises `SettingsError` naming what exists, or the extra that a built-in needs; and `PluginError`
+    for a broken plug-in. Without `home` its files are not searched.
     """
-    own = _built_in_entry_points().get(group, {}).get(name)
-    target = own or _installed_entry_points(group).get(name)
-    if target is None:
-        raise SettingsError(
-            f"no {group} named {name!r}; there are: {', '.join(plugin_names(group))}"
-        )
+    own = BUILT_IN.get(group, {}).get(name)
+    if own is not None:
+        return _load_built_in(name, own)
+    if source := outside_plugins(group, home).get(name):
+        return source.load()
+    for file in _plugin_files(home):
+        if name in file.words:
+            raise PluginError(f"{file.path}: {file.problem}")
+    raise SettingsError(f"no {group} named {name!r}; {suggest_plugin(group, name, home)}")
+
+
+def suggest_plugin(group: str, name: str, home: Path | None = None) -> str:
+    names = plugin_names(group, home)
+    near = get_close_matches(name, names, n=1)
+    there_are = f"there are: {', '.join(names)}"
+    return f"did you mean {near[0]}? {there_are}" if near else there_are
+
+
+def plugin_names(group: str, home: Path | None = None) -> list[str]:
+    return sorted({*BUILT_IN.get(group, {}), *outside_plugins(group, home)})
+
+
+def outside_plugins(group: str, home: Path | None = None) -> dict[str, PluginSource]:
+    """The plug-ins of outside authors by name. A name that is taken is left out and reported."""
+    found: dict[str, PluginSource] = {}
+    for source in _sources(home):
+        if source.group == group and source.name not in BUILT_IN.get(group, {}):
+            found.setdefault(source.name, source)
+    return found
+
+
+def plugin_problems(home: Path | None = None) -> Iterator[str]:
+    """Everything that is wrong with the plug-ins of outside authors. Loads all of them."""
+    for file in _plugin_files(home):
+        if file.problem:
+            yield f"{file.path}: {file.problem}"
+    taken: dict[tuple[str, str], str] = {}
+    for source in _sources(home):
+        if source.group not in BUILT_IN:
+            if source.group != "scenarios":
+                known = ", ".join(f"{_GROUP_PREFIX}{each}" for each in BUILT_IN)
+                yield f"{source.origin}: no group {_GROUP_PREFIX}{source.group}; there are: {known}"
+            continue
+        built_in = "Hermes itself" if source.name in BUILT_IN[source.group] else ""
+        first = built_in or taken.setdefault((source.group, source.name), source.origin)
+        if first != source.origin:
+            yield (
+                f"{source.origin}: the name {source.name} in {_GROUP_PREFIX}{source.group} "
+                f"is taken by {first}"
+            )
+            continue
+        try:
+            source.load()
+        except PluginError as error:
+            yield str(error)
+
+
+def call_plugin(name: str, plugin: Callable[..., R], *args: object) -> R:
+    """Raises `PluginError` for any error in the author's code except `SettingsError`."""
+    try:
+        return plugin(*args)
+    except SettingsError:
+        raise
+    except Exception as error:  # code of the author: any error is possible
+        raise PluginError(f"{name}: {_error_text(error)}") from error
+
+
+def own_settings(plugin: Any, given: object, where: str) -> Any:
+    """The settings of a plug-in as its struct; None when it declares none.
+
+    `given` is the value of its section, None without one. Raises `SettingsError`.
+    """
+    kind = plugin.settings if isinstance(plugin, PluginWithSettings) else None
+    if kind is None:
+        if given is not None:
+            raise SettingsError(f"{where}: this plug-in has no settings")
+        return None
+    if isinstance(given, kind):
+        return given
+    try:
+        return msgspec.convert({} if given is None else given, kind)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{where}: {error}".replace("`", "")) from error
+
+
+def _load_built_in(name: str, target: str) -> Any:
     module, _, attribute = target.partition(":")
     try:
         return getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:
-        if own is None or (error.name or "").startswith("hermes"):
+        if (error.name or "").startswith("hermes"):
             raise
         raise SettingsError(
             f"{name} needs the package {error.name}, which is not installed: "
@@ -37,31 +255,132 @@ def load_plugin(group: str, name: str) -> Any:
         ) from error
 
 
-def plugin_names(group: str) -> list[str]:
-    return sorted({*_built_in_entry_points().get(group, {}), *_installed_entry_points(group)})
+def _import_target(target: str, origin: str) -> Any:
+    module, _, attributes = target.partition(":")
+    try:
+        found: Any = import_module(module)
+        for attribute in attributes.split("."):
+            found = getattr(found, attribute)
+    except (Exception, SystemExit) as error:  # code of the author: any error is possible
+        raise PluginError(f"{origin}: {target}: {_error_text(error)}") from error
+    return found
 
 
-def _installed_entry_points(group: str) -> dict[str, str]:
-    from importlib.metadata import entry_points  # noqa: PLC0415 - 70 ms that most starts save
+def _sources(home: Path | None) -> Iterator[PluginSource]:
+    """Packages in the order of `sys.path`, then files by name."""
+    yield from _installed_plugins(tuple(sys.path))
+    for file in _plugin_files(home):
+        for group, values in file.groups.items():
+            for name, value in values.items():
+                yield PluginSource(group, name, file.path, value=value)
 
-    return {point.name: point.value for point in entry_points(group=f"hermes.{group}")}
+
+@lru_cache(maxsize=8)
+def _installed_plugins(search_path: tuple[str, ...]) -> tuple[PluginSource, ...]:
+    found: list[PluginSource] = []
+    seen = {_OWN_DISTRIBUTION}
+    for folder in dict.fromkeys(search_path):
+        try:
+            entries = sorted(os.listdir(folder or "."))  # noqa: PTH208 - at every start
+        except OSError:
+            continue
+        for entry in entries:
+            distribution, dot, ending = entry.rpartition(".")
+            name = distribution.partition("-")[0].lower()
+            if not dot or ending not in ("dist-info", "egg-info") or name in seen:
+                continue
+            seen.add(name)
+            found += _distribution_plugins(Path(folder, entry), distribution)
+    return tuple(found)
+
+
+def _distribution_plugins(folder: Path, distribution: str) -> Iterator[PluginSource]:
+    try:
+        text = (folder / "entry_points.txt").read_text("utf-8", errors="replace")
+    except OSError:
+        return
+    group = ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            group = line.strip("[] ")
+        elif "=" in line and group.startswith(_GROUP_PREFIX):
+            name, _, target = line.partition("=")
+            target = target.partition("[")[0].strip()  # an extra in brackets says nothing here
+            yield PluginSource(
+                group.removeprefix(_GROUP_PREFIX), name.strip(), distribution, target
+            )
+
+
+def _plugin_files(home: Path | None) -> list[PluginFile]:
+    if home is None:
+        return []
+    folder = home / PLUGIN_FOLDER_NAME
+    try:
+        paths = sorted(folder.glob("*.py")) if folder.is_dir() else []
+    except OSError:
+        return []
+    unsafe = next(filter(None, map(_unsafe_reason, (home, folder))), "") if paths else ""
+    found = []
+    for path in paths:
+        why = unsafe or _unsafe_reason(path)
+        if why:
+            found.append(PluginFile(str(path), problem=f"not loaded: {why}", words=_words(path)))
+        else:
+            changed = path.stat()
+            found.append(_load_file(path, changed.st_mtime_ns, changed.st_size))
+    return found
+
+
+def _unsafe_reason(path: Path) -> str:
+    """Why code of this file or folder may not run: another user could have written it."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
+    if found.st_uid not in (os.geteuid(), 0):
+        return f"{path} belongs to another user (uid {found.st_uid})"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"{path} can be written by other users; chmod go-w {path}"
+    return ""
 
 
 @cache
-def _built_in_entry_points() -> dict[str, dict[str, str]]:
-    for folder in map(Path, sys.path):
-        for found in folder.glob("hermes-*.dist-info/entry_points.txt"):
-            return _parse_entry_points(found.read_text())
-    return {}
+def _load_file(path: Path, changed_ns: int, size: int) -> PluginFile:
+    """Once for each version of a file."""
+    try:
+        return PluginFile(str(path), _file_table(path))
+    except PluginError as error:
+        return PluginFile(str(path), problem=str(error), words=_words(path))
 
 
-def _parse_entry_points(text: str) -> dict[str, dict[str, str]]:
-    groups: dict[str, dict[str, str]] = {}
-    current: dict[str, str] = {}
-    for line in text.splitlines():
-        if line.startswith("["):
-            current = groups.setdefault(line.strip("[] ").removeprefix("hermes."), {})
-        elif "=" in line:
-            name, _, target = line.partition("=")
-            current[name.strip()] = target.strip()
-    return groups
+def _file_table(path: Path) -> dict[str, dict[str, Any]]:
+    name = f"hermes_plugin_{path.stem.replace('-', '_')}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # code of the author: any error is possible
+        raise PluginError(_error_text(error)) from error
+    table = getattr(module, FILE_TABLE_NAME, None)
+    try:
+        groups = msgspec.convert(table, dict[str, dict[str, Any]])
+    except msgspec.ValidationError as error:
+        example = f'{FILE_TABLE_NAME} = {{"hermes.tools": {{"uptime": uptime}}}}'
+        raise PluginError(f"it needs a table such as {example}") from error
+    if wrong := [group for group in groups if not group.startswith(_GROUP_PREFIX)]:
+        raise PluginError(f"{FILE_TABLE_NAME}: the group {wrong[0]!r} must begin with hermes.")
+    return {group.removeprefix(_GROUP_PREFIX): dict(values) for group, values in groups.items()}
+
+
+def _error_text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _words(path: Path) -> frozenset[str]:
+    try:
+        return frozenset(_WORD.findall(path.read_text("utf-8", errors="replace")))
+    except OSError:
+        return frozenset()

@@ -3,14 +3,14 @@
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from hermes.core.actions import KernelSupport
 from hermes.core.errors import SettingsError
-from hermes.core.plugins import load_plugin
+from hermes.core.plugins import PluginWithSettings, load_plugin, own_settings
 from hermes.core.protocols import Environment
 from hermes.environments.settings import TerminalSettings
 
@@ -67,6 +67,8 @@ class EnvironmentOpening:
     """The variables of commands, without our keys."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Keys of the cloud services."""
+    own: Any = None
+    """The section `terminal.<name>` of a plug-in, as the struct that it declares."""
 
     @property
     def folder(self) -> Path:
@@ -90,7 +92,7 @@ def granted_variables(opening: EnvironmentOpening) -> dict[str, str]:
 
 async def why_not(kind: str, opening: EnvironmentOpening) -> str | None:
     """What is missing for a kind of environment; None when nothing is known to be missing."""
-    opener = load_plugin("environments", kind)
+    opener = load_plugin("environments", kind, opening.home)
     check: Callable[[EnvironmentOpening], Awaitable[str | None]] | None
     check = getattr(sys.modules[opener.__module__], "why_not", None)
     return await check(opening) if check else None
@@ -110,4 +112,9 @@ def expected_kernel_support(kind: str) -> KernelSupport:
 
 def open_environment(opening: EnvironmentOpening) -> Environment:
     """Raises `SettingsError` for an unknown kind. Entering it may raise `EnvironmentFailed`."""
-    return cast(Environment, load_plugin("environments", opening.settings.backend)(opening))
+    name = opening.settings.backend
+    opener = load_plugin("environments", name, opening.home)
+    if isinstance(opener, PluginWithSettings):
+        section = getattr(opening.settings, name, None)
+        opening = replace(opening, own=own_settings(opener, section, f"terminal.{name}"))
+    return cast(Environment, opener(opening))

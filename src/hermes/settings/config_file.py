@@ -80,9 +80,13 @@ def _leaf_values(document: YamlDocument, tree: dict[str, Any], above: KeyPath) -
             given += _leaf_values(document, value, path)
         elif value is not None:
             positions = tuple(_where(document, path[:end]) for end in range(1, len(path) + 1))
+            inner = {
+                key[len(path) :]: _where(document, key)
+                for key in (document.positions if isinstance(value, list) else ())
+                if key[: len(path)] == path
+            }
+            origin = SettingOrigin("config file", positions[-1])
             given.append(
-                GivenValue(
-                    path, value, SettingOrigin("config file", positions[-1]), positions=positions
-                )
+                GivenValue(path, value, origin, positions=positions, inner_positions=inner)
             )
     return given

@@ -5,6 +5,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -40,6 +41,7 @@ def setting_values(settings: Settings) -> dict[str, Any]:
 def describe_settings(loaded: LoadedSettings, prefix: str = "") -> list[SettingDescription]:
     """Describe a key, or all keys of a section. Raises `SettingsError` for an unknown key."""
     everything, defaults = setting_values(loaded.settings), setting_values(Settings())
+    root = type(loaded.settings)
     wanted = [key for key in everything if not prefix or f"{key}.".startswith(f"{prefix}.")]
     if not wanted:
         raise unknown_key_error(prefix)
@@ -50,8 +52,8 @@ def describe_settings(loaded: LoadedSettings, prefix: str = "") -> list[SettingD
             source=loaded.origin(key).source,
             where=loaded.origin(key).where,
             default=defaults.get(key),
-            type=describe_type(type_at(Settings, tuple(key.split(".")))),
-            about=key_description(tuple(key.split("."))),
+            type=describe_type(type_at(root, tuple(key.split(".")))),
+            about=key_description(tuple(key.split(".")), root),
             variables=tuple(variables_for(key)),
         )
         for key in wanted
@@ -72,16 +74,24 @@ def unknown_key_error(key: str) -> SettingsError:
     return SettingsError(f"there is no setting {key!r}: {hint}")
 
 
-def key_description(path: KeyPath) -> str:
+def key_description(path: KeyPath, root: type[Settings] = Settings) -> str:
     """The docstring of the field."""
-    section = section_type(type_at(Settings, path[:-1]))
+    section = section_type(type_at(root, path[:-1]))
     return "" if section is None else field_docs(section).get(str(path[-1]), "")
 
 
 @cache
 def field_docs(kind: type[msgspec.Struct]) -> Mapping[str, str]:
     """The docstrings of the fields of a section."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__[: kind.__mro__.index(msgspec.Struct)]):
+        with suppress(OSError):  # the type with the sections of plug-ins has no source
+            found |= _docs_in_source(inspect.getsource(base))
+    return found
+
+
+def _docs_in_source(source: str) -> Mapping[str, str]:
+    tree = ast.parse(textwrap.dedent(source)).body[0]
     assert isinstance(tree, ast.ClassDef)
     found = {}
     for field, line in zip(tree.body, tree.body[1:], strict=False):

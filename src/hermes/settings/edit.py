@@ -26,6 +26,7 @@ from hermes.settings.migrations import (
     pending_moves,
 )
 from hermes.settings.origins import GivenValue, KeyPath, SettingOrigin, dotted_key
+from hermes.settings.plugin_sections import settings_type
 from hermes.settings.schema import Settings
 from hermes.settings.validation import check_value
 from hermes.settings.value_types import parse_value, section_type, type_at
@@ -39,14 +40,16 @@ def set_value(home: Path, key: str, text: str) -> Path:
     if is_variable(key):
         env_file.set_variable(home, key, text)
         return home / env_file.ENV_FILE_NAME
-    path = key_path(key)
-    kind = type_at(Settings, path)
+    path, root = key_path(key, home)
+    kind = type_at(root, path)
     if section_type(kind) is not None:
-        raise SettingsError(f"{key} is a section; set one of its keys, such as {_first_key(key)}")
+        raise SettingsError(
+            f"{key} is a section; set one of its keys, such as {_first_key(key, root)}"
+        )
     try:
         value = parse_value(text, kind)
     except msgspec.ValidationError as error:
-        problem = check_value(Settings, GivenValue(path, text, SettingOrigin(), is_text=True))
+        problem = check_value(root, GivenValue(path, text, SettingOrigin(), is_text=True))
         raise SettingsError(problem.cause if problem else str(error)) from error
     set_key(home, path, value)
     return home / CONFIG_FILE_NAME
@@ -58,7 +61,7 @@ def unset_value(home: Path, key: str) -> bool:
         existed = any(entry.name == key for entry in env_file.read_env_file(home).entries)
         env_file.set_variable(home, key, None)
         return existed
-    return remove_key(home, key_path(key))
+    return remove_key(home, key_path(key, home)[0])
 
 
 def is_variable(key: str) -> bool:
@@ -66,15 +69,19 @@ def is_variable(key: str) -> bool:
     return key.isupper() and key not in KEY_BY_VARIABLE
 
 
-def key_path(key: str) -> tuple[str, ...]:
+def key_path(key: str, home: Path) -> tuple[tuple[str, ...], type[Settings]]:
+    """The key, and the settings that have it: with the plug-ins of the home, if need be."""
     path = tuple(KEY_BY_VARIABLE.get(key, key).split("."))
-    if type_at(Settings, path) is None:
+    if type_at(Settings, path) is not None:
+        return path, Settings
+    root, _ = settings_type(home)
+    if type_at(root, path) is None:
         raise unknown_key_error(key)
-    return path
+    return path, root
 
 
-def _first_key(section: str) -> str:
-    kind = section_type(type_at(Settings, tuple(section.split("."))))
+def _first_key(section: str, root: type[Settings]) -> str:
+    kind = section_type(type_at(root, tuple(section.split("."))))
     assert kind is not None
     return f"{section}.{kind.__struct_fields__[0]}"
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
+from hermes.core.plugins import BUILT_IN
 from hermes.plumbing.problems import Problem
 from hermes.settings import env_file
 from hermes.settings.files import read_text
@@ -99,11 +100,16 @@ def load_with_problems(
             )
         )
     settings = build_settings(given)
-    if isinstance(settings, str) or problems:
-        from hermes.settings.validation import find_problems  # noqa: PLC0415 - only for errors
+    if isinstance(settings, str) or problems or _names_plugin(settings):
+        # Only for errors and plug-ins.
+        from hermes.settings.plugin_sections import problems_with_plugins, settings_type  # noqa: PLC0415
 
-        problems += find_problems(Settings, given)
-        return None, problems or [Problem("", 0, str(settings))]
+        root, unused = settings_type(home, given)
+        settings = build_settings(given, root)
+        problems += problems_with_plugins(settings, root, given, home)
+        warnings += unused
+        if isinstance(settings, str) or problems:
+            return None, problems or [Problem("", 0, str(settings))]
     origins = {dotted_key(each.path): each.origin for each in given}
     secrets = Secrets({**file_variables, **process_variables}, kept=file_variables)
     if DEFAULT_MODEL_KEY not in origins and not secrets.get(DEFAULT_KEY_VARIABLE):
@@ -115,18 +121,26 @@ def load_with_problems(
     return LoadedSettings(home, settings, secrets, origins, tuple(warnings)), []
 
 
-def build_settings(given: list[GivenValue]) -> Settings | str:
+def build_settings(given: list[GivenValue], root: type[Settings] = Settings) -> Settings | str:
     """Return the settings, or the error text."""
     tree: dict[str, Any] = {}
     try:
         for each in given:
             value = each.value
             if each.is_text:
-                value = parse_value(value, type_at(Settings, each.path))
+                value = parse_value(value, type_at(root, each.path))
             _set_path(tree, each.path, value)
-        return msgspec.convert(tree, Settings)
+        return msgspec.convert(tree, root)
     except (msgspec.ValidationError, TypeError, AttributeError) as error:
         return str(error)
+
+
+def _names_plugin(settings: Settings) -> bool:
+    """Whether the settings name an environment or a channel that is not built in."""
+    kinds = {sink.kind for sink in settings.sre.notices.sinks}
+    return settings.terminal.backend not in BUILT_IN["environments"] or not kinds.issubset(
+        BUILT_IN["notifications"]
+    )
 
 
 def _set_path(tree: dict[str, Any], path: KeyPath, value: Any) -> None:

@@ -31,6 +31,8 @@ class GivenValue(Value, frozen=True):
     """True when it came as text (a variable, an option) and must be parsed as its type."""
     positions: tuple[str, ...] = ()
     """In a file: the position of each part of the path, sections first."""
+    inner_positions: dict[KeyPath, str] = {}
+    """In a file: the positions of keys inside a list, relative to it."""
 
 
 def dotted_key(path: KeyPath) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -30,7 +30,6 @@ def find_problems(root: type[msgspec.Struct], given: Iterable[GivenValue]) -> li
 
 
 def check_value(root: type[msgspec.Struct], given: GivenValue) -> Problem | None:
-    key, where = dotted_key(given.path), given.origin.where
     kind = type_at(root, given.path)
     if kind is None:
         return _unknown_key(root, given)
@@ -42,8 +41,47 @@ def check_value(root: type[msgspec.Struct], given: GivenValue) -> Problem | None
         else:
             msgspec.convert(given.value, kind)
     except msgspec.ValidationError as error:
-        return Problem(where, 0, f"{key}: {_explain_error(str(error), kind, given.value)}")
+        return _wrong_value(given, kind, str(error))
     return None
+
+
+def locate_error(error: str, given: Iterable[GivenValue]) -> list[Problem]:
+    """The position of an error that no single value has: a section lacks a key."""
+    text, _, at = error.partition(" - at `$.")
+    section = tuple(at.rstrip("`").split("."))
+    for each in given:
+        if each.path[: len(section)] == section:
+            where = each.positions[len(section) - 1] if each.positions else each.origin.where
+            return [Problem(where, 0, f"{dotted_key(section)}: {text}".replace("`", ""))]
+    return []
+
+
+def _wrong_value(given: GivenValue, kind: Any, error: str) -> Problem:
+    text, _, at = error.partition(" - at `")
+    inner = tuple(int(index) if index else name for name, index in _INNER_PATH.findall(at))
+    unknown = _UNKNOWN_FIELD.search(text)
+    key = (*inner, unknown[1]) if unknown else inner
+    section = section_type(_type_inside(kind, inner)) if unknown else None
+    hint = _suggest_name(unknown[1], list(struct_fields(section))) if unknown and section else ""
+    what = f"{dotted_key(given.path)}: {_explain_error(error, kind, given.value)}"
+    return Problem(_position_inside(given, key), 0, what, suggestion=hint)
+
+
+def _position_inside(given: GivenValue, key: KeyPath) -> str:
+    while key and key not in given.inner_positions:
+        key = key[:-1]
+    return given.inner_positions.get(key, given.origin.where) if key else given.origin.where
+
+
+def _type_inside(kind: Any, inner: KeyPath) -> Any:
+    """The type of a key inside a list of sections."""
+    for part in inner:
+        if isinstance(part, int):
+            kind = (get_args(kind) or (None,))[0]
+        else:
+            section = section_type(kind)
+            kind = type_at(section, (part,)) if section else None
+    return kind
 
 
 def nearest_key(root: type[msgspec.Struct], path: KeyPath) -> str:
@@ -79,7 +117,12 @@ def _suggest_key(root: type[msgspec.Struct], path: KeyPath, section: type[msgspe
     near = dotted_key((*path[:-1], beside)) if beside else nearest_key(root, path)
     if near:
         return f"did you mean {near}?"
-    names = list(struct_fields(section))
+    return _suggest_name("", list(struct_fields(section)))
+
+
+def _suggest_name(name: str, names: list[str]) -> str:
+    if near := closest_name(name, names):
+        return f"did you mean {near}?"
     more = ", …" if len(names) > MAX_HINT_NAMES else ""
     return f"there are: {', '.join(names[:MAX_HINT_NAMES])}{more}"
 

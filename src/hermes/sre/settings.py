@@ -64,8 +64,9 @@ NoticeKind = Literal[
 class SinkSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """One destination of notifications."""
 
-    kind: Literal["webhook", "ntfy", "log"]
-    """webhook: JSON by POST; ntfy: text by POST, title and priority as headers; log: a file."""
+    kind: str
+    """webhook: JSON by POST; ntfy: text by POST, title and priority as headers; log: a file;
+    or a channel of a plug-in, whose own settings are in a section with its name."""
     name: str = ""
     """The name in the journal; empty: its kind. Two of one kind need names."""
     url: str = ""

@@ -6,14 +6,23 @@ tool; what a whole toolset needs, here.
 
 import random
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from hermes.core.errors import SettingsError
-from hermes.core.messages import Value
-from hermes.core.plugins import load_plugin, plugin_names
-from hermes.core.protocols import Tool
+import msgspec
+
+from hermes.core.errors import PluginError, SettingsError
+from hermes.core.messages import Risk, ToolSpec, Value
+from hermes.core.plugins import (
+    BUILT_IN,
+    PluginSource,
+    call_plugin,
+    load_plugin,
+    outside_plugins,
+)
+from hermes.core.protocols import Tool, ToolContext
 from hermes.plumbing.problems import suggest_name
-from hermes.tools.declare import ToolRequirements
+from hermes.tools.declare import ChecksArguments, ToolRequirements
 from hermes.tools.dependencies import ToolDependencies
 from hermes.tools.settings import OwnToolset, ToolSettings
 
@@ -42,6 +51,7 @@ TOOLSETS: Mapping[str, Toolset] = {
     ),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
     "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalog
+    "plugins": Toolset(about="from installed packages and <home>/plugins/*.py"),  # the same
     "safe": Toolset(
         about="only reads: nothing here changes anything",
         tools=("read_file", "search_files", "todo", "clarify"),
@@ -57,6 +67,7 @@ TOOLSETS: Mapping[str, Toolset] = {
             "skills",
             "delegation",
             "declared",
+            "plugins",
         ),
     ),
     "all": Toolset(about="all there is", includes=("default",)),
@@ -214,6 +225,8 @@ class ToolCatalog(Value, frozen=True):
     """Requested tools that cannot be offered, with what is missing."""
     elsewhere: frozenset[str] = frozenset()
     """Requested tools that a higher layer adds."""
+    problems: tuple[str, ...] = ()
+    """Requested tools of plug-ins that cannot be used."""
 
 
 def build_catalog(
@@ -222,23 +235,32 @@ def build_catalog(
     present: HostCapabilities | None = None,
     extra: Mapping[str, Tool] | None = None,
     elsewhere: Collection[str] = (),
+    home: Path | None = None,
 ) -> ToolCatalog:
     """The tools that the settings request.
 
     `extra` are tools made elsewhere or declared in YAML; those that no toolset names form the
     toolset `declared`. `elsewhere` are names of tools that a higher layer makes, such as
-    `delegate`. Raises `SettingsError` for a toolset that does not exist.
+    `delegate`. Tools of plug-ins form the toolset `plugins`; those in files are found in `home`.
+    Raises `SettingsError` for a toolset that does not exist.
     """
     present, extra = present or HostCapabilities(), extra or {}
-    sets = _with_declared(with_own_toolsets(settings.sets), extra)
+    plugins = {
+        name: each for name, each in outside_plugins("tools", home).items() if name not in extra
+    }
+    sets = _with_collected(with_own_toolsets(settings.sets), extra, plugins)
     tools: dict[str, Tool] = {}
     absent: list[ToolAvailability] = []
     dependencies = ToolDependencies(settings=settings, tools=tools)
-    wanted = _requested_tools(settings, sets, extra)
+    wanted, problems = _requested_tools(settings, sets, {*extra, *plugins}), list[str]()
     for name, set_needs in wanted.items():
         if name in elsewhere:
             continue
-        found = extra.get(name) or _load_tool(name, dependencies)
+        try:
+            found = extra.get(name) or _load_tool(name, dependencies, plugins.get(name))
+        except PluginError as error:
+            problems.append(str(error))
+            continue
         if found is None:
             absent.append(_not_installed(name))
             continue
@@ -248,11 +270,11 @@ def build_catalog(
             tools[name] = found
         else:
             absent.append(verdict)
-    return ToolCatalog(tools, tuple(absent), frozenset(elsewhere) & wanted.keys())
+    return ToolCatalog(tools, tuple(absent), frozenset(elsewhere) & wanted.keys(), tuple(problems))
 
 
 def _requested_tools(
-    settings: ToolSettings, sets: Mapping[str, Toolset], extra: Mapping[str, Tool]
+    settings: ToolSettings, sets: Mapping[str, Toolset], extra: Collection[str]
 ) -> dict[str, ToolRequirements]:
     """A toolset may also be the name of a single tool."""
     wanted: dict[str, ToolRequirements] = {}
@@ -269,14 +291,23 @@ def _requested_tools(
     return wanted
 
 
-def _with_declared(sets: dict[str, Toolset], extra: Mapping[str, Tool]) -> dict[str, Toolset]:
-    loose = tuple(name for name in extra if name not in _tool_names(sets))
-    return {**sets, "declared": Toolset(about=sets["declared"].about, tools=loose)}
+def _with_collected(
+    sets: dict[str, Toolset], extra: Iterable[str], plugins: Iterable[str]
+) -> dict[str, Toolset]:
+    """The toolsets, with `declared` and `plugins` filled by what no other toolset names."""
+    named = _tool_names(sets)
+    collected = {"declared": extra, "plugins": plugins}
+    return sets | {
+        name: Toolset(
+            about=sets[name].about, tools=tuple(each for each in found if each not in named)
+        )
+        for name, found in collected.items()
+    }
 
 
-def _is_single_tool(name: str, sets: Mapping[str, Toolset], extra: Mapping[str, Tool]) -> bool:
+def _is_single_tool(name: str, sets: Mapping[str, Toolset], extra: Collection[str]) -> bool:
     return name not in sets and (
-        name in extra or name in _tool_names(sets) or name in plugin_names("tools")
+        name in extra or name in _tool_names(sets) or name in BUILT_IN["tools"]
     )
 
 
@@ -284,13 +315,38 @@ def _tool_names(sets: Mapping[str, Toolset]) -> set[str]:
     return {tool for each in sets.values() for tool in each.tools}
 
 
-def _load_tool(name: str, dependencies: ToolDependencies) -> Tool | None:
-    try:
-        found: Any = load_plugin("tools", name)
-    except SettingsError:
+def _load_tool(
+    name: str, dependencies: ToolDependencies, plugin: PluginSource | None
+) -> Tool | None:
+    """None when there is no such tool. Raises `PluginError`."""
+    if plugin is not None:
+        loaded: Any = plugin.load()
+        made = loaded if hasattr(loaded, "spec") else call_plugin(name, loaded, dependencies)
+        if not isinstance(getattr(made, "spec", None), ToolSpec) or made.spec.name != name:
+            raise PluginError(f"{plugin.origin}: {name} is not a tool with the name {name}")
+        return PluginTool(made)
+    if name not in BUILT_IN["tools"]:
         return None
+    found: Any = load_plugin("tools", name)
     tool: Tool = found if hasattr(found, "spec") else found(dependencies)
     return tool
+
+
+class PluginTool:
+    """A tool of an outside author. The policy relies neither on its risk nor on a command that it
+    shows: each call is at least a change, about which the rules ask by default."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        risk = Risk.CHANGE if tool.spec.risk is Risk.READ else tool.spec.risk
+        self.spec = msgspec.structs.replace(tool.spec, risk=risk)
+        self.needs: ToolRequirements = getattr(tool, "needs", ToolRequirements())
+
+    async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        return await self._tool(context, arguments)
+
+    def fit(self, arguments: Mapping[str, Any]) -> object:
+        return self._tool.fit(arguments) if isinstance(self._tool, ChecksArguments) else None
 
 
 def _not_installed(name: str) -> ToolAvailability:

@@ -228,7 +228,7 @@ class SkillWorkshop:
 
         folder = self._loaded.home / "tools"
         declared = load_tool_folder(folder).tools if folder.is_dir() else {}
-        if function in plugin_names("tools") or function in declared:
+        if function in plugin_names("tools", self._loaded.home) or function in declared:
             raise ToolError(f"there is a tool {function} already; choose another name")
 
     def _require_new_task(self, function: str, task: str) -> None:

@@ -172,7 +172,7 @@ def path(which: str | None, as_json: bool) -> None:
 
 def _setting_warnings(loaded: LoadedSettings) -> list[str]:
     """Settings that are valid but probably not intended."""
-    from hermes.core.plugins import plugin_names
+    from hermes.core.plugins import plugin_names, suggest_plugin
     from hermes.models.catalog import resolve_reference
     from hermes.settings.variable_names import UNSUPPORTED_VARIABLES
 
@@ -181,9 +181,9 @@ def _setting_warnings(loaded: LoadedSettings) -> list[str]:
         if loaded.secrets.get(name):
             found.append(f"{name} has no effect: {why}")
     backend = loaded.settings.terminal.backend
-    if backend not in plugin_names("environments"):
-        known = ", ".join(plugin_names("environments"))
-        found.append(f"terminal.backend: there is no environment {backend!r}; there are: {known}")
+    if backend not in plugin_names("environments", loaded.home):
+        hint = suggest_plugin("environments", backend, loaded.home)
+        found.append(f"terminal.backend: there is no environment {backend!r}; {hint}")
     try:
         variable = resolve_reference("", loaded.settings.model).provider.key_variable
     except SettingsError as error:
@@ -230,7 +230,7 @@ def set_(key: str, value: str | None) -> None:
     from hermes.settings.secrets import is_secret
 
     if not is_variable(key):
-        key_path(key)  # report a wrong key before asking for a value
+        key_path(key, home_folder())  # report a wrong key before asking for a value
     if value is None and sys.stdin.isatty():
         value = click.prompt(key, hide_input=is_secret(key), err=True)
     elif value is None or value == "-":

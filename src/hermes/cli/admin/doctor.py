@@ -177,6 +177,20 @@ def check_tools(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
         yield DoctorFinding("tools", "problem", problem, "correct the file, or remove it")
 
 
+def check_plugins(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
+    from hermes.core.plugins import BUILT_IN, outside_plugins, plugin_problems
+
+    problems = list(plugin_problems(loaded.home))
+    for problem in problems:
+        fix = "correct it, remove it, or ask its author"
+        yield DoctorFinding("plug-ins", "problem", problem, fix)
+    named = [
+        f"{group}: {name}" for group in BUILT_IN for name in outside_plugins(group, loaded.home)
+    ]
+    if named and not problems:
+        yield DoctorFinding("plug-ins", "ok", ", ".join(named))
+
+
 def check_policy(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
     """Parse every policy file that applies here."""
     from hermes.app.policy import effective_policy_settings
@@ -201,7 +215,7 @@ def check_probes(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
 
     file = loaded.home / loaded.settings.sre.probes.file
     try:
-        found = load_probes(file)
+        found = load_probes(file, loaded.home)
     except HermesError as error:
         for line in str(error).splitlines():
             yield DoctorFinding("probes", "problem", line, f"correct {file}")
@@ -312,6 +326,7 @@ def _run_checks(ctx: click.Context, offline: bool) -> Iterator[DoctorFinding]:
     yield from check_probes(loaded)
     yield from check_skills(loaded)
     yield from check_tools(loaded)
+    yield from check_plugins(loaded)
     yield from check_programs()
 
 

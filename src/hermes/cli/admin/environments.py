@@ -22,7 +22,7 @@ class EnvironmentReadiness(msgspec.Struct, frozen=True):
 def list_environments(loaded: LoadedSettings) -> list[EnvironmentReadiness]:
     """Check every kind of environment in parallel; the configured one comes first."""
     chosen = loaded.settings.terminal.backend
-    known = dict.fromkeys([chosen, *plugin_names("environments")])
+    known = dict.fromkeys([chosen, *plugin_names("environments", loaded.home)])
     found: dict[str, str] = {}
 
     async def check(name: str) -> None:

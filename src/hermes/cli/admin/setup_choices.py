@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hermes.core.errors import ProviderUnreachable, SettingsError
-from hermes.core.plugins import plugin_names
+from hermes.core.plugins import plugin_names, suggest_plugin
 from hermes.models.catalog import ModelTarget, model_catalog, resolve_reference
 from hermes.settings.load import LoadedSettings, load
 
@@ -134,9 +134,9 @@ def save_choice(home: Path, choice: SetupChoice) -> Iterator[str]:
         choice.target()  # raises for an unknown provider
         if missing := missing_extra(choice.provider):
             raise SettingsError(f"{choice.provider} cannot be used yet; install it with: {missing}")
-    if choice.backend and choice.backend not in plugin_names("environments"):
-        known_names = ", ".join(plugin_names("environments"))
-        raise SettingsError(f"there is no environment {choice.backend!r}; there are: {known_names}")
+    if choice.backend and choice.backend not in plugin_names("environments", home):
+        hint = suggest_plugin("environments", choice.backend, home)
+        raise SettingsError(f"there is no environment {choice.backend!r}; {hint}")
     variable = choice.key_variable() if choice.key else ""
     if choice.key and not variable:
         raise SettingsError(

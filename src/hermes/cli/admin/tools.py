@@ -131,7 +131,7 @@ def sets(ctx: click.Context, as_json: bool) -> None:
 def _tool_rows(loaded: LoadedSettings) -> list[ToolRow]:
     settings = loaded.settings.tools
     known = with_own_toolsets(settings.sets)
-    built = build_catalog(settings, extra=_declared_tools(loaded).tools)
+    built = build_catalog(settings, extra=_declared_tools(loaded).tools, home=loaded.home)
     chosen = {*built.tools, *(one.tool for one in built.absent if one.tool in CONVERSATION_TOOLS)}
     everything = _full_catalog(loaded)
     rows = [
@@ -178,17 +178,20 @@ def _full_catalog(loaded: LoadedSettings) -> ToolCatalog:
     own = loaded.settings.tools.sets
     asked = ToolSettings(toolsets=tuple(with_own_toolsets(own)), sets=own)
     extra = _declared_tools(loaded).tools
-    built = build_catalog(asked, extra=extra).tools
+    built = build_catalog(asked, extra=extra, home=loaded.home).tools
     needs = [getattr(tool, "needs", ToolRequirements()) for tool in built.values()]
     variables = frozenset(name for name, value in loaded.secrets.items() if value)
     programs = None  # only on this machine can it be checked without starting anything
     if loaded.settings.terminal.backend == "local":
         programs = frozenset(p for need in needs for p in need.programs if shutil.which(p))
     return build_catalog(
-        asked, present=HostCapabilities(programs=programs, variables=variables), extra=extra
+        asked,
+        present=HostCapabilities(programs=programs, variables=variables),
+        extra=extra,
+        home=loaded.home,
     )
 
 
 def _declared_tools(loaded: LoadedSettings) -> LoadedTools:
     """Tools declared by the user in <home>/tools."""
-    return load_tool_folder(loaded.home / "tools", taken=plugin_names("tools"))
+    return load_tool_folder(loaded.home / "tools", taken=plugin_names("tools", loaded.home))

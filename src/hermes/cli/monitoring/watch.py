@@ -126,6 +126,8 @@ def _print_start(running: "RunningWatch") -> None:
         note(f"expected and not running: {each}")
     for each in running.questions:
         note(f"question: {each}")
+    for each in running.application.tooling.problems:
+        note(f"tool left out: {each}")
     for each in running.refused:
         note(f"probe left out: {each}")
     if running.address:
@@ -174,7 +176,8 @@ def discover_services(
     else:
         print_discovery(found)
     if write or merge:
-        note(write_probes(probes_file(loaded), without_transient(found), merge=merge, yes=yes))
+        path, found = probes_file(loaded), without_transient(found)
+        note(write_probes(path, found, merge=merge, yes=yes, home=loaded.home))
     return exit_codes.OK
 
 
@@ -213,23 +216,25 @@ def print_discovery(found: DiscoveryResult) -> None:
         note(each)
 
 
-def write_probes(path: Path, found: DiscoveryResult, *, merge: bool, yes: bool) -> str:
+def write_probes(
+    path: Path, found: DiscoveryResult, *, merge: bool, yes: bool, home: Path | None = None
+) -> str:
     """Write the probe file and return a summary. An edited file is replaced only after a yes."""
-    earlier = load_probes(path)  # raises for a broken file before anything is written
+    earlier = load_probes(path, home)  # raises for a broken file before anything is written
     if earlier is None:
         return _write_file(
             path, render_probe_file(found), f"{len(found.probes)} probes are in {path}"
         )
     text = path.read_text()
     if merge:
-        merged = merge_probes(text, found, live=True, file=str(path))
-        added = len(parse_probes(merged)) - len(earlier)
+        merged = merge_probes(text, found, live=True, file=str(path), home=home)
+        added = len(parse_probes(merged, home=home)) - len(earlier)
         return _write_file(path, merged, f"{added} new probes were added to {path}")
     if is_unedited(text) or yes:
         return _write_file(
             path, render_probe_file(found), f"{len(found.probes)} probes are in {path}"
         )
-    merged = merge_probes(text, found, live=False, file=str(path))
+    merged = merge_probes(text, found, live=False, file=str(path), home=home)
     question = f"{path} was edited. Replace it? With no, new probes are added as comments."
     if _confirm(question):
         return _write_file(

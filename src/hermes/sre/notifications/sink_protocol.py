@@ -1,12 +1,16 @@
 """Defines the protocol of notification sinks, their filters and the JSON payload."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from hermes.core.errors import HermesError
 from hermes.core.events.incidents import Severity
 from hermes.core.events.operations import NotificationKind, NotificationQueued
 from hermes.core.messages import Value
+from hermes.sre.settings import SinkSettings
 
 SEVERITIES_GRAVEST_FIRST: tuple[Severity, ...] = ("P0", "P1", "P2", "P3")
 REPEATED_SUFFIX = " (repeated)"
@@ -28,6 +32,22 @@ class NotificationSink(Protocol):
     name: str
 
     async def send(self, notice: NotificationQueued, repeated: bool) -> None: ...
+
+
+@dataclass(frozen=True)
+class ChannelOpening:
+    """What a notification channel is opened with."""
+
+    name: str
+    """The name of the sink in the journal."""
+    settings: SinkSettings
+    home: Path
+    secret: Callable[[str], str | None]
+    """The value of a secret by its name; None when it is not set."""
+    timeout: float = 10.0
+    """Seconds for one attempt."""
+    own: Any = None
+    """The section of a plug-in in this sink, as the struct that it declares."""
 
 
 class SinkFilter(Value, kw_only=True, frozen=True):

@@ -7,25 +7,29 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 import anyio
 import msgspec
 
-from hermes.core.errors import SettingsError
+from hermes.core.errors import PluginError, SettingsError
 from hermes.core.events.operations import NotificationQueued
 from hermes.core.foreign_text import visible_line, visible_text
+from hermes.core.plugins import BUILT_IN, call_plugin, load_plugin, own_settings
 from hermes.sre.notifications.http_post import http_post
 from hermes.sre.notifications.sink_protocol import (
+    ChannelOpening,
     DeliveryError,
     NotificationSink,
     SinkFilter,
     notification_payload,
     notification_title,
 )
-from hermes.sre.settings import NoticeSettings, SinkSettings
+from hermes.sre.settings import NoticeSettings
 
 NTFY_PRIORITIES = {"P0": "5", "P1": "4", "P2": "3", "P3": "2"}
 NTFY_TAGS = {
@@ -176,10 +180,12 @@ def open_sinks(
     home: Path,
     secret: Callable[[str], str | None],
     write: Callable[[str], object] | None = None,
+    report: Callable[[str], object] | None = None,
 ) -> Sequence[tuple[NotificationSink, SinkFilter]]:
     """`write` prints a text on this terminal; None without a terminal.
 
-    Raises `SettingsError` for a sink that can never work.
+    Raises `SettingsError` for a sink that can never work. A sink of a broken plug-in is left out
+    and passed to `report`, so that the others still work.
     """
     found: list[tuple[NotificationSink, SinkFilter]] = []
     if write is not None:
@@ -187,9 +193,21 @@ def open_sinks(
     if settings.log:
         found.append((LogSink(home / settings.log), SinkFilter(sink="log")))
     for each in settings.sinks:
-        sink = _open_sink(each, settings, home, secret)
+        opening = ChannelOpening(
+            name=each.name or each.kind,
+            settings=each,
+            home=home,
+            secret=secret,
+            timeout=settings.timeout,
+        )
+        try:
+            sink = _open_channel(opening)
+        except PluginError as error:
+            if report is not None:
+                report(f"sre.notices.sinks: {opening.name!r} is not used: {error}")
+            continue
         least = "P3" if each.kind == "log" else each.severity
-        found.append((sink, SinkFilter(sink=sink.name, severity=least, about=each.about)))
+        found.append((sink, SinkFilter(sink=opening.name, severity=least, about=each.about)))
     names = [sink.name for sink, _ in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SettingsError(
@@ -198,27 +216,47 @@ def open_sinks(
     return tuple(found)
 
 
-def _open_sink(
-    each: SinkSettings,
-    settings: NoticeSettings,
-    home: Path,
-    secret: Callable[[str], str | None],
-) -> NotificationSink:
-    name = each.name or each.kind
-    if each.kind == "log":
-        if not each.path:
-            raise SettingsError(f"sre.notices.sinks: the log {name!r} needs a `path`")
-        return LogSink(home / each.path, name=name)
-    if urlsplit(each.url).scheme not in ("http", "https"):
+def _open_channel(opening: ChannelOpening) -> NotificationSink:
+    kind = opening.settings.kind
+    channel = load_plugin("notifications", kind, opening.home)
+    if kind in BUILT_IN["notifications"]:
+        return cast(NotificationSink, channel(opening))
+    section = getattr(opening.settings, kind, None)
+    own = own_settings(channel, section, f"sre.notices.sinks: {opening.name!r}: {kind}")
+    sink = cast(NotificationSink, call_plugin(kind, channel, replace(opening, own=own)))
+    if getattr(sink, "name", None) != opening.name or not hasattr(sink, "send"):
+        raise PluginError(f"{kind} gave no sink with the name {opening.name!r} and `send`")
+    return sink
+
+
+def open_log(opening: ChannelOpening) -> LogSink:
+    if not opening.settings.path:
+        raise SettingsError(f"sre.notices.sinks: the log {opening.name!r} needs a `path`")
+    return LogSink(opening.home / opening.settings.path, name=opening.name)
+
+
+def open_webhook(opening: ChannelOpening) -> WebhookSink:
+    url, secret = _address(opening)
+    return WebhookSink(url, name=opening.name, secret=secret, timeout=opening.timeout)
+
+
+def open_ntfy(opening: ChannelOpening) -> NtfySink:
+    url, token = _address(opening)
+    return NtfySink(url, name=opening.name, token=token, timeout=opening.timeout)
+
+
+def _address(opening: ChannelOpening) -> tuple[str, str]:
+    """The URL, and the secret; empty when none is named."""
+    url, variable = opening.settings.url, opening.settings.secret_variable
+    if urlsplit(url).scheme not in ("http", "https"):
         raise SettingsError(
-            f"sre.notices.sinks: {name!r} needs a `url` that begins with http:// or https://"
+            f"sre.notices.sinks: {opening.name!r} needs a `url` that begins with http:// or "
+            "https://"
         )
-    value = secret(each.secret_variable) if each.secret_variable else ""
-    if value is None:
+    secret = opening.secret(variable) if variable else ""
+    if secret is None:
         raise SettingsError(
-            f"sre.notices.sinks: {name!r} needs the secret {each.secret_variable}; "
+            f"sre.notices.sinks: {opening.name!r} needs the secret {variable}; "
             "put it into the environment or the file .env of the home folder"
         )
-    if each.kind == "webhook":
-        return WebhookSink(each.url, name=name, secret=value, timeout=settings.timeout)
-    return NtfySink(each.url, name=name, token=value, timeout=settings.timeout)
+    return url, secret

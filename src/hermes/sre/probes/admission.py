@@ -11,7 +11,7 @@ from hermes.core.messages import Risk, ToolCall, Value
 from hermes.core.protocols import ConfinesCommands, Environment
 from hermes.core.run_ids import new_id
 from hermes.sre.probes.native import LOCAL_ENVIRONMENT, can_run_natively
-from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.probe import PluginProbe, Probe
 from hermes.sre.probes.shell_command import shell_command_of
 
 READ_EFFECTS = frozenset({"read", "network-local", "network-read"})
@@ -20,7 +20,7 @@ UNCONFINED_KINDS = frozenset({"config"})
 """Kinds whose programs open logs for writing or read other processes, only to check."""
 
 
-class AdmittedProbe(Probe, frozen=True, omit_defaults=True):
+class AdmittedProbe(PluginProbe, frozen=True, omit_defaults=True):
     """A probe whose command may run. Files cannot declare it: only `admit_probes` creates it, and
     code that wrote the command itself. Other commands are never run."""
 
@@ -29,8 +29,8 @@ class AdmittedProbe(Probe, frozen=True, omit_defaults=True):
 
 
 def mark_admitted(probe: Probe, profile: ConfinementProfile | None = None) -> AdmittedProbe:
-    fields = {field: getattr(probe, field) for field in Probe.__struct_fields__}
-    return AdmittedProbe(**fields, profile=profile)
+    fields = {field: getattr(probe, field) for field in probe.__struct_fields__}
+    return AdmittedProbe(**fields | {"profile": profile})
 
 
 class AdmissionResult(Value, kw_only=True, frozen=True):
@@ -42,7 +42,7 @@ class AdmissionResult(Value, kw_only=True, frozen=True):
 async def admit_probes(
     probes: Sequence[Probe], policy: Policy, environment: Environment
 ) -> AdmissionResult:
-    """Built-in kinds only read; the policy decides on declared commands.
+    """Built-in kinds only read; the policy decides on declared commands and those of plug-ins.
 
     A probe is refused for its effects, never because the kernel cannot confine it: probes also run
     on old kernels. Built-in kinds are confined on this host only; elsewhere a shell for each would
@@ -51,7 +51,7 @@ async def admit_probes(
     taken: list[Probe] = []
     refused: list[str] = []
     for probe in probes:
-        own = probe.kind != "command"
+        own = not probe.runs_foreign_command
         why = "" if own else _objection(policy.decide(_probe_action(probe, environment, None)))
         if why:
             refused.append(f"{probe.name}: {why}")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from hermes.core.messages import Value
+from hermes.core.plugins import BUILT_IN
 from hermes.skills.playbook.schema import PlaybookName, TimeoutSeconds
 
 STATE_LABEL = "now"
@@ -32,30 +33,8 @@ def probe_name(kind: str, what: str) -> str:
     return f"{name[:41]}-{hashlib.sha256(what.encode()).hexdigest()[:6]}"
 
 
-ProbeKind = Literal[
-    "cpu",
-    "load",
-    "memory",
-    "disk",
-    "inodes",
-    "processes",
-    "zombies",
-    "port",
-    "http",
-    "tls",
-    "certificate",
-    "unit",
-    "cron",
-    "log",
-    "answers",
-    "postgres",
-    "mysql",
-    "redis",
-    "sqlite",
-    "config",
-    "forecast",
-    "command",
-]
+ProbeKind = str
+"""A name in the group `hermes.probes`."""
 ProbeSeverity = Literal["", "P0", "P1", "P2", "P3"]
 ProbeText = Annotated[str, Meta(max_length=4000)]
 HOST_KINDS = ("cpu", "load", "memory", "disk", "inodes", "processes", "zombies")
@@ -104,3 +83,15 @@ class Probe(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
     trigger: ProbeText = ""
     """A command that triggers the problem again, to verify a fix; the policy decides on it."""
     labels: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def runs_foreign_command(self) -> bool:
+        """Whether its command is written by others, so that the policy decides on it."""
+        return self.kind == "command" or self.kind not in BUILT_IN["probes"]
+
+
+class PluginProbe(Probe, frozen=True, omit_defaults=True):
+    """A probe whose kind may be a plug-in's. Files cannot declare its command."""
+
+    command: str = ""
+    """The shell text that the plug-in made when the file was read."""

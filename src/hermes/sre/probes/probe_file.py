@@ -3,34 +3,45 @@
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from hermes.core.errors import SettingsError
+from hermes.core.errors import PluginError, SettingsError
+from hermes.core.plugins import BUILT_IN, PluginWithSettings, call_plugin, load_plugin
 from hermes.plumbing.problems import Problem, closest_name
 from hermes.plumbing.yaml_document import YamlDocument, YamlFileError, load_yaml
 from hermes.sre.probes.discovery import DiscoveryResult
-from hermes.sre.probes.probe import DISCOVERY_LABELS, STATE_LABEL, Probe
+from hermes.sre.probes.probe import (
+    DISCOVERY_LABELS,
+    STATE_LABEL,
+    UNKNOWN_EXIT_CODE,
+    PluginProbe,
+    Probe,
+)
 from hermes.sre.probes.shell_command import shell_command_of
 
 MAX_FILE_CHARS = 512 << 10
 _SHAPE_ERROR = "expected `probes:` and a list under it"
 
 
-def load_probes(path: Path) -> tuple[Probe, ...] | None:
-    """None when there is no such file. Raises `SettingsError`."""
+def load_probes(path: Path, home: Path | None = None) -> tuple[Probe, ...] | None:
+    """None when there is no such file. Raises `SettingsError`. Plug-ins of `home` are known."""
     try:
         text = path.read_text()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from error
-    return parse_probes(text, str(path))
+    return parse_probes(text, str(path), home)
 
 
-def parse_probes(text: str, file: str = "probes.yaml") -> tuple[Probe, ...]:
+def parse_probes(
+    text: str, file: str = "probes.yaml", home: Path | None = None
+) -> tuple[Probe, ...]:
     """Raises `SettingsError` with all problems and their lines."""
     if len(text) > MAX_FILE_CHARS:
         raise SettingsError(f"{file}:1: it is larger than {MAX_FILE_CHARS >> 10} KiB")
@@ -39,13 +50,15 @@ def parse_probes(text: str, file: str = "probes.yaml") -> tuple[Probe, ...]:
     except YamlFileError as error:
         raise SettingsError(str(error.problem)) from error
     probes: list[Probe] = []
-    found = list(_find_problems(document, probes))
+    found = list(_find_problems(document, probes, home))
     if found:
         raise SettingsError("\n".join(map(str, found)))
     return tuple(probes)
 
 
-def _find_problems(document: YamlDocument, probes: list[Probe]) -> Iterator[Problem]:
+def _find_problems(
+    document: YamlDocument, probes: list[Probe], home: Path | None
+) -> Iterator[Problem]:
     data = document.data
     if data is None:
         return
@@ -62,7 +75,7 @@ def _find_problems(document: YamlDocument, probes: list[Probe]) -> Iterator[Prob
         return
     lines: dict[str, int] = {}
     for number, item in enumerate(listed):
-        yield from _parse_probe(document, number, item, probes, lines)
+        yield from _parse_probe(document, number, item, probes, lines, home)
 
 
 def _parse_probe(
@@ -71,11 +84,16 @@ def _parse_probe(
     item: object,
     probes: list[Probe],
     lines: dict[str, int],
+    home: Path | None,
 ) -> Iterator[Problem]:
     line = document.line_of("probes", number)
     try:
-        probe = document.convert(item, Probe, "probes", number)
-        shell_command_of(probe)
+        kind = item.get("kind") if isinstance(item, dict) else None
+        if isinstance(item, dict) and isinstance(kind, str) and kind not in BUILT_IN["probes"]:
+            probe: Probe = _plugin_probe(document, number, item, kind, home)
+        else:
+            probe = document.convert(item, Probe, "probes", number)
+            shell_command_of(probe)
     except YamlFileError as error:
         yield error.problem
         return
@@ -87,6 +105,47 @@ def _parse_probe(
         yield document.problem(("probes", number), cause)
     lines.setdefault(probe.name, line)
     probes.append(probe)
+
+
+def _plugin_probe(
+    document: YamlDocument, number: int, item: dict[str, Any], kind: str, home: Path | None
+) -> Probe:
+    """A probe whose kind is a plug-in's; a broken plug-in gives one that reports itself."""
+    common = document.convert(_without(item, kind), Probe, "probes", number)
+    try:
+        plugin: Any = load_plugin("probes", kind, home)
+    except PluginError as error:
+        return _broken_probe(common, error)
+    except SettingsError as error:
+        problem = document.problem(("probes", number, "kind"), str(error))
+        raise YamlFileError(problem) from error
+    own = None
+    if isinstance(plugin, PluginWithSettings):
+        own = document.convert(item.get(kind) or {}, plugin.settings, "probes", number, kind)
+    elif kind in item:
+        cause = f"the kind {kind} has no settings"
+        raise YamlFileError(document.problem(("probes", number, kind), cause))
+    try:
+        command = call_plugin(kind, plugin, common, own)
+    except PluginError as error:
+        return _broken_probe(common, error)
+    if not isinstance(command, str) or not command.strip():
+        return _broken_probe(common, PluginError(f"{kind} gave no command"))
+    return _with_command(common, command)
+
+
+def _without(item: dict[str, Any], kind: str) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key != kind}
+
+
+def _broken_probe(probe: Probe, error: PluginError) -> Probe:
+    words = shlex.quote(_single_line(f"the plug-in is broken: {error}"))
+    return _with_command(probe, f"echo {words}; exit {UNKNOWN_EXIT_CODE}")
+
+
+def _with_command(probe: Probe, command: str) -> Probe:
+    fields = {field: getattr(probe, field) for field in Probe.__struct_fields__}
+    return PluginProbe(**fields, command=command)
 
 
 _FILE_HEADER = """\
@@ -132,10 +191,15 @@ def is_unedited(text: str) -> bool:
 
 
 def merge_probes(
-    text: str, found: DiscoveryResult, *, live: bool, file: str = "probes.yaml"
+    text: str,
+    found: DiscoveryResult,
+    *,
+    live: bool,
+    file: str = "probes.yaml",
+    home: Path | None = None,
 ) -> str:
     """Append new probes: as comments, or active if `live`. Raises `SettingsError`."""
-    known = {probe.name for probe in parse_probes(text, file)}
+    known = {probe.name for probe in parse_probes(text, file, home)}
     known |= set(re.findall(r"^\s*#\s*- name: (\S+)", text, re.MULTILINE))
     new = [probe for probe in found.probes if probe.name not in known]
     if not new:
@@ -148,7 +212,7 @@ def merge_probes(
         start += "probes:\n"
     whole = f"{start}\n  # found later\n{lines}"
     try:
-        parse_probes(whole, file)
+        parse_probes(whole, file, home)
     except SettingsError as error:
         raise SettingsError(
             f"{file}: new finds cannot be added at its end, its list is written in another way; "

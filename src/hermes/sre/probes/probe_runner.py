@@ -88,7 +88,7 @@ async def run_probes(
     found = {
         each.name: ProbeResult(probe=each.name, code=None, not_run_reason=_NOT_ADMITTED)
         for each in probes
-        if each.kind == "command" and not isinstance(each, AdmittedProbe)
+        if each.runs_foreign_command and not isinstance(each, AdmittedProbe)
     }
     native_probes = native or NativeProbes()
 

@@ -86,6 +86,10 @@ def cpu_command(probe: Probe, before: str | None) -> str:
     return f"{head}a=$(head -n 1 /proc/stat); sleep 0.3; {now}{_CPU}"
 
 
+def declared_command(probe: Probe, before: str | None) -> str:
+    return probe.what
+
+
 def load_command(probe: Probe, before: str | None) -> str:
     return f"limit={_limit_text(probe, DEFAULT_LIMITS['load'])}{_LOAD}"
 
