@@ -6,6 +6,7 @@ A plug-in's own settings are a section with its name, beside the key that names 
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import GenericAlias
 from typing import Any
 
 import msgspec
@@ -42,7 +43,8 @@ def settings_type(home: Path, given: Sequence[GivenValue] = ()) -> tuple[type[Se
     if environments:
         root = _replace_field(root, ("terminal",), _extended(TerminalSettings, environments))
     if channels:
-        root = _replace_field(root, SINKS_PATH, tuple[_extended(SinkSettings, channels), ...])
+        sinks = GenericAlias(tuple, (_extended(SinkSettings, channels), ...))
+        root = _replace_field(root, SINKS_PATH, sinks)
     return root, problems
 
 
