@@ -102,6 +102,18 @@ def _is_unit_cpu(probe: Probe) -> bool:
     return probe.kind == "cpu" and bool(probe.what)
 
 
+async def _cancel_after(
+    seconds: float, wait_clock: Callable[[], float], scope: anyio.CancelScope
+) -> None:
+    """Time without a processor is no time in which a probe hung."""
+    began, waited_before, limit = anyio.current_time(), wait_clock(), seconds
+    while (left := began + limit - anyio.current_time()) > 0:
+        await anyio.sleep(left)
+        waited = wait_clock() - waited_before
+        limit = min(seconds + waited, seconds * MAX_TIMEOUT_FACTOR)
+    scope.cancel()
+
+
 def processor_wait_s() -> float:
     """How long this process was ready to run and did not, since it started."""
     try:
@@ -110,18 +122,44 @@ def processor_wait_s() -> float:
         return 0.0
 
 
+def host_pressure_s() -> float:
+    """How long any process of this host was ready to run and did not, since the host started."""
+    try:
+        some = (_PROC / "pressure/cpu").read_text().splitlines()[0]
+        return int(some.rpartition("total=")[2]) / 1e6
+    except (OSError, IndexError, ValueError):  # a kernel that does not count it
+        return processor_wait_s()
+
+
+def overload_factor() -> float:
+    """How many times longer than usual a local program may take on this host now."""
+    try:
+        some = (_PROC / "pressure/cpu").read_text().splitlines()[0]
+        waiting = float(some.split("avg10=")[1].split()[0]) / 100
+    except (OSError, IndexError, ValueError):
+        return 1.0
+    return min(1 / max(1 - waiting, 1e-3), MAX_TIMEOUT_FACTOR)
+
+
 class NativeProbes:
     """Remembers probes that hang: a mount without an answer must not block more threads."""
 
-    def __init__(self, processor_wait: Callable[[], float] = processor_wait_s) -> None:
+    def __init__(
+        self,
+        processor_wait: Callable[[], float] = processor_wait_s,
+        host_pressure: Callable[[], float] = host_pressure_s,
+    ) -> None:
         self._processor_wait = processor_wait
+        self._host_pressure = host_pressure
         self.stuck: set[str] = set()
 
     async def run(self, probe: Probe, before: str, seconds: float) -> NativeAnswer:
         """Never raises; a probe that takes longer than `seconds` has timed out."""
         answer: NativeAnswer = (TIMEOUT_EXIT_CODE, "", None, "")
         async with anyio.create_task_group() as group:
-            group.start_soon(self._cancel_after, seconds, group.cancel_scope)
+            # Threads wait for a processor, too, and what they read has no peer that could hang.
+            wait = self._host_pressure if probe.kind in _BLOCKING_PROBES else self._processor_wait
+            group.start_soon(_cancel_after, seconds, wait, group.cancel_scope)
             try:
                 answer = await self._answer(probe, before)
             except OSError as error:
@@ -130,15 +168,6 @@ class NativeProbes:
                 answer = (UNKNOWN_EXIT_CODE, f"the answer could not be read: {error}", None, "")
             group.cancel_scope.cancel()
         return answer
-
-    async def _cancel_after(self, seconds: float, scope: anyio.CancelScope) -> None:
-        """Time in which this process waited for a processor is no time in which a probe hung."""
-        began, waited_before, limit = anyio.current_time(), self._processor_wait(), seconds
-        while (left := began + limit - anyio.current_time()) > 0:
-            await anyio.sleep(left)
-            waited = self._processor_wait() - waited_before
-            limit = min(seconds + waited, seconds * MAX_TIMEOUT_FACTOR)
-        scope.cancel()
 
     async def _answer(self, probe: Probe, before: str) -> NativeAnswer:
         if probe.kind == "port":

@@ -14,7 +14,12 @@ from hermes.core.messages import Value
 from hermes.core.protocols import ConfinesCommands, Environment
 from hermes.sre.probes.admission import AdmittedProbe
 from hermes.sre.probes.kinds import native_services
-from hermes.sre.probes.native import LOCAL_ENVIRONMENT, NativeProbes, can_run_natively
+from hermes.sre.probes.native import (
+    LOCAL_ENVIRONMENT,
+    NativeProbes,
+    can_run_natively,
+    overload_factor,
+)
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.shell_command import shell_command_of
 
@@ -182,8 +187,9 @@ async def _run_in_shell(
 ) -> dict[str, ProbeResult]:
     mark = secrets.token_hex(8)
     commands, longest = [], 0.0
+    factor = overload_factor() if environment.name == LOCAL_ENVIRONMENT else 1.0
     for number, probe in enumerate(probes):
-        seconds = min(probe.timeout, max_timeout_s)
+        seconds = min(probe.timeout, max_timeout_s) * factor
         longest = max(longest, seconds)
         commands.append(
             f"s {number} {seconds:g} {quote(shell_command_of(probe, kept[probe.name]))}"
