@@ -77,7 +77,7 @@ def test_a_typo_is_named_with_line_and_nearest_key(hermes: Hermes) -> None:
     assert done.returncode == exit_codes.SETTINGS
     file = hermes.home / "config.yaml"
     assert done.stdout.splitlines() == [
-        f"{file}:3:3: unknown key model.defualt (did you mean model.default?)",
+        f"{file}:3:3: unknown key model.defualt; did you mean model.default?",
         f"{file}:4:3: model.retries: expected a whole number, got 'many'",
     ]
     found = json.loads(hermes("config", "check", "--json").stdout)

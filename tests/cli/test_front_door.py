@@ -88,7 +88,7 @@ def test_a_failure_is_one_line_without_a_traceback(hermes: Hermes) -> None:
     assert done.returncode == exit_codes.SETTINGS
     assert done.stdout == ""
     where = hermes.home / "config.yaml"
-    assert done.stderr == f"hermes: {where}:1:1: unknown key agnt (did you mean agent?)\n"
+    assert done.stderr == f"hermes: {where}:1:1: unknown key agnt; did you mean agent?\n"
 
 
 def test_debugging_shows_where_it_came_from(hermes: Hermes) -> None:

@@ -174,7 +174,7 @@ def test_each_line_of_a_stream_is_answered_on_its_line(hermes: Hermes, tmp_path:
 
 
 def test_options_are_what_a_line_does_not_say(hermes: Hermes) -> None:
-    lines = '{"command": "touch x"}\n{"command": "touch x", "cwd": "/srv", "origin": "cli"}\n'
+    lines = '{"command": "touch x"}\n{"command": "touch x", "cwd": "/srv/app", "origin": "cli"}\n'
     own(hermes, rule("no-cron", "deny", "{program: touch, actor: {origin: cron}}"))
     done = hermes("policy", "check", "--jsonl", "-", "--origin", "cron", stdin=lines)
     rules = [json.loads(line)["rule"] for line in done.stdout.splitlines()]

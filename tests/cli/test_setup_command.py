@@ -287,5 +287,5 @@ def test_the_doctor_names_file_and_line_of_every_broken_file(hermes: Hermes) -> 
         ("tools", tools / "deploy.yaml"),
     ):
         broken = [finding for finding in found[about] if finding["state"] == "problem"]
-        assert re.search(rf"{re.escape(str(file))}:\d+: ", broken[0]["text"]), broken
+        assert re.search(rf"{re.escape(str(file))}:\d+(:\d+)?: ", broken[0]["text"]), broken
         assert broken[0]["fix"]

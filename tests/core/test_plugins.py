@@ -26,8 +26,8 @@ def test_a_plug_in_of_another_distribution_is_found(tmp_path: Path) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[hermes.models]\nodd = stranger:ODD\n")
-    (tmp_path / "stranger.py").write_text("ODD = 'an odd model'\n")
-    code = "from hermes.core.plugins import load_plugin; print(load_plugin('models', 'odd'))"
+    (tmp_path / "stranger.py").write_text("def ODD():\n    return 'an odd model'\n")
+    code = "from hermes.core.plugins import load_plugin; print(load_plugin('models', 'odd')())"
     found = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(tmp_path)},

@@ -141,7 +141,8 @@ def check(ctx: click.Context, as_json: bool) -> int:
     loaded, problems = load_with_problems(overrides=command_line_overrides(ctx))
     warnings = _setting_warnings(loaded) if loaded else []
     if as_json:
-        print_json({"ok": not problems, "problems": problems, "warnings": warnings})
+        found = [{"where": p.where, "what": p.cause, "hint": p.suggestion} for p in problems]
+        print_json({"ok": not problems, "problems": found, "warnings": warnings})
     else:
         for warning in warnings:
             note(warning)
