@@ -5,10 +5,8 @@ only keep the connection open. Only the data matters: both dialects write the ki
 """
 
 import re
-import ssl
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from functools import cache
 from typing import Any, Protocol
 
 import anyio
@@ -31,6 +29,7 @@ from hermes.models.provider_errors import (
     missing_key_error,
     unusable_key_error,
 )
+from hermes.plumbing.http_client import PermanentHttpError, build_http_client
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 """Bytes of one event. A server that never ends a line must not fill our memory."""
@@ -285,22 +284,15 @@ class _ReadDeadline:
 
 
 def _build_client(base: str) -> httpx2.AsyncClient:
-    # Loading the certificates takes longer than several calls; a plain HTTP address needs none.
-    tls = _ssl_context() if base.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        return httpx2.AsyncClient(
-            verify=tls,
-            trust_env=httpx2.URL(base).host not in LOOPBACK_HOSTS,
+        return build_http_client(
+            base,
+            proxies=httpx2.URL(base).host not in LOOPBACK_HOSTS,
             timeout=httpx2.Timeout(connect=CONNECT_TIMEOUT_S, read=None, write=60.0, pool=None),
             limits=httpx2.Limits(max_keepalive_connections=32, keepalive_expiry=KEEP_ALIVE_S),
         )
-    except (ValueError, ImportError) as error:
-        raise SettingsError(f"the proxy set for this process cannot be used: {error}") from error
-
-
-@cache
-def _ssl_context() -> ssl.SSLContext:
-    return httpx2.create_ssl_context()
+    except PermanentHttpError as error:
+        raise SettingsError(str(error)) from error
 
 
 def _provider_endpoint(context: ModelContext, base: str) -> ProviderEndpoint:

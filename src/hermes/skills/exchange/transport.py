@@ -1,30 +1,19 @@
 """Fetches an index or a bundle from a folder or over HTTP, and no more bytes than asked for."""
 
-from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import anyio
 
+from hermes.plumbing.http_client import (
+    HttpAnswerTooLarge,
+    HttpError,
+    HttpLimits,
+    send_http_request,
+)
 from hermes.skills.exchange.archive import MAX_BUNDLE_BYTES, ExchangeError
 from hermes.skills.exchange.index import INDEX_FILE, INDEX_FOLDER, MAX_INDEX_BYTES
 
 FETCH_TIMEOUT_S = 30.0
-
-
-class _SameHostRedirects(HTTPRedirectHandler):
-    """Refuses redirects to another host or scheme."""
-
-    def redirect_request(  # type: ignore[no-untyped-def]
-        self, req, fp, code, msg, headers, newurl
-    ) -> Request | None:
-        before, after = urlsplit(req.full_url), urlsplit(newurl)
-        if (before.scheme, before.netloc) != (after.scheme, after.netloc):
-            raise ExchangeError(
-                f"{before.netloc} redirects to {newurl}: not followed; use that address directly"
-            )
-        found = super().redirect_request(req, fp, code, msg, headers, newurl)
-        return found if isinstance(found, Request) else None
 
 
 def is_http_url(source: str) -> bool:
@@ -38,7 +27,7 @@ def is_git_source(source: str) -> bool:
 async def fetch_bytes(source: str, *, max_bytes: int = MAX_BUNDLE_BYTES) -> bytes:
     """Raises `ExchangeError` with the reason."""
     if is_http_url(source):
-        return await anyio.to_thread.run_sync(_http_get, source, max_bytes)
+        return await _http_get(source, max_bytes)
     try:
         path = anyio.Path(source)
         if (await path.stat()).st_size > max_bytes:
@@ -58,19 +47,22 @@ def build_published_address(base: str, name: str) -> str:
     return f"{base}/{INDEX_FOLDER}/{name}"
 
 
-def _http_get(url: str, limit: int) -> bytes:
-    opener = build_opener(_SameHostRedirects())
-    request = Request(url, headers={"User-Agent": "hermes-skills"})
+async def _http_get(url: str, max_bytes: int) -> bytes:
+    limits = HttpLimits(timeout_s=FETCH_TIMEOUT_S, max_answer_bytes=max_bytes)
+    headers = {"User-Agent": "hermes-skills"}
     try:
-        with opener.open(request, timeout=FETCH_TIMEOUT_S) as reply:
-            data: bytes = reply.read(limit + 1)
-    except HTTPError as error:
-        error.close()
-        raise ExchangeError(f"{url} could not be fetched: {error.code} {error.reason}") from None
-    except (URLError, OSError, ValueError) as error:
+        answer = await send_http_request(
+            "GET", url, limits, headers=headers, same_host_redirects=True
+        )
+    except HttpAnswerTooLarge:
+        raise ExchangeError(f"{url} has more than {max_bytes:,} bytes") from None
+    except HttpError as error:
+        raise ExchangeError(f"{url} could not be fetched: {error}") from error
+    if answer.location:
         raise ExchangeError(
-            f"{url} could not be fetched: {getattr(error, 'reason', error)}"
-        ) from error
-    if len(data) > limit:
-        raise ExchangeError(f"{url} has more than {limit:,} bytes")
-    return data
+            f"{urlsplit(url).netloc} redirects to {answer.location}: not followed; "
+            "use that address directly"
+        )
+    if answer.status >= 300:
+        raise ExchangeError(f"{url} could not be fetched: {answer.status} {answer.reason}")
+    return answer.body

@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,12 @@ from hermes.core.errors import PluginError, SettingsError
 from hermes.core.events.operations import NotificationQueued
 from hermes.core.foreign_text import visible_line, visible_text
 from hermes.core.plugins import BUILT_IN, call_plugin, load_plugin, own_settings
-from hermes.sre.notifications.http_post import http_post
+from hermes.plumbing.http_client import (
+    HttpError,
+    HttpLimits,
+    PermanentHttpError,
+    send_http_request,
+)
 from hermes.sre.notifications.sink_protocol import (
     ChannelOpening,
     DeliveryError,
@@ -41,6 +46,8 @@ NTFY_TAGS = {
     "briefing": "clipboard",
     "health": "zzz",
 }
+RETRYABLE_STATUSES = frozenset({408, 425, 429})
+"""Statuses below 500 after which a retry may succeed."""
 MAX_NTFY_BYTES = 4_000
 """Bytes of a message; ntfy turns a longer one into an attachment."""
 MAX_LOG_BYTES = 5 * 2**20
@@ -67,7 +74,7 @@ class WebhookSink:
                 "X-Hermes-Timestamp": stamp,
                 "X-Hermes-Signature": sign_body(self._secret, stamp, body),
             }
-        await http_post(self._url, body, headers, timeout=self._timeout)
+        await _post(self._url, body, headers, self._timeout)
 
 
 class NtfySink:
@@ -86,7 +93,25 @@ class NtfySink:
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         text = visible_text(notice.text).encode()[:MAX_NTFY_BYTES].decode(errors="ignore")
-        await http_post(self._url, text.encode(), headers, timeout=self._timeout)
+        await _post(self._url, text.encode(), headers, self._timeout)
+
+
+async def _post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> None:
+    """Redirects are not followed: a redirected POST becomes a GET, or reaches another host."""
+    limits = HttpLimits(timeout_s=timeout_s, total_timeout_s=timeout_s)
+    try:
+        answer = await send_http_request("POST", url, limits, headers=headers, body=body)
+    except HttpError as error:
+        permanent = isinstance(error, PermanentHttpError)
+        raise DeliveryError(
+            str(error), permanent=permanent, may_have_arrived=error.may_have_arrived
+        ) from error
+    if answer.status >= 300:
+        raise DeliveryError(
+            f"answered {answer.status} {answer.reason}",
+            permanent=answer.status < 500 and answer.status not in RETRYABLE_STATUSES,
+            may_have_arrived=answer.status >= 500,
+        )
 
 
 def sign_body(secret: str, stamp: str, body: bytes) -> str:

@@ -1,23 +1,24 @@
 """Queries a Prometheus server over HTTP, with limits on time and size."""
 
 import base64
-import time
-from collections.abc import Callable
 from datetime import datetime
-from functools import partial
-from typing import Any, TypeVar
-from urllib.error import HTTPError, URLError
+from typing import TypeVar
 from urllib.parse import urlencode
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-import anyio
-import anyio.to_thread
 import msgspec
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
+from hermes.plumbing.http_client import (
+    HttpAnswer,
+    HttpAnswerTooLarge,
+    HttpError,
+    HttpLimits,
+    HttpTimedOut,
+    send_http_request,
+)
 
-READ_CHUNK_BYTES = 65_536
+FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"
 DecodedT = TypeVar("DecodedT")
 
 
@@ -69,15 +70,14 @@ class PrometheusClient:
         if not url.startswith(("http://", "https://")):
             raise SettingsError(f"sre.prometheus.url: {url!r} is no http:// or https:// address")
         self._url = url.rstrip("/")
-        self._timeout = timeout
-        self._max_bytes = max_bytes
+        self._limits = HttpLimits(
+            timeout_s=timeout, total_timeout_s=timeout, max_answer_bytes=max_bytes
+        )
         self._headers = {"User-Agent": "hermes-sre"} | _authorization(user, secret)
-        # Threads that wait for a slow answer cannot be stopped; the limit keeps them few.
-        self._threads = anyio.CapacityLimiter(4)
 
     async def query(self, promql: str) -> list[MetricSeries]:
         """Raises `PrometheusUnavailable` and `PrometheusQueryError`."""
-        form = {"query": promql, "timeout": f"{self._timeout:g}s"}
+        form = {"query": promql, "timeout": f"{self._limits.timeout_s:g}s"}
         data = await self._ask("/api/v1/query", urlencode(form).encode())
         found = _decode(data, _QueryResult)
         if found.result_type != "vector":
@@ -94,56 +94,35 @@ class PrometheusClient:
         return [alert for alert in found.alerts if alert.state == "firing"]
 
     async def _ask(self, path: str, form: bytes | None) -> msgspec.Raw:
-        work = partial(self._fetch, path, form)
-        try:
-            with anyio.fail_after(self._timeout + 0.5):
-                status, body = await anyio.to_thread.run_sync(
-                    work, abandon_on_cancel=True, limiter=self._threads
-                )
-        except TimeoutError:
-            raise PrometheusUnavailable(f"no answer within {self._timeout:g} seconds") from None
-        reply = _decode_reply(status, body)
+        answer = await self._fetch(path, form)
+        reply = _decode_reply(answer)
         if reply.status == "success":
             return reply.data
-        if status in {400, 422}:
-            raise PrometheusQueryError(reply.error or f"status {status}")
-        raise PrometheusUnavailable(f"it answers {status}: {reply.error[:300]}")
+        if answer.status in {400, 422}:
+            raise PrometheusQueryError(reply.error or f"status {answer.status}")
+        raise PrometheusUnavailable(f"it answers {answer.status}: {reply.error[:300]}")
 
-    def _fetch(self, path: str, form: bytes | None) -> tuple[int, bytes]:
-        # Proxies of the environment are ignored: only the configured address is used.
-        opener = build_opener(ProxyHandler({}), _RefuseRedirects())
-        request = Request(self._url + path, data=form, headers=self._headers)
-        deadline = time.monotonic() + self._timeout
+    async def _fetch(self, path: str, form: bytes | None) -> HttpAnswer:
+        """Proxies and redirects are ignored: the token is only for the configured address."""
+        method, headers = "GET", self._headers
+        if form is not None:
+            method, headers = "POST", headers | {"Content-Type": FORM_CONTENT_TYPE}
         try:
-            with opener.open(request, timeout=self._timeout) as reply:
-                return reply.status, self._drain(reply.read1, deadline)
-        except HTTPError as error:
-            with error:
-                return error.code, self._drain(error.read, deadline)
-        except (URLError, OSError, ValueError) as error:
-            raise PrometheusUnavailable(str(getattr(error, "reason", error))) from error
-
-    def _drain(self, read: Callable[[int], bytes], deadline: float) -> bytes:
-        body = bytearray()
-        while chunk := read(READ_CHUNK_BYTES):
-            body += chunk
-            if len(body) > self._max_bytes:
-                raise PrometheusQueryError(
-                    f"the answer has more than {self._max_bytes:,} bytes; narrow it down"
-                )
-            if time.monotonic() > deadline:
-                raise PrometheusUnavailable(f"no whole answer within {self._timeout:g} seconds")
-        return bytes(body)
-
-
-class _RefuseRedirects(HTTPRedirectHandler):
-    """Redirects are refused: the token is only for the configured address."""
-
-    def redirect_request(self, *args: Any) -> Request | None:
-        args[1].close()
-        raise PrometheusUnavailable(
-            f"it sends us on to {args[5]}: not followed; set that as the url"
-        )
+            answer = await send_http_request(
+                method, self._url + path, self._limits, headers=headers, body=form, proxies=False
+            )
+        except HttpAnswerTooLarge as error:
+            raise PrometheusQueryError(f"{error}; narrow it down") from error
+        except HttpTimedOut as error:
+            message = f"no whole answer within {self._limits.timeout_s:g} seconds"
+            raise PrometheusUnavailable(message) from error
+        except HttpError as error:
+            raise PrometheusUnavailable(str(error)) from error
+        if answer.location:
+            raise PrometheusUnavailable(
+                f"it sends us on to {answer.location}: not followed; set that as the url"
+            )
+        return answer
 
 
 def _authorization(user: str, secret: str) -> dict[str, str]:
@@ -153,11 +132,12 @@ def _authorization(user: str, secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"} if secret else {}
 
 
-def _decode_reply(status: int, body: bytes) -> _PrometheusReply:
+def _decode_reply(answer: HttpAnswer) -> _PrometheusReply:
     try:
-        return msgspec.json.decode(body, type=_PrometheusReply)
+        return msgspec.json.decode(answer.body, type=_PrometheusReply)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise PrometheusUnavailable(f"it answers {status}, and not as a Prometheus does") from None
+        message = f"it answers {answer.status}, and not as a Prometheus does"
+        raise PrometheusUnavailable(message) from None
 
 
 def _decode(data: msgspec.Raw, kind: type[DecodedT]) -> DecodedT:

@@ -1,0 +1,201 @@
+"""The HTTP client: limits on time and size, no redirects unless asked for, clear errors.
+
+httpx2 is imported with the first request, because most commands send none. Nothing is shared
+between requests except the loaded certificates.
+"""
+
+import os
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, NoReturn
+
+import anyio
+
+if TYPE_CHECKING:
+    import httpx2
+
+MAX_REDIRECTS = 10
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+
+
+class HttpError(Exception):
+    """The request got no usable answer."""
+
+    may_have_arrived = False
+    """Whether the other side may have acted on the request."""
+
+
+class TemporaryHttpError(HttpError):
+    """A retry may succeed."""
+
+
+class HttpUnreachable(TemporaryHttpError):
+    """There is no connection; nothing was sent."""
+
+
+class HttpTimedOut(TemporaryHttpError):
+    may_have_arrived = True
+
+
+class HttpConnectionLost(TemporaryHttpError):
+    """The connection failed after the request was sent, or its answer is not HTTP."""
+
+    may_have_arrived = True
+
+
+class PermanentHttpError(HttpError):
+    """A retry fails, too: the address, a header or the proxy is invalid."""
+
+
+class HttpAnswerTooLarge(PermanentHttpError):
+    may_have_arrived = True
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    status: int
+    reason: str
+    body: bytes = b""
+    location: str = ""
+    """The whole address of a redirect that was not followed; empty without one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpLimits:
+    timeout_s: float
+    """For each step: to connect, to write, and to read the next bytes."""
+    total_timeout_s: float | None = None
+    """For the whole request with its answer."""
+    max_answer_bytes: int = 0
+    """A larger answer is an error; 0: the body is not read."""
+
+
+async def send_http_request(
+    method: str,
+    url: str,
+    limits: HttpLimits,
+    *,
+    headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    same_host_redirects: bool = False,
+    proxies: bool = True,
+) -> HttpAnswer:
+    """Send one request over a new connection; any status is an answer. Raises `HttpError`.
+
+    `same_host_redirects`: follow redirects that keep scheme, host and port. `proxies`: use those
+    that the environment names.
+    """
+    import httpx2  # noqa: PLC0415 - only for requests
+
+    try:
+        with anyio.fail_after(limits.total_timeout_s):
+            request = httpx2.Request(
+                method,
+                url,
+                headers={"accept-encoding": "identity", **(headers or {})},
+                content=body,
+            )
+            timeout = httpx2.Timeout(limits.timeout_s)
+            async with build_http_client(url, timeout=timeout, proxies=proxies) as client:
+                for _ in range(MAX_REDIRECTS if same_host_redirects else 0):
+                    answer = await _exchange(client, request, limits)
+                    target = httpx2.URL(answer.location or url)
+                    if not answer.location or _origin(target) != _origin(request.url):
+                        return answer
+                    request = httpx2.Request(method, target, headers=request.headers)
+                return await _exchange(client, request, limits)
+    except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, OSError, ValueError) as error:
+        _raise_http_error(error, limits)
+
+
+def build_http_client(
+    url: str,
+    *,
+    timeout: "httpx2.Timeout",
+    proxies: bool = True,
+    limits: "httpx2.Limits | None" = None,
+) -> "httpx2.AsyncClient":
+    """Raises `PermanentHttpError` when a proxy of the environment cannot be used."""
+    import httpx2  # noqa: PLC0415 - only for requests
+
+    # Loading the certificates takes longer than several calls; a plain HTTP address needs none.
+    tls = _tls_context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        return httpx2.AsyncClient(
+            verify=tls, trust_env=proxies, timeout=timeout, limits=limits or httpx2.Limits()
+        )
+    except (ValueError, ImportError) as error:
+        message = f"the proxy set for this process cannot be used: {error}"
+        raise PermanentHttpError(message) from error
+
+
+@cache
+def _tls_context() -> ssl.SSLContext:
+    import httpx2  # noqa: PLC0415 - only for requests
+
+    return httpx2.create_ssl_context()
+
+
+async def _exchange(
+    client: "httpx2.AsyncClient", request: "httpx2.Request", limits: HttpLimits
+) -> HttpAnswer:
+    response = await client.send(request, stream=True)
+    try:
+        target = response.headers.get("location", "")
+        location = ""
+        if target and response.status_code in REDIRECT_STATUSES:
+            location = str(request.url.join(target))
+        body = b""
+        if limits.max_answer_bytes and not location:
+            async with aclosing(response.aiter_raw()) as chunks:
+                body = await _read_limited(chunks, limits.max_answer_bytes)
+        return HttpAnswer(response.status_code, response.reason_phrase, body, location)
+    finally:
+        await response.aclose()
+
+
+async def _read_limited(chunks: AsyncIterator[bytes], max_bytes: int) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > max_bytes:
+            raise HttpAnswerTooLarge(f"the answer has more than {max_bytes:,} bytes")
+    return bytes(body)
+
+
+def _origin(url: "httpx2.URL") -> tuple[str, bytes]:
+    return url.scheme, url.netloc
+
+
+def _raise_http_error(error: Exception, limits: HttpLimits) -> NoReturn:
+    import httpx2  # noqa: PLC0415 - only for requests
+
+    if isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout):
+        raise HttpUnreachable(f"no connection within {limits.timeout_s:g} s") from error
+    if isinstance(error, httpx2.TimeoutException | TimeoutError):
+        total = isinstance(error, TimeoutError) and limits.total_timeout_s
+        raise HttpTimedOut(f"no answer within {total or limits.timeout_s:g} s") from error
+    if isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
+        raise HttpUnreachable(_reason(error)) from error
+    invalid = (
+        httpx2.InvalidURL | httpx2.UnsupportedProtocol | httpx2.LocalProtocolError | ValueError
+    )
+    if isinstance(error, invalid):
+        raise PermanentHttpError(f"the address or a header is invalid: {error}") from error
+    message = f"the connection failed: {type(error).__name__}: {_reason(error)}"
+    raise HttpConnectionLost(message) from error
+
+
+def _reason(error: BaseException) -> str:
+    """The text of the operating system, where there is one: httpx2 only says that it failed."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return str(error) or type(error).__name__
