@@ -162,16 +162,19 @@ MAY_TOUCH = {
     "testing/environments.py": "the contract suite that authors of environments run in their tests",
 }
 BY_ITSELF = {"subprocess", "pty", "socket", "socketserver", "urllib", "http", "httpx2", "paramiko"}
+HTTP_PLUMBING = {"hermes.plumbing.http_client", "hermes.plumbing.http_server"}
 MAY_REACH_OUT = {
     "environments/": "the places themselves",
     "models/": "talks to providers of models and to nobody else",
     "gym/": "breaks and mends its own throw-away boxes",
     "cli/": "what a person types is theirs to decide: updates, log-ins, a pager",
+    "plumbing/": "the HTTP client and server, for those listed here",
+    "skills/exchange/transport.py": "fetches what a person names; what it is, is scanned",
     "skills/exchange/publish_server.py": "serves what a person publishes, and runs nothing",
     "memory/postgres/": "the journal's own connection",
     "web/": "listens for people and machines; what they want takes the road",
     "gateway/": "talks to people on their channels",
-    "sre/notifications/http_post.py": "tells people, at the addresses that the operator named",
+    "sre/notifications/sinks.py": "tells people, at the addresses that the operator named",
     "sre/sources/prometheus_client.py": "asks the Prometheus that the settings name, and only asks",
 }
 
@@ -207,7 +210,7 @@ def reaches_out(tree: ast.Module) -> set[str]:
         node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module
     }
     harmless = {each.partition(".")[0] for each in named & PARSERS_ONLY}
-    return (imports(tree) & BY_ITSELF) - harmless
+    return (imports(tree) & BY_ITSELF) - harmless | named & HTTP_PLUMBING
 
 
 def excused(name: str, exceptions: Mapping[str, str]) -> bool:

@@ -1,7 +1,10 @@
 import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 from exchange_homes import BODY, a_home, a_skill, check, entries, fetched, imported, key
 
@@ -33,6 +36,13 @@ verify:
 MERGED = BODY.format(name="old-logs")
 
 
+@asynccontextmanager
+async def published(folder: Path) -> AsyncGenerator[str, None]:
+    async with anyio.create_task_group() as group:
+        yield await group.start(serve_folder, folder)
+        group.cancel_scope.cancel()
+
+
 def commit(folder: Path) -> None:
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-qm", "x"]):
@@ -46,7 +56,7 @@ async def test_two_homes_exchange_a_skill_over_http_and_a_forged_one_is_refused(
     _, bob = a_home(tmp_path, "bob")
     skill = a_skill(loaded.home)
     alice.publish(tmp_path / "site", [(skill, alice.export(skill, name="alice"))])
-    with serve_folder(tmp_path / "site") as address:
+    async with published(tmp_path / "site") as address:
         (data,) = await fetched(bob, address)
         examined, placed = await imported(bob, data, sandbox=True)
     assert (placed.how, examined.new_publisher, examined.tried) == ("new", True, True)
@@ -60,7 +70,7 @@ async def test_two_homes_exchange_a_skill_over_http_and_a_forged_one_is_refused(
     mallory.name("alice")
     other = a_skill(tmp_path / "mallory-home", text=MERGED + "\nMore.\n")
     mallory.publish(tmp_path / "mallory", [(other, mallory.export(other))])
-    with serve_folder(tmp_path / "mallory") as address:
+    async with published(tmp_path / "mallory") as address:
         with pytest.raises(ExchangeError, match="signed by"):
             await fetched(bob, address)
         (data,) = await fetched(bob, f"{address}/{INDEX_FOLDER}/old-logs-9.skill")
@@ -74,7 +84,7 @@ async def test_the_server_hands_out_nothing_but_what_was_published(tmp_path: Pat
     skill = a_skill(loaded.home)
     alice.publish(tmp_path / "site", [(skill, alice.export(skill))])
     (tmp_path / "site/secret.txt").write_text("x")
-    with serve_folder(tmp_path / "site") as address:
+    async with published(tmp_path / "site") as address:
         for path in (
             "secret.txt",
             f"{INDEX_FOLDER}/../../secret.txt",

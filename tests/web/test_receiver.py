@@ -202,7 +202,7 @@ async def test_what_is_not_http_ends_the_connection_and_nothing_else(
 
 
 async def test_slow_peers_are_cut_off_and_hold_up_nobody(tmp_path: Path) -> None:
-    async with house(tmp_path, patience=0.5, idle=0.5) as web:
+    async with house(tmp_path, patience=0.5, idle=3) as web:
         head = b"POST /alerts HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nhalf"
         slow = [await anyio.connect_tcp("127.0.0.1", web.port) for _ in range(30)]
         for number, stream in enumerate(slow):

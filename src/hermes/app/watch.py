@@ -252,18 +252,19 @@ async def _open_alert_sources(
     *,
     listen: bool,
 ) -> str:
-    from hermes.sre.sources.prometheus import PrometheusSource
-    from hermes.web.alert_server import WatchStatus, serve_alerts
-
     loaded = application.loaded
     prometheus = loaded.settings.sre.prometheus
     if prometheus.url:
+        from hermes.sre.sources.prometheus import PrometheusSource
+
         secret = loaded.secrets.get(prometheus.token_variable) or ""
         source = PrometheusSource(application.bus.publish, prometheus, secret=secret)
         await source.restore(application.journal, datetime.now(UTC))
         group.start_soon(source.run)
     if not listen:
         return ""
+    from hermes.web.alert_server import WatchStatus, serve_alerts
+
     watched = WatchStatus(
         open_incidents=watch.by_severity, heartbeat=lambda: watch.alive_at, gauges=gauges
     )

@@ -4,7 +4,7 @@ import base64
 import binascii
 import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -15,8 +15,17 @@ from anyio.abc import TaskStatus
 
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError, StoreError
+from hermes.plumbing.http_server import (
+    HttpListenError,
+    HttpRefusal,
+    HttpReply,
+    HttpRequest,
+    HttpRoute,
+    HttpServerLimits,
+    HttpService,
+    serve_http,
+)
 from hermes.web.alerts import AlertIntake
-from hermes.web.http_server import WebLimits, WebRequest, WebResponse, error_response, serve_http
 from hermes.web.metrics import METRICS_CONTENT_TYPE, AlertMetrics
 from hermes.web.settings import WebSettings
 
@@ -53,7 +62,6 @@ def _is_loopback(listen: str) -> bool:
         return listen == "localhost"
 
 
-RouteHandler = Callable[[WebRequest], Awaitable[WebResponse]]
 JOURNAL_CHECK_TIMEOUT_S = 2.0
 
 
@@ -83,24 +91,22 @@ async def serve_alerts(
     `SettingsError` when it may not or cannot listen there.
     """
     check_exposure(settings.listen, token, settings.token_variable)
-    handler = AlertHandler(bus, settings, token, watch or WatchStatus())
-    limits = WebLimits(
-        max_body_bytes=settings.largest,
-        request_timeout_s=settings.patience,
-        idle_timeout_s=settings.idle,
-        max_connections=settings.connections,
-    )
+    endpoints = AlertEndpoints(bus, settings, token, watch or WatchStatus())
     host = f"[{settings.listen}]" if ":" in settings.listen else settings.listen
 
     def ready(port: int) -> None:
         task_status.started(f"http://{host}:{port}")
 
-    await serve_http(settings.listen, settings.port, handler, limits, ready=ready)
+    try:
+        await serve_http(endpoints.service(settings), settings.listen, settings.port, ready=ready)
+    except HttpListenError as error:
+        raise SettingsError(
+            f"cannot listen on {settings.listen} port {settings.port}: {error}. "
+            "Another watcher may be running; otherwise change web.listen and web.port"
+        ) from error
 
 
-class AlertHandler:
-    """Implements `WebHandler`."""
-
+class AlertEndpoints:
     def __init__(self, bus: Bus, settings: WebSettings, token: str, watch: WatchStatus) -> None:
         self._bus = bus
         self._token = token
@@ -108,60 +114,54 @@ class AlertHandler:
         self._max_silence_s = settings.silence
         self._alert_metrics = AlertMetrics()
         self._intake = AlertIntake(bus, self._alert_metrics)
-        self._routes: dict[str, dict[str, RouteHandler]] = {
-            "/alerts": {"POST": self._intake.receive_alertmanager},
-            "/alerts/generic": {"POST": self._intake.receive_generic},
-            "/healthz": {"GET": self._health, "HEAD": self._health},
-            "/metrics": {"GET": self._metrics, "HEAD": self._metrics},
-        }
+        self._routes = (
+            HttpRoute("/alerts", ("POST",), self._intake.receive_alertmanager),
+            HttpRoute("/alerts/generic", ("POST",), self._intake.receive_generic),
+            HttpRoute("/healthz", ("GET",), self._health),
+            HttpRoute("/metrics", ("GET",), self._metrics),
+        )
+        self._paths = {each.path for each in self._routes}
 
-    def check_head(self, request: WebRequest) -> WebResponse | None:
-        methods = self._routes.get(request.path)
-        if methods is None:
-            known_paths = ", ".join(self._routes)
-            return error_response(HTTPStatus.NOT_FOUND, f"unknown path; there are: {known_paths}")
-        if request.method not in methods:
-            allowed = ", ".join(methods)
-            message = f"{request.path} accepts only {allowed}"
-            return error_response(HTTPStatus.METHOD_NOT_ALLOWED, message, ("allow", allowed))
-        return self._check_caller(request) or _reject_encoded_body(request)
+    def service(self, settings: WebSettings) -> HttpService:
+        limits = HttpServerLimits(
+            max_body_bytes=settings.largest,
+            request_timeout_s=settings.patience,
+            idle_timeout_s=settings.idle,
+            max_connections=settings.connections,
+        )
+        return HttpService(
+            routes=self._routes,
+            limits=limits,
+            check_head=self._check_head,
+            record_response=self._record_response,
+            size_hint="; with Alertmanager, set max_alerts",
+        )
 
-    async def respond(self, request: WebRequest) -> WebResponse:
-        try:
-            return await self._routes[request.path][request.method](request)
-        except Exception as error:  # noqa: BLE001 - a bug in one response must not end the watch
-            message = f"this is a bug in Hermes: {type(error).__name__}"
-            return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, message)
+    def _record_response(self, path: str, status: HTTPStatus) -> None:
+        self._alert_metrics.count_response(path if path in self._paths else "other", status)
+        if status >= HTTPStatus.BAD_REQUEST and status not in _STATUSES_COUNTED_BY_INTAKE:
+            self._alert_metrics.count_rejected(status.phrase.lower().replace(" ", "-"))
 
-    def record_response(self, request: WebRequest | None, reply: WebResponse) -> None:
-        path = request.path if request and request.path in self._routes else "other"
-        self._alert_metrics.count_response(path, reply.status)
-        if (
-            reply.status >= HTTPStatus.BAD_REQUEST
-            and reply.status not in _STATUSES_COUNTED_BY_INTAKE
-        ):
-            self._alert_metrics.count_rejected(reply.status.phrase.lower().replace(" ", "-"))
-
-    def _check_caller(self, request: WebRequest) -> WebResponse | None:
+    def _check_head(self, request: HttpRequest) -> None:
         # Browsers send an Origin with every POST. Without this check, any web page opened on this
         # host could raise alerts on the loopback address.
         if "origin" in request.headers:
-            return error_response(
-                HTTPStatus.FORBIDDEN, "not for browsers: the request has an Origin"
-            )
+            raise HttpRefusal(HTTPStatus.FORBIDDEN, "not for browsers: the request has an Origin")
         open_to_all = not self._token or request.path == "/healthz"
-        if open_to_all or is_authorized(request.headers.get("authorization", ""), self._token):
-            return None
-        message = "the token is missing or wrong: send it as bearer token or as basic password"
-        scheme = ("www-authenticate", "Bearer, Basic")
-        return error_response(HTTPStatus.UNAUTHORIZED, message, scheme)
+        authorization = request.headers.get("authorization", "")
+        if not open_to_all and not is_authorized(authorization, self._token):
+            message = "the token is missing or wrong: send it as bearer token or as basic password"
+            raise HttpRefusal(HTTPStatus.UNAUTHORIZED, message, www_authenticate="Bearer, Basic")
+        if request.headers.get("content-encoding", "identity") != "identity":
+            message = "send it without a content encoding"
+            raise HttpRefusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
 
-    async def _health(self, request: WebRequest) -> WebResponse:
+    async def _health(self, request: HttpRequest) -> HttpReply:
         problems = list(filter(None, (await self._store_problem(), self._watch_problem())))
         status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
         heartbeat = self._watch_status.heartbeat()
         data = {"ok": not problems, "wrong": problems, "heartbeat": heartbeat}
-        return WebResponse(status=status, body=msgspec.json.encode(data))
+        return HttpReply(status=status, body=msgspec.json.encode(data))
 
     async def _store_problem(self) -> str:
         """Empty without a problem. Anyone may read this text, so it contains no paths."""
@@ -183,18 +183,12 @@ class AlertHandler:
         silent = silence_s > self._max_silence_s
         return f"no heartbeat for {silence_s:.0f} seconds" if silent else ""
 
-    async def _metrics(self, request: WebRequest) -> WebResponse:
+    async def _metrics(self, request: HttpRequest) -> HttpReply:
         text = self._alert_metrics.render(
             self._watch_status.open_incidents(), self._watch_status.gauges()
         )
-        return WebResponse(body=text.encode(), content_type=METRICS_CONTENT_TYPE)
+        return HttpReply(body=text.encode(), content_type=METRICS_CONTENT_TYPE)
 
 
 _STATUSES_COUNTED_BY_INTAKE = {HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
 """The intake counts these itself, per alert."""
-
-
-def _reject_encoded_body(request: WebRequest) -> WebResponse | None:
-    if request.headers.get("content-encoding", "identity") == "identity":
-        return None
-    return error_response(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send it without a content encoding")

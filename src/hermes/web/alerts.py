@@ -27,7 +27,7 @@ from hermes.core.foreign_text import (
     scalar_text,
 )
 from hermes.core.messages import Value
-from hermes.web.http_server import WebRequest, WebResponse, error_response
+from hermes.plumbing.http_server import HttpRefusal, HttpReply, HttpRequest
 from hermes.web.metrics import AlertMetrics
 
 ALERTMANAGER_VERSION = "4"
@@ -210,10 +210,10 @@ class AlertIntake:
         self._metrics = metrics
         self._failure: JournalFailure | None = None
 
-    async def receive_alertmanager(self, request: WebRequest) -> WebResponse:
+    async def receive_alertmanager(self, request: HttpRequest) -> HttpReply:
         return await self._receive(lambda: parse_alertmanager(request.body))
 
-    async def receive_generic(self, request: WebRequest) -> WebResponse:
+    async def receive_generic(self, request: HttpRequest) -> HttpReply:
         return await self._receive(
             lambda: ParsedAlerts(alerts=(parse_generic_alert(request.body),))
         )
@@ -229,20 +229,20 @@ class AlertIntake:
             self._failure = None
         return self._failure
 
-    async def _receive(self, read: Callable[[], ParsedAlerts]) -> WebResponse:
+    async def _receive(self, read: Callable[[], ParsedAlerts]) -> HttpReply:
         started = time.monotonic()
         try:
             found = read()
         except AlertPayloadInvalid as error:
             self._metrics.count_rejected("malformed")
-            return error_response(HTTPStatus.BAD_REQUEST, str(error))
+            raise HttpRefusal(HTTPStatus.BAD_REQUEST, str(error)) from error
         try:
             await self._publish(found.alerts)
         except StoreError as error:
             self._metrics.count_rejected("store", len(found.alerts))
             self._failure = JournalFailure(at=datetime.now(UTC))
             message = f"not recorded, send it again: {error}"
-            return error_response(HTTPStatus.SERVICE_UNAVAILABLE, message, ("retry-after", "5"))
+            raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, message, retry_after="5") from error
         if found.alerts:
             self._failure = None
         self._metrics.observe_latency(time.monotonic() - started)
@@ -255,7 +255,7 @@ class AlertIntake:
             **({"stored": False} if buffered else {}),
         }
         status = HTTPStatus.ACCEPTED if buffered else HTTPStatus.OK
-        return WebResponse(status=status, body=msgspec.json.encode(data))
+        return HttpReply(status=status, body=msgspec.json.encode(data))
 
     async def _publish(self, alerts: Sequence[AlertRaised]) -> None:
         for first in range(0, len(alerts), MAX_ALERTS_PER_APPEND):

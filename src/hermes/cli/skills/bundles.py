@@ -1,6 +1,5 @@
 """`hermes skills export`, `publish`, `import` and `verify`."""
 
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,13 +146,16 @@ def _serve_index(folder: Path, bind_address: str) -> None:
     if not digits.isdigit():
         raise SettingsError(f"{bind_address!r} is not HOST:PORT, as in 127.0.0.1:8020")
     port, host = int(digits), host or "127.0.0.1"
-    with serve_folder(folder, host, port) as address:
-        note(f"serving {folder} at {address}; Ctrl-C ends it")
-        try:
-            while True:
-                time.sleep(3600)
-        except KeyboardInterrupt:
-            note("ended")
+
+    async def serve() -> None:
+        async with anyio.create_task_group() as group:
+            address: str = await group.start(serve_folder, folder, host, port)
+            note(f"serving {folder} at {address}; Ctrl-C ends it")
+
+    try:
+        anyio.run(serve)
+    except KeyboardInterrupt:
+        note("ended")
 
 
 @click.command(

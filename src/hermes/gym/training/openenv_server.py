@@ -1,4 +1,4 @@
-"""Serves episodes over HTTP in the shape of OpenEnv: JSON requests, one for each connection."""
+"""Serves episodes over HTTP in the shape of OpenEnv: JSON requests and JSON answers."""
 
 import secrets
 from collections.abc import Awaitable, Callable
@@ -7,8 +7,7 @@ from typing import Any
 
 import anyio
 import msgspec
-from anyio.abc import ByteStream, SocketAttribute, TaskGroup, TaskStatus
-from anyio.streams.buffered import BufferedByteReceiveStream
+from anyio.abc import TaskGroup, TaskStatus
 
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.messages import Value
@@ -22,94 +21,27 @@ from hermes.gym.training.external_episodes import (
     open_external_episode,
 )
 from hermes.gym.training.trajectory_formats import to_function_schema
+from hermes.plumbing.http_server import (
+    HttpListenError,
+    HttpRefusal,
+    HttpReply,
+    HttpRequest,
+    HttpRoute,
+    HttpServerLimits,
+    HttpService,
+    serve_http,
+)
 from hermes.policy.rules.evaluation import RuleSet
 
-MAX_HEAD_BYTES, MAX_BODY_BYTES = 16_384, 1_048_576
-REQUEST_TIMEOUT_S = 30.0
-"""For a whole request to arrive."""
+SERVER_LIMITS = HttpServerLimits(max_body_bytes=1_048_576, request_timeout_s=30.0)
 
 
 class OpenEnvRequest(Value, kw_only=True, frozen=True):
-    method: str
-    path: str
-    headers: dict[str, str] = {}
-    """Names in lower case."""
     body: dict[str, Any] = {}
     query: dict[str, str] = {}
 
 
-class OpenEnvRequestError(Exception):
-    """Answered with this status and message."""
-
-    def __init__(self, status: HTTPStatus, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 RequestHandler = Callable[[OpenEnvRequest], Awaitable[object]]
-
-
-async def serve_connection(stream: ByteStream, handler: RequestHandler) -> None:
-    """Reads one request and answers it. A client that disconnects is no error."""
-    async with stream:
-        try:
-            with anyio.fail_after(REQUEST_TIMEOUT_S):
-                request = await read_request(stream)
-            status, body = HTTPStatus.OK, await handler(request)
-        except OpenEnvRequestError as refused:
-            status, body = refused.status, {"detail": str(refused)}
-        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, TimeoutError):
-            return
-        try:
-            await stream.send(encode_response(status, body))
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return
-
-
-async def read_request(stream: ByteStream) -> OpenEnvRequest:
-    buffered = BufferedByteReceiveStream(stream)
-    try:
-        head = (await buffered.receive_until(b"\r\n\r\n", MAX_HEAD_BYTES)).decode("latin-1")
-    except anyio.DelimiterNotFound as error:
-        raise OpenEnvRequestError(
-            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long"
-        ) from error
-    first, *rest = head.split("\r\n")
-    words = first.split(" ")
-    if len(words) != 3:
-        raise OpenEnvRequestError(HTTPStatus.BAD_REQUEST, "not an HTTP request")
-    pairs = (line.partition(":") for line in rest)
-    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-    path, _, query = words[1].partition("?")
-    body = await _read_body(buffered, headers)
-    named = dict(each.split("=", 1) for each in query.split("&") if "=" in each)
-    return OpenEnvRequest(method=words[0], path=path, headers=headers, body=body, query=named)
-
-
-async def _read_body(stream: BufferedByteReceiveStream, headers: dict[str, str]) -> dict[str, Any]:
-    size = headers.get("content-length", "0")
-    if not size.isdecimal() or "transfer-encoding" in headers:
-        raise OpenEnvRequestError(HTTPStatus.LENGTH_REQUIRED, "a content-length header is needed")
-    if int(size) > MAX_BODY_BYTES:
-        raise OpenEnvRequestError(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {MAX_BODY_BYTES:,} bytes"
-        )
-    raw = await stream.receive_exactly(int(size)) if int(size) else b"{}"
-    try:
-        return msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise OpenEnvRequestError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, f"not a JSON object: {error}"
-        ) from error
-
-
-def encode_response(status: HTTPStatus, body: object) -> bytes:
-    data = msgspec.json.encode(body)
-    head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(data)}\r\nconnection: close\r\n\r\n"
-    )
-    return head.encode() + data
 
 
 DEFAULT_EPISODE_ID = "default"
@@ -158,34 +90,28 @@ class OpenEnvServer:
         self._group, self._sampler, self._rules, self._options = group, sampler, rules, options
         self._episodes: dict[str, OpenEnvEpisode] = {}
         self._opening = 0
-        self._routes: dict[tuple[str, str], Callable[[OpenEnvRequest], Awaitable[object]]] = {
-            ("GET", "/health"): self._health,
-            ("GET", "/schema"): self._schema,
-            ("GET", "/state"): self._state,
-            ("POST", "/reset"): self._reset,
-            ("POST", "/step"): self._step,
-            ("POST", "/close"): self._close,
-        }
+        self.service = HttpService(
+            routes=(
+                _json_route("GET", "/health", self._health),
+                _json_route("GET", "/schema", self._schema),
+                _json_route("GET", "/state", self._state),
+                _json_route("POST", "/reset", self._reset),
+                _json_route("POST", "/step", self._step),
+                _json_route("POST", "/close", self._close),
+            ),
+            limits=SERVER_LIMITS,
+            check_head=self._authorize,
+            error_field="detail",
+        )
 
-    async def handle(self, request: OpenEnvRequest) -> object:
-        self._authorize(request)
-        route = self._routes.get((request.method, request.path))
-        if route is None:
-            known = ", ".join(f"{method} {path}" for method, path in self._routes)
-            raise OpenEnvRequestError(HTTPStatus.NOT_FOUND, f"the routes are: {known}")
-        try:
-            return await route(request)
-        except HermesError as error:  # an error of one episode goes to its client
-            raise OpenEnvRequestError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from error
-
-    def _authorize(self, request: OpenEnvRequest) -> None:
+    def _authorize(self, request: HttpRequest) -> None:
         if "origin" in request.headers:  # sent by a web page, not by a trainer
-            raise OpenEnvRequestError(HTTPStatus.FORBIDDEN, "browsers are not served")
+            raise HttpRefusal(HTTPStatus.FORBIDDEN, "browsers are not served")
         sent = request.headers.get("authorization", "").removeprefix("Bearer ")
         if self._options.token and not secrets.compare_digest(
             sent.encode(), self._options.token.encode()
         ):
-            raise OpenEnvRequestError(
+            raise HttpRefusal(
                 HTTPStatus.UNAUTHORIZED, "send the token as `Authorization: Bearer ...`"
             )
 
@@ -213,7 +139,7 @@ class OpenEnvServer:
         name = _episode_id(request)
         await self._close_episode(name)
         if len(self._episodes) + self._opening >= self._options.max_sessions:
-            raise OpenEnvRequestError(
+            raise HttpRefusal(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 f"all {self._options.max_sessions} sessions are in use",
             )
@@ -235,7 +161,7 @@ class OpenEnvServer:
     async def _open_episode(self, name: str, body: dict[str, Any]) -> OpenEnvEpisode:
         wanted, seed = body.get("scenario"), body.get("seed")
         if not isinstance(wanted, str | None) or not isinstance(seed, int | None):
-            raise OpenEnvRequestError(
+            raise HttpRefusal(
                 HTTPStatus.UNPROCESSABLE_ENTITY, "scenario must be a text, seed a number"
             )
         problem = ""
@@ -247,10 +173,8 @@ class OpenEnvServer:
             except EpisodeVoid as error:
                 problem = str(error)
             except HermesError as error:
-                raise OpenEnvRequestError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
-        raise OpenEnvRequestError(
-            HTTPStatus.SERVICE_UNAVAILABLE, f"no host could be made: {problem}"
-        )
+                raise HttpRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+        raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, f"no host could be made: {problem}")
 
     def _sample(self, wanted: str | None, seed: int | None) -> SampledIncident:
         if wanted:
@@ -294,9 +218,7 @@ class OpenEnvServer:
         try:
             action = msgspec.convert(request.body.get("action"), Action)
         except msgspec.ValidationError as error:
-            raise OpenEnvRequestError(
-                HTTPStatus.UNPROCESSABLE_ENTITY, f"action: {error}"
-            ) from error
+            raise HttpRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"action: {error}") from error
         arguments = {"command": action.command} if action.command else action.arguments
         session.touch()
         taken = await session.episode.step(
@@ -315,16 +237,32 @@ class OpenEnvServer:
     def _find_episode(self, name: str) -> OpenEnvEpisode:
         session = self._episodes.get(name)
         if session is None:
-            raise OpenEnvRequestError(
+            raise HttpRefusal(
                 HTTPStatus.CONFLICT, f"no episode {name!r} is open: POST /reset first"
             )
         return session
 
 
+def _json_route(method: str, path: str, handler: RequestHandler) -> HttpRoute:
+    async def respond(request: HttpRequest) -> HttpReply:
+        try:
+            body = msgspec.json.decode(request.body or b"{}", type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            message = f"not a JSON object: {error}"
+            raise HttpRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, message) from error
+        try:
+            answer = await handler(OpenEnvRequest(body=body, query=dict(request.query)))
+        except HermesError as error:  # an error of one episode goes to its client
+            raise HttpRefusal(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from error
+        return HttpReply(body=msgspec.json.encode(answer))
+
+    return HttpRoute(path, (method,), respond)
+
+
 def _episode_id(request: OpenEnvRequest) -> str:
     named = request.body.get("episode_id") or request.query.get("episode_id") or DEFAULT_EPISODE_ID
     if not isinstance(named, str) or len(named) > 255:
-        raise OpenEnvRequestError(
+        raise HttpRefusal(
             HTTPStatus.UNPROCESSABLE_ENTITY, "episode_id is a text of at most 255 characters"
         )
     return named
@@ -359,16 +297,12 @@ async def serve_openenv(
         raise SettingsError(
             f"{host} can be reached from other machines: set a token (--token-file)"
         )
-    try:
-        listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
-    except OSError as error:
-        raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    problem: HttpListenError | None = None
     async with anyio.create_task_group() as group:
         server = OpenEnvServer(group, sampler, rules, options)
-
-        async def serve_stream(stream: ByteStream) -> None:
-            await serve_connection(stream, server.handle)
-
-        async with listener:
-            task_status.started(listener.extra(SocketAttribute.local_port))
-            await listener.serve(serve_stream)
+        try:
+            await serve_http(server.service, host, port, ready=task_status.started)
+        except HttpListenError as error:  # raised below, outside of the group
+            problem = error
+    if problem is not None:
+        raise SettingsError(f"cannot listen on {host}:{port}: {problem}") from problem
