@@ -13,7 +13,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache, lru_cache, update_wrapper
 from importlib import import_module
 from pathlib import Path
@@ -170,6 +169,8 @@ def load_plugin(group: str, name: str, home: Path | None = None) -> Any:
 
 def suggest_plugin(group: str, name: str, home: Path | None = None) -> str:
     names = plugin_names(group, home)
+    from difflib import get_close_matches  # noqa: PLC0415 - only for errors
+
     near = get_close_matches(name, names, n=1)
     there_are = f"there are: {', '.join(names)}"
     return f"did you mean {near[0]}? {there_are}" if near else there_are
