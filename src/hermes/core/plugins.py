@@ -168,9 +168,9 @@ def load_plugin(group: str, name: str, home: Path | None = None) -> Any:
 
 
 def suggest_plugin(group: str, name: str, home: Path | None = None) -> str:
-    names = plugin_names(group, home)
     from difflib import get_close_matches  # noqa: PLC0415 - only for errors
 
+    names = plugin_names(group, home)
     near = get_close_matches(name, names, n=1)
     there_are = f"there are: {', '.join(names)}"
     return f"did you mean {near[0]}? {there_are}" if near else there_are
