@@ -2,7 +2,7 @@
 
 Added here is what they do not do: a deadline for each request from its first byte to its last, a
 limit on connections and on the memory of bodies, and the refusal of ambiguous requests. Only
-HTTP/1.1 is spoken. See ADR 21.
+HTTP/1.1 is spoken. See ADR 22.
 """
 
 import asyncio
