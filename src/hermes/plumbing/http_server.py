@@ -330,7 +330,9 @@ class _RecordedApp:
         self._app = app
         self._service = service
 
-    async def __call__(self, scope: Any, receive: Any, send: Any, *_: object) -> None:
+    async def __call__(
+        self, scope: Any, receive: Any, send: Any, sync_spawn: Any, call_soon: Any
+    ) -> None:
         gone = False
 
         async def receive_message() -> Any:
