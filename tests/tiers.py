@@ -70,7 +70,6 @@ FILES_BY_TIER = {
         "sre/test_watch_home",
     ),
     "corpus": (
-        "environments/test_sandbox_escapes",
         "policy/test_blind_sets",
         "policy/test_bypasses",
         "policy/test_event_cleaning",
