@@ -13,6 +13,7 @@ import pytest
 from hermes.core.actions import ConfinementProfile
 from hermes.environments.confinement import landlock
 from hermes.environments.local import LocalEnvironment
+from hermes.environments.open import expected_kernel_support
 from hermes.environments.sandboxing import sandbox_resources, support
 
 NOT_HERE = support.kernel_support().reason
@@ -159,6 +160,14 @@ def test_other_users_are_told_that_nothing_is_hidden(tmp_path: Path) -> None:
     assert "visible_secrets='only root can hide them'" in line or "ptrace_scope" in line
     (line,) = in_python(f"{preload}fork_server\n{code.partition(chr(10))[2]}")
     assert "visible_secrets=''" in line
+
+
+def test_environments_say_themselves_what_they_can_enforce() -> None:
+    for kind in ("ssh", "docker"):
+        assert "once Hermes has connected" in expected_kernel_support(kind).reason
+    for kind in ("kubernetes", "no-such-environment"):
+        reason = f"commands in {kind} are not confined by the kernel"
+        assert expected_kernel_support(kind).reason == reason
 
 
 UNDER_ANOTHER_LISTENER = """

@@ -102,11 +102,9 @@ def expected_kernel_support(kind: str) -> KernelSupport:
     """What a kind of environment can enforce, as far as that is known without opening one."""
     with suppress(SettingsError):
         opener = load_plugin("environments", kind)
-        check: Callable[[], KernelSupport] | None
         check = getattr(sys.modules[opener.__module__], "expected_kernel_support", None)
         if check:
-            support: KernelSupport = check()
-            return support
+            return cast(KernelSupport, check())
     return KernelSupport(reason=f"commands in {kind} are not confined by the kernel")
 
 

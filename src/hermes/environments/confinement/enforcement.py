@@ -98,6 +98,7 @@ SIGNAL_OWNER_COMMANDS = (8, 10, 15)
 """`F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`: the kernel signals any process when data arrives."""
 SIGNAL_OWNER_IOCTLS = (0x8901, 0x8902)
 """The same by `FIOSETOWN` and `SIOCSPGRP`."""
+ATTACHING_CALLS = ("ptrace", "process_vm_readv", "process_vm_writev")
 SIGNAL_CALLS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 """Calls that send a signal, besides `kill`; a thread sends some of them to itself."""
 
@@ -258,9 +259,8 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
         found.append(CallNotification("listen"))  # without `bind` it takes a port of its own
     if rules.sees_processes:
         # With a descriptor of another process, such as the supervisor, a command could escape.
-        refused = ["pidfd_getfd"]
-        if not rules.may_attach:
-            refused += ["ptrace", "process_vm_readv", "process_vm_writev"]
+        attaching = () if rules.may_attach else ATTACHING_CALLS
+        refused = ("pidfd_getfd", *attaching)
         signals = () if rules.may_signal else SIGNAL_CALLS
         found += [CallNotification(name) for name in (*signals, *refused)]
     if not rules.may_signal:
