@@ -203,12 +203,26 @@ ls $(
 if ls
 ls )
 """)
-UNKNOWN += ["\uff4c\uff53", "l\u200bs", "ls\r", "ls \u202ex", "ls\x1b", "ls\x00"]
+UNKNOWN += [
+    "\uff4c\uff53",
+    "l\u200bs",
+    "ls\r",
+    "ls \u202ex",
+    "ls\x1b",
+    "ls\x00python3 -i -c 1 < /tmp/x",
+    "python3 -im json.tool <<< 'import os'",
+    "exec < /tmp/request; busybox nc 127.0.0.1 80",
+]
 
 
 @pytest.mark.parametrize("command", UNKNOWN)
 def test_what_is_only_known_at_run_time_asks(command: str) -> None:
     assert "exec-dynamic" in beyond(command), read(command)
+
+
+def test_input_that_another_statement_opened_is_not_known() -> None:
+    assert "network-out" in beyond("exec 5< /tmp/request; busybox nc 127.0.0.1 80 <&5")
+    assert not beyond("exec 2>/dev/null; ls")
 
 
 BOMBS = cases(r"""

@@ -64,6 +64,8 @@ def _collect_file(walk: ScriptWalk, node: Node, scope: ShellScope, opened: Opene
     destination = words[0] if words else ANY_WORD
     opened.words += words[1:]
     if operator in (">&", "<&") and (destination.isdigit() or destination == "-"):
+        if operator == "<&" and descriptor in ("", "0") and destination not in ("0", "-"):
+            opened.stdin = ANY_WORD  # what another statement opened
         return
     if operator in _WRITING_OPERATORS:
         opened.written.append((operator, destination))

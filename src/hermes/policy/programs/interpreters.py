@@ -134,6 +134,8 @@ def python(call: ProgramCall, entry: ProgramEntry) -> str:
     call.flags = tuple(found.names())
     code = found.value("-c")
     module = found.value("-m")
+    if found.has("-i"):
+        call.dynamic(f"{call.program} -i runs whatever it is given as input")
     if code is not None:
         return _judge_inline_code(call, code)
     if module is not None:

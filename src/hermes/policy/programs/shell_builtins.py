@@ -212,6 +212,8 @@ def replace_shell(call: ProgramCall, entry: ProgramEntry) -> str:
         words = words[2:] if "a" in words[0] else words[1:]
     if not words:
         call.mark("read", "exec changes the shell's own files")
+        if call.stdin:
+            call.dynamic("later commands read what exec opened as their input")
     return call.run(words)
 
 
