@@ -209,7 +209,8 @@ UNKNOWN += [
     "ls\r",
     "ls \u202ex",
     "ls\x1b",
-    "ls\x00python3 -i -c 1 < /tmp/x",
+    "ls\x00",
+    "python3 -i -c 1 < /tmp/x",
     "python3 -im json.tool <<< 'import os'",
     "exec < /tmp/request; busybox nc 127.0.0.1 80",
 ]
