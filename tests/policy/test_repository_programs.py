@@ -89,6 +89,16 @@ def test_what_other_pieces_may_do_is_not_lent_to_a_repository(name: str, reposit
     assert gate.decide(f"git -C {repository} rev-parse HEAD; tmux ls") == "allow"
 
 
+def test_a_repository_that_the_same_command_copies_was_read_by_nobody(tmp_path: Path) -> None:
+    bare, copy, work = tmp_path / "bare", tmp_path / "copy", tmp_path / "work"
+    work.mkdir()
+    gate = Gate(work)
+    subprocess.run(["git", "init", "-q", "--bare", bare], check=True)
+    assert gate.decide(f"cp -r {bare} {copy}; cd {copy} && git log") == "ask"
+    assert gate.decide(f"cp -r {bare} {copy}; git -C {copy} ls-remote origin") == "ask"
+    assert gate.decide(f"cp -r {bare} {copy}; git -C {bare} log") == "allow"
+
+
 def test_usual_configurations_name_no_program(repository: Path) -> None:
     configure(
         repository,

@@ -213,6 +213,8 @@ UNKNOWN += [
     "python3 -i -c 1 < /tmp/x",
     "python3 -im json.tool <<< 'import os'",
     "exec < /tmp/request; busybox nc 127.0.0.1 80",
+    "tmux display-message -p '#(id > /tmp/x)'",
+    "cargo metadata --config 'build.rustc=\"/tmp/x\"'",
 ]
 
 

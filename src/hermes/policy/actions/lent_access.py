@@ -25,6 +25,8 @@ _PLAIN_VERBS = word_set(
     " count-objects var check-ignore"
 )
 """Verbs of git that run no program of the configuration."""
+_HARMLESS_MAKERS = word_set("git mkdir rmdir rm touch chmod chown chgrp")
+"""Programs that change a folder and bring no code of others into it."""
 _FOLDER_OPTIONS = ("-C", "--git-dir", "--work-tree", "-chdir", "--chdir", "--cwd", "--project")
 _UNKNOWN_CHARACTERS = frozenset("…*?[")
 _LOOPING_WRAPPERS = frozenset({"find", "fd", "parallel", "xargs"})
@@ -57,7 +59,8 @@ def mark_lent_access(
     for step in effects.steps:
         found = ""
         if _may_run_unread_code(step) and _is_lent_access(step, effects):
-            found = _find_unread_code(step, folders_of(step))
+            folders = folders_of(step)
+            found = _find_unread_code(step, folders) or _find_new_folder(effects, step, folders)
         if found:
             why = f"exec-dynamic: {found} may run a program, which could do what the rest may"
             step = replace(step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why))
@@ -121,6 +124,20 @@ def _find_unread_code(step: ActionStep, folders: Sequence[str]) -> str:
         return "what it finds in a folder that is only known at run time"
     find = find_configured_program if _program_name(step) == "git" else _code_file_finder(step)
     return next(filter(None, map(find, folders)), "")
+
+
+def _find_new_folder(effects: ActionEffects, step: ActionStep, folders: Sequence[str]) -> str:
+    """A folder whose content another part of the command puts there, and nobody can read yet."""
+    changed = [
+        path
+        for other in effects.steps
+        if other is not step and _program_name(other) not in _HARMLESS_MAKERS
+        for path in other.changes
+    ]
+    for folder in map(posixpath.normpath, folders):
+        if any(f"{folder}/".startswith(f"{path.rstrip('/')}/") for path in changed):
+            return f"{folder}, whose content this command puts there,"
+    return ""
 
 
 def _runs_in_unknown_folder(step: ActionStep, folders: Sequence[str]) -> bool:

@@ -212,6 +212,8 @@ def tmux(call: ProgramCall, entry: ProgramEntry) -> str:
     apply_table(call, entry)
     if any(word.endswith(";") for word in call.argv):
         call.dynamic("several commands of tmux")
+    if any("#(" in word for word in call.argv):
+        call.dynamic("tmux runs a command that stands in a format")
     return ANY_WORD
 
 
