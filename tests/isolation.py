@@ -17,6 +17,7 @@ CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
 MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1
 libc = ctypes.CDLL(None, use_errno=True)
+CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def isolate(private_tmp: Path) -> bool:
@@ -26,7 +27,11 @@ def isolate(private_tmp: Path) -> bool:
     private_tmp.mkdir(mode=0o1777)
     private_tmp.chmod(0o1777)
     _mount(None, b"/", MS_REC | MS_PRIVATE)
-    _mount(os.fsencode(private_tmp), b"/tmp", MS_BIND)
+    if CHECKOUT.is_relative_to("/tmp"):
+        kept = private_tmp / CHECKOUT.relative_to("/tmp")
+        kept.mkdir(parents=True)
+        _mount(os.fsencode(CHECKOUT), os.fsencode(kept), MS_BIND | MS_REC)
+    _mount(os.fsencode(private_tmp), b"/tmp", MS_BIND | MS_REC)
     _start_loopback()
     return True
 
