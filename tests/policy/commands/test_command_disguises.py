@@ -223,6 +223,12 @@ def test_what_is_only_known_at_run_time_asks(command: str) -> None:
     assert "exec-dynamic" in beyond(command), read(command)
 
 
+def test_a_secret_is_not_read_by_way_of_the_index() -> None:
+    assert "secret-read" in beyond("git add .env")
+    assert "secret-read" in beyond("git add -f build")
+    assert "secret-read" not in beyond("git add src README.md")
+
+
 def test_input_that_another_statement_opened_is_not_known() -> None:
     assert "network-out" in beyond("exec 5< /tmp/request; busybox nc 127.0.0.1 80 <&5")
     assert not beyond("exec 2>/dev/null; ls")

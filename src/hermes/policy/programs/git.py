@@ -74,6 +74,15 @@ def _judge_worktree(call: ProgramCall, words: list[str]) -> None:
             call.writes(word, "git checks out a tree there")
 
 
+def _judge_add(call: ProgramCall, words: list[str]) -> None:
+    """What is in the index is shown by `git show` and `git diff --cached`."""
+    for path in map(call.path, words):
+        if call.analyst.classifier.is_secret(path):
+            call.mark("secret-read", f"{display_text(path)} holds secrets")
+    if {"-f", "--force"} & set(call.flags):
+        call.mark("secret-read", "git add --force takes ignored files as well, such as secrets")
+
+
 def _judge_fetch(call: ProgramCall, words: list[str]) -> None:
     forced = {"-f", "--force"} & set(call.flags) or any(word.startswith("+") for word in words[1:])
     if forced:
@@ -124,6 +133,7 @@ def _judge_config(call: ProgramCall, words: list[str]) -> None:
 
 
 _VERB_HANDLERS: dict[str, Callable[[ProgramCall, list[str]], None]] = {
+    **dict.fromkeys(("add", "stage"), _judge_add),
     "branch": _judge_branch_or_tag,
     "config": _judge_config,
     "fetch": _judge_fetch,
