@@ -190,11 +190,11 @@ async def test_commands_run_in_the_environment_with_its_settings(home: Path) -> 
         ("terminal:\n  nice:\n    level: low\n", r"config.yaml:3:5: terminal.nice.level: expected"),
         (
             "sre:\n  notices:\n    sinks:\n    - kind: syslog\n      syslog: {hst: x}\n",
-            r"config.yaml:5:16: .*'hst' \(did you mean host\?\)",
+            r"config.yaml:5:16: .*'hst'; did you mean host\?",
         ),
         (
             "sre:\n  notices:\n    sinks:\n    - kind: syslog\n    - kind: sylog\n",
-            r"config.yaml:5:7: .*no notification channel 'sylog' \(did you mean syslog\? there are",
+            r"config.yaml:5:7: .*no notification channel 'sylog'; did you mean syslog\? there are",
         ),
     ],
 )

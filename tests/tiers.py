@@ -24,6 +24,7 @@ FILES_BY_TIER = {
         "skills/test_exchange_homes",
         "skills/test_skills_learning_commands",
         "test_build_checks",
+        "test_plugin_page",
     ),
     "box": (
         "app/test_agent_drill",
