@@ -38,7 +38,7 @@ class ApprovalRequested(BaseEvent, tag="approval.requested", kw_only=True, froze
 
 
 class ApprovalEscalated(BaseEvent, tag="approval.escalated", kw_only=True, frozen=True):
-    """Nobody answered in time: more people may answer now."""
+    """There was no answer in time: more people may answer now."""
 
     approval: str
     to: tuple[str, ...]

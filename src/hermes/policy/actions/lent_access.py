@@ -1,4 +1,4 @@
-"""Code that nobody read, beside commands that may do more than look.
+"""Code that was not read, beside commands that may do more than read.
 
 All pieces of a command run under one profile: what `tmux ls` needs, a program that `git status`
 runs for the configuration of a repository could use as well. Code in the words of the command is
@@ -50,7 +50,7 @@ _VERSION_WORDS = frozenset({"--version", "-V", "-v", "version", "--help", "-h", 
 def mark_lent_access(
     effects: ActionEffects, folders_of: Callable[[ActionStep], Sequence[str]]
 ) -> ActionEffects:
-    """Marks each command with code that nobody read and that could use what others are granted."""
+    """Marks each command with code that was not read and that could use what others are granted."""
     if not any(_may_run_unread_code(step) for step in effects.steps):
         return effects
     if build_profile(effects).unrestricted:
@@ -127,7 +127,7 @@ def _find_unread_code(step: ActionStep, folders: Sequence[str]) -> str:
 
 
 def _find_new_folder(effects: ActionEffects, step: ActionStep, folders: Sequence[str]) -> str:
-    """A folder whose content another part of the command puts there, and nobody can read yet."""
+    """A folder whose content another part of the command puts there; it cannot be read yet."""
     changed = [
         path
         for other in effects.steps

@@ -65,7 +65,7 @@ class AnswerDeadline:
 
 @dataclass(frozen=True)
 class AnswerCountdown:
-    """A fixed number of seconds in which somebody could answer, by the monotonic clock."""
+    """A fixed number of seconds in which a person could answer, by the monotonic clock."""
 
     seconds: float
     monotonic: MonotonicClock = time.monotonic
@@ -173,7 +173,7 @@ class AnswerWait:
         self._ended: WaitResult = "over"
 
     async def wait(self, after: int, here: AskLocally | None, *, alone: bool) -> WaitResult:
-        """`alone`: when nobody is present, do not wait for others either."""
+        """`alone`: without a person present, do not wait for others either."""
         if self.tally.outcome is not None:
             return "answered"
         async with anyio.create_task_group() as group:

@@ -124,7 +124,7 @@ def _covers_path(folder: str, path: str) -> bool:
 def _is_workspace_start_up(path: str, effects: ActionEffects) -> bool:
     """Whether other programs run or load a file of the workspace without asking.
 
-    Nobody who starts a session at home, or in a folder of the system, has said that all below it
+    A session that starts at home, or in a folder of the system, does not mean that all below it
     belongs to the work.
     """
     workspace = effects.workspace

@@ -30,7 +30,7 @@ class AskOptions(Value, kw_only=True, frozen=True):
     timeout: float = 600.0
     """Without an answer by then, the action is denied."""
     announce: float = 0.0
-    """Above 0: announces the action, and proceeds after this time unless somebody stops it."""
+    """Above 0: announces the action, and proceeds after this time unless a person stops it."""
     escalate: tuple[EscalationStep, ...] = ()
     grant_scope: Literal["exact-action", "session"] = "exact-action"
     grant_uses: int = 1

@@ -81,7 +81,7 @@ class Probe(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
     impact: Annotated[str, Meta(max_length=200)] = ""
     """Who is affected when it fails."""
     trigger: ProbeText = ""
-    """A command that triggers the problem again, to verify a fix; the policy decides on it."""
+    """Accepted for older files and not used: a fix is verified by the checks of the incident."""
     labels: dict[str, str] = field(default_factory=dict)
 
     @property

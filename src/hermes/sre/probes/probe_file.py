@@ -156,7 +156,7 @@ _FILE_HEADER = """\
 #   fails     failures in a row before an alert (2)
 #   limit     percent used, days left, seconds taken, lines a minute
 #   baseline  true: also fails far above the usual values, once enough are known
-#   severity, impact   hints for triage          trigger  a command that verifies a fix
+#   severity, impact   hints for triage
 #
 # Kinds: cpu load memory disk inodes processes zombies · port http tls certificate unit cron ·
 # log answers · postgres mysql redis sqlite · config forecast · command (a shell text that only
