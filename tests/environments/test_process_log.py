@@ -3,7 +3,10 @@
 import os
 from pathlib import Path
 
-from hermes.environments.processes.background import LogTail
+import pytest
+
+from hermes.environments.processes.background import LocalProcess, LogTail
+from hermes.environments.processes.spawn import ChildProcess
 
 
 def append(path: Path, data: bytes) -> None:
@@ -42,6 +45,24 @@ def test_a_later_reader_begins_within_the_window(tmp_path: Path) -> None:
     assert drain(tail) == b"b" * 4096
     tail.close()
     assert tail.read() == b""
+
+
+def start_and_end() -> int:
+    pid = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return pid
+
+
+@pytest.mark.anyio
+async def test_a_new_process_is_read_from_its_start_however_late(tmp_path: Path) -> None:
+    (tmp_path / "mark.log").write_bytes(b"a" * 500_000)
+    (tmp_path / "mark.exit").touch()
+    pid = start_and_end()
+    process = LocalProcess(tmp_path, "mark", pid, "0", ChildProcess(pid))
+    read = 0
+    while piece := await process.output():
+        read += len(piece)
+    assert read == 500_000
 
 
 def test_one_that_is_too_fast_is_followed_at_its_end(tmp_path: Path) -> None:

@@ -29,13 +29,17 @@ _KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
 
 
 class LogTail:
-    """Reads the file from its oldest byte; `read` returns nothing at the end."""
+    """Reads the file from its start, or only the window before its end.
 
-    def __init__(self, path: Path, window: int = OUTPUT_WINDOW_BYTES) -> None:
+    `read` returns nothing at the end.
+    """
+
+    def __init__(
+        self, path: Path, window: int = OUTPUT_WINDOW_BYTES, *, from_start: bool = False
+    ) -> None:
         self._window = window
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        size = self._size()
-        self._position = self._freed = max(0, size - window)
+        self._position = self._freed = 0 if from_start else max(0, self._size() - window)
         self._punches = True
 
     @property
@@ -121,7 +125,8 @@ class LocalProcess:
         self.handle = f"{mark}:{pid}:{born}"
         self._paths = _ProcessFiles(folder, mark)
         self._mark, self._birth, self._child = mark, born, child
-        self._log = LogTail(self._paths.log)
+        # An earlier session has read the start of a process that was found, and may have freed it.
+        self._log = LogTail(self._paths.log, from_start=child is not None)
         self._found_code: int | None = None
         self._rest_read = b""
         self._pause = _POLL_AFTER_LITTLE_S
