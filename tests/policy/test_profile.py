@@ -354,15 +354,33 @@ def test_only_a_verdict_about_secrets_shows_our_own() -> None:
 def test_secrets_are_hidden_from_commands_that_were_not_judged_to_read_them() -> None:
     for command in ("sort --files0-from=list", "cat $(cat list)", "git diff --no-index a b"):
         assert {"/etc/shadow", "~/.ssh/id_*", "~/.pgpass"} <= {*profile(command).hidden}, command
-    for command in (
-        "psql -c 'select 1'",
-        "kubectl get pods",
-        "git fetch",
-        "aws s3 ls",
-        "docker ps",
-    ):
-        found = profile(command).hidden
-        assert "/etc/shadow" in found, command
-        assert "~/.ssh/id_*" not in found, command
     assert profile("cat /etc/shadow").hidden == ()
     assert profile("getent shadow").hidden == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "visible"),
+    [
+        ("curl -s http://localhost:8080/", set()),
+        ("curl -sn http://localhost:8080/", {"~/.netrc"}),
+        ("wget -qO- http://localhost:8080/", {"~/.netrc"}),
+        ("dig example.com; ping -c 1 localhost; systemctl status x; sudo -n true", set()),
+        ("docker ps", {"~/.docker/config.json"}),
+        ("docker -H ssh://host ps", {"~/.docker/config.json", "~/.ssh/id_*"}),
+        ("ssh host uptime", {"~/.ssh/id_*"}),
+        ("systemctl -H host status x", {"~/.ssh/id_*"}),
+        ("git fetch", {"~/.ssh/id_*", "~/.git-credentials", "~/.netrc"}),
+        ("git log -3", set()),
+        ("psql -c 'select 1'", {"~/.pgpass"}),
+        ("aws s3 ls", {"~/.aws/credentials"}),
+        (
+            "kubectl get pods",
+            {"~/.kube/config", "~/.aws/credentials", "~/.config/gcloud/*credentials*"},
+        ),
+        ("ssh a psql -c 'select 1'; docker ps", {"~/.ssh/id_*", "~/.docker/config.json"}),
+    ],
+)
+def test_a_program_sees_only_the_credentials_that_it_logs_in_with(
+    command: str, visible: set[str]
+) -> None:
+    assert {*profile("df -h").hidden} - {*profile(command).hidden} == visible

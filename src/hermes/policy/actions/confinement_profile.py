@@ -40,7 +40,6 @@ _DEFAULT_PORTS = {
 _NO_CHANGES: tuple[tuple[str, ...], tuple[str, ...], RepositoryAccess] = ((), (), "")
 _PROCESS_NAME_OPTION = re.compile(r"-[A-Za-z0-9]*p[A-Za-z0-9]*|--processes|--programs?")
 _PROCESS_FILE = re.compile(r"/proc/(?!self\b|thread-self\b|sys\b|net\b)[^/a-z]")
-_HOST_OPTION = re.compile(r"-H|--host\b")
 _FOLLOW_REDIRECT_OPTIONS = frozenset({"-L", "--location", "--location-trusted", "--follow", "-F"})
 _GIT_RECORD_VERBS = word_set("add commit fetch branch tag notes gc worktree stash")
 """Verbs of git that change only the repository data."""
@@ -79,7 +78,7 @@ def build_profile(effects: ActionEffects, *, asked: bool = False) -> Confinement
         sockets=_merged(part.sockets for part in parts),
         special=_special_access(effects, parts),
         optional=_merged(part.optional for part in parts),
-        hidden=_hidden_files(effects, parts),
+        hidden=_hidden_files(effects),
         own_secrets="secret-read" in effects.effects or _runs_ourselves(effects),
         may_signal=any(part.may_signal for part in parts),
         hard_links=asked,
@@ -90,13 +89,25 @@ def build_profile(effects: ActionEffects, *, asked: bool = False) -> Confinement
     )
 
 
-def _hidden_files(effects: ActionEffects, parts: list[ConfinementProfile]) -> tuple[str, ...]:
-    """A command without network and sockets needs no credentials."""
+def _hidden_files(effects: ActionEffects) -> tuple[str, ...]:
+    """A program sees only the credentials that it logs in with."""
     if "secret-read" in effects.effects:
         return ()
     listed = tables.path_lists()
-    speaks = any(part.network != "none" or part.sockets or part.gains_privileges for part in parts)
-    return (*listed["hidden_accounts"], *(() if speaks else listed["hidden_credentials"]))
+    needed = frozenset().union(*map(_needed_credentials, effects.steps))
+    credentials = (file for file in listed["hidden_credentials"] if file not in needed)
+    return (*listed["hidden_accounts"], *credentials)
+
+
+def _needed_credentials(step: ActionStep) -> frozenset[str]:
+    program = _remote_wrapper(step) or posixpath.basename(step.program)
+    if program == "git" and git_verb(step) not in _GIT_REMOTE_VERBS:
+        return frozenset()
+    return resource_access.credentials_of(program, step.argv[1:])
+
+
+def _remote_wrapper(step: ActionStep) -> str:
+    return next((each for each in step.via if each in resource_access.REMOTE_WRAPPERS), "")
 
 
 def _runs_ourselves(effects: ActionEffects) -> bool:
@@ -125,8 +136,7 @@ def _merged_ports(parts: list[ConfinementProfile]) -> tuple[int, ...]:
 
 def _step_profile(step: ActionStep) -> ConfinementProfile:
     program = posixpath.basename(step.program)
-    carrier = next((each for each in step.via if each in resource_access.REMOTE_WRAPPERS), "")
-    if carrier:  # its effects are on the other host
+    if carrier := _remote_wrapper(step):  # its effects are on the other host
         return _access_profile(carrier, step)
     if reason := _unbounded_reason(program, step):
         return ConfinementProfile(unrestricted=reason)
@@ -197,8 +207,8 @@ def _access_profile(program: str, step: ActionStep) -> ConfinementProfile:
         special.append("network-settings")
     if "processes" not in special and _sees_processes(program, step):
         special.append("processes")
-    if found is resource_access.SYSTEMD_ACCESS and any(
-        _HOST_OPTION.match(word) for word in step.argv[1:]
+    if found is resource_access.SYSTEMD_ACCESS and resource_access.is_on_remote_host(
+        program, step.argv[1:]
     ):
         found = found._replace(
             network=True, sockets=found.sockets + resource_access.REMOTE_HOST_ACCESS.sockets

@@ -4,6 +4,8 @@ The program tables contain the effects of a command. This module contains what i
 so that the kernel can refuse everything else.
 """
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hermes.policy.commands.effects import word_set
@@ -228,6 +230,59 @@ REMOTE_WRAPPERS = word_set(
     " lxc incus crictl ctr docker-compose podman-compose nomad vagrant limactl multipass machinectl"
 )
 """Wrappers whose command runs on another host or in a container."""
+
+_CLUSTER_PROGRAMS = word_set(
+    "kubectl k oc k3s microk8s k9s kubectx kubens helm helm3 helmfile stern kail kubetail"
+    " kube-capacity kubescape popeye argocd flux istioctl linkerd cilium hubble calicoctl velero"
+    " eksctl kops tkn argo kn kubent pluto kustomize minikube kind k3d terraform tofu terragrunt tf"
+    " pulumi"
+)
+"""They log in to clusters, also by a program of the cloud that their configuration names."""
+_PROGRAMS_BY_CREDENTIALS: dict[str, frozenset[str]] = {
+    "~/.ssh/id_*": word_set(
+        "ssh autossh dbclient mosh rsh scp sftp sshpass pssh parallel-ssh pdsh clush rsync git"
+        " ansible ansible-inventory ansible-playbook vagrant borg restic rclone"
+    ),
+    "~/.pgpass": word_set(
+        "psql pgcli ysqlsh pg_isready pg_activity pg_top pg_dump pg_dumpall patronictl repmgr usql"
+    ),
+    **dict.fromkeys(
+        ("~/.my.cnf", "~/.mylogin.cnf"),
+        word_set(
+            "mysql mariadb mycli mysqlsh mysqldump mariadb-dump mysqladmin mariadb-admin mysqlshow"
+            " mysqlbinlog mytop innotop mysqltuner pt-summary pt-mysql-summary"
+        ),
+    ),
+    "~/.netrc": word_set("curl wget wget2 http https git ftp lftp heroku"),
+    "~/.aws/credentials": _CLUSTER_PROGRAMS
+    | word_set("aws awslocal packer s3cmd s5cmd rclone restic ansible"),
+    "~/.kube/config": _CLUSTER_PROGRAMS | {"trivy"},
+    "~/.docker/config.json": word_set(
+        "docker docker-compose podman podman-compose nerdctl finch buildah skopeo trivy grype syft"
+        " dive minikube kind k3d"
+    ),
+    "~/.git-credentials": word_set("git gh glab"),
+    "~/.vault-token": word_set("vault bao nomad terraform tofu terragrunt tf"),
+    "~/.config/gcloud/*credentials*": _CLUSTER_PROGRAMS
+    | word_set("gcloud bq gsutil packer rclone ansible"),
+}
+_NETRC_OPTION = re.compile(r"-[A-Za-z0-9#]*n|--netrc")
+_HOST_OPTION = re.compile(r"-H|--host\b")
+
+
+def is_on_remote_host(program: str, words: Sequence[str]) -> bool:
+    """Whether it asks another host over SSH: `systemctl -H host`, `docker -H ssh://host`."""
+    if access_of(program) is SYSTEMD_ACCESS:
+        return any(map(_HOST_OPTION.match, words))
+    return any("ssh://" in word for word in words)
+
+
+def credentials_of(program: str, words: Sequence[str]) -> frozenset[str]:
+    """The files with credentials that the program opens by itself; `~` is a home folder."""
+    if program == "curl" and not any(map(_NETRC_OPTION.match, words)):
+        return frozenset()
+    names = {program, "ssh"} if is_on_remote_host(program, words) else {program}
+    return frozenset(file for file, users in _PROGRAMS_BY_CREDENTIALS.items() if users & names)
 
 
 def access_of(program: str) -> ResourceAccess:
