@@ -24,11 +24,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "memory"))
 from real_postgres import Installation, Server, installed, running
 
 from hermes.core.events.runs import RunRenamed
+from hermes.memory.journal.verification import verify
 from hermes.memory.postgres.journal import PostgresJournal
 from hermes.memory.postgres.schema import migrate_schema, vector_migration_files
 from hermes.memory.postgres.search import PostgresSearch
 from hermes.memory.postgres.vectors import PostgresVectors, create_vector_index
-from hermes.memory.postgres.verification import verify
 
 TORTURE = Path(__file__).parent.parent / "tests" / "memory" / "kill_torture.py"
 SIZE, TOPICS, DEVIATIONS, ASKED = 384, 2000, 4000, 200
@@ -133,7 +133,7 @@ async def recall(url: str, chance: random.Random) -> None:
         await vectors.nearest(vector, "bench", session=None, limit=100)
     for vector in questions:
         started = time.perf_counter()
-        await search.ask(lambda connection, _: connection.execute("SELECT 1"))
+        await search.ask(lambda index: index.connection.execute("SELECT 1"))
         trips.append((time.perf_counter() - started) * 1000)
         started = time.perf_counter()
         hits = await vectors.nearest(vector, "bench", session=None, limit=100)

@@ -84,7 +84,7 @@ async def fill(path: Path, talk: Talk) -> float:
 def index(path: Path) -> float:
     past = SessionSearch(path, index_path(path))
     started = time.perf_counter()
-    past.ask_blocking(lambda _, __: None)
+    past.ask_blocking(lambda _: None)
     past.close()
     return time.perf_counter() - started
 

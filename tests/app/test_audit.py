@@ -26,7 +26,7 @@ from hermes.core.events.tools import ToolDecided, ToolFinished
 from hermes.core.messages import ToolResult
 from hermes.memory.journal.maintenance import compact
 from hermes.memory.journal.sqlite_journal import SqliteJournal
-from hermes.memory.journal.verification import export_lines, verify
+from hermes.memory.journal.verification import export_verifiable, verify
 from hermes.policy.audit.head import AuditHead
 
 pytestmark = pytest.mark.anyio
@@ -118,7 +118,7 @@ async def test_a_deleted_conversation_leaves_and_the_proof_stays(home: Path) -> 
 
 async def test_an_export_proves_itself_without_the_journal(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
-    lines = list(export_lines(home / "journal.db", ("tool.decided", "audit.signed")))
+    lines = list(export_verifiable(home / "journal.db", ("tool.decided", "audit.signed")))
     file.write_bytes(b"\n".join(lines) + b"\n")
     assert b"the disk is full" not in file.read_bytes(), "what was said stays at home"
     proof = proof_of_home(home, home / "audit.head")

@@ -11,7 +11,7 @@ from hermes.core.events.runs import MessageAdded, RunStarted
 from hermes.core.knowledge import SessionQuery
 from hermes.core.messages import Message
 from hermes.memory.journal.sqlite_journal import SqliteJournal
-from hermes.memory.search.index_file import open_index
+from hermes.memory.search.session_search import open_index
 from hermes.settings.load import LoadedSettings, load
 
 pytestmark = pytest.mark.anyio

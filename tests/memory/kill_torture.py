@@ -20,7 +20,9 @@ import msgspec
 
 import hermes.memory.journal.sqlite_journal  # noqa: F401 - once here, not in each short process
 from hermes.core.events.runs import RunRenamed
-from hermes.memory.store import JournalStore, StoreLocation, export, open_journal, verify
+from hermes.memory.journal.maintenance import export
+from hermes.memory.journal.verification import verify
+from hermes.memory.store import JournalStore, StoreLocation, open_journal
 
 LONGEST = {"file": 0.035, "server": 0.05}
 """Seconds a process may live."""

@@ -6,8 +6,13 @@ from typing import Literal
 
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.messages import Value
-from hermes.memory.journal.verification import EventVisitor, VerificationReport, verify_export_lines
-from hermes.memory.store import StoreLocation, display_location, store_exists, verify
+from hermes.memory.journal.verification import (
+    EventVisitor,
+    VerificationReport,
+    verify,
+    verify_export_lines,
+)
+from hermes.memory.store import StoreLocation, display_location, store_exists
 from hermes.policy.audit.checkpoints import AuditFindings, AuditInspection
 from hermes.policy.audit.head import AuditHead
 

@@ -4,21 +4,21 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
 from hermes.core.errors import SettingsError, StoreError
-from hermes.core.knowledge import RecalledLine, SearchResults, SessionQuery, TranscriptLine
+from hermes.core.knowledge import RecalledLine, SearchResults, SessionQuery
 from hermes.core.protocols import Journal
 from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
     from hermes.memory.embedding.embedder import Embedder
+    from hermes.memory.embedding.sqlite_vectors import LineVectors
     from hermes.memory.postgres.vectors import PostgresVectors
-    from hermes.memory.search.line_vectors import LineVectors
-    from hermes.memory.search.passages import RecallStore
+    from hermes.memory.search.line_search import IndexedSearch
 
 ProgressCallback = Callable[[int, int], None]
 """Called with how much is done, and how much there is to do."""
@@ -33,9 +33,9 @@ class JournalSearch:
 
     def __init__(self, loaded: LoadedSettings) -> None:
         self._loaded = loaded
-        self._search: Any = None  # SQLite or PostgreSQL: the same methods, no common base class
-        self._store: RecallStore | None = None
+        self._search: IndexedSearch | None = None
         self._vectors: LineVectors | PostgresVectors | None = None
+        self._vectors_checked = False
         self._embedder: Embedder | None = None
         self._notices: list[str] = []
 
@@ -51,42 +51,27 @@ class JournalSearch:
         return () if self._search is None else (*self._search.notices, *self._notices)
 
     async def search(self, wanted: SessionQuery) -> SearchResults:
-        found: SearchResults = await self._open().search(wanted)
-        return found
+        return await self._open().search(wanted)
 
     async def recall(
         self, query: str, *, session: str | None = None, limit: int = 10
     ) -> Sequence[RecalledLine]:
         from hermes.memory.search.recall import recall
 
-        if self._store is None:
-            self._store = await self._open_store()
-        now = datetime.now(UTC)
-        found = await recall(
-            self._store,
+        if not self._vectors_checked:
+            if await self._has_vectors():
+                await self._fill_vectors()
+            self._vectors_checked = True
+        return await recall(
+            self._open(),
             query,
             session=session,
             limit=limit,
-            now=now,
+            now=datetime.now(UTC),
             embedder=self._embedder,
+            vectors=self._vectors,
             settings=self._loaded.settings.memory.scoring,
         )
-        return [
-            RecalledLine(
-                line=TranscriptLine(
-                    seq=one.seq,
-                    run=one.session,
-                    kind="message",
-                    at=one.at,
-                    speaker=one.speaker,
-                    source="" if one.source == str(one.seq) else one.source,
-                    text=one.text,
-                ),
-                score=one.score,
-                why=one.why,
-            )
-            for one in found
-        ]
 
     async def embed(
         self, progress: ProgressCallback | None = None, *, max_lines: int | None = None
@@ -114,10 +99,8 @@ class JournalSearch:
 
     async def keep_up(self) -> None:
         """Index for a short time only."""
-        if isinstance(self._loaded.store, Path):
-            await self._open().catch_up(seconds=0.2, close_after=True)
-        else:
-            await self._open().catch_up(seconds=0.2)
+        is_file = isinstance(self._loaded.store, Path)
+        await self._open().catch_up(seconds=0.2, close_after=is_file)
 
     def rebuild(self, progress: ProgressCallback | None = None) -> None:
         self._open().rebuild(progress)
@@ -127,9 +110,10 @@ class JournalSearch:
             self._vectors.close()
         if self._search is not None:
             self._search.close()
-        self._search = self._store = self._vectors = None
+        self._search = self._vectors = None
+        self._vectors_checked = False
 
-    def _open(self) -> Any:
+    def _open(self) -> "IndexedSearch":
         if self._search is None:
             store = self._loaded.store
             if isinstance(store, Path):
@@ -142,23 +126,14 @@ class JournalSearch:
                 self._search = PostgresSearch(store, timeout_s=self._loaded.settings.store.patience)
         return self._search
 
-    async def _open_store(self) -> "RecallStore":
-        from hermes.memory.search.passages import IndexedPassages
+    async def _has_vectors(self) -> bool:
+        """Without stored vectors, the embedder is not loaded."""
+        store = self._loaded.store
+        if isinstance(store, Path):
+            return vectors_path(store).exists()
+        from hermes.memory.postgres.vectors import PostgresVectors
 
-        if not isinstance(self._loaded.store, Path):
-            from hermes.memory.postgres import passage_queries as by_database
-            from hermes.memory.postgres.vectors import PostgresVectors
-
-            if await PostgresVectors(self._open(), self._loaded.store).has_vectors():
-                await self._fill_vectors()
-            return IndexedPassages(self._open(), by_database, self._vectors)
-        from hermes.memory.search import passage_queries as by_index
-        from hermes.memory.search.line_vectors import vectors_path
-
-        # Without vectors on disk, the embedder is not loaded.
-        if vectors_path(index_path(self._loaded.store)).exists():
-            await self._fill_vectors()
-        return IndexedPassages(self._open(), by_index, self._vectors)
+        return await PostgresVectors(self._open(), store).has_vectors()
 
     async def _fill_vectors(self) -> None:
         await self._open_vectors()
@@ -173,7 +148,6 @@ class JournalSearch:
         if self._vectors is not None:
             return
         from hermes.memory.embedding.embedder import open_embedder
-        from hermes.memory.search.line_vectors import LineVectors, vectors_path
 
         self._embedder = await anyio.to_thread.run_sync(open_embedder)
         if self._embedder is None:
@@ -183,16 +157,20 @@ class JournalSearch:
 
             self._vectors = PostgresVectors(self._open(), self._loaded.store)
             return
-        from hermes.memory.embedding.sqlite_vectors import SqliteVectors
+        from hermes.memory.embedding.sqlite_vectors import LineVectors
 
-        path = vectors_path(index_path(self._loaded.store))
-        self._vectors = LineVectors(self._open(), SqliteVectors(path), path)
+        self._vectors = LineVectors(self._open(), vectors_path(self._loaded.store))
 
 
 def index_path(journal: Path) -> Path:
     """Beside its journal: two journals in one folder have two indexes."""
     own = "search.db" if journal.name == "journal.db" else f"{journal.name}.search.db"
     return journal.with_name(own)
+
+
+def vectors_path(journal: Path) -> Path:
+    index = index_path(journal)
+    return index.with_name(index.name.removesuffix("search.db") + "vectors.db")
 
 
 def discard_index(loaded: LoadedSettings) -> None:
@@ -202,12 +180,10 @@ def discard_index(loaded: LoadedSettings) -> None:
     The next search builds a new one from what is left.
     """
     if isinstance(loaded.store, Path):
-        from hermes.memory.search.index_file import delete_index
-        from hermes.memory.search.line_vectors import vectors_path
+        from hermes.memory.search.session_search import delete_index
 
-        index = index_path(loaded.store)
-        delete_index(index)
-        delete_index(vectors_path(index))
+        delete_index(index_path(loaded.store))
+        delete_index(vectors_path(loaded.store))
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from hermes.core.events.tools import ToolApproved, ToolDecided, ToolFinished
 from hermes.memory.held_copy import HeldCopy
 from hermes.memory.journal.buffered_journal import BufferedJournal, JournalOutage
 from hermes.memory.journal.disk import MIB, RESERVE_FILE_NAME, DiskReserve
-from hermes.memory.journal.writer import JournalTip
+from hermes.memory.journal.maintenance import JournalTip
 from hermes.memory.store import JournalStore, open_journal
 from hermes.policy.audit.head import head_file, write_head
 from hermes.settings.load import LoadedSettings

@@ -81,7 +81,7 @@ async def _recall_facts(store: SqliteFacts, text: str) -> list[RecallItem]:
     await store.catch_up()
     now = datetime.now(UTC)
     found = await recall(FactPassages(store), text, limit=MAX_FACTS, now=now)
-    facts = [await store.get(one.source) for one in found]
+    facts = [await store.get(one.id) for one in found]
     return [
         RecallItem(_fact_line(fact), fact.text, fact=fact.id)
         for fact in facts

@@ -3,19 +3,15 @@
 The PostgreSQL modules are loaded only for a URL.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from hermes.core.errors import SettingsError
 from hermes.core.protocols import Journal
 from hermes.memory.journal.runs import RunSummary
-
-if TYPE_CHECKING:
-    from hermes.memory.journal.maintenance import CompactionResult
-    from hermes.memory.journal.verification import EventCleaner, EventVisitor, VerificationReport
 
 StoreLocation = Path | str
 """A file, or the URL of a database."""
@@ -75,44 +71,6 @@ def display_location(location: StoreLocation) -> str:
     if isinstance(location, Path):
         return str(location)
     return str(import_module("hermes.memory.postgres.url").without_password(location))
-
-
-def verify(
-    location: StoreLocation, *, visitor: "EventVisitor | None" = None
-) -> "VerificationReport":
-    report: VerificationReport = _store_module(location, "verification").verify(
-        location, visitor=visitor
-    )
-    return report
-
-
-def export_verifiable(
-    location: StoreLocation,
-    kinds: Collection[str] | None = None,
-    clean: "EventCleaner | None" = None,
-) -> Iterator[bytes]:
-    """Lines of JSON that can be verified; see `journal.verification`."""
-    lines: Iterator[bytes] = _store_module(location, "verification").export_lines(
-        location, kinds, clean
-    )
-    return lines
-
-
-def export(location: StoreLocation, *, run: str | None = None) -> Iterator[bytes]:
-    """Lines of JSON; see `journal.maintenance.export`."""
-    lines: Iterator[bytes] = _store_module(location, "maintenance").export(location, run=run)
-    return lines
-
-
-def compact(location: StoreLocation) -> "CompactionResult":
-    done: CompactionResult = _store_module(location, "maintenance").compact(location)
-    return done
-
-
-def _store_module(location: StoreLocation, module: str) -> Any:
-    if isinstance(location, Path):
-        return import_module(f"hermes.memory.journal.{module}")
-    return _postgres_module(module)
 
 
 def _postgres_module(module: str) -> Any:

@@ -1,4 +1,4 @@
-"""Vectors in a file: kept, found, replaced, forgotten, and safe from a killed writer."""
+"""Vectors in a file: kept, found, replaced, and safe from a killed writer."""
 
 import os
 import random
@@ -77,13 +77,11 @@ def test_a_scope_narrows_the_search(vectors: SqliteVectors) -> None:
     assert vectors.nearest(unit(3), "m", 5, among=[]) == []
 
 
-def test_keeping_again_replaces_and_dropping_forgets(vectors: SqliteVectors) -> None:
+def test_keeping_again_replaces(vectors: SqliteVectors) -> None:
     vectors.store_vectors("m", [(1, unit(1)), (2, unit(2))])
     vectors.store_vectors("m", [(1, unit(77))])
     assert vectors.count("m") == 2
     assert vectors.nearest(unit(77), "m", 1)[0][0] == 1
-    vectors.drop([1])
-    assert [seq for seq, _ in vectors.nearest(unit(77), "m", 5)] == [2]
 
 
 def test_a_batch_that_fails_leaves_nothing_behind(vectors: SqliteVectors) -> None:

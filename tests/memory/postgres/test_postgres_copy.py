@@ -13,7 +13,9 @@ import pytest
 from hermes.core.errors import StoreError
 from hermes.core.events.runs import MessageAdded, RunDeleted, RunStarted
 from hermes.core.messages import Message
-from hermes.memory.store import StoreLocation, compact, export, open_journal, verify
+from hermes.memory.journal.maintenance import compact, export
+from hermes.memory.journal.verification import verify
+from hermes.memory.store import StoreLocation, open_journal
 from hermes.memory.store_copy import copy_store
 
 MOVE = """

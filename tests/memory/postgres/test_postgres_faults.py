@@ -12,9 +12,9 @@ from real_postgres import Installation, Server, free_port, running
 from hermes.core.errors import SettingsError, StoreError, StoreTooNew
 from hermes.core.events.runs import MessageAdded, RunRenamed
 from hermes.core.messages import Message
+from hermes.memory.journal.verification import verify
 from hermes.memory.postgres.journal import PostgresJournal
 from hermes.memory.postgres.schema import migrate_schema
-from hermes.memory.postgres.verification import verify
 
 pytestmark = pytest.mark.anyio
 

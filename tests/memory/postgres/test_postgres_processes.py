@@ -12,8 +12,8 @@ from real_postgres import Server
 from hermes.core.bus import Bus
 from hermes.core.errors import StoreError
 from hermes.core.events.runs import RunRenamed
+from hermes.memory.journal.verification import verify
 from hermes.memory.postgres.journal import PostgresJournal
-from hermes.memory.postgres.verification import verify
 
 TORTURE = Path(__file__).parent.with_name("kill_torture.py")
 

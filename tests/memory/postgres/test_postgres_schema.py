@@ -10,8 +10,8 @@ import pytest
 
 from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.events.runs import RunRenamed
+from hermes.memory.journal.verification import verify
 from hermes.memory.postgres.schema import migrate_schema, migration_files
-from hermes.memory.postgres.verification import verify
 from hermes.memory.store import open_journal
 
 MIGRATE = """

@@ -9,10 +9,9 @@ from hermes.core.events import Event
 from hermes.core.events.operations import CheckpointSigned
 from hermes.core.events.runs import MessageAdded, RunDeleted, RunStarted
 from hermes.core.messages import Message
-from hermes.memory.journal.writer import JournalTip
+from hermes.memory.journal.maintenance import JournalTip, compact, export
+from hermes.memory.journal.verification import verify
 from hermes.memory.postgres.journal import PostgresJournal
-from hermes.memory.postgres.maintenance import compact, export
-from hermes.memory.postgres.verification import verify
 from hermes.memory.store import open_journal
 
 pytestmark = pytest.mark.anyio

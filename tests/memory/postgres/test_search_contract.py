@@ -15,10 +15,8 @@ from hermes.core.events.runs import MessageAdded, RunDeleted, RunStarted
 from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.knowledge import SessionQuery
 from hermes.core.messages import Message, ToolCall, ToolResult
-from hermes.memory.postgres import passage_queries as by_database
 from hermes.memory.postgres.search import PostgresSearch
-from hermes.memory.search import passage_queries as by_index
-from hermes.memory.search.passages import IndexedPassages, RecallStore
+from hermes.memory.search.line_search import IndexedSearch
 from hermes.memory.search.session_search import SessionSearch
 from hermes.memory.store import JournalStore, open_journal
 
@@ -28,12 +26,11 @@ NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
 class Both:
-    """A journal with its search and its passages."""
+    """A journal with its search."""
 
-    def __init__(self, journal: JournalStore, search: Any, passages: RecallStore) -> None:
+    def __init__(self, journal: JournalStore, search: IndexedSearch) -> None:
         self.journal = journal
         self.search = search
-        self.passages = passages
 
     async def found(self, words: str, **narrow: Any) -> list[int]:
         hits = await self.search.search(SessionQuery(words=words, **narrow))
@@ -46,13 +43,13 @@ async def both(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         path = tmp_path / "journal.db"
         async with open_journal(path) as journal:
             search = SessionSearch(path, tmp_path / "search.db")
-            yield Both(journal, search, IndexedPassages(search, by_index))
+            yield Both(journal, search)
             search.close()
     else:
         url = request.getfixturevalue("database")
         async with open_journal(url) as journal:
             server = PostgresSearch(url)
-            yield Both(journal, server, IndexedPassages(server, by_database))
+            yield Both(journal, server)
             server.close()
 
 
@@ -113,6 +110,8 @@ async def test_hits_come_with_their_neighbours_and_marks(both: Both) -> None:
     await both.journal.append(said("before it"), said("the leak is in the pool"), said("after it"))
     hits = await both.search.search(SessionQuery(words="leak"))
     (hit,) = hits.hits
+    assert hit.before is not None
+    assert hit.after is not None
     assert (hit.before.text, hit.after.text) == ("before it", "after it")
     ((start, end),) = hit.marks
     assert hit.snippet[start:end] == "leak"
@@ -143,14 +142,14 @@ async def test_deleted_and_forgotten_lines_are_not_found(both: Both) -> None:
     assert await both.found("melon") == [3]
     await both.journal.append(said("melon after the end", "a"))
     assert await both.found("melon") == [3]
-    around = await both.passages.around([1, 2, 3, 4], 2)
+    around = await both.search.around([1, 2, 3, 4], 2)
     assert [passage.seq for passage in around] == [3]
 
 
 async def test_recall_gets_sizes_frequencies_candidates_and_neighbours(both: Both) -> None:
     await both.journal.append(*(said(f"line {number} of the log", "a") for number in range(9)))
     await both.journal.append(said("the rare zebra line", "b"))
-    passages = both.passages
+    passages = both.search
     assert await passages.size(None) == 10
     assert await passages.size("b") == 1
     assert list(await passages.frequencies(["line", "zebra", "none", "lines"], None)) == [
@@ -166,7 +165,6 @@ async def test_recall_gets_sizes_frequencies_candidates_and_neighbours(both: Bot
         *((3, 2), (4, 3), (5, 4), (6, 5), (7, 6))
     ]
     assert (around[0].session, around[0].text) == ("a", "line 2 of the log")
-    assert await passages.nearest(b"", "m", session=None, limit=5) == ()
 
 
 async def test_confirmation_reaches_the_passage(both: Both) -> None:
@@ -181,7 +179,7 @@ async def test_confirmation_reaches_the_passage(both: Both) -> None:
         ),
         FactConfirmed(run="c", fact="f1", at=NOON + timedelta(days=3)),
     )
-    (passage,) = await both.passages.around([1], 0)
+    (passage,) = await both.search.around([1], 0)
     assert passage.confirmed == NOON + timedelta(days=3)
 
 

@@ -5,8 +5,9 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from hermes.memory.search.passages import Passage, ScoredSeq
-from hermes.memory.search.stemming import Stemmer, split_words
+from hermes.memory.search.line_index import ScoredSeq
+from hermes.memory.search.passages import Passage
+from hermes.memory.search.text_analysis import Stemmer, split_words
 
 _NEIGHBOUR_WEIGHT = 0.5
 _K1, _B = 1.2, 0.75

@@ -47,9 +47,7 @@ def live(folder: Path, given: list[bytes], *, importing: bool) -> int:
         try:
             if importing:
                 anyio.run(take_in, folder / "journal.db", given)
-            SessionSearch(folder / "journal.db", folder / "search.db").ask_blocking(
-                lambda i, j: None
-            )
+            SessionSearch(folder / "journal.db", folder / "search.db").ask_blocking(lambda _: None)
         finally:
             os._exit(0)
     return pid
@@ -76,7 +74,7 @@ def judge(folder: Path) -> dict[str, int | bool]:
         ).hits
         found += bool(hits)
         doubled += len(hits) > 1
-    counted = past.ask_blocking(lambda index, _: index.execute("SELECT lines FROM state").get)
+    counted = past.ask_blocking(lambda index: index.count_lines())
     past.close()
     return {
         "found": found,

@@ -20,8 +20,7 @@ from hermes.core.events.memory import (
 from hermes.core.events.runs import RunDeleted
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.memory.journal.verification import verify
-from hermes.memory.search import index_file, passage_queries
-from hermes.memory.search.passages import IndexedPassages
+from hermes.memory.search.session_search import INDEX_VERSION
 
 
 def damage_head(path: Path) -> None:
@@ -37,7 +36,7 @@ def damage_middle(path: Path) -> None:
 
 def an_older_version(path: Path) -> None:
     connection = apsw.Connection(str(path))
-    connection.execute(f"PRAGMA user_version={index_file.INDEX_VERSION + 7}")
+    connection.execute(f"PRAGMA user_version={INDEX_VERSION + 7}")
     connection.close()
 
 
@@ -122,10 +121,9 @@ async def test_recall_sees_confirmation_and_leaves_out_what_ended(tmp_path: Path
         numbers = await journal.append(*notes)
         await journal.append(FactConfirmed(run="c", fact="f0", seen_at=NOON))
         await journal.append(FactEnded(run="c", fact="f1"))
-    store = IndexedPassages(home.past, passage_queries)
-    found = await store.matching(["apple"], session=None, limit=10)
+    found = await home.past.matching(["apple"], session=None, limit=10)
     assert {hit.seq for hit in found} == set(numbers)
-    (passage,) = await store.around(numbers, 0)
+    (passage,) = await home.past.around(numbers, 0)
     assert (passage.text, passage.kind, passage.confirmed) == ("apple 0", "semantic", NOON)
     home.past.close()
 

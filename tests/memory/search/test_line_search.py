@@ -70,8 +70,9 @@ def test_what_does_not_fit_is_not_found(home: Home, words: str, text: str) -> No
 
 @given(st.text(max_size=60))
 def test_nothing_that_can_be_typed_breaks_the_question(text: str) -> None:
-    expression = parse_query(text).expression()
-    assert expression.count('"') % 2 == 0
+    query = parse_query(text)
+    for term in (*query.terms, *query.excluded):
+        assert term.expression.count('"') % 2 == 0
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hermes.memory.search.question import (
     parse_question,
     without_names,
 )
-from hermes.memory.search.stemming import Stemmer, split_words
+from hermes.memory.search.text_analysis import Stemmer, split_words
 
 
 @pytest.fixture

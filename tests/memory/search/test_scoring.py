@@ -16,7 +16,7 @@ from hermes.memory.search.scoring import (
     score_text,
     score_vectors,
 )
-from hermes.memory.search.stemming import Stemmer
+from hermes.memory.search.text_analysis import Stemmer
 from hermes.memory.settings import RecallSettings
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -33,7 +33,7 @@ def test_two_who_index_at_once_take_turns(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert found == [["apple 2999"]] * 2
-    lines = first.past.ask_blocking(lambda index, _: index.execute("SELECT lines FROM state").get)
+    lines = first.past.ask_blocking(lambda index: index.count_lines())
     assert lines == 3000
     first.past.close()
     second.past.close()

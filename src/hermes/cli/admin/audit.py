@@ -254,7 +254,7 @@ def export(ctx: click.Context, full: bool, output: Path | None) -> None:
     by older versions are removed, and the hash of the original event is added.
     """
     from hermes.app.secret_redactor import SecretRedactor
-    from hermes.memory.store import export_verifiable
+    from hermes.memory.journal.verification import export_verifiable
 
     loaded = load_settings(ctx)
     lines = export_verifiable(

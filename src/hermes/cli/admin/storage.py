@@ -51,7 +51,7 @@ def journal() -> None:
 @click.pass_context
 def verify(ctx: click.Context, as_json: bool) -> int:
     """Check structure, numbers, chain and every text. Exit code 6 when something is damaged."""
-    from hermes.memory.store import verify as verify_store
+    from hermes.memory.journal.verification import verify as verify_store
 
     report = verify_store(require_journal(load_settings(ctx)))
     if as_json:
@@ -75,7 +75,7 @@ def verify(ctx: click.Context, as_json: bool) -> int:
 def export(ctx: click.Context, run: str | None, output: Path | None) -> None:
     """Write all events, one JSON object per line."""
     from hermes.app.secret_redactor import SecretRedactor
-    from hermes.memory.store import export as export_events
+    from hermes.memory.journal.maintenance import export as export_events
 
     loaded = load_settings(ctx)
     lines = map(SecretRedactor(loaded).clean_line, export_events(require_journal(loaded), run=run))
@@ -88,7 +88,7 @@ def export(ctx: click.Context, run: str | None, output: Path | None) -> None:
 def compact(ctx: click.Context, as_json: bool) -> None:
     """Remove the texts of deleted conversations from the disk. Other processes may continue."""
     from hermes.memory.artifacts import delete_artifacts
-    from hermes.memory.store import compact as compact_store
+    from hermes.memory.journal.maintenance import compact as compact_store
 
     loaded = load_settings(ctx)
     done = compact_store(require_journal(loaded))

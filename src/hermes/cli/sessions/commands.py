@@ -190,7 +190,7 @@ def rename(ctx: click.Context, run: str, title: str) -> None:
 def export(ctx: click.Context, run: str, form: str, output: Path | None) -> None:
     """Write RUN as Markdown, or as events, one JSON object per line."""
     from hermes.app.secret_redactor import SecretRedactor
-    from hermes.memory.store import export as export_events
+    from hermes.memory.journal.maintenance import export as export_events
 
     summary, entries = _read_session(ctx, run)
     loaded = load_settings(ctx)

@@ -1,14 +1,21 @@
 """Vectors in SQLite: eight bits per number to compare exactly, one bit to find candidates fast."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from threading import Lock
+from typing import TypeVar
 
+import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 
 from hermes.memory.journal.sqlite_errors import translate_errors
 from hermes.memory.journal.sqlite_file import LOCK_TIMEOUT_S, connect, create_file, enable_wal
+from hermes.memory.search.line_index import ScoredSeq
+from hermes.memory.search.line_search import IndexedSearch
+from hermes.memory.search.sqlite_index import SqliteLineIndex
 
 FloatVector = NDArray[np.float32]
 
@@ -96,22 +103,20 @@ class SqliteVectors:
             )
             self._append_signs(known, [(seq, sign_bits(vector)) for seq, vector in vectors])
 
-    def drop(self, seqs: Sequence[int]) -> None:
-        """Remove them from every model; their signs remain without effect."""
-        with translate_errors(self._path), self._connection:
-            self._connection.execute(
-                "DELETE FROM vector WHERE seq IN (SELECT value FROM json_each(?))",
-                (json.dumps(list(seqs)),),
-            )
-
     def count(self, model: str) -> int:
         with translate_errors(self._path):
             sql = "SELECT count(*) FROM vector WHERE model = ?"
             return int(self._connection.execute(sql, (self._model_id(model),)).get)
 
+    def stored_seqs(self, model: str, first: int, last: int) -> set[int]:
+        with translate_errors(self._path):
+            sql = "SELECT seq FROM vector WHERE model = ? AND seq BETWEEN ? AND ?"
+            asked = (self._model_id(model), first, last)
+            return {seq for (seq,) in self._connection.execute(sql, asked)}
+
     def nearest(
         self, vector: bytes, model: str, limit: int, among: Iterable[int] | None = None
-    ) -> list[tuple[int, float]]:
+    ) -> list[ScoredSeq]:
         """Numbers and cosines, the nearest first; `among` limits it to those numbers."""
         with translate_errors(self._path):
             found = self._cosines(
@@ -119,7 +124,8 @@ class SqliteVectors:
                 model,
                 list(among) if among is not None else self._nearest_by_sign(vector, model, limit),
             )
-        return sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit]
+        best = sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit]
+        return [ScoredSeq(*one) for one in best]
 
     def similarities(self, vector: bytes, model: str, seqs: Sequence[int]) -> dict[int, float]:
         with translate_errors(self._path):
@@ -185,3 +191,63 @@ class SqliteVectors:
             )
         sql = "SELECT id FROM vector_model WHERE name = ?"
         return int(self._connection.execute(sql, (name,)).get or 0)
+
+
+Answer = TypeVar("Answer")
+
+
+class LineVectors:
+    """The vectors of a home's lines; fulfils `search.passages.VectorStore` and `VectorTarget`.
+
+    They are in a file of their own, since they cost far more to make than the index.
+    """
+
+    def __init__(self, search: IndexedSearch, path: Path) -> None:
+        self._search = search
+        self._vectors = SqliteVectors(path)
+        self._lock = Lock()
+
+    async def nearest(
+        self, vector: bytes, model: str, *, session: str | None, limit: int
+    ) -> Sequence[ScoredSeq]:
+        among: list[int] | None = None
+        if session is not None:
+            among = await self._search.ask(lambda index: index.session_seqs(session))
+        return await self._run(lambda vectors: vectors.nearest(vector, model, limit, among))
+
+    async def similarities(
+        self, vector: bytes, model: str, seqs: Sequence[int]
+    ) -> Mapping[int, float]:
+        return await self._run(lambda vectors: vectors.similarities(vector, model, seqs))
+
+    async def count_without_vector(self, model: str) -> int:
+        lines: int = await self._search.ask(lambda index: index.count_lines())
+        return max(0, lines - await self._run(lambda vectors: vectors.count(model)))
+
+    async def texts_without_vector(
+        self, model: str, after: int, limit: int
+    ) -> Sequence[tuple[int, str]]:
+        found: list[int] = []
+        while len(found) < limit:
+            seqs: list[int] = await self._search.ask(partial(SqliteLineIndex.seqs_after, seq=after))
+            if not seqs:
+                break
+            stored = partial(SqliteVectors.stored_seqs, model=model, first=seqs[0], last=seqs[-1])
+            known = await self._run(stored)
+            found += [seq for seq in seqs if seq not in known]
+            after = seqs[-1]
+        return await self._search.ask(lambda index: index.read_texts(found[:limit]))
+
+    async def store_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
+        await self._run(lambda stored: stored.store_vectors(model, vectors))
+
+    def close(self) -> None:
+        with self._lock:
+            self._vectors.close()
+
+    async def _run(self, work: Callable[[SqliteVectors], Answer]) -> Answer:
+        def run() -> Answer:
+            with self._lock:
+                return work(self._vectors)
+
+        return await anyio.to_thread.run_sync(run)

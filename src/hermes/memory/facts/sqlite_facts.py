@@ -1,6 +1,6 @@
 """The facts of a home in `memory.db`: updated from the journal, rebuilt when it is damaged."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,8 @@ from hermes.memory.journal.sqlite_file import (
     create_file,
     enable_wal,
 )
-from hermes.memory.search.passages import Passage, ScoredSeq
+from hermes.memory.search.line_index import ScoredSeq
+from hermes.memory.search.passages import Passage
 
 Answer = TypeVar("Answer")
 CATCH_UP_BATCH_EVENTS = 500
@@ -181,7 +182,7 @@ _MIN_CORPUS_FACTS = 1_000
 
 
 class FactPassages:
-    """Fulfils `search.passages.RecallStore`, over text alone."""
+    """Fulfils `search.passages.PassageStore`."""
 
     def __init__(self, facts: SqliteFacts) -> None:
         self._facts = facts
@@ -196,16 +197,6 @@ class FactPassages:
         self, terms: Sequence[str], *, session: str | None, limit: int
     ) -> Sequence[ScoredSeq]:
         return await self._facts.ask(partial(_matching, terms=terms, limit=limit))
-
-    async def nearest(
-        self, vector: bytes, model: str, *, session: str | None, limit: int
-    ) -> Sequence[ScoredSeq]:
-        return ()
-
-    async def similarities(
-        self, vector: bytes, model: str, seqs: Sequence[int]
-    ) -> Mapping[int, float]:
-        return {}
 
     async def around(self, seqs: Sequence[int], reach: int) -> Sequence[Passage]:
         """Only those: facts have no neighbours."""

@@ -34,10 +34,10 @@ from hermes.memory.journal.held_events import (
     matches_filter,
     resume_journal,
 )
+from hermes.memory.journal.maintenance import JournalTip
 from hermes.memory.journal.runs import RunSummary, fold_runs
 from hermes.memory.journal.sqlite_file import LOCK_TIMEOUT_S
 from hermes.memory.journal.sqlite_journal import SqliteJournal
-from hermes.memory.journal.writer import JournalTip
 
 MAX_RECENT_EVENTS = 1024
 """Events of this process kept for readers that were behind when the outage began."""

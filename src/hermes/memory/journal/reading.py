@@ -1,6 +1,6 @@
 """Reads events in pages: no transaction is open between two pages, so writers never wait."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -77,23 +77,6 @@ def fetch_page(connection: apsw.Connection, after: int, want: EventFilter) -> Ev
     finally:
         cursor.close()
     return EventPage(records, after if count == PAGE_ROWS else None)
-
-
-def scan_rows(
-    connection: apsw.Connection, columns: str, *, run: str | None = None
-) -> Iterator[tuple[Any, ...]]:
-    """All rows in order, `seq` first; as with `fetch_page` no transaction lasts longer than a
-    page."""
-    after = 0
-    where = "seq > ?" if run is None else "seq > ? AND run = ?"
-    extra = () if run is None else (run,)
-    while True:
-        sql = f"SELECT seq, {columns} FROM event WHERE {where} ORDER BY seq LIMIT {PAGE_ROWS}"
-        rows: list[tuple[Any, ...]] = connection.execute(sql, (after, *extra)).fetchall()
-        yield from rows
-        if len(rows) < PAGE_ROWS:
-            return
-        after = rows[-1][0]
 
 
 def _page_query(after: int, want: EventFilter) -> tuple[str, tuple[Any, ...]]:

@@ -24,6 +24,7 @@ import apsw
 from hermes.core.errors import StoreError, StoreReadOnly
 from hermes.core.events import Event
 from hermes.core.events.operations import CheckpointSigned
+from hermes.memory.journal.maintenance import JournalTip, append_checkpoint
 from hermes.memory.journal.reading import (
     EventReader,
     StoreQueries,
@@ -40,7 +41,7 @@ from hermes.memory.journal.sqlite_file import (
     connect,
     open_for_writing,
 )
-from hermes.memory.journal.writer import JournalTip, SqliteWriter, append_checkpoint
+from hermes.memory.journal.writer import SqliteWriter
 
 IN_ATTRIB = 0x00000004
 _INOTIFY_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC  # the same numbers as IN_NONBLOCK and IN_CLOEXEC

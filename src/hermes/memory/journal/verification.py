@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import apsw
 import msgspec
 
 from hermes.core.errors import StoreCorrupt
 from hermes.core.events import Event
 from hermes.core.events.base import UnknownEvent
 from hermes.core.messages import Value
-from hermes.memory.journal.maintenance import KINDS_KEPT_AFTER_DELETION
-from hermes.memory.journal.reading import EVENT_COLUMNS_SQL, PURGED_SQL, scan_rows
 from hermes.memory.journal.recovery import recover_rows
 from hermes.memory.journal.rows import (
     GENESIS_DIGEST,
@@ -23,11 +21,14 @@ from hermes.memory.journal.rows import (
     read_event,
     to_micros,
 )
-from hermes.memory.journal.sqlite_file import open_existing, unknown_schema_objects
-
-MAX_LISTED_PROBLEMS = 20
-"""Problems that a report lists one by one."""
-
+from hermes.memory.journal.stored_journal import (
+    KINDS_KEPT_AFTER_DELETION,
+    MAX_LISTED_PROBLEMS,
+    StoredJournal,
+    StoredRow,
+    StoreExtent,
+    open_stored,
+)
 
 EventVisitor = Callable[[int, bytes, object], None]
 """Called with each event in order: its number, its digest, and itself, or None when purged."""
@@ -52,7 +53,7 @@ class VerificationReport(Value, kw_only=True, frozen=True):
 
 
 def verify(
-    path: Path, *, visitor: EventVisitor | None = None, read_only: bool = False
+    location: Path | str, *, visitor: EventVisitor | None = None, read_only: bool = False
 ) -> VerificationReport:
     """Check everything and change nothing. Raises `StoreError` only when it cannot be read.
 
@@ -61,120 +62,75 @@ def verify(
     SQLite's companion files, but a writer that starts meanwhile can look like damage.
     """
     try:
-        with open_existing(path, read_only=read_only) as connection:
-            report = _check_journal(connection, path, visitor)
+        with open_stored(location, read_only=read_only) as journal:
+            report = _check_journal(journal, visitor)
     except StoreCorrupt as error:
-        report = VerificationReport(path=str(path), problems=(str(error),))
-    if report.ok or visitor is not None:
+        report = VerificationReport(path=str(location), problems=(str(error),))
+    if report.ok or visitor is not None or not isinstance(location, Path):
         return report
-    return msgspec.structs.replace(report, salvageable=len(recover_rows(path)))
+    return msgspec.structs.replace(report, salvageable=len(recover_rows(location)))
 
 
-def _check_journal(
-    connection: apsw.Connection, path: Path, visitor: EventVisitor | None
-) -> VerificationReport:
-    structure = [
-        str(text)
-        for (text,) in connection.execute(f"PRAGMA integrity_check({MAX_LISTED_PROBLEMS})")
-        if text != "ok"
-    ]
-    structure += [
-        f"the file holds {name}, which no Hermes made"
-        for name in unknown_schema_objects(connection)
-    ]
-    events, last, purged = connection.execute(
-        f"SELECT count(*), coalesce(max(seq), 0), coalesce(sum({PURGED_SQL}), 0) FROM event"
-    ).get
-    gaps: list[Any] = connection.execute("SELECT first, last FROM gap ORDER BY first").fetchall()
+def _check_journal(journal: StoredJournal, visitor: EventVisitor | None) -> VerificationReport:
+    structure = journal.structure_problems()
+    extent, gaps = journal.extent(), journal.gaps()  # before the rows: others may append
     faults: list[tuple[int, str]] = []
     try:
-        for fault in _find_faults(connection, dict(gaps), visitor):
+        for fault in islice(
+            _find_faults(journal, extent, dict(gaps), visitor), MAX_LISTED_PROBLEMS
+        ):
             faults.append(fault)
-            if len(faults) == MAX_LISTED_PROBLEMS:
-                break
-    except apsw.CorruptError as error:
+    except StoreCorrupt as error:
         structure.append(str(error))
     return VerificationReport(
-        path=str(path),
-        events=events,
-        last=last,
-        purged=purged,
+        path=journal.name,
+        events=extent.events,
+        last=extent.last,
+        purged=extent.purged,
         gaps=tuple(gaps),
         problems=(*structure, *(text for _, text in faults)),
         first_broken=min((seq for seq, _ in faults), default=None),
     )
 
 
-class _CheckedRow(NamedTuple):
-    seq: int
-    has_unexpected_types: bool
-    """Not of the types we write: a query may miss it although it reads the same."""
-    digest: bytes
-    at: int
-    run: bytes
-    kind: bytes
-    purged: bool
-    body: bytes
-
-
-_UNEXPECTED_TYPES_SQL = (
-    "NOT (typeof(run) = 'text' AND typeof(kind) = 'text' AND typeof(digest) = 'blob')"
-)
-
-
 def _find_faults(
-    connection: apsw.Connection, gaps: dict[int, int], visitor: EventVisitor | None
+    journal: StoredJournal, extent: StoreExtent, gaps: dict[int, int], visitor: EventVisitor | None
 ) -> Iterator[tuple[int, str]]:
-    # Read before the rows: others may continue to append.
-    last_given = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'event'").get or 0
-    if hidden := connection.execute("SELECT min(seq) FROM event WHERE seq < 1").get:
-        yield hidden, f"there is an event with the number {hidden}, which is never given"
+    if extent.lowest < 1:
+        what = f"there is an event with the number {extent.lowest}, which is never given"
+        yield extent.lowest, what
     deleted = set[str]()
-    columns = f"{_UNEXPECTED_TYPES_SQL}, CAST(digest AS BLOB), {EVENT_COLUMNS_SQL}"
     expected, before = gaps.get(1, 0) + 1, GENESIS_DIGEST
-    for stored in map(_CheckedRow._make, scan_rows(connection, columns)):
+    for stored in journal.rows():
         seq = stored.seq
         if seq != expected:
             yield expected, f"events {expected} to {seq - 1} are missing"
         event: object = None
         try:
-            if not stored.purged:
-                event = read_event(seq, stored.at, stored.run, stored.kind, stored.body)
+            event = stored.event()
         except StoreCorrupt as error:
             yield seq, str(error)
-        for text in _row_problems(connection, stored, before, deleted):
+        if stored.purged and stored.run.decode(errors="replace") not in deleted:
+            deleted = set(journal.deleted_runs())
+        for text in _row_problems(stored, before, deleted):
             yield seq, text
         if visitor is not None:
             visitor(seq, stored.digest, event)
         before, expected = stored.digest, gaps.get(seq + 1, seq) + 1
-    if last_given >= expected:
-        yield expected, f"the newest events, {expected} to {last_given}, are missing"
+    if extent.last_given >= expected:
+        yield expected, f"the newest events, {expected} to {extent.last_given}, are missing"
 
 
-def _row_problems(
-    connection: apsw.Connection, stored: _CheckedRow, previous_digest: bytes, deleted: set[str]
-) -> Iterator[str]:
-    seq, body = stored.seq, stored.body
-    kind, run = stored.kind.decode(errors="replace"), stored.run.decode(errors="replace")
-    if chain_digest(
-        previous_digest, body if stored.purged else hash_text(body), kind, run, stored.at
-    ) != (stored.digest):
+def _row_problems(stored: StoredRow, previous_digest: bytes, deleted: set[str]) -> Iterator[str]:
+    seq, kind = stored.seq, stored.kind.decode(errors="replace")
+    if stored.digest_after(previous_digest) != stored.digest:
         yield f"event {seq} is not what was written, or what stood before it is not"
-    if stored.has_unexpected_types:
+    if stored.is_hidden:
         yield f"event {seq} is stored in a way that hides it from searches"
     if stored.purged and kind in KINDS_KEPT_AFTER_DELETION:
         yield f"the text of event {seq} ({kind}) is gone; such an event is never deleted"
-    elif stored.purged and not _run_was_deleted(connection, run, deleted):
+    elif stored.purged and stored.run.decode(errors="replace") not in deleted:
         yield f"the text of event {seq} is gone, but its run was never deleted"
-
-
-def _run_was_deleted(connection: apsw.Connection, run: str, known_deleted_runs: set[str]) -> bool:
-    if run not in known_deleted_runs:
-        sql = "SELECT 1 FROM event WHERE kind = 'run.deleted' AND run = ? LIMIT 1"
-        if connection.execute(sql, (run,)).get is None:
-            return False
-        known_deleted_runs.add(run)
-    return True
 
 
 NO_JSON = msgspec.Raw()
@@ -194,30 +150,19 @@ class ExportLine(Value, kw_only=True, frozen=True):
     shown: msgspec.Raw = NO_JSON
 
 
-class ExportRow(NamedTuple):
-    seq: int
-    digest: bytes
-    at: int
-    run: bytes
-    kind: bytes
-    purged: bool
-    body: bytes
-    """The text, or its hash when it is purged."""
-
-
-def export_lines(
-    path: Path, kinds: Collection[str] | None = None, clean: EventCleaner | None = None
+def export_verifiable(
+    location: Path | str, kinds: Collection[str] | None = None, clean: EventCleaner | None = None
 ) -> Iterator[bytes]:
-    """Every event; of other kinds than `kinds` only the hash."""
-    with open_existing(path) as connection:
-        for row in scan_rows(connection, f"digest, {EVENT_COLUMNS_SQL}"):
-            yield export_line(ExportRow._make(row), kinds, clean)
+    """Lines of JSON that can be verified: every event; of other kinds than `kinds` the hash."""
+    with open_stored(location) as journal:
+        for stored in journal.rows():
+            yield _export_line(stored, kinds, clean)
 
 
-def export_line(
-    stored: ExportRow, kinds: Collection[str] | None, clean: EventCleaner | None
+def _export_line(
+    stored: StoredRow, kinds: Collection[str] | None, clean: EventCleaner | None
 ) -> bytes:
-    seq, digest, at, run, kind, purged, body = stored
+    seq, digest, at, run, kind, purged, body, _ = stored
     name, of = kind.decode(), run.decode()
     line = ExportLine(
         seq=seq,
@@ -227,8 +172,8 @@ def export_line(
         at=at,
         hash=(body if purged else hash_text(body)).hex(),
     )
-    if not purged and (kinds is None or name in kinds):
-        event = read_event(seq, at, run, kind, body)
+    event = stored.event() if kinds is None or name in kinds else None
+    if event is not None:
         shown = event if clean is None else clean(event)
         if shown == event:
             raw = msgspec.Raw(event_json(at, of, name, body))

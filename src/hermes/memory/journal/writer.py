@@ -13,23 +13,12 @@ import apsw
 
 from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.events import DURABLE_KINDS
-from hermes.core.events.operations import CheckpointSigned
-from hermes.core.messages import Value
-from hermes.memory.journal.reading import EVENT_COLUMNS_SQL
-from hermes.memory.journal.rows import (
-    GENESIS_DIGEST,
-    EventRow,
-    compress_body,
-    read_event,
-    row_from_event,
-)
+from hermes.memory.journal.rows import GENESIS_DIGEST, EventRow, compress_body
 from hermes.memory.journal.sqlite_errors import translate_error
 from hermes.memory.journal.sqlite_file import (
-    LOCK_TIMEOUT_S,
     WritableJournalFile,
     close_without_checkpoint,
     last_seq_and_digest,
-    open_existing,
     schema_version,
     write_transaction,
 )
@@ -214,52 +203,3 @@ def notify_followers(path: Path) -> None:
 def _file_identity(path: Path) -> tuple[int, int]:
     stat = path.stat()
     return stat.st_dev, stat.st_ino
-
-
-class JournalTip(Value, frozen=True):
-    """The end of the journal."""
-
-    seq: int
-    digest: str
-    last: CheckpointSigned | None = None
-    """The newest checkpoint."""
-
-
-def append_checkpoint(
-    path: Path, sign: Callable[[JournalTip], CheckpointSigned], *, timeout_s: float = LOCK_TIMEOUT_S
-) -> JournalTip | None:
-    """The new end, which is the checkpoint itself; None when there was nothing new to sign."""
-    with open_existing(path, timeout_s=timeout_s) as connection:
-        # On the disk before it is reported: a head that knows more than the journal after a power
-        # cut would look like a truncated journal.
-        connection.execute("PRAGMA synchronous=FULL")
-        with write_transaction(connection):
-            tip = _append_checkpoint(connection, sign)
-        if tip is not None:
-            notify_followers(path)
-        return tip
-
-
-def _append_checkpoint(
-    connection: apsw.Connection, sign: Callable[[JournalTip], CheckpointSigned]
-) -> JournalTip | None:
-    newest = last_seq_and_digest(connection)
-    last = connection.execute("SELECT max(seq) FROM event WHERE kind = 'audit.signed'").get
-    if newest is None or newest[0] == last:
-        return None
-    checkpoint = sign(JournalTip(newest[0], newest[1].hex(), _read_checkpoint(connection, last)))
-    insert_rows(connection, [row_from_event(checkpoint)])
-    end = last_seq_and_digest(connection)
-    assert end is not None
-    return JournalTip(end[0], end[1].hex(), checkpoint)
-
-
-def _read_checkpoint(connection: apsw.Connection, seq: int | None) -> CheckpointSigned | None:
-    if seq is None:
-        return None
-    sql = f"SELECT {EVENT_COLUMNS_SQL} FROM event WHERE seq = ?"
-    at, run, kind, _, body = connection.execute(sql, (seq,)).get
-    event = read_event(seq, at, run, kind, body)
-    if not isinstance(event, CheckpointSigned):
-        raise StoreError(f"event {seq} is no checkpoint; `hermes audit verify` says more")
-    return event

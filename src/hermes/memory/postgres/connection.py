@@ -157,6 +157,7 @@ def _first_line(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
+PgConnection = psycopg.Connection[Any]
 AsyncPgConnection = psycopg.AsyncConnection[Any]
 Answer = TypeVar("Answer")
 OnConnect = Callable[[AsyncPgConnection], Awaitable[None]]

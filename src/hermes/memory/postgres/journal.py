@@ -13,9 +13,9 @@ import psycopg
 from hermes.core.errors import StoreError
 from hermes.core.events import Event
 from hermes.core.events.operations import CheckpointSigned
+from hermes.memory.journal.maintenance import JournalTip, append_checkpoint
 from hermes.memory.journal.reading import EventReader, StoreQueries
 from hermes.memory.journal.rows import row_from_event
-from hermes.memory.journal.writer import JournalTip
 from hermes.memory.postgres.connection import (
     SERVER_TIMEOUT_S,
     AsyncPgConnection,
@@ -25,7 +25,7 @@ from hermes.memory.postgres.connection import (
 from hermes.memory.postgres.reading import fetch_page, last_seq, list_runs, skip_older
 from hermes.memory.postgres.schema import migrate_schema
 from hermes.memory.postgres.url import without_password
-from hermes.memory.postgres.writer import PostgresWriter, append_checkpoint
+from hermes.memory.postgres.writer import PostgresWriter
 
 NOTIFY_CHANNEL = "hermes_journal"
 POLL_INTERVAL_S = 5.0

@@ -1,15 +1,13 @@
 """Reads events in pages of limited size, with no transaction open between two of them."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, LiteralString, NamedTuple
-
-import psycopg
+from collections.abc import Sequence
+from typing import Any, LiteralString
 
 from hermes.core.errors import StoreCorrupt
 from hermes.core.events.runs import MessageAdded, ModelSwitched, RunRenamed, RunStarted
 from hermes.core.protocols import JournalRecord
 from hermes.memory.journal.reading import MAX_PAGE_BYTES, PAGE_ROWS, EventFilter, EventPage
-from hermes.memory.journal.rows import EventRow, from_micros, read_event
+from hermes.memory.journal.rows import from_micros, read_event
 from hermes.memory.journal.runs import MAX_TASK_CHARS, RunSummary, build_run_summary
 from hermes.memory.postgres.connection import AsyncPgConnection
 
@@ -160,54 +158,3 @@ def _event_from_columns(found: EventColumns, run: str, kind: bytes) -> object:
         return None
     seq, at, body = found
     return read_event(int(seq), int(at), run.encode(), kind, body.encode())
-
-
-SCAN_PAGE_ROWS = 500
-MAX_SCAN_PAGE_BYTES = 8 << 20
-_SCAN_PAGE_SQL = (
-    "SELECT seq, at, run, kind, digest, body, hash FROM ("
-    " SELECT *, sum(size) OVER (ORDER BY seq) - size AS before FROM ("
-    "  SELECT *, octet_length(coalesce(body, '')) AS size FROM hermes.event"
-    "  WHERE seq > %(after)s AND (%(run)s::text IS NULL OR run = %(run)s)"
-    "  ORDER BY seq LIMIT %(rows)s) AS page"
-    ") AS sized WHERE before < %(bytes)s ORDER BY seq"
-)
-
-
-class StoredRow(NamedTuple):
-    """An event as a store keeps it, with its digest in the chain."""
-
-    seq: int
-    digest: bytes
-    row: EventRow
-
-    @property
-    def purged(self) -> bool:
-        return isinstance(self.row.body, bytes)
-
-
-def scan_pages(
-    connection: psycopg.Connection[Any], *, after: int = 0, run: str | None = None
-) -> Iterator[list[StoredRow]]:
-    while True:
-        values = {"after": after, "run": run, "rows": SCAN_PAGE_ROWS, "bytes": MAX_SCAN_PAGE_BYTES}
-        found = connection.execute(_SCAN_PAGE_SQL, values, binary=True).fetchall()
-        if not found:
-            return
-        yield [
-            StoredRow(
-                seq, bytes(digest), EventRow(at, of, kind, body if hash_ is None else bytes(hash_))
-            )
-            for seq, at, of, kind, digest, body, hash_ in found
-        ]
-        after = found[-1][0]
-
-
-def last_seq_and_digest(connection: psycopg.Connection[Any]) -> tuple[int, bytes]:
-    """The newest number and its digest."""
-    last, digest = connection.execute("SELECT last, digest FROM hermes.head").fetchone() or (0, b"")
-    return last, bytes(digest)
-
-
-def seq_gaps(connection: psycopg.Connection[Any]) -> tuple[tuple[int, int], ...]:
-    return tuple(connection.execute("SELECT first, last FROM hermes.gap ORDER BY first").fetchall())

@@ -62,9 +62,9 @@ def component_versions(connection: psycopg.Connection[Any], url: str) -> dict[st
 
 
 @contextmanager
-def open_existing(url: str) -> Iterator[psycopg.Connection[Any]]:
+def open_existing(url: str, *, timeout_s: float | None = None) -> Iterator[psycopg.Connection[Any]]:
     """For maintenance of an existing store; nothing is created and nothing migrated."""
-    with translate_errors(url), connect(url) as connection:
+    with translate_errors(url), connect(url, timeout_s=timeout_s) as connection:
         found = component_versions(connection, url)
         if not found:
             raise StoreError(f"there is no journal in {without_password(url)} yet")

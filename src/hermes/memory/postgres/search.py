@@ -1,247 +1,322 @@
-"""Session search in PostgreSQL: finds lines by their words, in limited time."""
+"""The lines in PostgreSQL: indexes new events, and answers queries in limited time.
 
-import heapq
+Words are split and stemmed by us, so that both stores agree.
+"""
+
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import partial
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Any, TypeVar
 
-import anyio.to_thread
 import psycopg
-from msgspec.structs import replace
 
 from hermes.core.errors import StoreCorrupt
 from hermes.core.events import Event
 from hermes.core.events.base import UnknownEvent
-from hermes.core.knowledge import SearchResults, SessionQuery, TranscriptLine
-from hermes.memory.journal.rows import read_event, to_micros
-from hermes.memory.postgres.connection import SERVER_TIMEOUT_S, connect, translate_errors
-from hermes.memory.postgres.text_index import (
-    TEXT_WEIGHTS,
-    IndexProgress,
+from hermes.core.events.memory import FactConfirmed, FactEnded, FactForgotten, MessageForgotten
+from hermes.core.events.runs import RunDeleted
+from hermes.core.knowledge import TranscriptLine
+from hermes.memory.journal.rows import from_micros, read_event, to_micros
+from hermes.memory.postgres.connection import (
+    SERVER_TIMEOUT_S,
     PgConnection,
-    TextSearchSyntax,
-    catch_up,
-    error_token,
-    index_matches_journal,
-    reset_index,
+    connect,
+    translate_errors,
 )
-from hermes.memory.search.hits import MAX_HITS, NeighbourLines, RankedLines, build_hits, score_line
-from hermes.memory.search.indexable_text import line_from_event
-from hermes.memory.search.line_search import MAX_COUNTED_LINES, MAX_POSTINGS, rarity_weight
-from hermes.memory.search.query import QueryTerm, SearchQuery, parse_query, parse_term
+from hermes.memory.search.indexable_text import is_read_by_index
+from hermes.memory.search.line_index import (
+    INDEX_BATCH_EVENTS,
+    MAX_COUNTED_LINES,
+    IndexBatch,
+    IndexProgress,
+    LineFilter,
+    LineIndex,
+    LinePosition,
+    Needle,
+)
+from hermes.memory.search.line_search import IndexedSearch, no_query
+from hermes.memory.search.text_analysis import (
+    Stemmer,
+    error_signatures,
+    searchable_words,
+    split_compounds,
+    truncate_for_index,
+)
 
-LineCondition = tuple[str, Mapping[str, Any]]
-"""A condition and its values."""
-NO_CONDITION: LineCondition = ("NOT gone", {})
+_TEXT_WEIGHTS = "AB"
+"""The weights of spoken text, without dates and errors."""
+_WORD = re.compile(r"[^\W_]+")
+_MAX_WORD_CHARS = 200
+"""Letters of a word; PostgreSQL refuses one of two thousand."""
+_MAX_POSITIONS = 16_000
+"""Positions that a tsvector can tell apart: later phrases are not found."""
+INDEX_VERSION = 1
+"""Version of the words in the tables: a change of the rules raises it, and the index is rebuilt."""
 
 
-def session_condition(session: str | None) -> LineCondition:
-    """One run and its subagents."""
-    return search_condition(SessionQuery(words="", session=session or ""))
+class TextSearchSyntax:
+    def __init__(self) -> None:
+        self._stemmer = Stemmer()
+
+    def tsvector(self, line: TranscriptLine) -> str:
+        """The literal of a tsvector: A the text, B identifiers and speaker, D dates and errors."""
+        text = truncate_for_index(line.text)
+        identifiers = [searchable_words(line.speaker), *split_compounds(text)]
+        positions: dict[str, list[str]] = {}
+        last = self._add_positions(positions, self._stems(searchable_words(text)), "A", 1)
+        last = self._add_positions(positions, self._stems("\n".join(identifiers)), "B", last + 2)
+        about = [*self._stems(f"{line.at:%Y-%m-%d %B}"), *map(_error_token, error_signatures(text))]
+        self._add_positions(positions, about, "D", last + 2)
+        return " ".join(f"'{word}':{','.join(at[:250])}" for word, at in positions.items())
+
+    def tsquery(self, groups: Sequence[Sequence[Needle]], narrow: LineFilter) -> str:
+        """One needle of each group and no excluded term; empty when nothing is required."""
+        weights = "" if narrow.anywhere else _TEXT_WEIGHTS
+        needed = [
+            f"({' | '.join(self._needle(each, weights) for each in group)})" for group in groups
+        ]
+        if narrow.service is not None:
+            needed.append(self._needle(narrow.service))
+        needed += [f"!({self._needle(term, _TEXT_WEIGHTS)})" for term in narrow.excluded]
+        return " & ".join(needed)
+
+    def _needle(self, needle: Needle, weights: str = "") -> str:
+        if isinstance(needle, str):
+            return f"'{_error_token(needle)}'"
+        own = self._phrase(needle.words, weights, is_prefix=needle.is_prefix)
+        if not needle.alternative:
+            return own
+        return f"({own} | {self._phrase(needle.alternative, weights)})"
+
+    def _phrase(self, words: Sequence[str], weights: str, *, is_prefix: bool = False) -> str:
+        marks = [weights] * len(words)
+        if is_prefix:
+            marks[-1] = "*" + weights
+        parts = (
+            f"'{self._stem(word)}'" + (f":{mark}" if mark else "")
+            for word, mark in zip(words, marks, strict=True)
+        )
+        return "(" + " <-> ".join(parts) + ")"
+
+    def _stems(self, text: str) -> Iterator[str]:
+        return (self._stem(word) for word in _WORD.findall(text))
+
+    def _stem(self, word: str) -> str:
+        return self._stemmer.stem(word.lower()[:_MAX_WORD_CHARS])
+
+    def _add_positions(
+        self, positions: dict[str, list[str]], words: Iterable[str], weight: str, first: int
+    ) -> int:
+        at = first
+        for at, word in enumerate(words, start=first):
+            positions.setdefault(word, []).append(f"{min(at, _MAX_POSITIONS)}{weight}")
+        return at
 
 
-def search_condition(wanted: SessionQuery) -> LineCondition:
-    below = wanted.session.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "/%"
+def _error_token(signature: str) -> str:
+    """A word that no text contains."""
+    return f"error={signature}"
+
+
+def filter_condition(narrow: LineFilter) -> tuple[str, dict[str, Any]]:
+    """The condition on the columns of a line, and its values."""
+    below = narrow.session.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "/%"
     conditions: dict[str, dict[str, Any]] = {
-        "(run = %(session)s OR run LIKE %(below)s)": {"session": wanted.session, "below": below},
-        "kind = %(kind)s": {"kind": wanted.kind},
-        "role = %(role)s": {"role": wanted.role},
-        "at >= %(since)s": {"since": wanted.since and to_micros(wanted.since)},
-        "at <= %(until)s": {"until": wanted.until and to_micros(wanted.until)},
+        "(run = %(session)s OR run LIKE %(below)s)": {"session": narrow.session, "below": below},
+        "kind = %(kind)s": {"kind": narrow.kind},
+        "role = %(role)s": {"role": narrow.role},
+        "at >= %(since)s": {"since": narrow.since and to_micros(narrow.since)},
+        "at <= %(until)s": {"until": narrow.until and to_micros(narrow.until)},
     }
     used = {text: values for text, values in conditions.items() if next(iter(values.values()))}
     merged = {name: value for values in used.values() for name, value in values.items()}
     return " AND ".join(["NOT gone", *used]), merged
 
 
-def newest_lines(
-    connection: PgConnection, words: str, condition: LineCondition, limit: int
-) -> list[int]:
-    """Numbers of the matching lines, the newest first."""
-    where, values = condition
-    match = "words @@ %(words)s::tsquery AND " if words else ""
-    sql = f"SELECT seq FROM hermes.line WHERE {match}{where} ORDER BY seq DESC LIMIT %(limit)s"
-    found = connection.execute(sql.encode(), {**values, "words": words, "limit": limit})
-    return [seq for (seq,) in found]
+class PostgresLineIndex(LineIndex):
+    def __init__(self, connection: PgConnection, text_search: TextSearchSyntax) -> None:
+        self.connection = connection
+        self._text_search = text_search
 
+    def newest_event(self) -> int:
+        return self._query_int("SELECT last FROM hermes.head")
 
-def count_lines(
-    connection: PgConnection, words: str, condition: LineCondition = NO_CONDITION
-) -> int:
-    """How many lines match. For a common word the planner's estimate: counting costs more."""
-    where, values = condition
-    sql = f"SELECT 1 FROM hermes.line WHERE words @@ %(words)s::tsquery AND {where}"
-    asked = {**values, "words": words}
-    plan = connection.execute(f"EXPLAIN (FORMAT JSON) {sql}".encode(), asked).fetchone()
-    assert plan is not None
-    parsed = plan[0] if isinstance(plan[0], list) else json.loads(plan[0])
-    guess = int(parsed[0]["Plan"]["Plan Rows"])
-    if guess >= MAX_COUNTED_LINES:
-        return guess
-    counted = f"SELECT count(*) FROM ({sql} LIMIT {MAX_COUNTED_LINES}) AS first"
-    row = connection.execute(counted.encode(), asked).fetchone()
-    return int(row[0]) if row else 0
+    def indexed_up_to(self) -> int:
+        return self._query_int("SELECT upto FROM hermes.searched")
 
+    def index_batch(self) -> None:
+        with self.connection.transaction():
+            upto = self._query_int("SELECT upto FROM hermes.searched FOR UPDATE")
+            rows = self.connection.execute(
+                "SELECT seq, at, run, kind, body, digest FROM hermes.event WHERE seq > %s "
+                "ORDER BY seq LIMIT %s",
+                (upto, INDEX_BATCH_EVENTS),
+            ).fetchall()
+            if not rows:
+                # Numbers after a salvage's gap were assigned, and there is nothing to read.
+                sql = "UPDATE hermes.searched SET upto = (SELECT last FROM hermes.head)"
+                self.connection.execute(sql)
+                return
+            batch = PostgresIndexBatch(self.connection, self._text_search)
+            for seq, at, run, kind, body, _ in rows:
+                if body is not None and is_read_by_index(kind):
+                    batch.add_event(seq, at, run.encode(), kind, body.encode())
+            batch.write()
+            self.connection.execute(
+                "UPDATE hermes.searched SET upto = %s, digest = %s", (rows[-1][0], rows[-1][5])
+            )
 
-def estimate_lines(connection: PgConnection, condition: LineCondition = NO_CONDITION) -> int:
-    where, values = condition
-    sql = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'hermes.line'::regclass"
-    if values or (guess := connection.execute(sql).fetchone() or (0,))[0] < MAX_COUNTED_LINES:
-        counted = f"SELECT count(*) FROM hermes.line WHERE {where}"
-        guess = connection.execute(counted.encode(), values).fetchone() or (0,)
-    return int(guess[0])
+    def reset(self) -> None:
+        with self.connection.transaction():
+            self.connection.execute("TRUNCATE hermes.line, hermes.gone_run")
+            self.connection.execute(
+                "UPDATE hermes.searched SET upto = 0, digest = '', shape = %s", (INDEX_VERSION,)
+            )
 
+    def matches_journal(self) -> bool:
+        """False when it was made from another journal, or by another version."""
+        row = self.connection.execute(
+            "SELECT shape = %s AND (upto = 0 OR upto > (SELECT coalesce(max(seq), 0)"
+            " FROM hermes.event) OR digest = (SELECT digest FROM hermes.event WHERE seq = upto))"
+            " FROM hermes.searched",
+            (INDEX_VERSION,),
+        ).fetchone()
+        return bool(row and row[0])
 
-def lines_by_weight(
-    connection: PgConnection, tsqueries: Sequence[str], condition: LineCondition, limit: int
-) -> list[tuple[int, float]]:
-    """Lines with any of these words, those with the most and rarest first.
+    def count_lines(self, session: str = "") -> int:
+        sql = "SELECT reltuples::bigint FROM pg_class WHERE oid = 'hermes.line'::regclass"
+        if not session and (guess := self._query_int(sql)) >= MAX_COUNTED_LINES:
+            return guess
+        where, values = filter_condition(LineFilter(session))
+        return self._query_int(f"SELECT count(*) FROM hermes.line WHERE {where}", values)
 
-    Very common words are only used while there are few candidates.
-    """
-    lines = estimate_lines(connection)
-    counted = sorted(
-        (count_lines(connection, tsquery, condition), tsquery)
-        for tsquery in dict.fromkeys(tsqueries)
-    )
-    total: dict[int, float] = {}
-    postings_left = MAX_POSTINGS
-    for found, tsquery in counted:
-        if not found or (postings_left < found and total):
-            continue
-        weight = rarity_weight(found, lines)
-        postings = newest_lines(
-            connection, tsquery, condition, min(found, max(postings_left, limit))
+    def count(self, needle: Needle, narrow: LineFilter) -> int:
+        """For a common word the planner's estimate: counting costs more."""
+        where, values = self._where([[needle]], narrow._replace(since=None, until=None))
+        sql = f"SELECT 1 FROM hermes.line WHERE {where}"
+        plan = self.connection.execute(f"EXPLAIN (FORMAT JSON) {sql}".encode(), values).fetchone()
+        assert plan is not None
+        parsed = plan[0] if isinstance(plan[0], list) else json.loads(plan[0])
+        guess = int(parsed[0]["Plan"]["Plan Rows"])
+        if guess >= MAX_COUNTED_LINES:
+            return guess
+        counted = f"SELECT count(*) FROM ({sql} LIMIT {MAX_COUNTED_LINES}) AS first"
+        return self._query_int(counted, values)
+
+    def newest(
+        self, groups: Sequence[Sequence[Needle]], narrow: LineFilter, limit: int
+    ) -> list[int]:
+        where, values = self._where(groups, narrow)
+        sql = f"SELECT seq FROM hermes.line WHERE {where} ORDER BY seq DESC LIMIT %(limit)s"
+        return [seq for (seq,) in self.connection.execute(sql.encode(), {**values, "limit": limit})]
+
+    def read_events(self, seqs: Iterable[int]) -> dict[int, Event | UnknownEvent]:
+        rows = self.connection.execute(
+            "SELECT seq, at, run, kind, body FROM hermes.event WHERE seq = ANY(%s) "
+            "AND body IS NOT NULL",
+            (list(seqs),),
         )
-        for seq in postings:
-            total[seq] = total.get(seq, 0.0) + weight
-        postings_left -= len(postings)
-    best = heapq.nlargest(limit, ((score, seq) for seq, score in total.items()))
-    return [(seq, score) for score, seq in best]
+        found: dict[int, Event | UnknownEvent] = {}
+        for seq, at, run, kind, body in rows:
+            try:
+                found[seq] = read_event(seq, at, run.encode(), kind.encode(), body.encode())
+            except StoreCorrupt:
+                continue
+        return found
+
+    def nearby(self, seqs: Iterable[int], reach: int) -> dict[int, LinePosition]:
+        found = self.connection.execute(
+            "SELECT DISTINCT near.seq, near.position, near.confirmed, near.ended "
+            "FROM hermes.line asked JOIN hermes.line near ON near.run = asked.run "
+            "AND near.position BETWEEN asked.position - %(reach)s AND asked.position + %(reach)s "
+            "WHERE asked.seq = ANY(%(seqs)s) AND NOT near.gone",
+            {"seqs": list(seqs), "reach": reach},
+        )
+        return {
+            seq: LinePosition(
+                position, None if confirmed is None else from_micros(confirmed), ended is not None
+            )
+            for seq, position, confirmed, ended in found
+        }
+
+    def _where(
+        self, groups: Sequence[Sequence[Needle]], narrow: LineFilter
+    ) -> tuple[str, dict[str, Any]]:
+        where, values = filter_condition(narrow)
+        if words := self._text_search.tsquery(groups, narrow):
+            where = f"words @@ %(words)s::tsquery AND {where}"
+        return where, {**values, "words": words}
+
+    def _query_int(self, sql: str, values: Any = ()) -> int:
+        row = self.connection.execute(sql.encode(), values).fetchone()
+        return int(row[0]) if row else 0
 
 
-def nearby_lines(
-    connection: PgConnection, seqs: Sequence[int], reach: int
-) -> dict[int, tuple[str, int, int | None]]:
-    """Run, position and last confirmation of those lines and of the lines near them."""
-    found = connection.execute(
-        "SELECT DISTINCT near.seq, near.run, near.position, near.confirmed "
-        "FROM hermes.line asked JOIN hermes.line near ON near.run = asked.run "
-        "AND near.position BETWEEN asked.position - %(reach)s AND asked.position + %(reach)s "
-        "WHERE asked.seq = ANY(%(seqs)s) AND near.ended IS NULL AND NOT near.gone",
-        {"seqs": list(seqs), "reach": reach},
-    )
-    return {seq: (run, position, confirmed) for seq, run, position, confirmed in found}
+class PostgresIndexBatch(IndexBatch):
+    def __init__(self, connection: PgConnection, text_search: TextSearchSyntax) -> None:
+        self._connection = connection
+        self._text_search = text_search
+        self._positions: dict[str, int | None] = {}
+        """Run → its next position; None when it was deleted."""
+        self._lines: list[tuple[Any, ...]] = []
 
+    def add_line(self, line: TranscriptLine, fact: str) -> None:
+        position = self._position(line.run)
+        if position is None:
+            return
+        at, words = to_micros(line.at), self._text_search.tsvector(line)
+        self._lines.append((line.seq, line.run, position, at, line.kind, line.role, fact, words))
+        self._positions[line.run] = position + 1
 
-MAX_RANKED_LINES = 120
-"""Lines with all the words that are read and ranked; the newest of them."""
+    def _position(self, run: str) -> int | None:
+        if run not in self._positions:
+            row = self._connection.execute(
+                "SELECT EXISTS (SELECT 1 FROM hermes.gone_run WHERE run = %(run)s), "
+                "(SELECT coalesce(max(position), -1) + 1 FROM hermes.line WHERE run = %(run)s)",
+                {"run": run},
+            ).fetchone()
+            assert row is not None
+            self._positions[run] = None if row[0] else row[1]
+        return self._positions[run]
 
+    def write(self) -> None:
+        copy = "COPY hermes.line(seq, run, position, at, kind, role, fact, words) FROM STDIN"
+        with self._connection.cursor() as cursor, cursor.copy(copy) as target:
+            for line in self._lines:
+                target.write_row(line)
+        self._lines = []
 
-def search_lines(
-    connection: PgConnection, text_search: TextSearchSyntax, wanted: SessionQuery
-) -> SearchResults:
-    query, narrow = parse_query(wanted.words), search_condition(wanted)
-    service = parse_term(wanted.service)
-    also = [] if service is None else [service]
-    ranked = _lines_with_all_words(connection, text_search, query, also, narrow)
-    some = partial(_lines_with_some_words, connection, text_search, query, also, narrow)
-    return build_hits(query, wanted.limit, ranked, some, partial(_neighbours, connection))
-
-
-def read_events(connection: PgConnection, seqs: Iterable[int]) -> dict[int, Event | UnknownEvent]:
-    """Damaged or deleted events are left out."""
-    rows = connection.execute(
-        "SELECT seq, at, run, kind, body FROM hermes.event WHERE seq = ANY(%s) "
-        "AND body IS NOT NULL",
-        (list(seqs),),
-    )
-    found: dict[int, Event | UnknownEvent] = {}
-    for seq, at, run, kind, body in rows:
-        try:
-            found[seq] = read_event(seq, at, run.encode(), kind.encode(), body.encode())
-        except StoreCorrupt:
-            continue
-    return found
-
-
-def read_lines(connection: PgConnection, seqs: Iterable[int]) -> dict[int, TranscriptLine]:
-    events = read_events(connection, seqs)
-    lines = ((seq, line_from_event(seq, event)) for seq, event in events.items())
-    return {seq: line for seq, line in lines if line is not None}
-
-
-def _lines_with_all_words(
-    connection: PgConnection,
-    text_search: TextSearchSyntax,
-    query: SearchQuery,
-    extra_terms: Sequence[QueryTerm],
-    condition: LineCondition,
-) -> RankedLines:
-    words = text_search.tsquery(query, *extra_terms)
-    if not query.required:  # only filters: the newest lines
-        if not extra_terms and condition == NO_CONDITION:
-            return []
-        seqs = newest_lines(connection, words, condition, MAX_HITS)
-        lines = read_lines(connection, seqs)
-        return [(lines[seq], 0.0) for seq in seqs if seq in lines]
-    seqs = newest_lines(connection, words, condition, MAX_RANKED_LINES)
-    now, total = datetime.now(UTC), estimate_lines(connection)
-    weights = {
-        term: rarity_weight(count_lines(connection, text_search.tsquery_term(term)), total)
-        if query.terms[1:]
-        else 1.0
-        for term in query.terms
-    }
-    scored = [
-        (line, score_line(line, weights, now)) for line in read_lines(connection, seqs).values()
-    ]
-    return sorted(scored, key=lambda each: (-each[1], -each[0].seq))
-
-
-def _lines_with_some_words(
-    connection: PgConnection,
-    text_search: TextSearchSyntax,
-    query: SearchQuery,
-    extra_terms: Sequence[QueryTerm],
-    condition: LineCondition,
-    limit: int,
-) -> RankedLines:
-    """Part of the words, or the same error with other numbers in it."""
-    tsqueries = [text_search.tsquery_term(term, TEXT_WEIGHTS) for term in query.terms]
-    tsqueries += [f"'{error_token(each)}'" for each in query.signatures]
-    more = [
-        *(text_search.tsquery_term(term) for term in extra_terms),
-        *text_search.exclusions(query),
-    ]
-    tsqueries = [" & ".join([tsquery, *more]) for tsquery in tsqueries]
-    found = lines_by_weight(connection, tsqueries, condition, limit)
-    lines = read_lines(connection, [seq for seq, _ in found])
-    return [(lines[seq], points) for seq, points in found if seq in lines]
-
-
-def _neighbours(connection: PgConnection, seqs: Sequence[int]) -> NeighbourLines:
-    near = nearby_lines(connection, seqs, 1)
-    lines = read_lines(connection, near)
-    at = {(run, position): lines.get(seq) for seq, (run, position, _) in near.items()}
-    return {
-        seq: (at.get((run, position - 1)), at.get((run, position + 1)))
-        for seq, (run, position, _) in near.items()
-    }
+    def apply_update(self, event: Event | UnknownEvent) -> None:
+        self._positions.clear()
+        gone = b"UPDATE hermes.line SET gone = true, words = '' WHERE "
+        match event:
+            case RunDeleted(run=run):
+                self._connection.execute(
+                    "INSERT INTO hermes.gone_run VALUES (%s) ON CONFLICT DO NOTHING", (run,)
+                )
+                self._connection.execute(gone + b"run = %s", (run,))
+            case MessageForgotten(seq=seq):
+                self._connection.execute(gone + b"seq = %s", (seq,))
+            case FactForgotten(fact=fact):
+                self._connection.execute(gone + b"fact = %s AND fact <> ''", (fact,))
+            case FactConfirmed(fact=fact):
+                self._connection.execute(
+                    "UPDATE hermes.line SET confirmed = greatest(confirmed, %s) WHERE fact = %s",
+                    (to_micros(event.seen_at or event.at), fact),
+                )
+            case FactEnded(fact=fact):
+                self._connection.execute(
+                    "UPDATE hermes.line SET ended = %s WHERE fact = %s", (to_micros(event.at), fact)
+                )
+            case _:
+                pass
 
 
 Answer = TypeVar("Answer")
-IndexQuery = Callable[[PgConnection, TextSearchSyntax], Answer]
-INDEX_TIMEOUT_S = 2.0
-"""Seconds that a query may wait for events that are not indexed yet."""
 
 
-class PostgresSearch:
-    """Fulfils `core.knowledge.SearchesSessions`."""
-
+class PostgresSearch(IndexedSearch):
     def __init__(self, url: str, *, timeout_s: float = SERVER_TIMEOUT_S) -> None:
         self._url = url
         self._timeout_s = timeout_s
@@ -250,36 +325,19 @@ class PostgresSearch:
         self._lock = Lock()
         self._unindexed_events = 0
 
-    async def search(self, wanted: SessionQuery) -> SearchResults:
-        found = await self.ask(partial(search_lines, wanted=wanted))
-        return replace(found, notices=self.notices)
-
     @property
     def notices(self) -> tuple[str, ...]:
         if not self._unindexed_events:
             return ()
         return (f"{self._unindexed_events:,} newer events are not indexed yet",)
 
-    async def ask(
-        self, question: IndexQuery[Answer], *, seconds: float | None = INDEX_TIMEOUT_S
-    ) -> Answer:
-        """Bring the index up to date, then answer from it."""
-        return await anyio.to_thread.run_sync(partial(self.ask_blocking, question, seconds=seconds))
-
-    async def catch_up(
-        self, *, seconds: float | None = None, progress: IndexProgress | None = None
-    ) -> None:
-        work = partial(self.ask_blocking, _no_query, seconds=seconds, progress=progress)
-        await anyio.to_thread.run_sync(work)
-
     def ask_blocking(
         self,
-        question: IndexQuery[Answer],
+        question: Callable[[PostgresLineIndex], Answer],
         *,
         seconds: float | None = None,
         progress: IndexProgress | None = None,
     ) -> Answer:
-        """The same without an event loop."""
         with self._lock, translate_errors(self._url):
             try:
                 return self._ask_connected(question, seconds, progress)
@@ -290,9 +348,8 @@ class PostgresSearch:
                 return self._ask_connected(question, seconds, progress)
 
     def rebuild(self, progress: IndexProgress | None = None) -> None:
-        """Delete the index and build it again."""
-        self.ask_blocking(lambda connection, _: reset_index(connection), seconds=0)
-        self.ask_blocking(_no_query, progress=progress)
+        self.ask_blocking(PostgresLineIndex.reset, seconds=0)
+        self.ask_blocking(no_query, progress=progress)
 
     def close(self) -> None:
         with self._lock:
@@ -301,17 +358,16 @@ class PostgresSearch:
                 self._connection = None
 
     def _ask_connected(
-        self, question: IndexQuery[Answer], seconds: float | None, progress: IndexProgress | None
+        self,
+        question: Callable[[PostgresLineIndex], Answer],
+        seconds: float | None,
+        progress: IndexProgress | None,
     ) -> Answer:
+        is_new = self._connection is None
         if self._connection is None:
             self._connection = connect(self._url, timeout_s=self._timeout_s)
-            if not index_matches_journal(self._connection):
-                reset_index(self._connection)
-        self._unindexed_events = catch_up(
-            self._connection, self._text_search, seconds=seconds, progress=progress
-        )
-        return question(self._connection, self._text_search)
-
-
-def _no_query(connection: PgConnection, text_search: TextSearchSyntax) -> None:
-    """For callers that only need the index to be up to date."""
+        index = PostgresLineIndex(self._connection, self._text_search)
+        if is_new and not index.matches_journal():
+            index.reset()
+        self._unindexed_events = index.catch_up(seconds, progress)
+        return question(index)

@@ -4,34 +4,37 @@ Stored as half floats: a thousandth of the cosine for half of the memory.
 """
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
 import anyio.to_thread
 import psycopg
 from psycopg import sql
 
 from hermes.core.errors import StoreError
-from hermes.memory.postgres.connection import connect, translate_errors
+from hermes.memory.postgres.connection import PgConnection, connect, translate_errors
 from hermes.memory.postgres.schema import migrate_schema, vector_migration_files
-from hermes.memory.postgres.search import PostgresSearch, read_lines, session_condition
-from hermes.memory.postgres.text_index import PgConnection, TextSearchSyntax
-from hermes.memory.search.passages import ScoredSeq
+from hermes.memory.postgres.search import (
+    PostgresLineIndex,
+    filter_condition,
+)
+from hermes.memory.search.line_index import LineFilter, ScoredSeq
+from hermes.memory.search.line_search import IndexedSearch
 
+Answer = TypeVar("Answer")
 MIN_VECTORS_FOR_INDEX = 20_000
 """Vectors of one model above which an index is worth building."""
 HNSW_LINKS_PER_NODE, HNSW_BUILD_CANDIDATES = 16, 64
 """The HNSW graph: edges per node, and candidates considered while building."""
-MAX_EMBEDDED_CHARS = 1000
-"""Characters of a line that its vector represents."""
 _MIN_NEW_VECTORS_FOR_INDEX = 1000
 """Vectors stored by one object that make it a bulk job, worth an index at its end."""
 
 
 class PostgresVectors:
-    """Fulfils `search.passages.LineVectorStore` and `embedding.embedder.VectorTarget`."""
+    """Fulfils `search.passages.VectorStore` and `embedding.embedder.VectorTarget`."""
 
-    def __init__(self, search: PostgresSearch, url: str) -> None:
+    def __init__(self, search: IndexedSearch, url: str) -> None:
         self._search = search
         self._url = url
         self._usable: bool | None = None
@@ -45,7 +48,7 @@ class PostgresVectors:
 
     async def has_vectors(self) -> bool:
         """Whether vectors were made here before."""
-        return await self._search.ask(_has_vectors)
+        return await self._ask(_has_vectors)
 
     async def nearest(
         self, vector: bytes, model: str, *, session: str | None, limit: int
@@ -53,21 +56,19 @@ class PostgresVectors:
         if not await self.usable():
             return ()
         question = _nearest if session is None else partial(_nearest_in_session, session=session)
-        return await self._search.ask(partial(question, model=model, vector=vector, limit=limit))
+        return await self._ask(partial(question, model=model, vector=vector, limit=limit))
 
     async def similarities(
         self, vector: bytes, model: str, seqs: Sequence[int]
     ) -> Mapping[int, float]:
         if not seqs or not await self.usable():
             return {}
-        return await self._search.ask(
-            partial(_similarities, vector=vector, model=model, seqs=list(seqs))
-        )
+        return await self._ask(partial(_similarities, vector=vector, model=model, seqs=list(seqs)))
 
     async def count_without_vector(self, model: str) -> int:
         if not await self.usable():
             return 0
-        return await self._search.ask(partial(_count_without_vector, model=model))
+        return await self._ask(partial(_count_without_vector, model=model))
 
     async def texts_without_vector(
         self, model: str, after: int, limit: int
@@ -89,7 +90,7 @@ class PostgresVectors:
             raise StoreError(
                 "the server has no pgvector, so it keeps no vectors; install the extension there"
             )
-        await self._search.ask(partial(_store_vectors, model=model, vectors=vectors))
+        await self._ask(partial(_store_vectors, model=model, vectors=vectors))
         self._stored_vectors += len(vectors)
 
     async def create_index(self, model: str, *, min_vectors: int = MIN_VECTORS_FOR_INDEX) -> bool:
@@ -102,6 +103,9 @@ class PostgresVectors:
         return await anyio.to_thread.run_sync(
             partial(create_vector_index, self._url, model, min_vectors)
         )
+
+    async def _ask(self, question: Callable[[PgConnection], Answer]) -> Answer:
+        return await self._search.ask(lambda index: question(index.connection))
 
     def close(self) -> None:
         """The connection belongs to the search."""
@@ -152,7 +156,7 @@ def _enable_pgvector(url: str) -> bool:
     return True
 
 
-def _has_vectors(connection: PgConnection, _: TextSearchSyntax) -> bool:
+def _has_vectors(connection: PgConnection) -> bool:
     exists = "SELECT 1 FROM pg_tables WHERE schemaname = 'hermes' AND tablename = 'embedding'"
     if connection.execute(exists).fetchone() is None:
         return False
@@ -160,7 +164,7 @@ def _has_vectors(connection: PgConnection, _: TextSearchSyntax) -> bool:
 
 
 def _store_vectors(
-    connection: PgConnection, _: TextSearchSyntax, model: str, vectors: Sequence[tuple[int, bytes]]
+    connection: PgConnection, model: str, vectors: Sequence[tuple[int, bytes]]
 ) -> None:
     rows = [(model, seq, _vector_literal(vector)) for seq, vector in vectors]
     with connection.transaction(), connection.cursor() as cursor:
@@ -177,24 +181,22 @@ _LINES_WITHOUT_VECTOR_SQL = (
 )
 
 
-def _count_without_vector(connection: PgConnection, _: TextSearchSyntax, model: str) -> int:
+def _count_without_vector(connection: PgConnection, model: str) -> int:
     query = f"SELECT count(*) {_LINES_WITHOUT_VECTOR_SQL}".encode()
     row = connection.execute(query, {"model": model, "after": 0}).fetchone()
     return int(row[0]) if row else 0
 
 
 def _texts_without_vector(
-    connection: PgConnection, _: TextSearchSyntax, model: str, after: int, limit: int
+    index: PostgresLineIndex, model: str, after: int, limit: int
 ) -> list[tuple[int, str]]:
     query = f"SELECT seq {_LINES_WITHOUT_VECTOR_SQL} ORDER BY seq LIMIT %(limit)s".encode()
     values = {"model": model, "after": after, "limit": limit}
-    seqs = [seq for (seq,) in connection.execute(query, values)]
-    lines = read_lines(connection, seqs)
-    return [(seq, lines[seq].text[:MAX_EMBEDDED_CHARS] if seq in lines else "") for seq in seqs]
+    return index.read_texts([seq for (seq,) in index.connection.execute(query, values)])
 
 
 def _nearest(
-    connection: PgConnection, _: TextSearchSyntax, model: str, vector: bytes, limit: int
+    connection: PgConnection, model: str, vector: bytes, limit: int
 ) -> Sequence[ScoredSeq]:
     """Through the index when there is one: the query must contain the model as a literal for
     that."""
@@ -215,14 +217,13 @@ def _nearest(
 
 def _nearest_in_session(
     connection: PgConnection,
-    _: TextSearchSyntax,
     model: str,
     vector: bytes,
     limit: int,
     session: str,
 ) -> Sequence[ScoredSeq]:
     """Exact: one session never has many."""
-    where, values = session_condition(session)
+    where, values = filter_condition(LineFilter(session))
     query = (
         "WITH own AS MATERIALIZED (SELECT seq, vector FROM hermes.line JOIN hermes.embedding "
         f"USING (seq) WHERE model = %(model)s AND {where}) "
@@ -233,7 +234,7 @@ def _nearest_in_session(
 
 
 def _similarities(
-    connection: PgConnection, _: TextSearchSyntax, vector: bytes, model: str, seqs: list[int]
+    connection: PgConnection, vector: bytes, model: str, seqs: list[int]
 ) -> Mapping[int, float]:
     cursor = connection.execute(
         "SELECT seq, 1 - (vector <=> %s::halfvec) FROM hermes.embedding "

@@ -11,17 +11,11 @@ import msgspec
 import psycopg
 
 from hermes.core.errors import StoreError
-from hermes.core.events.operations import CheckpointSigned
-from hermes.memory.journal.rows import EventRow, read_event, row_from_event
-from hermes.memory.journal.writer import JournalTip
+from hermes.memory.journal.rows import EventRow
 from hermes.memory.postgres.connection import (
-    SERVER_TIMEOUT_S,
     AsyncPgConnection,
     ReconnectingConnection,
-    connect,
-    translate_errors,
 )
-from hermes.memory.postgres.reading import last_seq_and_digest
 from hermes.memory.postgres.schema import migration_files
 
 APPEND_SQL = (
@@ -103,44 +97,6 @@ async def _try_lock(connection: AsyncPgConnection, run: str) -> bool:
     )
     row = await cursor.fetchone()
     return bool(row and row[0])
-
-
-_LAST_CHECKPOINT_SQL = (
-    "SELECT seq, at, run, body FROM hermes.event WHERE kind = 'audit.signed' "
-    "ORDER BY seq DESC LIMIT 1"
-)
-
-
-def append_checkpoint(
-    url: str, sign: Callable[[JournalTip], CheckpointSigned], *, timeout_s: float = SERVER_TIMEOUT_S
-) -> JournalTip | None:
-    """The new end, which is the checkpoint itself; None when there was nothing new to sign."""
-    with (
-        translate_errors(url),
-        connect(url, timeout_s=timeout_s) as connection,
-        connection.transaction(),
-    ):
-        # Another signer waits here, and then signs what comes after us.
-        connection.execute("SELECT 1 FROM hermes.head FOR UPDATE")
-        last, digest = last_seq_and_digest(connection)
-        seq, checkpoint = _newest_checkpoint(connection)
-        if last in (0, seq):
-            return None
-        signed = sign(JournalTip(last, digest.hex(), checkpoint))
-        append_rows(connection, [row_from_event(signed)])
-        end, digest = last_seq_and_digest(connection)
-        return JournalTip(end, digest.hex(), signed)
-
-
-def _newest_checkpoint(connection: psycopg.Connection[Any]) -> tuple[int, CheckpointSigned | None]:
-    found = connection.execute(_LAST_CHECKPOINT_SQL).fetchone()
-    if found is None:
-        return -1, None
-    seq, at, run, body = found
-    event = read_event(seq, at, run.encode(), b"audit.signed", (body or "").encode())
-    if not isinstance(event, CheckpointSigned):
-        raise StoreError(f"event {seq} is no checkpoint; `hermes audit verify` says more")
-    return seq, event
 
 
 MAX_TRANSACTION_EVENTS = 512

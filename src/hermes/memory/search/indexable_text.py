@@ -35,11 +35,17 @@ INDEXED_KINDS = frozenset(
 )
 INDEXED_KIND_PREFIXES = ("incident.", "alert.", "skill.")
 """Prefixes of kinds whose every string field is indexed."""
+LINE_UPDATE_KINDS = frozenset(
+    {"run.deleted", "message.forgotten", "memory.forgotten", "memory.confirmed", "memory.ended"}
+)
+"""Kinds that change lines which are indexed already."""
 _AGENT_SPEAKERS = frozenset({"assistant", "hermes", "ai", "bot"})
 
 
-def is_indexed_kind(kind: str) -> bool:
-    return kind in INDEXED_KINDS or kind.startswith(INDEXED_KIND_PREFIXES)
+def is_read_by_index(kind: str) -> bool:
+    return (
+        kind in INDEXED_KINDS or kind in LINE_UPDATE_KINDS or kind.startswith(INDEXED_KIND_PREFIXES)
+    )
 
 
 def line_from_event(seq: int, event: Event | UnknownEvent) -> TranscriptLine | None:

@@ -1,264 +1,310 @@
-"""Finds lines by their words, in limited time however common a word is.
+"""Searches sessions: ranks lines, and builds hits with snippets and neighbours."""
 
-Where too many lines match, the newest are taken: the index returns them in that order and stops.
-Ranking by rarity uses the postings of the rarest words.
-"""
-
-import heapq
-import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial, reduce
-from typing import NamedTuple
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
-import apsw
+import anyio.to_thread
+from msgspec.structs import replace
 
-from hermes.core.errors import StoreCorrupt
-from hermes.core.events import Event
-from hermes.core.events.base import UnknownEvent
-from hermes.core.knowledge import SearchResults, SessionQuery, TranscriptLine
-from hermes.memory.journal.reading import EVENT_COLUMNS_SQL
-from hermes.memory.journal.rows import read_event, to_micros
-from hermes.memory.search.hits import MAX_HITS, NeighbourLines, RankedLines, build_hits, score_line
-from hermes.memory.search.indexable_text import line_from_event
+from hermes.core.knowledge import SearchHit, SearchResults, SessionQuery, TranscriptLine
+from hermes.memory.search.line_index import (
+    IndexProgress,
+    LineFilter,
+    LineIndex,
+    Needle,
+    ScoredSeq,
+    rarity_weight,
+)
+from hermes.memory.search.passages import Passage, build_passage
 from hermes.memory.search.query import QueryTerm, SearchQuery, parse_query, parse_term
-from hermes.memory.search.text_analysis import filter_marks, quoted_mark
 
-MAX_COUNTED_LINES = 10_000
-"""The number at which counting the lines of a word ends."""
-MAX_POSTINGS = 20_000
-"""Entries of the index that one ranking may read."""
-
-
-class TimeBounds(NamedTuple):
-    """The numbers between which all lines of a time lie, and the time itself in seconds."""
-
-    first: int = 0
-    last: int = 1 << 62
-    since: int | None = None
-    until: int | None = None
+SNIPPET_CHARS = 240
+_WORD_ENDINGS = ("ings", "ing", "ied", "ies", "ers", "er", "ed", "es", "ly", "s", "e", "y")
+_SPACE = re.compile(r"\s+")
+MarkSpans = tuple[tuple[int, int], ...]
 
 
-NO_TIME_BOUNDS = TimeBounds()
+def term_pattern(terms: Sequence[QueryTerm]) -> re.Pattern[str] | None:
+    """Finds the words in any of their forms: nearly what the stemmer takes for the same."""
+    patterns = dict.fromkeys(pattern for term in terms for pattern in _term_patterns(term))
+    if not patterns:
+        return None
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
 
 
-def time_bounds(
-    index: apsw.Connection, since: datetime | None, until: datetime | None
-) -> TimeBounds:
-    if since is None and until is None:
-        return NO_TIME_BOUNDS
-    oldest = None if since is None else to_micros(since) // 1_000_000
-    newest = None if until is None else to_micros(until) // 1_000_000
-    first, last = index.execute(
-        "SELECT min(first), max(last) FROM day WHERE day >= ? AND day <= ?",
-        (
-            -(1 << 40) if oldest is None else oldest // 86400,
-            1 << 40 if newest is None else newest // 86400,
-        ),
-    ).get
-    return TimeBounds(first or 0, last or 0, oldest, newest)
+def make_snippet(
+    text: str, words: re.Pattern[str] | None, width: int = SNIPPET_CHARS
+) -> tuple[str, MarkSpans]:
+    """One line of about `width` characters around the position with most of the words."""
+    found = [] if words is None else _first_matches(words, text)
+    start = _best_start(found, width) if found else 0
+    start = max(0, min(start - width // 6, len(text) - width))
+    if start:
+        start = text.find(" ", start, start + 20) + 1 or start
+    snippet = _SPACE.sub(" ", text[start : start + width]).strip()
+    if start:
+        snippet = f"…{snippet}"
+    if start + width < len(text):
+        snippet = f"{snippet}…"
+    marks = () if words is None else tuple(each.span() for each in words.finditer(snippet))
+    return snippet, marks
 
 
-def newest_lines(
-    index: apsw.Connection, expression: str, time_range: TimeBounds = NO_TIME_BOUNDS, *, limit: int
-) -> list[int]:
-    """Numbers of the matching lines, the newest first."""
-    sql, values = _bounds_condition(time_range)
-    found = index.execute(
-        f"SELECT rowid FROM words WHERE words MATCH ? {sql} ORDER BY rowid DESC LIMIT ?",
-        (expression, *values, limit),
-    )
-    return [seq for (seq,) in found]
+@lru_cache(maxsize=1024)
+def strip_ending(word: str) -> str:
+    """The word without its ending."""
+    lowered = word.lower()
+    for ending in _WORD_ENDINGS:
+        if lowered.endswith(ending) and len(lowered) - len(ending) >= 3:
+            return lowered[: -len(ending)]
+    return lowered
 
 
-def count_lines(index: apsw.Connection, expression: str) -> int:
-    """How many lines match, counted up to the limit."""
-    sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
-    return int(index.execute(sql, (expression, MAX_COUNTED_LINES)).get)
+def _term_patterns(term: QueryTerm) -> list[str]:
+    own = [re.escape(strip_ending(word)) for word in term.words]
+    if not term.words[-1].isascii():
+        return [re.escape(term.words[0][0]) if term.is_prefix else _join_cjk_pairs(term.words)]
+    end = r"\w*" if term.is_prefix else r"\w{0,4}\b"
+    patterns = [r"\b" + r"\w{0,4}[\W_]+".join(own) + end]
+    if len(own) > 1:
+        patterns.append(r"\w{0,4}[\W_]*".join(own) + end)  # the same, joined
+    if term.alternative:
+        patterns.append(r"[\W_]*".join(map(re.escape, term.alternative)) + r"\w*")
+    return patterns
 
 
-def rarity_weight(holding_lines: int, total_lines: int) -> float:
-    """The weight of a word that occurs in so many of so many lines."""
-    if holding_lines >= MAX_COUNTED_LINES:
-        holding_lines = max(holding_lines, total_lines // 5)  # not counted further; it is common
-    return math.log(1 + (total_lines + 0.5) / (holding_lines + 0.5))
+def _join_cjk_pairs(words: Sequence[str]) -> str:
+    """Pairs of signs, joined again."""
+    return re.escape("".join(word[0] for word in words[:-1]) + words[-1])
 
 
-def lines_by_weight(
-    index: apsw.Connection,
-    expressions: Sequence[str],
-    time_range: TimeBounds = NO_TIME_BOUNDS,
-    *,
-    filters: Iterable[str] = (),
-    limit: int,
-) -> list[tuple[int, float]]:
-    """Lines with any of these words, those with the most and rarest first.
-
-    `also` restricts all of them. Very common words are only used while there are few candidates.
-    """
-    lines = int(index.execute("SELECT lines FROM state").get)
-    narrow = "".join(f" AND {each}" for each in filters)
-    counted = [(count_lines(index, f"{each}{narrow}"), each) for each in expressions]
-    total: dict[int, float] = {}
-    postings_left = MAX_POSTINGS
-    for found, each in sorted(counted):
-        enough = len(total) >= limit and found >= MAX_COUNTED_LINES
-        if not found or (total and (enough or postings_left < found)):
-            continue
-        weight = rarity_weight(found, lines)
-        # So common a word distinguishes nothing: as many as can be shown are enough.
-        max_postings = (
-            limit if found >= MAX_COUNTED_LINES else min(found, max(postings_left, limit))
-        )
-        postings = newest_lines(index, f"{each}{narrow}", time_range, limit=max_postings)
-        for seq in postings:
-            total[seq] = total.get(seq, 0.0) + weight
-        postings_left -= len(postings)
-    best = heapq.nlargest(limit, ((score, seq) for seq, score in total.items()))
-    return [(seq, score) for score, seq in best]
-
-
-def _bounds_condition(time_range: TimeBounds) -> tuple[str, tuple[int, ...]]:
-    sql, values = "AND rowid NOT IN (SELECT seq FROM gone)", ()
-    if time_range.since is None and time_range.until is None:
-        return sql, values
-    since = -(1 << 62) if time_range.since is None else time_range.since
-    until = 1 << 62 if time_range.until is None else time_range.until
-    return (
-        f"AND rowid BETWEEN ? AND ? {sql} AND EXISTS("
-        "SELECT 1 FROM line WHERE seq = words.rowid AND at BETWEEN ? AND ?)",
-        (time_range.first, time_range.last, since, until),
-    )
-
-
-_MAX_SQL_VARIABLES = 500
-
-
-def read_events(journal: apsw.Connection, seqs: Iterable[int]) -> dict[int, Event | UnknownEvent]:
-    """Damaged or deleted events are left out."""
-    found: dict[int, Event | UnknownEvent] = {}
-    wanted = sorted(set(seqs))
-    for at in range(0, len(wanted), _MAX_SQL_VARIABLES):
-        part = wanted[at : at + _MAX_SQL_VARIABLES]
-        marks = ", ".join("?" * len(part))
-        sql = f"SELECT seq, {EVENT_COLUMNS_SQL} FROM event WHERE seq IN ({marks})"
-        for seq, when, run, kind, purged, body in journal.execute(sql, part):
-            if not purged:
-                try:
-                    found[seq] = read_event(seq, when, run, kind, body)
-                except StoreCorrupt:
-                    continue
+def _first_matches(
+    words: re.Pattern[str], text: str, max_matches: int = 24
+) -> list[tuple[int, str]]:
+    found: list[tuple[int, str]] = []
+    for each in words.finditer(text):
+        found.append((each.start(), each.group().lower()[:4]))
+        if len(found) == max_matches:
+            break
     return found
 
 
-def read_lines(journal: apsw.Connection, seqs: Iterable[int]) -> dict[int, TranscriptLine]:
-    events = read_events(journal, seqs)
-    lines = ((seq, line_from_event(seq, event)) for seq, event in events.items())
-    return {seq: line for seq, line in lines if line is not None}
+def _best_start(matches: Sequence[tuple[int, str]], width: int) -> int:
+    """The first position with the most different words within one width."""
+    best, start = 0, matches[0][0]
+    for at, _ in matches:
+        kinds = len({word for position, word in matches if at <= position < at + width * 3 // 4})
+        if kinds > best:
+            best, start = kinds, at
+    return start
 
 
-def neighbour_seqs(
-    index: apsw.Connection, seqs: Sequence[int]
-) -> Mapping[int, tuple[int | None, int | None]]:
-    """The number of the line before and after each, in its own session."""
-    sql = (
-        "SELECT (SELECT near.seq FROM line near WHERE near.session = line.session "
-        "AND near.position = line.position + ? AND near.seq NOT IN (SELECT seq FROM gone)) "
-        "FROM line WHERE line.seq = ?"
-    )
-    return {
-        seq: (index.execute(sql, (-1, seq)).get, index.execute(sql, (1, seq)).get) for seq in seqs
-    }
+_TYPICAL_LINE_CHARS = 600
+"""Characters of a usual line."""
+_TERM_SATURATION = 1.2
+_HALF_LIFE_DAYS = 30.0
+_MAX_RANKED_CHARS = 20_000
+"""Characters of a text that are examined."""
 
 
+def score_line(line: TranscriptLine, weights: Mapping[QueryTerm, float], now: datetime) -> float:
+    text = line.text[:_MAX_RANKED_CHARS].lower()
+    length = _TERM_SATURATION * (0.25 + 0.75 * len(text) / _TYPICAL_LINE_CHARS)
+    total = 0.0
+    for term, weight in weights.items():
+        times = _count_term(text, term)
+        total += weight * times * (1 + _TERM_SATURATION) / (times + length) if times else 0.0
+    if len(weights) > 1 and _stand_together(text, tuple(weights)):
+        total *= 1.2
+    days = max(0.0, (now - line.at).total_seconds() / 86400)
+    return float(total * (0.9 + 0.1 * 2 ** (-days / _HALF_LIFE_DAYS)))
+
+
+def _count_term(text: str, term: QueryTerm) -> int:
+    """How often its rarest part occurs; once at least, since the index found it."""
+    return max(1, min(text.count(strip_ending(word)) for word in term.words))
+
+
+def _stand_together(text: str, terms: Sequence[QueryTerm]) -> bool:
+    """The words are close to each other, in this order."""
+    first, second = strip_ending(terms[0].words[0]), strip_ending(terms[1].words[0])
+    at = text.find(first)
+    return at >= 0 and text.find(second, at, at + len(first) + len(second) + 12) >= 0
+
+
+MAX_HITS = 200
+"""Hits that one search may have."""
 MAX_RANKED_LINES = 100
 """Lines with all the words that are read and ranked; the newest of them."""
-TEXT_COLUMNS = "{body facts} : "
+RankedLines = list[tuple[TranscriptLine, float]]
 
 
-def search_lines(
-    index: apsw.Connection, journal: apsw.Connection, wanted: SessionQuery
-) -> SearchResults:
-    query, narrow = _parse_search(wanted)
-    within = time_bounds(index, wanted.since, wanted.until)
-    ranked = _lines_with_all_words(index, journal, query, narrow, within)
-    some = partial(_lines_with_some_words, index, journal, query, narrow, within)
-    return build_hits(query, wanted.limit, ranked, some, partial(_neighbours, index, journal))
+def search_lines(index: LineIndex, wanted: SessionQuery) -> SearchResults:
+    query = parse_query(wanted.words)
+    narrow = LineFilter(
+        wanted.session,
+        wanted.kind,
+        wanted.role,
+        wanted.since,
+        wanted.until,
+        parse_term(wanted.service),
+        query.excluded,
+    )
+    limit = max(1, min(wanted.limit, MAX_HITS))
+    ranked = _lines_with_all_words(index, query, narrow)[:limit]
+    relaxed: RankedLines = []
+    if len(ranked) < limit and (len(query.required) > 1 or query.signatures):
+        known = {line.seq for line, _ in ranked}
+        # Part of the words, or the same error with other numbers in it.
+        needles: list[Needle] = [*query.terms, *query.signatures]
+        others = _read_scored(index, index.by_weight(needles, narrow, limit + len(known)))
+        relaxed = [each for each in others if each[0].seq not in known][: limit - len(ranked)]
+    hits = _build_hits(index, query, [*ranked, *relaxed])
+    return SearchResults(hits=hits, relaxed=bool(relaxed))
 
 
-def _parse_search(wanted: SessionQuery) -> tuple[SearchQuery, list[str]]:
-    query, narrow = parse_query(wanted.words), filter_marks(wanted)
-    service = parse_term(wanted.service)
-    if service is not None:
-        narrow.append(service.expression)
-    return query, narrow
-
-
-def _lines_with_all_words(
-    index: apsw.Connection,
-    journal: apsw.Connection,
-    query: SearchQuery,
-    filters: Sequence[str],
-    time_range: TimeBounds,
-) -> RankedLines:
-    if not query.required and not filters:
-        return []
+def _lines_with_all_words(index: LineIndex, query: SearchQuery, narrow: LineFilter) -> RankedLines:
     if not query.required:  # only filters: the newest lines
-        seqs = newest_lines(
-            index, query.excluding(" AND ".join(filters)), time_range, limit=MAX_HITS
-        )
-        lines = read_lines(journal, seqs)
-        return [(lines[seq], 0.0) for seq in seqs if seq in lines]
-    texts = f"{TEXT_COLUMNS}({query.expression()})"
-    seqs = newest_lines(index, " AND ".join([texts, *filters]), time_range, limit=MAX_RANKED_LINES)
+        seqs = index.newest((), narrow, MAX_HITS) if narrow.selects_lines else []
+        return _read_scored(index, [ScoredSeq(seq, 0.0) for seq in seqs])
+    seqs = index.newest(query.required, narrow, MAX_RANKED_LINES)
     now, weights = datetime.now(UTC), _term_weights(index, query.terms)
-    lines = read_lines(journal, seqs)
-    scored = [(line, score_line(line, weights, now)) for line in lines.values()]
+    lines = index.read_lines(seqs).values()
+    scored = [(line, score_line(line, weights, now)) for line in lines]
     return sorted(scored, key=lambda each: (-each[1], -each[0].seq))
 
 
-def _lines_with_some_words(
-    index: apsw.Connection,
-    journal: apsw.Connection,
-    query: SearchQuery,
-    filters: Sequence[str],
-    time_range: TimeBounds,
-    limit: int,
-) -> RankedLines:
-    """Part of the words, or the same error with other numbers in it."""
-    expressions = [f"{TEXT_COLUMNS}{term.expression}" for term in query.terms]
-    expressions += [quoted_mark("error", each) for each in query.signatures]
-    unwanted = reduce(lambda so_far, term: f"{so_far} NOT {term.expression}", query.excluded, "")
-    also = [*filters[:-1], filters[-1] + unwanted] if filters else []
-    found = lines_by_weight(index, expressions, time_range, filters=also, limit=limit)
-    lines = read_lines(journal, [seq for seq, _ in found])
-    if query.excluded and not filters:
-        without = {seq for term in query.excluded for seq in _lines_holding(index, term, lines)}
-        found = [(seq, points) for seq, points in found if seq not in without]
-    return [(lines[seq], points) for seq, points in found if seq in lines]
-
-
-def _lines_holding(
-    index: apsw.Connection, term: QueryTerm, lines: Mapping[int, TranscriptLine]
-) -> list[int]:
-    sql = "SELECT rowid FROM words WHERE words MATCH ? AND rowid = ?"
-    asked = ((seq, index.execute(sql, (term.expression, seq)).get) for seq in lines)
-    return [seq for seq, found in asked if found is not None]
-
-
-def _term_weights(index: apsw.Connection, terms: Sequence[QueryTerm]) -> dict[QueryTerm, float]:
+def _term_weights(index: LineIndex, terms: Sequence[QueryTerm]) -> dict[QueryTerm, float]:
     if len(terms) == 1:
         return {terms[0]: 1.0}
-    total = int(index.execute("SELECT lines FROM state").get)
-    return {term: rarity_weight(count_lines(index, term.expression), total) for term in terms}
+    total, everywhere = index.count_lines(), LineFilter(anywhere=True)
+    return {term: rarity_weight(index.count(term, everywhere), total) for term in terms}
 
 
-def _neighbours(
-    index: apsw.Connection, journal: apsw.Connection, seqs: Sequence[int]
-) -> NeighbourLines:
-    beside = neighbour_seqs(index, seqs)
-    near = read_lines(journal, (seq for pair in beside.values() for seq in pair if seq is not None))
-    return {
-        seq: (near.get(before or 0), near.get(after or 0))
-        for seq, (before, after) in beside.items()
+def _read_scored(index: LineIndex, found: Sequence[ScoredSeq]) -> RankedLines:
+    lines = index.read_lines(seq for seq, _ in found)
+    return [(lines[seq], score) for seq, score in found if seq in lines]
+
+
+def _build_hits(index: LineIndex, query: SearchQuery, shown: RankedLines) -> tuple[SearchHit, ...]:
+    words = term_pattern(query.terms)
+    lines = {line.seq: line for line, _ in shown}
+    near = index.nearby(lines, 1)
+    lines |= index.read_lines(near.keys() - lines.keys())
+    at = {
+        (line.run, near[seq].position): replace(line, text=make_snippet(line.text, None)[0])
+        for seq, line in lines.items()
+        if seq in near
     }
+    hits = []
+    for line, score in shown:
+        snippet, marks = make_snippet(line.text, words)
+        position = near[line.seq].position if line.seq in near else -2
+        hits.append(
+            SearchHit(
+                line=line,
+                score=round(score, 4),
+                snippet=snippet,
+                marks=marks,
+                before=at.get((line.run, position - 1)),
+                after=at.get((line.run, position + 1)),
+            )
+        )
+    return tuple(hits)
+
+
+Answer = TypeVar("Answer")
+INDEX_TIMEOUT_S = 2.0
+"""Seconds that a query may wait for events that are not indexed yet."""
+
+
+class IndexedSearch(ABC):
+    """Search and recall over the index of one journal.
+
+    Fulfils `core.knowledge.SearchesSessions` and `passages.PassageStore`.
+    """
+
+    @property
+    @abstractmethod
+    def notices(self) -> tuple[str, ...]:
+        """What the person should know about the index, each once."""
+
+    @abstractmethod
+    def ask_blocking(
+        self,
+        question: Callable[[Any], Answer],
+        *,
+        seconds: float | None = None,
+        progress: IndexProgress | None = None,
+    ) -> Answer:
+        """Bring the index up to date, then call the question with it."""
+
+    @abstractmethod
+    def rebuild(self, progress: IndexProgress | None = None) -> None:
+        """Delete the index and build it again."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    async def ask(self, question: Callable[[Any], Answer]) -> Answer:
+        """The question is called with the `LineIndex` of the store."""
+        work = partial(self.ask_blocking, question, seconds=INDEX_TIMEOUT_S)
+        return await anyio.to_thread.run_sync(work)
+
+    async def catch_up(
+        self,
+        *,
+        seconds: float | None = None,
+        progress: IndexProgress | None = None,
+        close_after: bool = False,
+    ) -> None:
+        """`close_after` closes the files afterwards: occasional indexing then holds no memory."""
+
+        def work() -> None:
+            self.ask_blocking(no_query, seconds=seconds, progress=progress)
+            if close_after:
+                self.close()
+
+        await anyio.to_thread.run_sync(work)
+
+    async def search(self, wanted: SessionQuery) -> SearchResults:
+        found = await self.ask(partial(search_lines, wanted=wanted))
+        return replace(found, notices=self.notices)
+
+    async def size(self, session: str | None) -> int:
+        return await self.ask(lambda index: index.count_lines(session or ""))
+
+    async def frequencies(self, terms: Sequence[str], session: str | None) -> Sequence[int]:
+        read, narrow = [*map(parse_term, terms)], LineFilter(session or "", anywhere=True)
+        return await self.ask(
+            lambda index: [index.count(term, narrow) if term else 0 for term in read]
+        )
+
+    async def matching(
+        self, terms: Sequence[str], *, session: str | None, limit: int
+    ) -> Sequence[ScoredSeq]:
+        read = [term for term in map(parse_term, terms) if term is not None]
+        narrow = LineFilter(session or "", anywhere=True)
+        return await self.ask(lambda index: index.by_weight(read, narrow, limit))
+
+    async def around(self, seqs: Sequence[int], reach: int) -> Sequence[Passage]:
+        return await self.ask(partial(_read_passages, seqs=seqs, reach=reach))
+
+
+def no_query(index: LineIndex) -> None:
+    """For callers that only need the index to be up to date."""
+
+
+def _read_passages(index: LineIndex, seqs: Sequence[int], reach: int) -> list[Passage]:
+    near = {seq: at for seq, at in index.nearby(seqs, reach).items() if not at.ended}
+    events = index.read_events(near)
+    passages = (
+        build_passage(seq, events[seq], at.position, at.confirmed)
+        for seq, at in near.items()
+        if seq in events
+    )
+    return [each for each in passages if each is not None]

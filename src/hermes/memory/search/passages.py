@@ -1,15 +1,15 @@
 """Passages, and what recall needs of a store: candidates and their neighbours."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, Protocol
 
 from hermes.core.events import Event
 from hermes.core.events.base import UnknownEvent
 from hermes.core.events.memory import FactNoted
 from hermes.core.messages import Value
 from hermes.memory.search.indexable_text import line_from_event
+from hermes.memory.search.line_index import ScoredSeq
 
 PassageKind = Literal["episodic", "semantic", "declarative"]
 
@@ -32,13 +32,11 @@ class Passage(Value, frozen=True, kw_only=True):
     """When it was last confirmed; without it `at` counts."""
 
 
-class ScoredSeq(NamedTuple):
-    seq: int
-    score: float
-    """Higher is better: negated bm25, or the cosine."""
+MAX_PASSAGE_CHARS = 4000
+"""Characters of a passage that recall reads."""
 
 
-class RecallStore(Protocol):
+class PassageStore(Protocol):
     """Raises `StoreError` when it cannot be read. `session=None` means all sessions."""
 
     async def size(self, session: str | None) -> int:
@@ -58,6 +56,14 @@ class RecallStore(Protocol):
         """Passages with any of the terms, the best first."""
         ...
 
+    async def around(self, seqs: Sequence[int], reach: int) -> Sequence[Passage]:
+        """Those passages and `reach` before and after each in its session, every one once."""
+        ...
+
+
+class VectorStore(Protocol):
+    """The vectors of lines, by number."""
+
     async def nearest(
         self, vector: bytes, model: str, *, session: str | None, limit: int
     ) -> Sequence[ScoredSeq]:
@@ -69,87 +75,6 @@ class RecallStore(Protocol):
     ) -> Mapping[int, float]:
         """Cosine to each of those passages; the ones without a vector are left out."""
         ...
-
-    async def around(self, seqs: Sequence[int], reach: int) -> Sequence[Passage]:
-        """Those passages and `reach` before and after each in its session, every one once."""
-        ...
-
-
-Answer = TypeVar("Answer")
-MAX_PASSAGE_CHARS = 4000
-"""Characters of a passage that recall reads."""
-
-
-class IndexReader(Protocol):
-    """Brings its index up to date, then runs a query."""
-
-    async def ask(self, question: Callable[[Any, Any], Answer]) -> Answer: ...
-
-
-class PassageQueries(Protocol):
-    """The queries of `RecallStore`, as functions that each store has in a module of its own."""
-
-    def size(self, index: Any, other: Any, /, *, session: str | None) -> int: ...
-    def frequencies(
-        self, index: Any, other: Any, /, *, terms: Sequence[str], session: str | None
-    ) -> Sequence[int]: ...
-    def matching(
-        self, index: Any, other: Any, /, *, terms: Sequence[str], session: str | None, limit: int
-    ) -> Sequence[ScoredSeq]: ...
-    def around(
-        self, index: Any, other: Any, /, *, seqs: Sequence[int], reach: int
-    ) -> Sequence[Passage]: ...
-
-
-class LineVectorStore(Protocol):
-    """The store of the vectors of lines, by number."""
-
-    async def nearest(
-        self, vector: bytes, model: str, *, session: str | None, limit: int
-    ) -> Sequence[ScoredSeq]: ...
-    async def similarities(
-        self, vector: bytes, model: str, seqs: Sequence[int]
-    ) -> Mapping[int, float]: ...
-
-
-class IndexedPassages:
-    """Fulfils `RecallStore`; without `vectors` it finds words only."""
-
-    def __init__(
-        self, search: IndexReader, queries: PassageQueries, vectors: LineVectorStore | None = None
-    ) -> None:
-        self._ask = search.ask
-        self._queries = queries
-        self._vectors = vectors
-
-    async def size(self, session: str | None) -> int:
-        return await self._ask(partial(self._queries.size, session=session))
-
-    async def frequencies(self, terms: Sequence[str], session: str | None) -> Sequence[int]:
-        return await self._ask(partial(self._queries.frequencies, terms=terms, session=session))
-
-    async def matching(
-        self, terms: Sequence[str], *, session: str | None, limit: int
-    ) -> Sequence[ScoredSeq]:
-        question = partial(self._queries.matching, terms=terms, session=session, limit=limit)
-        return await self._ask(question)
-
-    async def nearest(
-        self, vector: bytes, model: str, *, session: str | None, limit: int
-    ) -> Sequence[ScoredSeq]:
-        if self._vectors is None:
-            return ()
-        return await self._vectors.nearest(vector, model, session=session, limit=limit)
-
-    async def similarities(
-        self, vector: bytes, model: str, seqs: Sequence[int]
-    ) -> Mapping[int, float]:
-        if self._vectors is None:
-            return {}
-        return await self._vectors.similarities(vector, model, seqs)
-
-    async def around(self, seqs: Sequence[int], reach: int) -> Sequence[Passage]:
-        return await self._ask(partial(self._queries.around, seqs=seqs, reach=reach))
 
 
 def build_passage(

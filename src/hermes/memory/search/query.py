@@ -4,80 +4,13 @@ import re
 
 from hermes.core.messages import Value
 from hermes.memory.search.text_analysis import (
+    SEARCH_STOP_WORDS,
     compound_parts,
     error_signatures,
     is_single_cjk_sign,
     searchable_words,
 )
 
-QUERY_STOP_WORDS = frozenset(
-    {
-        *(
-            "a",
-            "an",
-            "the",
-            "of",
-            "to",
-            "in",
-            "on",
-            "at",
-            "for",
-        ),
-        *(
-            "and",
-            "or",
-            "but",
-            "if",
-            "is",
-            "was",
-            "were",
-            "are",
-            "be",
-        ),
-        *(
-            "been",
-            "do",
-            "does",
-            "did",
-            "what",
-            "when",
-            "where",
-            "who",
-            "which",
-        ),
-        *(
-            "how",
-            "why",
-            "that",
-            "this",
-            "these",
-            "those",
-            "it",
-            "its",
-            "i",
-        ),
-        *(
-            "me",
-            "my",
-            "we",
-            "us",
-            "our",
-            "you",
-            "your",
-            "with",
-            "by",
-        ),
-        *(
-            "as",
-            "from",
-            "has",
-            "have",
-            "had",
-            "there",
-            "here",
-        ),
-    }
-)
 _QUERY_PART = re.compile(r'(-?)"([^"]*)"?|(-?)(\S+)')
 _WORD = re.compile(r"[^\W_]+")
 _COMMAND_OPTION = re.compile(r"-\S*|\S{1,2}|\d+|\S+=\S*")
@@ -112,21 +45,6 @@ class SearchQuery(Value, frozen=True):
     @property
     def terms(self) -> tuple[QueryTerm, ...]:
         return tuple(term for group in self.required for term in group)
-
-    def expression(self, *also: str) -> str:
-        """All of it, and `also`."""
-        groups = [
-            group[0].expression
-            if len(group) == 1
-            else "(" + " OR ".join(term.expression for term in group) + ")"
-            for group in self.required
-        ]
-        return self.excluding(" AND ".join([*groups, *also]))
-
-    def excluding(self, expression: str) -> str:
-        for term in self.excluded:
-            expression = f"({expression}) NOT {term.expression}"
-        return expression
 
 
 def parse_query(text: str) -> SearchQuery:
@@ -164,4 +82,6 @@ def parse_term(text: str) -> QueryTerm | None:
 
 
 def _only_stop_words(group: tuple[QueryTerm, ...]) -> bool:
-    return all(len(term.words) == 1 and term.words[0].lower() in QUERY_STOP_WORDS for term in group)
+    return all(
+        len(term.words) == 1 and term.words[0].lower() in SEARCH_STOP_WORDS for term in group
+    )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from hermes.memory.search.stemming import CONTENTLESS_WORDS, STOP_WORDS, Stemmer, split_words
+from hermes.memory.search.text_analysis import CONTENTLESS_WORDS, STOP_WORDS, Stemmer, split_words
 
 _SYNONYM_GROUPS = """
 502 gateway upstream | 503 unavailable overloaded | 504 timeout

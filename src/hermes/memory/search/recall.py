@@ -10,9 +10,9 @@ from datetime import datetime
 
 import anyio
 
-from hermes.core.messages import Value
+from hermes.core.knowledge import RecalledLine, TranscriptLine
 from hermes.memory.embedding.embedder import Embedder
-from hermes.memory.search.passages import Passage, PassageKind, RecallStore
+from hermes.memory.search.passages import Passage, PassageKind, PassageStore, VectorStore
 from hermes.memory.search.question import (
     QuestionTerm,
     RecallQuestion,
@@ -31,7 +31,7 @@ from hermes.memory.search.scoring import (
     score_text,
     score_vectors,
 )
-from hermes.memory.search.stemming import STOP_WORDS, Stemmer, split_words
+from hermes.memory.search.text_analysis import STOP_WORDS, Stemmer, split_words
 from hermes.memory.settings import RecallSettings
 
 MIN_DECAY_FACTOR = 0.9
@@ -164,34 +164,25 @@ MIN_FLOOR_SHARE = 0.25
 """Share of the minimum score that every single passage must reach."""
 
 
-class RecalledPassage(Value, frozen=True, kw_only=True):
-    seq: int
-    source: str
-    session: str
-    at: datetime
-    speaker: str = ""
-    text: str = ""
-    score: float
-    why: str
-    """For a person: the words found, how near the meaning is, who said it."""
-
-
 async def recall(
-    store: RecallStore,
+    store: PassageStore,
     query: str,
     *,
     session: str | None = None,
     limit: int = 10,
     now: datetime,
     embedder: Embedder | None = None,
+    vectors: VectorStore | None = None,
     settings: RecallSettings | None = None,
-) -> list[RecalledPassage]:
+) -> list[RecalledLine]:
     """The best passages first. Raises `StoreError` when the store cannot be read."""
     asked = _RecallRun(store, session, settings or RecallSettings())
     question = parse_question(query[:2_000], asked.stemmer)
     await asked.find_by_text(question)
     names = named_speakers(question, {passage.speaker for passage in asked.pool})
-    near = await asked.find_by_meaning(question, names, embedder) if embedder else {}
+    near: Mapping[int, float] = {}
+    if embedder is not None and vectors is not None:
+        near = await asked.find_by_meaning(question, names, embedder, vectors)
     fused = await asked.score(question, names, near)
     # Before age is applied: an old correct passage is still an answer.
     if max((one.score for one in fused), default=0.0) < asked.settings.floor:
@@ -206,13 +197,13 @@ async def recall(
     # One minimum for the whole answer: the last of several answers are weak.
     good = [one for one in ranked if one.score >= asked.settings.floor * MIN_FLOOR_SHARE]
     picked = pick_passages(good, asked.pool, limit, spread=question.wants_several)
-    return [_recalled_passage(one) for one in picked]
+    return [_recalled_line(one) for one in picked]
 
 
 class _RecallRun:
     """One recall in progress: its candidates grow in steps."""
 
-    def __init__(self, store: RecallStore, session: str | None, settings: RecallSettings) -> None:
+    def __init__(self, store: PassageStore, session: str | None, settings: RecallSettings) -> None:
         self.settings = settings
         self.stemmer = Stemmer()
         self.pool = CandidatePool()
@@ -225,18 +216,22 @@ class _RecallRun:
         await self._add_matching(terms, self.settings.candidates)
 
     async def find_by_meaning(
-        self, question: RecallQuestion, names: Collection[str], embedder: Embedder
+        self,
+        question: RecallQuestion,
+        names: Collection[str],
+        embedder: Embedder,
+        vectors: VectorStore,
     ) -> Mapping[int, float]:
         text = without_names(question, names)
         (vector,) = await anyio.to_thread.run_sync(embedder.embed, [text])
-        found = await self._store.nearest(
+        found = await vectors.nearest(
             vector, embedder.model, session=self._session, limit=self.settings.nearest
         )
         await self._add([hit.seq for hit in found])
         if not found:
             return {}
         seqs = [passage.seq for passage in self.pool]
-        return await self._store.similarities(vector, embedder.model, seqs)
+        return await vectors.similarities(vector, embedder.model, seqs)
 
     async def score(
         self,
@@ -298,20 +293,23 @@ def _is_speaker_name(term: QuestionTerm, speaker_words: Collection[str], stemmer
     return any(term.stems == (stemmer.stem(part),) for part in speaker_words)
 
 
-def _recalled_passage(one: ScoredPassage) -> RecalledPassage:
+def _recalled_line(one: ScoredPassage) -> RecalledLine:
     passage = one.passage
     reasons = [f"words: {', '.join(one.text_score.words)}"] if one.text_score.words else []
     if one.vector_score is not None:
         reasons.append(f"meaning {one.vector_score:.2f}")
     if one.speaker_named:
         reasons.append(f"said by {passage.speaker}")
-    return RecalledPassage(
-        seq=passage.seq,
-        source=passage.source,
-        session=passage.session,
-        at=passage.at,
-        speaker=passage.speaker,
-        text=passage.text,
+    return RecalledLine(
+        line=TranscriptLine(
+            seq=passage.seq,
+            run=passage.session,
+            kind="message",
+            at=passage.at,
+            speaker=passage.speaker,
+            source="" if passage.source == str(passage.seq) else passage.source,
+            text=passage.text,
+        ),
         score=round(one.score, 4),
         why="; ".join(reasons) or "near a passage that matches",
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hermes.memory.search.passages import Passage
 from hermes.memory.search.question import QuestionTerm, RecallQuestion
-from hermes.memory.search.stemming import Stemmer, split_words
+from hermes.memory.search.text_analysis import Stemmer, split_words
 
 MAX_CONVERSATION_GAP = timedelta(hours=6)
 """Neighbours further apart in time belong to different conversations."""

@@ -1,48 +1,160 @@
-"""The search of one home: its index and its journal, opened at the first use."""
+"""The search of one home: the file of its index, and its journal, opened at the first use.
+
+The index is never the only copy of anything: it can always be rebuilt from the journal.
+"""
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-import anyio
-import anyio.to_thread
 import apsw
-from msgspec.structs import replace
 
 from hermes.core.errors import StoreError
-from hermes.core.knowledge import SearchResults, SessionQuery
 from hermes.memory.journal.rows import decompress_body
 from hermes.memory.journal.sqlite_errors import translate_errors
-from hermes.memory.journal.sqlite_file import check_wal, connect
-from hermes.memory.search.index_file import (
-    IndexConnection,
-    IndexUnusable,
-    connect_read_only,
-    delete_index,
-    file_identity,
-    open_index,
-    open_index_in_memory,
+from hermes.memory.journal.sqlite_file import (
+    LOCK_TIMEOUT_S,
+    check_wal,
+    connect,
+    create_file,
+    enable_wal,
+    write_transaction,
 )
-from hermes.memory.search.indexing import IndexProgress, catch_up
-from hermes.memory.search.line_search import search_lines
+from hermes.memory.search.line_index import IndexProgress
+from hermes.memory.search.line_search import IndexedSearch, no_query
+from hermes.memory.search.sqlite_index import IndexUnusable, SqliteLineIndex
+from hermes.plumbing.files import FileLock
+
+INDEX_VERSION = 1
+"""Version of tables and analysis: every change of the index content raises it."""
+INDEX_APPLICATION_ID = 0x48657278
+
+_SCHEMA_SQL = f"""
+CREATE VIRTUAL TABLE words USING fts5(
+    body, facts, about, content='', columnsize=0, tokenize='porter unicode61 remove_diacritics 2'
+);
+CREATE TABLE session(id INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, lines INTEGER NOT NULL,
+    gone INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE line(seq INTEGER PRIMARY KEY, session INTEGER NOT NULL, position INTEGER NOT NULL,
+    at INTEGER NOT NULL);
+CREATE INDEX line_in_session ON line(session, position);
+CREATE TABLE gone(seq INTEGER PRIMARY KEY);
+CREATE TABLE fate(seq INTEGER PRIMARY KEY, confirmed INTEGER, ended INTEGER);
+CREATE TABLE day(day INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL);
+CREATE TABLE state(upto INTEGER NOT NULL, digest BLOB NOT NULL, lines INTEGER NOT NULL);
+INSERT INTO state VALUES(0, x'', 0);
+PRAGMA application_id={INDEX_APPLICATION_ID};
+PRAGMA user_version={INDEX_VERSION};
+"""
+# `body` is the text, `facts` the parts of its identifiers and its speaker, `about` our own marks
+# and the date. `line` has the positions: `at` in seconds, `position` in its session. `gone` are
+# lines that must not be found; their words leave the file when it is rebuilt. `day` has the range
+# of numbers of each day's lines: clocks jump, so numbers and times need not agree.
+
+
+class IndexConnection(NamedTuple):
+    connection: apsw.Connection
+    notices: tuple[str, ...] = ()
+    """What the person should know: rebuilt, or only in memory."""
+    in_memory: bool = False
+
+
+def open_index(path: Path) -> IndexConnection:
+    """The index in its file; in memory where the file cannot be written."""
+    notices: list[str] = []
+    for _ in range(2):
+        try:
+            return IndexConnection(_open_file(path), tuple(notices))
+        except (apsw.CorruptError, apsw.NotADBError, IndexUnusable) as error:
+            notices.append(f"the search index was rebuilt: {error}")
+            delete_index(path)
+        except (apsw.Error, OSError) as error:
+            return open_index_in_memory(path, str(error))
+    return open_index_in_memory(path, "it is damaged again and again")
+
+
+def open_index_in_memory(path: Path, why: str) -> IndexConnection:
+    """A copy that can be updated where nothing can be written."""
+    connection = apsw.Connection(":memory:")
+    notice = f"the search index {path} cannot be written ({why}); searching in memory"
+    try:
+        source = connect_read_only(path)
+        try:
+            _check_version(source)
+            with connection.backup("main", source, "main") as copying:
+                copying.step()
+        finally:
+            source.close()
+    except (apsw.Error, IndexUnusable):
+        connection.close()
+        connection = apsw.Connection(":memory:")
+        connection.execute(_SCHEMA_SQL)
+    return IndexConnection(connection, (notice,), in_memory=True)
+
+
+def delete_index(path: Path) -> None:
+    """Delete the file, once, whichever of several processes comes first."""
+    before = file_identity(path)
+    with FileLock(path.with_name(f"{path.name}.lock")):
+        if file_identity(path) == before:
+            for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+                path.with_name(name).unlink(missing_ok=True)
+
+
+def connect_read_only(path: Path) -> apsw.Connection:
+    """Where nothing can be written, SQLite must be told that the file is immutable."""
+    uri = f"{path.absolute().as_uri()}?immutable=1"
+    return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
+def _open_file(path: Path) -> apsw.Connection:
+    create_file(path)
+    connection = connect(path, timeout_s=LOCK_TIMEOUT_S)
+    try:
+        if connection.readonly("main"):
+            raise apsw.ReadOnlyError("no right to write")
+        enable_wal(connection, path, LOCK_TIMEOUT_S)
+        connection.execute("PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=8388608")
+        if connection.pragma("user_version") == 0:
+            _create_tables(connection)
+        _check_version(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _create_tables(connection: apsw.Connection) -> None:
+    with write_transaction(connection):
+        if connection.pragma("user_version") == 0:  # another process may have been faster
+            connection.execute(_SCHEMA_SQL)
+
+
+def _check_version(connection: apsw.Connection) -> None:
+    version = connection.pragma("user_version")
+    if connection.pragma("application_id") != INDEX_APPLICATION_ID or version != INDEX_VERSION:
+        raise IndexUnusable(f"it has version {version}, this Hermes makes version {INDEX_VERSION}")
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
+
 
 Answer = TypeVar("Answer")
-IndexQuery = Callable[[apsw.Connection, apsw.Connection], Answer]
-"""Called with the index and the journal."""
-INDEX_TIMEOUT_S = 2.0
-"""Seconds that a query may wait for events that are not indexed yet."""
 _RETRY_PAUSE_S = 60.0
 """Seconds after which a file that could not be written is tried again."""
 _DAMAGE_ERRORS = (apsw.CorruptError, apsw.NotADBError, IndexUnusable)
 _NOT_WRITABLE_ERRORS = (apsw.FullError, apsw.ReadOnlyError, apsw.IOError, apsw.CantOpenError)
 
 
-class SessionSearch:
-    """Fulfils `core.knowledge.SearchesSessions`. Finds everything that is in the journal at that
-    time."""
+class SessionSearch(IndexedSearch):
+    """Finds everything that is in the journal at that time."""
 
     def __init__(self, journal: Path, index: Path) -> None:
         self.path = index
@@ -54,52 +166,24 @@ class SessionSearch:
         self._notices: list[str] = []
         self._retry_at: float | None = None
 
-    async def search(self, wanted: SessionQuery) -> SearchResults:
-        found = await self.ask(partial(search_lines, wanted=wanted))
-        return replace(found, notices=self.notices)
-
-    async def ask(
-        self, question: IndexQuery[Answer], *, seconds: float | None = INDEX_TIMEOUT_S
-    ) -> Answer:
-        """Bring the index up to date, then answer from it."""
-        return await anyio.to_thread.run_sync(partial(self.ask_blocking, question, seconds=seconds))
-
-    async def catch_up(
-        self,
-        *,
-        seconds: float | None = None,
-        progress: IndexProgress | None = None,
-        close_after: bool = False,
-    ) -> None:
-        """`close_after` closes the files afterwards: occasional indexing then holds no memory."""
-
-        def work() -> None:
-            self.ask_blocking(_no_query, seconds=seconds, progress=progress)
-            if close_after:
-                self.close()
-
-        await anyio.to_thread.run_sync(work)
-
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the person should know about the index, each once."""
         return tuple(dict.fromkeys(self._notices))
 
     def ask_blocking(
         self,
-        question: IndexQuery[Answer],
+        question: Callable[[SqliteLineIndex], Answer],
         *,
         seconds: float | None = None,
         progress: IndexProgress | None = None,
     ) -> Answer:
-        """The same without an event loop."""
         with self._lock, translate_errors(self.path):
             for _ in range(3):
                 try:
-                    index, journal = self._connections()
-                    missing = catch_up(index, journal, seconds=seconds, progress=progress)
-                    self._report_unindexed(missing)
-                    return question(index, journal)
+                    index = SqliteLineIndex(*self._connections())
+                    index.check_same_journal()
+                    self._report_unindexed(index.catch_up(seconds, progress))
+                    return question(index)
                 except _DAMAGE_ERRORS as error:
                     self._discard_index(str(error))
                 except _NOT_WRITABLE_ERRORS as error:
@@ -107,11 +191,10 @@ class SessionSearch:
             raise StoreError(f"the search index {self.path} cannot be made; is the disk in order?")
 
     def rebuild(self, progress: IndexProgress | None = None) -> None:
-        """Delete the index and build it again."""
         with self._lock:
             self._close_index()
             delete_index(self.path)
-        self.ask_blocking(_no_query, progress=progress)
+        self.ask_blocking(no_query, progress=progress)
 
     def close(self) -> None:
         with self._lock:
@@ -181,7 +264,3 @@ class SessionSearch:
         if self._index is not None:
             self._index.connection.close()
             self._index = None
-
-
-def _no_query(index: apsw.Connection, journal: apsw.Connection) -> None:
-    """For callers that only need the index to be up to date."""

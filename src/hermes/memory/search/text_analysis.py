@@ -1,4 +1,4 @@
-"""Prepares text for the index: its words, the parts of its identifiers, and its errors.
+"""Prepares text for the index and for scores: words, stems, parts of identifiers, and errors.
 
 The index's tokenizer takes letters and digits for words and everything else for a gap, so
 `api-7f9c`, `10.0.0.3` and `max_connections` are found by their parts and, as a phrase, whole.
@@ -11,14 +11,38 @@ import zlib
 from datetime import date
 from functools import lru_cache
 
-from hermes.core.knowledge import SessionQuery, TranscriptLine
+import apsw
 
+from hermes.core.knowledge import TranscriptLine
+
+_SEARCH_STOP_WORDS_TEXT = """
+    a an the of to in on at for and or but if is was were are be been did do does what when where
+    who which how why that this these those it its i me my we us our you your with by as from has
+    have had there here
+"""
+SEARCH_STOP_WORDS = frozenset(_SEARCH_STOP_WORDS_TEXT.split())
+"""Words that a search need not find."""
+_MORE_STOP_WORDS_TEXT = """
+    being am done doing whom whose he she they them his her hers their theirs him having s t d ll
+    re ve m so than then not no nor can could would should will shall may might must about into
+    over after before during some any all each both either
+"""
+STOP_WORDS = SEARCH_STOP_WORDS | frozenset(_MORE_STOP_WORDS_TEXT.split())
+"""Words of a question that say nothing about its subject."""
+_CONVERSATIONAL_WORDS_TEXT = """
+    please continue go going ahead proceed carry keep on resume finish retry try again next more
+    yes yeah yep no nope ok okay sure right fine good great nice perfect thanks thank hello hi hey
+    now just let lets do it think works agreed done wait stop further up back
+"""
+CONTENTLESS_WORDS = STOP_WORDS | frozenset(_CONVERSATIONAL_WORDS_TEXT.split())
+"""Words of requests such as "please continue" that name nothing to remember."""
 MARK_START, MARK_END = "\ue000", "\ue001"
 """Around a token of ours: letters that no text uses, and that the stemmer does not change."""
 MAX_INDEXED_CHARS = 100_000
 """Characters of one text that are indexed; of a longer one, its beginning and its end."""
 _INDEXED_TAIL_CHARS = 20_000
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+_WORD = re.compile(r"\w+")
 _COMPOUND_WORD = re.compile(
     r"\b[A-Za-z0-9]{0,40}?[a-z0-9][A-Z][A-Za-z0-9]{0,60}\b|\b[A-Z]{2,9}[a-z]{2,40}\b"
 )
@@ -38,11 +62,45 @@ _MAX_ERROR_SIGNATURES = 5
 """Different errors of one text that get a signature."""
 
 
+class Stemmer:
+    """SQLite's own Porter stemmer, so that scores and index agree on what one word is."""
+
+    def __init__(self) -> None:
+        self._connection = apsw.Connection(":memory:")
+        self._tokenizer = self._connection.fts5_tokenizer("porter", ["unicode61"])
+        self._stems: dict[str, str] = {}
+
+    def stem(self, word: str) -> str:
+        known = self._stems.get(word)
+        if known is None:
+            found = list(self._tokenizer(word.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None))
+            known = self._stems[word] = str(found[0][-1]) if found else word
+        return known
+
+
+def split_words(text: str) -> list[str]:
+    """Lower-case words; runs of Chinese, Japanese and Korean signs become pairs of signs."""
+    found = _WORD.findall(text.lower().replace("_", " "))
+    if text.isascii() or _CJK.search(text) is None:
+        return found
+    return [part for word in found for part in _cjk_parts(word)]
+
+
+def _cjk_parts(word: str) -> list[str]:
+    run = _CJK.search(word)
+    if run is None:
+        return [word]
+    signs = run.group()
+    pairs = [signs[at : at + 2] for at in range(len(signs) - 1)] or [signs]
+    outside = [part for part in (word[: run.start()], word[run.end() :]) if part]
+    return [*pairs, *(part for rest in outside for part in _cjk_parts(rest))]
+
+
 def searchable_words(text: str, *, for_query: bool = False) -> str:
     """The text with every sign that has to be found as a word separated.
 
     A run of Chinese, Japanese or Korean signs becomes each sign with its follower, and the last
-    alone; in a query (`asked`) the last is left out, since the text may continue.
+    alone; in a query the last is left out, since the text may continue.
     """
     if text.isascii():
         return text
@@ -127,18 +185,6 @@ def index_columns(line: TranscriptLine, *, fact: str = "") -> tuple[str, str, st
         about.append(mark_token("fact", fact))
     about.append(_date_words(line.at.date()))
     return body, "\n".join(facts).strip(), " ".join(about)
-
-
-def filter_marks(wanted: SessionQuery) -> list[str]:
-    """The marks that a hit must have, as FTS5 reads them."""
-    found = []
-    if wanted.session:
-        found.append(session_mark(wanted.session))
-    if wanted.kind is not None:
-        found.append(quoted_mark("kind", wanted.kind))
-    if wanted.role is not None:
-        found.append(quoted_mark("role", wanted.role))
-    return found
 
 
 def quoted_mark(name: str, value: str) -> str:
