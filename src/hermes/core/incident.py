@@ -129,6 +129,12 @@ class Incident(Value, kw_only=True, frozen=True):
     """The last person who acknowledged it."""
     acknowledged_at: datetime | None = None
     """When it was acknowledged for the first time."""
+    acknowledged: bool = False
+    """Since it was opened, or opened again."""
+    changed: bool = False
+    """Something was changed since it was opened, or opened again."""
+    graded_by_person: bool = False
+    """A person has set the severity: it is not computed any more."""
     diagnosis: IncidentDiagnosed | None = None
     changes: tuple[IncidentChange, ...] = ()
     played: tuple[str, ...] = ()
@@ -227,20 +233,24 @@ def apply_incident_event(found: dict[str, Incident], recorded: JournalRecord) ->
     event = recorded.event
     if isinstance(event, IncidentOpened):
         if event.incident not in found:
-            found[event.incident] = Incident(
-                details=incident_details(event),
-                seq=recorded.seq,
-                severity=event.severity,
-                reason=event.reason,
-                last_at=event.at,
-                alerts=max(1, len(event.alerts)),
-                fingerprints=(event.fingerprint,) if event.fingerprint else (),
-            )
+            found[event.incident] = opened_incident(event, recorded.seq)
         return
     key = getattr(event, "incident", "") or _incident_of_run(found, event.run.partition("/")[0])
     known = found.get(key)
     if known is not None:
-        found[key] = replace(_after_event(known, event), last_at=event.at)
+        found[key] = replace(incident_after(known, event), last_at=event.at)
+
+
+def opened_incident(event: IncidentOpened, seq: int = 0) -> Incident:
+    return Incident(
+        details=incident_details(event),
+        seq=seq,
+        severity=event.severity,
+        reason=event.reason,
+        last_at=event.at,
+        alerts=max(1, len(event.alerts)),
+        fingerprints=(event.fingerprint,) if event.fingerprint else (),
+    )
 
 
 def _incident_of_run(found: dict[str, Incident], run: str) -> str:
@@ -250,7 +260,8 @@ def _incident_of_run(found: dict[str, Incident], run: str) -> str:
     return next((key for key, each in found.items() if each.details.run == run), "")
 
 
-def _after_event(incident: Incident, event: object) -> Incident:
+def incident_after(incident: Incident, event: object) -> Incident:
+    """The state after one of its events."""
     match event:
         case PhaseEntered():
             gaps = incident.gaps
@@ -297,7 +308,7 @@ def _after_work_event(
                 attempt=event.attempt,
                 by=event.by,
             )
-            return replace(incident, changes=(*incident.changes, change))
+            return replace(incident, changes=(*incident.changes, change), changed=True)
         case ChangesUndone():
             return replace(incident, changes=_with_undone_changes(incident.changes, event))
         case PlaybookStarted() if not event.dry:
@@ -317,11 +328,13 @@ def _after_status_event(incident: Incident, event: object) -> Incident:
         case AlertsJoined():
             return _with_joined_alerts(incident, event)
         case IncidentGraded():
-            reason = event.reason or incident.reason
-            return replace(incident, severity=event.severity, reason=reason)
+            reason, by = event.reason or incident.reason, incident.graded_by_person or event.by
+            graded = replace(incident, severity=event.severity, reason=reason)
+            return replace(graded, graded_by_person=bool(by))
         case IncidentAcknowledged():
             first = incident.acknowledged_at or event.at
-            return replace(incident, acknowledged_by=event.by, acknowledged_at=first)
+            known = replace(incident, acknowledged_by=event.by, acknowledged_at=first)
+            return replace(known, acknowledged=True)
         case IncidentClosed() if event.by != "oracle":
             return replace(incident, status=event.outcome, closed=event)
         case IncidentRecovered() if incident.unresolved:
@@ -331,6 +344,7 @@ def _after_status_event(incident: Incident, event: object) -> Incident:
             again = replace(incident, status="open", closed=None, phase=None, failing=None)
             again = replace(again, verified=None, recovered=None, diagnosis=None, weak=frozenset())
             again = replace(again, assessed=None, declined=frozenset())
+            again = replace(again, acknowledged=False, changed=False)
             return replace(again, report="", report_path="")
         case _:
             return incident

@@ -2,25 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Literal
 
 from hermes.core.events.incidents import (
     AlertRaised,
     AlertsJoined,
-    ChangeBegan,
-    IncidentAcknowledged,
-    IncidentChecked,
     IncidentClosed,
-    IncidentDiagnosed,
     IncidentGraded,
     IncidentOpened,
     IncidentPhase,
     IncidentRecovered,
+    IncidentReopened,
     JoinedPart,
-    PhaseEntered,
-    Severity,
 )
-from hermes.core.incident import QUESTION_LABEL
+from hermes.core.incident import incident_after, opened_incident
 from hermes.sre.settings import GroupSettings, ServiceWeight
 from hermes.sre.triage.alert_series import AlertSeries, alarm_name
 from hermes.sre.triage.severity import (
@@ -41,17 +35,6 @@ MAX_PARTS = 10_000
 """Remembered names of parts of an incident; a notification cannot contain more."""
 LATE_PHASES: tuple[IncidentPhase, ...] = ("remediate", "verify", "undo", "document", "learn")
 """Phases in which the problem is already known."""
-
-
-IncidentUpdate = (
-    IncidentGraded
-    | IncidentAcknowledged
-    | PhaseEntered
-    | IncidentChecked
-    | IncidentDiagnosed
-    | ChangeBegan
-)
-"""Events that change only the state of one incident."""
 
 
 class JoinedAlerts:
@@ -93,27 +76,22 @@ class JoinedAlerts:
 
 
 class IncidentState:
+    """An incident with its alerts and its impact. `recorded` is the fold of its events; triage
+    applies its own decisions to it before they come back from the journal."""
+
     def __init__(self, event: IncidentOpened, weights: Mapping[str, ServiceWeight]) -> None:
-        labels = dict(event.facts)
+        self.recorded = opened_incident(event)
         self.id, self.service, self.fingerprint = event.incident, event.service, event.fingerprint
+        labels = dict(event.facts)
         self.alarm = alarm_name(labels, event.title)
         self.opened_at = self.last_alert_at = event.at
         self.published_at: datetime | None = None
-        self.severity: Severity = event.severity
-        self.by_person = False
-        self.state: Literal["open", "escalated", "over"] = "open"
-        self.outcome, self.component = "", ""
-        self.over_at: datetime | None = None
-        self.acted = self.leftovers_checked = False
-        """Whether something was changed; whether alerts that fire after its end were handled."""
+        self.leftovers_checked = False
+        """Whether alerts that fire after its end were handled."""
         self.members: set[str] = set()
         self.forgotten_firing = 0
         """Alerts that fired and were evicted, because there were too many."""
-        self.acknowledged = False
-        self.phase: IncidentPhase | None = None
-        self.checks: set[str] = set()
-        """Checks that failed before anything was changed: the work includes them."""
-        self.question = labels.get(QUESTION_LABEL, "")
+        self.question = self.recorded.question
         self.quiet_since: datetime | None = None
         """When the last of its alerts was resolved; None while one fires."""
         self.named_parts: set[str] = set()
@@ -135,7 +113,12 @@ class IncidentState:
     @property
     def in_progress(self) -> bool:
         """Hermes or people work on it: its alerts open no new incident."""
-        return self.state != "over"
+        return self.recorded.unresolved
+
+    @property
+    def over_at(self) -> datetime | None:
+        ends = (self.recorded.closed, self.recorded.recovered)
+        return max((event.at for event in ends if event is not None), default=None)
 
     def accepts_new(self, now: datetime, settings: GroupSettings) -> bool:
         """Whether further alerts may join, also after an escalation: a storm may continue."""
@@ -148,24 +131,21 @@ class IncidentState:
     @property
     def accepts_own_problem_only(self) -> bool:
         """People work on it or are asked: only alerts about the same problem join."""
-        return self.state == "escalated" or self.acknowledged or bool(self.question)
+        escalated = self.recorded.status == "escalated"
+        return escalated or self.recorded.acknowledged or bool(self.question)
 
     def absorbs(self, series: AlertSeries, by_service: bool) -> bool:
         """Whether a related alert may join it in its current phase.
 
         `by_service`: it is related by its service or a dependency, not only by its host.
         """
-        if (
-            self.state == "open"
-            and series.location.service
-            and series.location.service == self.service
-        ):
+        if self.recorded.status == "open" and series.location.service == self.service != "":
             return True  # two commanders must not work on one service
         if self.accepts_own_problem_only:
             return self.same_problem(series)
         if self.warns_of_host and not series.warns:
             return False
-        return by_service or self.phase not in LATE_PHASES
+        return by_service or self.recorded.phase not in LATE_PHASES
 
     def same_problem(self, series: AlertSeries) -> bool:
         """Two alerts of one host without a service are two problems: two disks, for instance."""
@@ -180,7 +160,7 @@ class IncidentState:
 
     def was_worked_on(self, series: AlertSeries) -> bool:
         """Its check was among those that failed when the work began."""
-        return series.alert is not None and series.alert.check in self.checks
+        return series.check in (self.recorded.failing or ()) and series.alert is not None
 
     def new_part(self, series: AlertSeries) -> JoinedPart | None:
         """What this alert adds to what notifications have named; None when it adds nothing."""
@@ -201,7 +181,7 @@ class IncidentState:
         service = series.location.service
         if not service:
             return f"\n{series.fingerprint}"
-        apart = self.acknowledged or is_early_warning(series.alert)
+        apart = self.recorded.acknowledged or is_early_warning(series.alert)
         return f"{service}\n{series.problem}" if apart else service
 
     def _stopped_answering(self, series: AlertSeries) -> bool:
@@ -243,46 +223,27 @@ class IncidentState:
         return events + self._severity_events(now)
 
     def _severity_events(self, now: datetime) -> list[IncidentGraded]:
-        severity, why = self.impact.grade()
-        if self.by_person or not is_graver(severity, self.severity):
+        (severity, why), before = self.impact.grade(), self.recorded.severity
+        if self.recorded.graded_by_person or not is_graver(severity, before):
             return []
-        before, self.severity = self.severity, severity
-        return [
-            IncidentGraded(
-                run=self.id, at=now, incident=self.id, severity=severity, before=before, reason=why
-            )
-        ]
+        graded = IncidentGraded(
+            run=self.id, at=now, incident=self.id, severity=severity, before=before, reason=why
+        )
+        self.apply(graded)
+        return [graded]
 
-    def apply(self, event: IncidentUpdate) -> None:
+    def apply(self, event: object) -> None:
+        self.recorded = incident_after(self.recorded, event)
         match event:
-            case IncidentGraded():
-                self.severity = event.severity
-                self.by_person = self.by_person or bool(event.by)
-            case IncidentAcknowledged():
-                self.acknowledged = True
-            case PhaseEntered():
-                self.phase = event.phase
-            case IncidentChecked() if event.when == "before" and not event.ok:
-                self.checks.add(event.check)
-            case IncidentDiagnosed():
-                self.component = event.component[:200]
-            case ChangeBegan():
-                self.acted = True
-
-    def close(self, event: IncidentClosed) -> None:
-        self.outcome, self.over_at = event.outcome, event.at
-        self.state = "escalated" if event.outcome == "escalated" else "over"
-        # The answer to a question is valid until its reason has ended.
-        self.leftovers_checked = bool(self.question)
-
-    def recover(self, event: IncidentRecovered) -> None:
-        self.outcome, self.over_at, self.state = "recovered", event.at, "over"
-        self.leftovers_checked = True  # nothing of it fires
-
-    def reopen(self) -> None:
-        self.state, self.outcome, self.over_at, self.acted = "open", "", None, False
-        self.acknowledged, self.phase, self.quiet_since = False, None, None
-        self.checks.clear()
+            case IncidentClosed():
+                # The answer to a question is valid until its reason has ended.
+                self.leftovers_checked = bool(self.question)
+            case IncidentRecovered():
+                self.leftovers_checked = True  # nothing of it fires
+            case IncidentReopened():
+                self.quiet_since = None
+            case _:
+                pass
 
 
 def _silence_of(series: AlertSeries) -> str:

@@ -6,29 +6,44 @@ from the journal.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, get_args
+from typing import Any
 
 from hermes.core.events.incidents import (
     AlertRaised,
     AlertsJoined,
     AlertSuppressed,
+    ChangeBegan,
+    IncidentAcknowledged,
+    IncidentChecked,
     IncidentClosed,
+    IncidentDiagnosed,
+    IncidentGraded,
     IncidentOpened,
     IncidentRecovered,
     IncidentReopened,
+    PhaseEntered,
 )
 from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded
 from hermes.core.incident import WATCH_RUN
 from hermes.core.protocols import JournalRecord
 from hermes.sre.settings import TriageSettings
 from hermes.sre.triage.alert_series import AlertSeries, RecurrenceHistory
-from hermes.sre.triage.incident_state import IncidentState, IncidentUpdate
+from hermes.sre.triage.incident_state import IncidentState
 from hermes.sre.triage.maintenance import MaintenanceCalendar
 from hermes.sre.triage.topology import ServiceTopology, alert_dependencies
 
 FLAPPING_STRETCH, PASSED_STRETCH = "flapping", "passed"
 """Values of `stretch` that are neither a maintenance window nor an incident; `passed` mutes
 nothing."""
+UPDATE_EVENTS = (
+    IncidentGraded,
+    IncidentAcknowledged,
+    PhaseEntered,
+    IncidentChecked,
+    IncidentDiagnosed,
+    ChangeBegan,
+)
+"""Events that change only the state of one incident."""
 MAX_SERVICES = 10_000
 EVICTION_INTERVAL = timedelta(seconds=60)
 EVICTION_TARGET_SHARE = 0.9
@@ -60,7 +75,7 @@ class TriageState:
             IncidentClosed: self._closed,
             IncidentRecovered: self._recovered,
             IncidentReopened: self._reopened,
-            **dict.fromkeys(get_args(IncidentUpdate), self._updated),
+            **dict.fromkeys(UPDATE_EVENTS, self._updated),
             MaintenanceAdded: lambda _, event: self.calendar.apply(event),
             MaintenanceEnded: lambda _, event: self.calendar.apply(event),
         }
@@ -89,24 +104,27 @@ class TriageState:
 
     def quiet_until(self, incident: IncidentState) -> datetime:
         """Until when, after its end, its own alerts are not new."""
-        judged = incident.outcome in ("no-incident", "closed")
+        judged = incident.recorded.status in ("no-incident", "closed")
         seconds = self.settings.hush if judged else self.settings.settle
         return (incident.over_at or incident.opened_at) + timedelta(seconds=seconds)
+
+    def echo_until(
+        self, series: AlertSeries, incident: IncidentState, over_at: datetime
+    ) -> datetime:
+        """Until when this alert of an ended incident is not new."""
+        if series.fired_since_earlier_incident:
+            return over_at + timedelta(seconds=self.settings.hush)
+        return self.quiet_until(incident)
 
     def is_still_muted(self, series: AlertSeries, now: datetime) -> bool:
         """Whether the reason for which it is muted still holds."""
         if series.muted_by == FLAPPING_STRETCH:
             return series.flapping and not series.steady(now, self.settings.flapping)
         if (incident := self.incidents.get(series.muted_by)) is not None:
-            unbroken = incident.over_at is not None and series.raised_at <= incident.over_at
-            hushed = incident.over_at is not None and series.fired_since_earlier_incident
-            span = timedelta(seconds=self.settings.hush)
-            until = (
-                incident.over_at + span
-                if hushed and incident.over_at
-                else self.quiet_until(incident)
-            )
-            return not incident.in_progress and unbroken and now < until
+            over_at = incident.over_at
+            if incident.in_progress or over_at is None or series.raised_at > over_at:
+                return False
+            return now < self.echo_until(series, incident, over_at)
         window = self.calendar.find(series.muted_by)
         return window is not None and window.open_at(now)
 
@@ -171,7 +189,7 @@ class TriageState:
             return
         if not any(each.firing for each in self.members(incident)):
             incident.quiet_since = alert.at
-        if incident.state == "escalated" and not incident.same_problem(series):
+        if incident.recorded.status == "escalated" and not incident.same_problem(series):
             # If it fires again, that is a new incident.
             self._remove_from_incident(incident, series)
 
@@ -201,7 +219,7 @@ class TriageState:
             series = self.get_series(fingerprint, event.at)
             if series.alert is None and not series.incident:
                 series.firing = True  # its alert is older than the events that were read
-            if incident.state != "open" and not incident.same_problem(series):
+            if incident.recorded.status != "open" and not incident.same_problem(series):
                 self._joined_late(incident, series, event.at)
             elif series.incident != incident.id:
                 self.add_to_incident(incident, series)
@@ -216,13 +234,15 @@ class TriageState:
         incident = self.incidents.get(event.incident)
         if incident is None or event.by == "oracle":
             return
-        incident.close(event)
+        incident.apply(event)
         self._release(incident, event)
         if incident.in_progress and not any(each.firing for each in self.members(incident)):
             turned = [each.turned_at for each in self.members(incident)]
             incident.quiet_since = max(turned, default=incident.quiet_since)
         if event.outcome == "resolved" and incident.service:
-            words = incident.component.replace("/", " ").replace(":", " ").split()
+            found = incident.recorded.diagnosis
+            component = found.component[:200] if found is not None else ""
+            words = component.replace("/", " ").replace(":", " ").split()
             self.topology.learn(
                 incident.service, [each for each in words if each in self._services]
             )
@@ -246,13 +266,13 @@ class TriageState:
         incident = self.incidents.get(event.incident)
         if incident is None:
             return
-        incident.recover(event)
+        incident.apply(event)
         for series in list(self.members(incident)):
             if series.firing:  # it is not what has recovered
                 self._remove_from_incident(incident, series)
                 self.released[series.fingerprint] = (event.at, incident.id)
 
-    def _updated(self, recorded: JournalRecord, event: IncidentUpdate) -> None:
+    def _updated(self, recorded: JournalRecord, event: Any) -> None:
         if incident := self.incidents.get(event.incident):
             incident.apply(event)
 
@@ -262,7 +282,7 @@ class TriageState:
         if incident is None and fingerprint and event.run == event.incident:
             incident = self.open_incident(_reopened_incident(event, fingerprint))
         if incident is not None:
-            incident.reopen()
+            incident.apply(event)
 
 
 def _reopened_incident(event: IncidentReopened, fingerprint: str) -> IncidentOpened:

@@ -95,12 +95,9 @@ class Triage:
     def quiet(self, id: str) -> bool:
         """All its alerts were resolved by their sources, and nothing was changed."""
         incident = self._state.incidents.get(id)
-        if (
-            incident is None
-            or incident.state != "open"
-            or incident.acted
-            or incident.forgotten_firing
-        ):
+        if incident is None or incident.forgotten_firing:
+            return False
+        if incident.recorded.status != "open" or incident.recorded.changed:
             return False
         members = list(self._state.members(incident))
         return bool(members) and not any(each.firing or each.flapping for each in members)
@@ -243,12 +240,11 @@ class Triage:
             return ""
         if series.alert is not None and series.alert.source == PERSON_SOURCE:
             return ""  # a person who repeats it means a new problem
-        until = self._state.quiet_until(incident)
-        if series.fired_since_earlier_incident:
-            until = incident.over_at + timedelta(seconds=self._settings.hush)
+        until = self._state.echo_until(series, incident, incident.over_at)
         if now >= until:
             return ""
-        return f"{incident.id} is over ({incident.outcome}); suppressed until {until:%H:%M}"
+        outcome = incident.recorded.status
+        return f"{incident.id} is over ({outcome}); suppressed until {until:%H:%M}"
 
     def _answer_unmuted(self, now: datetime) -> list[Event]:
         """Alerts that are no longer muted and still fire."""
@@ -302,18 +298,16 @@ class Triage:
         """Incidents whose problem has ended without a change, and not returned for a while."""
         found: list[Event] = []
         for incident in self._state.incidents.values():
-            worked_on = incident.state == "open" and not incident.question
-            if (
-                not incident.in_progress
-                or incident.forgotten_firing
-                or (worked_on and incident.acted)
-            ):
+            worked_on = incident.recorded.status == "open" and not incident.question
+            if not incident.in_progress or incident.forgotten_firing:
+                continue
+            if worked_on and incident.recorded.changed:
                 continue
             event = self._recovery(incident, now, worked_on=worked_on)
             if event is None:
                 continue
             if not worked_on:  # otherwise the work has to end first
-                incident.recover(event)
+                incident.apply(event)
             found.append(event)
         return found
 
