@@ -16,6 +16,7 @@ from hermes.gym.scenario import find_scenario
 from hermes.sre.assessment.assess import Assessment
 from hermes.sre.assessment.host_state import read_last_error
 from hermes.sre.commander import publish_escalation
+from hermes.sre.context import IncidentWork
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
@@ -53,9 +54,8 @@ async def test_a_host_that_cannot_be_asked_keeps_nobody_from_being_called(tmp_pa
     case = await host.opened()
     async with host.ground() as ground:
         executor = Executor({"terminal": make_terminal()}, Silent(), host.person, ground.bus)
-        await publish_escalation(
-            replace(ground, executor=executor), case, None, None, "nobody knows it"
-        )
+        work = IncidentWork(replace(ground, executor=executor), case)
+        await publish_escalation(work, None, Assessment(verdict="unknown"), "nobody knows it")
     (told,) = events(host, IncidentDiagnosed)
     assert (told.verdict, told.gaps) == ("escalate", ("nobody knows it",))
 
@@ -66,7 +66,7 @@ async def test_why_nothing_could_be_seen_is_a_gap_and_not_a_cause(tmp_path: Path
     case = await host.opened()
     first = Assessment(verdict="unknown", reasons=(why,))
     async with host.ground() as ground:
-        await publish_escalation(ground, case, None, first, "no playbook matched")
+        await publish_escalation(IncidentWork(ground, case), None, first, "no playbook matched")
     (told,) = events(host, IncidentDiagnosed)
     assert why in told.gaps
     assert (told.mechanism, told.evidence, told.confidence) == ("", (), 0.0)

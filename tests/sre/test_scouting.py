@@ -15,6 +15,7 @@ from hermes.core.events.skills import PlaybookEnded, PlaybookStarted, PlaybookSt
 from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.incident import IncidentDetails, read_incident
 from hermes.sre.checks import CheckResult, IndependentChecks
+from hermes.sre.context import IncidentWork
 from hermes.sre.responders.playbooks import PlaybookResponder, SignatureScan
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +49,8 @@ def looks(host: Host, name: str, command: str) -> None:
 async def scouting(host: Host) -> AsyncGenerator[SignatureScan, None]:
     case = await host.opened()
     async with host.ground() as ground, anyio.create_task_group() as group:
-        sent = SignatureScan(ground, case, PlaybookResponder(ground, case, group).candidates)
+        work = IncidentWork(ground, case)
+        sent = SignatureScan(work, PlaybookResponder(work, group).candidates)
         group.start_soon(sent.run)
         yield sent
         sent.stop()

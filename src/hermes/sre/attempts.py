@@ -3,20 +3,24 @@
 Independent checks verify each attempt before the next one begins.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from hermes.core.events.incidents import IncidentPhase
-from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.checks import run_check
-from hermes.sre.context import IncidentContext
-from hermes.sre.model_responder import FailedAttempt, Hypothesis, InvestigationResult
+from hermes.sre.context import IncidentWork
+from hermes.sre.model_responder import (
+    FailedAttempt,
+    Hypothesis,
+    InvestigationResult,
+    ModelResponder,
+)
 from hermes.sre.reports.statements import playbooks_unchecked
 from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.undo import ChangeRecorder, restarted_units
-from hermes.sre.verify import Baseline, VerificationResult, restart_commands, verify, watch_recovery
+from hermes.sre.verify import Baseline, VerificationResult, verify, watch_recovery
 
 EnterPhase = Callable[[IncidentPhase, int, str], Awaitable[None]]
 AttemptedBy = Literal["playbook", "model", "nobody"]
@@ -39,19 +43,13 @@ class AttemptResult(Value, kw_only=True, frozen=True):
 class Attempts:
     def __init__(
         self,
-        context: IncidentContext,
-        details: IncidentDetails,
+        work: IncidentWork,
         baseline: Baseline,
         playbooks: PlaybookResponder,
         enter: EnterPhase,
     ) -> None:
-        self._context, self._details, self._baseline, self._enter = (
-            context,
-            details,
-            baseline,
-            enter,
-        )
-        self._playbooks = playbooks
+        self._work, self._baseline = work, baseline
+        self._playbooks, self._enter = playbooks, enter
         self._investigation: InvestigationResult | None = None
         self._hypotheses: list[Hypothesis] = []
         self._failed_attempts: list[FailedAttempt] = []
@@ -85,19 +83,19 @@ class Attempts:
             return None
         before = self._baseline
         self._baseline = before.with_symptoms(attempt.played.symptoms)
-        verification = await self._verify(number, (), attempt.failure, attempt.unit)
+        verification = await self._verify(number, attempt.failure, attempt.unit)
         if not verification.ok and not verification.helped:
             self._baseline = before  # it changed nothing about the symptom
             return _result_of(verification, "playbook", attempt.failure)
-        if not await self._playbooks.find_remaining_faults(attempt):
+        if not await self._playbooks.others_still_fail(attempt):
             return _result_of(verification, "playbook", attempt.failure)
         self._proved = verification.ok  # the alert names further faults: what is fixed stays
         why = verification.why or "other components that the alert names still fail"
         return AttemptResult(attempted_by="playbook", why=why, keep=True)
 
     async def _try_models(self, number: int) -> AttemptResult:
-        responder = self._context.responder
-        if responder is None or not self._context.settings.agents:
+        responder = self._work.context.responder
+        if responder is None or not self._work.settings.agents:
             why = self.why or f"{await self._no_match_reason()}, and there is no model to ask"
             if suspects := self._playbooks.suspects:
                 why = f"{why}; possible, but its symptom was not observed: {suspects}"
@@ -105,7 +103,7 @@ class Attempts:
         if self._investigation is None:
             await self._enter("investigate", number, "")
             self._investigation = await responder.investigate(
-                self._details, await self._baseline.independent_checks()
+                self._work.details, await self._baseline.independent_checks()
             )
             self._hypotheses = list(self._investigation.hypotheses)
         verdict = self._investigation.verdict
@@ -114,13 +112,13 @@ class Attempts:
         if verdict == "escalate" or not self._hypotheses:
             why = "; ".join(self._investigation.gaps) or "the models found no cause to act on"
             return AttemptResult(attempted_by="model", why=why, last=True)
-        return await self._try_fix(number, self._hypotheses.pop(0))
+        return await self._try_fix(number, responder, self._hypotheses.pop(0))
 
     async def _no_match_reason(self) -> str:
         """Names the playbooks that could not be checked: these may have matched."""
         kinds = ("playbook.ended", "playbook.started")
-        journal, run = self._context.bus.journal, self._details.run
-        skipped = playbooks_unchecked([each async for each in journal.read(run=run, kinds=kinds)])
+        records = self._work.journal.read(run=self._work.details.run, kinds=kinds)
+        skipped = playbooks_unchecked([each async for each in records])
         count = sum(len(each.skills) for each in skipped)
         why = f" ({count} could not be checked: {skipped[0].why[:160]})" if skipped else ""
         return f"no playbook matched{why}"
@@ -130,7 +128,7 @@ class Attempts:
     ) -> AttemptResult:
         """Verify a model's verdict that nothing is wrong, just like a fix."""
         await self._enter("verify", number, "")
-        recovery = await watch_recovery(self._context, self._details, self._baseline)
+        recovery = await watch_recovery(self._work, self._baseline)
         if not recovery.recovered:
             return AttemptResult(
                 attempted_by="model",
@@ -141,22 +139,20 @@ class Attempts:
             ending="recovered" if self._baseline.failing else verdict, attempted_by="model"
         )
 
-    async def _try_fix(self, number: int, hypothesis: Hypothesis) -> AttemptResult:
-        responder = self._context.responder
-        assert responder is not None  # checked by the caller
+    async def _try_fix(
+        self, number: int, responder: ModelResponder, hypothesis: Hypothesis
+    ) -> AttemptResult:
         await self._enter("remediate", number, hypothesis.component)
-        changes = ChangeRecorder(self._context, self._details, number)
+        changes = ChangeRecorder(self._work, number)
         baseline = await self._with_proposed_check(hypothesis.check)
         fix = await responder.remediate(
-            self._details, hypothesis, number, tuple(self._failed_attempts), changes.executor
+            self._work.details, hypothesis, number, tuple(self._failed_attempts), changes.executor
         )
         if not changes.count:
             why = fix.gave_up or "nothing was changed"
             return AttemptResult(attempted_by="model", why=why, last=not self._hypotheses)
         self._baseline = baseline
-        commands = await self._commands(number)
-        triggers = restart_commands(restarted_units(commands))
-        verification = await self._verify(number, triggers, "", hypothesis.component)
+        verification = await self._verify(number, "", hypothesis.component, by_model=True)
         if verification.symptom_unobserved:
             return AttemptResult(attempted_by="model", why=UNOBSERVED_REASON, keep=True, last=True)
         return _result_of(verification, "model", "")
@@ -166,31 +162,23 @@ class Attempts:
         if not command.strip():
             return self._baseline
         check = PlaybookCheck(name="proposed", command=command)
-        result = await run_check(check, self._context.execute_for_run(self._details.run))
+        result = await run_check(check, self._work.execute)
         return self._baseline if result.ok else self._baseline.with_proposed_check(check)
 
-    async def _commands(self, number: int) -> Sequence[str]:
-        journal, run = self._context.bus.journal, self._details.run
-        return [
-            recorded.event.command
-            async for recorded in journal.read(run=run, kinds=("change.began",))
-            if getattr(recorded.event, "attempt", 0) == number
-            and hasattr(recorded.event, "command")
-        ]
-
     async def _verify(
-        self, number: int, triggers: Sequence[str], why: str, concerns: str
+        self, number: int, why: str, concerns: str, *, by_model: bool = False
     ) -> VerificationResult:
+        """After a fix by a model, what it restarted is restarted again."""
         await self._enter("verify", number, "")
+        changes = (await self._work.read()).changes
         return await verify(
-            self._context,
-            self._details,
+            self._work,
             self._baseline,
             number,
-            triggers=triggers,
             why_not=why,
             concerns=concerns,
-            restarted=restarted_units(await self._commands(number)),
+            restarted=restarted_units([c.command for c in changes if c.attempt == number]),
+            restart_again=by_model,
         )
 
 

@@ -16,14 +16,14 @@ from hermes.core.events.incidents import (
     IncidentPhase,
     PhaseEntered,
 )
-from hermes.core.incident import Incident, IncidentDetails, read_incident
+from hermes.core.incident import Incident, IncidentDetails
 from hermes.core.messages import Value
 from hermes.sre.assessment.assess import Assessment
 from hermes.sre.assessment.host_state import LastError, read_last_error
 from hermes.sre.attempts import AttemptResult, Attempts
-from hermes.sre.context import IncidentContext
+from hermes.sre.context import IncidentContext, IncidentWork
 from hermes.sre.initial_assessment import assess_incident, earlier_assessment
-from hermes.sre.responders.playbooks import PlaybookResponder, read_evidence
+from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.undo import undo_changes
 from hermes.sre.verify import Baseline, RecoveryResult, take_baseline, verify, watch_recovery
 
@@ -44,30 +44,30 @@ class Commander:
     """Works on one incident."""
 
     def __init__(self, context: IncidentContext, details: IncidentDetails) -> None:
-        self._context, self._details = context, details
+        self._work = IncidentWork(context, details)
         self._resumed, self._gap = False, 0.0
-        self._assessment: Assessment | None = None
+        self._assessment = Assessment(verdict="unknown")
 
     async def run(self) -> IncidentResult:
         """Work until it is closed. Raises only `StoreError`: nothing is done without a journal."""
-        recorded = await read_incident(self._context.bus.journal, self._details.run)
-        if recorded is not None and recorded.closed is not None:
+        recorded, details = await self._work.read(), self._work.details
+        if recorded.closed is not None:
             return _result_of(recorded)
-        policy = self._context.executor.policy
+        policy = self._work.context.executor.policy
         if isinstance(policy, TracksText):  # the text of an alert is not trusted
-            policy.heard(self._details.run, self._details.facts.combined_text, False)
-        if recorded is not None and recorded.phase is not None and recorded.last_at is not None:
+            policy.heard(details.run, details.facts.combined_text, False)
+        if recorded.phase is not None and recorded.last_at is not None:
             self._resumed = True
             self._gap = max(0.0, (datetime.now(UTC) - recorded.last_at).total_seconds())
         result = await self._within_time(recorded)
         await self._finish(result)
         return result
 
-    async def _within_time(self, recorded: Incident | None) -> IncidentResult:
+    async def _within_time(self, recorded: Incident) -> IncidentResult:
+        limit = self._work.settings.time_limit
         try:
-            with anyio.move_on_after(self._context.settings.time_limit):
-                return await self._work(recorded)
-            limit = self._context.settings.time_limit
+            with anyio.move_on_after(limit):
+                return await self._resolve(recorded)
             return await self._give_up(f"not fixed within {limit:g} s")
         except Exception as error:  # whatever it was: changes must be undone
             cause = innermost_error(error)
@@ -75,75 +75,57 @@ class Commander:
                 raise cause from error
             return await self._give_up(f"the work on it failed: {type(cause).__name__}: {cause}")
 
-    async def _work(self, recorded: Incident | None) -> IncidentResult:
-        if recorded is not None and recorded.report:
+    async def _resolve(self, recorded: Incident) -> IncidentResult:
+        verified = recorded.verified is not None and recorded.verified.ok
+        if recorded.report or (verified and not recorded.unverified_changes):
             return _result_of(recorded)
-        if (
-            recorded is not None
-            and not recorded.unverified_changes
-            and recorded.verified
-            and recorded.verified.ok
-        ):
-            return IncidentResult(
-                outcome="resolved", answered_by=changes_made_by(recorded), reason="verified"
-            )
         async with anyio.create_task_group() as group:
             try:
-                result = await self._resolve(
-                    recorded, PlaybookResponder(self._context, self._details, group)
-                )
+                playbooks = PlaybookResponder(self._work, group)
+                if recorded.unverified_changes:
+                    result = await self._resume_attempt(recorded, playbooks)
+                else:
+                    result = await self._assess_and_fix(recorded, playbooks)
             finally:
                 group.cancel_scope.cancel()
         return result
 
-    async def _resolve(
-        self, recorded: Incident | None, playbooks: PlaybookResponder
+    async def _assess_and_fix(
+        self, recorded: Incident, playbooks: PlaybookResponder
     ) -> IncidentResult:
         known = earlier_assessment(recorded, self._gap)
-        if recorded is not None:
-            playbooks.resume(recorded, keep_scan_results=known is not None)
-        if (
-            known is None
-            or known.all_clear
-            or (recorded is not None and recorded.unverified_changes)
-        ):
-            await self._enter("assess", recorded.attempt if recorded else 0)
-        earlier = recorded.failing if recorded is not None else None
-        if recorded is not None and recorded.unverified_changes:
-            # An interrupted attempt has changed the host: it is not assessed again.
-            baseline = await take_baseline(self._context, self._details, earlier, recorded.weak)
-            return await self._resume_attempt(recorded, baseline, playbooks)
-        initial = await assess_incident(self._context, self._details, earlier, playbooks, known)
-        self._assessment = initial.assessment
-        baseline = initial.baseline
+        playbooks.resume(recorded, keep_scan_results=known is not None)
+        if known is None or known.all_clear:
+            await self._enter("assess", recorded.attempt)
+        initial = await assess_incident(self._work, recorded.failing, playbooks, known)
+        self._assessment, baseline = initial.assessment, initial.baseline
         if initial.all_clear:
-            recovery = await watch_recovery(self._context, self._details, baseline)
+            recovery = await watch_recovery(self._work, baseline)
             if not recovery.returned:
-                return await self._all_clear(initial.assessment, recovery)
-            baseline = await take_baseline(self._context, self._details, None)
+                return await self._all_clear(recovery)
+            baseline = await take_baseline(self._work)
         return await self._attempts(recorded, baseline, playbooks)
 
-    async def _all_clear(self, assessment: Assessment, recovery: RecoveryResult) -> IncidentResult:
+    async def _all_clear(self, recovery: RecoveryResult) -> IncidentResult:
         """Close it if the checks confirm the assessment; otherwise escalate."""
+        assessment, reasons = self._assessment, "; ".join(self._assessment.reasons)
         if not recovery.recovered:
-            why = f"{'; '.join(assessment.reasons)[:400]}; but {recovery.why}"
+            why = f"{reasons[:400]}; but {recovery.why}"
             return IncidentResult(outcome="escalated", reason=why[:500])
         verdict: Literal["no-incident", "recovered"] = (
             "recovered" if assessment.verdict == "recovered" else "no-incident"
         )
         await self._diagnose(assessment, verdict, recovery)
-        return IncidentResult(
-            outcome=verdict, answered_by="playbook", reason="; ".join(assessment.reasons)[:500]
-        )
+        return IncidentResult(outcome=verdict, answered_by="playbook", reason=reasons[:500])
 
     async def _diagnose(
         self, assessment: Assessment, verdict: DiagnosisVerdict, recovery: RecoveryResult
     ) -> None:
-        numbers = await read_evidence(self._context, self._details.run, assessment.evidence)
-        await self._context.bus.publish(
+        numbers = await self._work.result_numbers(assessment.evidence)
+        await self._work.publish(
             IncidentDiagnosed(
-                run=self._details.run,
-                incident=self._details.incident,
+                run=self._work.details.run,
+                incident=self._work.details.incident,
                 verdict=verdict,
                 component=assessment.component,
                 mechanism=assessment.mechanism or "; ".join(assessment.reasons)[:500],
@@ -154,34 +136,33 @@ class Commander:
         )
 
     async def _resume_attempt(
-        self, recorded: Incident, baseline: Baseline, playbooks: PlaybookResponder
+        self, recorded: Incident, playbooks: PlaybookResponder
     ) -> IncidentResult:
-        """Verify the changes of an attempt that a crash interrupted, and undo them if needed."""
+        """Verify the changes of an attempt that a crash interrupted, and undo them if needed. The
+        host is not assessed again: it was changed."""
+        known = earlier_assessment(recorded, self._gap)
+        playbooks.resume(recorded, keep_scan_results=known is not None)
+        await self._enter("assess", recorded.attempt)
+        baseline = await take_baseline(self._work, recorded.failing, recorded.weak)
         await self._enter("verify", recorded.attempt)
         why = f"the playbook {recorded.playing} was interrupted" if recorded.playing else ""
         if not why and not baseline.failing:
             why = "it was interrupted, and no check observed the problem"
-        verification = await verify(
-            self._context, self._details, baseline, recorded.attempt, why_not=why
-        )
+        verification = await verify(self._work, baseline, recorded.attempt, why_not=why)
         if verification.ok:
-            return IncidentResult(
-                outcome="resolved", answered_by=changes_made_by(recorded), reason="verified"
-            )
+            return _verified_result(recorded)
         left = () if verification.helped else await self._undo(recorded.attempt, verification.why)
         if left:
             return _undo_failed_result(left)
         return await self._attempts(recorded, baseline, playbooks)
 
     async def _attempts(
-        self, recorded: Incident | None, baseline: Baseline, playbooks: PlaybookResponder
+        self, recorded: Incident, baseline: Baseline, playbooks: PlaybookResponder
     ) -> IncidentResult:
-        settings = self._context.settings
-        first = (
-            1 + max((change.attempt for change in recorded.changes), default=0) if recorded else 1
-        )
-        attempts = Attempts(self._context, self._details, baseline, playbooks, self._enter)
-        for number in range(first, first + settings.attempts):
+        most = self._work.settings.attempts
+        first = 1 + max((change.attempt for change in recorded.changes), default=0)
+        attempts = Attempts(self._work, baseline, playbooks, self._enter)
+        for number in range(first, first + most):
             attempt = await attempts.run(number)
             if attempt.ending is not None:
                 return IncidentResult(
@@ -196,16 +177,14 @@ class Commander:
         return IncidentResult(
             outcome="escalated",
             answered_by=attempts.attempted_by,
-            reason=f"{settings.attempts} attempts did not help: {attempts.why}",
+            reason=f"{most} attempts did not help: {attempts.why}",
         )
 
     async def _end_without_fix(self, baseline: Baseline, attempt: AttemptResult) -> IncidentResult:
         """Escalate, unless nothing was changed and the problem has ended meanwhile."""
-        now = await read_incident(self._context.bus.journal, self._details.run)
-        untouched = now is None or not now.changes
         recovery = RecoveryResult(recovered=False)
-        if untouched and baseline.evidence:
-            recovery = await watch_recovery(self._context, self._details, baseline)
+        if baseline.evidence and not (await self._work.read()).changes:
+            recovery = await watch_recovery(self._work, baseline)
         if not recovery.recovered:
             return IncidentResult(
                 outcome="escalated", answered_by=attempt.attempted_by, reason=attempt.why
@@ -215,35 +194,31 @@ class Commander:
         return IncidentResult(outcome="recovered", reason=why)
 
     async def _undo(self, attempt: int, reason: str) -> tuple[str, ...]:
-        now = await read_incident(self._context.bus.journal, self._details.run)
-        if now is None or not now.unverified_changes:
+        now = await self._work.read()
+        if not now.unverified_changes:
             return ()
         await self._enter("undo", attempt)
-        return await undo_changes(self._context, now, reason[:500])
+        return await undo_changes(self._work, now, reason[:500])
 
     async def _give_up(self, why: str) -> IncidentResult:
         """Undo changes that were not verified, then escalate."""
-        left = await self._undo(0, why)
-        return (
-            _undo_failed_result(left) if left else IncidentResult(outcome="escalated", reason=why)
-        )
+        if left := await self._undo(0, why):
+            return _undo_failed_result(left)
+        return IncidentResult(outcome="escalated", reason=why)
 
     async def _finish(self, result: IncidentResult) -> None:
-        now = await read_incident(self._context.bus.journal, self._details.run)
-        if now is None or not now.report:
+        now = await self._work.read()
+        if not now.report:
             if result.outcome == "escalated":
-                diagnosis = now.diagnosis if now else None
-                await publish_escalation(
-                    self._context, self._details, diagnosis, self._assessment, result.reason
-                )
-            await self._run_final_phase("document", self._context.report)
+                await publish_escalation(self._work, now.diagnosis, self._assessment, result.reason)
+            await self._run_final_phase("document", self._work.context.report)
         if result.outcome == "resolved":
-            await self._run_final_phase("learn", self._context.learn)
-        await self._context.withdrawal.commit()
-        await self._context.bus.publish(
+            await self._run_final_phase("learn", self._work.context.learn)
+        await self._work.context.withdrawal.commit()
+        await self._work.publish(
             IncidentClosed(
-                run=self._details.run,
-                incident=self._details.incident,
+                run=self._work.details.run,
+                incident=self._work.details.incident,
                 outcome=result.outcome,
                 answered_by=result.answered_by,
                 reason=result.reason[:1000],
@@ -256,7 +231,7 @@ class Commander:
         """A failure here is recorded and does not change the outcome."""
         await self._enter(phase)
         try:
-            await work(self._details)
+            await work(self._work.details)
         except StoreError:
             raise
         except HermesError as error:
@@ -264,10 +239,10 @@ class Commander:
 
     async def _enter(self, phase: IncidentPhase, attempt: int = 0, detail: str = "") -> None:
         resumed, self._resumed = self._resumed, False
-        await self._context.bus.publish(
+        await self._work.publish(
             PhaseEntered(
-                run=self._details.run,
-                incident=self._details.incident,
+                run=self._work.details.run,
+                incident=self._work.details.incident,
                 phase=phase,
                 attempt=attempt,
                 detail=detail,
@@ -278,30 +253,28 @@ class Commander:
 
 
 def _undo_failed_result(left: tuple[str, ...]) -> IncidentResult:
-    return IncidentResult(
-        outcome="escalated", reason=f"could not be undone: {'; '.join(left)}"[:1000]
-    )
+    reason = f"could not be undone: {'; '.join(left)}"[:1000]
+    return IncidentResult(outcome="escalated", reason=reason)
+
+
+def _verified_result(recorded: Incident) -> IncidentResult:
+    by = changes_made_by(recorded)
+    return IncidentResult(outcome="resolved", answered_by=by, reason="verified")
 
 
 def _result_of(recorded: Incident) -> IncidentResult:
     """The result of an incident whose last event was lost in a crash."""
-    if recorded.closed is not None and recorded.closed.outcome != "closed":
-        by: AnsweredBy = (
-            "nobody" if recorded.closed.answered_by == "person" else recorded.closed.answered_by
-        )
-        return IncidentResult(
-            outcome=recorded.closed.outcome, answered_by=by, reason=recorded.closed.reason
-        )
+    closed = recorded.closed
+    if closed is not None and closed.outcome != "closed":
+        by: AnsweredBy = "nobody" if closed.answered_by == "person" else closed.answered_by
+        return IncidentResult(outcome=closed.outcome, answered_by=by, reason=closed.reason)
     if recorded.verified is not None and recorded.verified.ok:
-        return IncidentResult(
-            outcome="resolved", answered_by=changes_made_by(recorded), reason="verified"
-        )
+        return _verified_result(recorded)
     verdict = recorded.diagnosis.verdict if recorded.diagnosis else "escalate"
     if verdict in ("no-incident", "recovered"):
         return IncidentResult(outcome=verdict, answered_by="playbook")
-    return IncidentResult(
-        outcome="escalated", answered_by=changes_made_by(recorded), reason="no attempt helped"
-    )
+    by = changes_made_by(recorded)
+    return IncidentResult(outcome="escalated", answered_by=by, reason="no attempt helped")
 
 
 def changes_made_by(recorded: Incident) -> AnsweredBy:
@@ -312,19 +285,13 @@ def changes_made_by(recorded: Incident) -> AnsweredBy:
 
 
 async def publish_escalation(
-    context: IncidentContext,
-    details: IncidentDetails,
-    diagnosis: IncidentDiagnosed | None,
-    assessment: Assessment | None,
-    reason: str,
+    work: IncidentWork, diagnosis: IncidentDiagnosed | None, first: Assessment, reason: str
 ) -> None:
     """Publish the last diagnosis as not proved, with the reason for the escalation."""
     if diagnosis is not None and diagnosis.verdict == "escalate":
         return
-    base = diagnosis or await _unproved_diagnosis(
-        context, details, assessment or Assessment(verdict="unknown")
-    )
-    await context.bus.publish(
+    base = diagnosis or await _unproved_diagnosis(work, first)
+    await work.publish(
         replace(
             base,
             at=datetime.now(UTC),
@@ -335,36 +302,32 @@ async def publish_escalation(
     )
 
 
-async def _unproved_diagnosis(
-    context: IncidentContext, details: IncidentDetails, first: Assessment
-) -> IncidentDiagnosed:
+async def _unproved_diagnosis(work: IncidentWork, first: Assessment) -> IncidentDiagnosed:
     """Without a diagnosis: what the assessment found, and the last error of the service."""
-    component, reasons = first.component or details.service, "; ".join(first.reasons)
+    component, reasons = first.component or work.details.service, "; ".join(first.reasons)
     # The reason why nothing could be observed belongs to the gaps.
     observed = first.verdict != "unknown"
     mechanism, calls = first.mechanism or (reasons if observed else ""), first.evidence
-    if last_error := await _last_error(context, details, component):
+    if last_error := await _last_error(work, component):
         mechanism = f"{mechanism[:300]}; {last_error}" if mechanism else str(last_error)
         calls = (*calls, last_error.call)
     return IncidentDiagnosed(
-        run=details.run,
-        incident=details.incident,
+        run=work.details.run,
+        incident=work.details.incident,
         component=component,
         mechanism=mechanism[:500],
         value=first.value,
-        evidence=await read_evidence(context, details.run, calls) if mechanism else (),
+        evidence=await work.result_numbers(calls) if mechanism else (),
         gaps=(reasons[:300],) if reasons and not observed else (),
         confidence=0.2 if mechanism else 0.0,
     )
 
 
-async def _last_error(
-    context: IncidentContext, details: IncidentDetails, component: str
-) -> LastError | None:
+async def _last_error(work: IncidentWork, component: str) -> LastError | None:
     """None when the host does not answer: the escalation does not wait for it."""
     try:
         with anyio.move_on_after(ESCALATION_TIMEOUT_S):
-            return await read_last_error(context.execute_for_run(details.run), component)
+            return await read_last_error(work.execute, component)
     except StoreError:
         raise
     except HermesError:

@@ -8,16 +8,26 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from hermes.agent.dependencies import AgentDependencies
 from hermes.core.bus import Bus
+from hermes.core.events import Event
 from hermes.core.events.base import RunOrigin
-from hermes.core.incident import IncidentDetails
+from hermes.core.incident import Incident, IncidentDetails, read_incident
 from hermes.core.messages import ToolCall, ToolResult
-from hermes.core.protocols import ArtifactStore, BackgroundProcesses, Environment, ToolContext
+from hermes.core.protocols import (
+    ArtifactStore,
+    BackgroundProcesses,
+    Environment,
+    Journal,
+    ToolContext,
+)
+from hermes.core.tool_calls import read_result_numbers
 from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
 from hermes.skills.playbook.commands import ExecuteCall
 from hermes.sre.checks import IndependentChecks, no_independent_checks
 from hermes.sre.model_responder import ModelResponder
+from hermes.sre.policies import TrustedPlaybookPolicy
 from hermes.sre.settings import SreSettings
 from hermes.tools.executor import Executor
 
@@ -84,21 +94,64 @@ class IncidentContext:
     withdrawal: WorkWithdrawal = field(default_factory=WorkWithdrawal)
 
     def execute_for_run(self, run: str, executor: Executor | None = None) -> ExecuteCall:
-        """A function that executes tool calls in this run."""
-        chosen = executor or self.executor
+        return execute_for_run(self, run, executor or self.executor)
 
-        async def execute(call: ToolCall) -> ToolResult:
-            return await chosen.execute(call, self.tool_context(run, execute))
 
-        return execute
+def execute_for_run(
+    source: IncidentContext | AgentDependencies, run: str, executor: Executor
+) -> ExecuteCall:
+    """A function that executes tool calls in this run."""
 
-    def tool_context(self, run: str, execute: ExecuteCall) -> ToolContext:
-        return ToolContext(
-            run,
-            self.environment,
-            self.bus.publish,
-            execute,
-            self.artifacts,
-            processes=self.processes,
-            origin=self.origin,
-        )
+    async def execute(call: ToolCall) -> ToolResult:
+        return await executor.execute(call, context)
+
+    context = ToolContext(
+        run,
+        source.environment,
+        source.bus.publish,
+        execute,
+        source.artifacts,
+        processes=source.processes,
+        origin=source.origin,
+    )
+    return execute
+
+
+@dataclass(frozen=True)
+class IncidentWork:
+    """One incident, and everything that the work on it uses."""
+
+    context: IncidentContext
+    details: IncidentDetails
+
+    @property
+    def settings(self) -> SreSettings:
+        return self.context.settings
+
+    @property
+    def journal(self) -> Journal:
+        return self.context.bus.journal
+
+    @property
+    def execute(self) -> ExecuteCall:
+        return self.context.execute_for_run(self.details.run)
+
+    @property
+    def execute_trusted(self) -> ExecuteCall:
+        """For commands of playbooks: rules about untrusted text do not apply."""
+        executor = self.context.executor
+        trusted = executor.with_policy(TrustedPlaybookPolicy(executor.policy))
+        return self.context.execute_for_run(self.details.run, trusted)
+
+    async def publish(self, *events: Event) -> Sequence[int]:
+        return await self.context.bus.publish(*events)
+
+    async def read(self) -> Incident:
+        """Its state by the journal."""
+        recorded = await read_incident(self.journal, self.details.run)
+        return recorded or Incident(details=self.details)
+
+    async def result_numbers(self, calls: Sequence[str]) -> tuple[int, ...]:
+        """Numbers of the events with the results of these calls, for the evidence."""
+        numbers = await read_result_numbers(self.journal, self.details.run)
+        return tuple(number for call, number in numbers.items() if call in calls)

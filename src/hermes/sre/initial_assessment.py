@@ -11,7 +11,7 @@ import anyio
 from hermes.core.events.incidents import IncidentAssessed
 from hermes.core.incident import Incident, IncidentDetails
 from hermes.sre.assessment.assess import Assessment, assess_host
-from hermes.sre.context import IncidentContext
+from hermes.sre.context import IncidentWork
 from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.verify import Baseline, extend_baseline, take_baseline
 
@@ -33,14 +33,13 @@ class InitialAssessment:
 
 
 async def assess_incident(
-    context: IncidentContext,
-    details: IncidentDetails,
+    work: IncidentWork,
     earlier: frozenset[str] | None,
     playbooks: PlaybookResponder,
     known: Assessment | None = None,
 ) -> InitialAssessment:
     """`earlier`: checks that failed before a crash; `known`: the assessment from before it."""
-    found: list[Assessment] = []
+    found: list[Assessment] = [known] if known is not None else []
     baselines: list[Baseline] = []
     enough, measured = anyio.Event(), anyio.Event()
 
@@ -54,17 +53,15 @@ async def assess_incident(
         if known is None:
             found.append(
                 await assess_host(
-                    details.facts,
-                    context.execute_for_run(details.run),
-                    wait_until_alone=wait_until_alone,
+                    work.details.facts, work.execute, wait_until_alone=wait_until_alone
                 )
             )
-            await context.bus.publish(_assessed_event(details, found[0]))
+            await work.publish(_assessed_event(work.details, found[0]))
         enough.set()
 
     async def measure() -> None:
         try:
-            baselines.append(await _sample_baseline(context, details, earlier, enough))
+            baselines.append(await _sample_baseline(work, earlier, enough))
         finally:
             measured.set()
 
@@ -72,14 +69,14 @@ async def assess_incident(
         group.start_soon(measure)
         group.start_soon(judge)
         playbooks.start_scan()
-    return InitialAssessment(baselines[0], known or found[0])
+    return InitialAssessment(baselines[0], found[0])
 
 
-def earlier_assessment(recorded: Incident | None, gap_s: float) -> Assessment | None:
+def earlier_assessment(recorded: Incident, gap_s: float) -> Assessment | None:
     """The assessment from before a crash; None when it is too old or there is none."""
-    if recorded is None or recorded.assessed is None or gap_s > MAX_RESUME_GAP_S:
-        return None
     event = recorded.assessed
+    if event is None or gap_s > MAX_RESUME_GAP_S:
+        return None
     return Assessment(
         verdict=event.verdict,
         evidence=event.calls,
@@ -104,17 +101,14 @@ def _assessed_event(details: IncidentDetails, found: Assessment) -> IncidentAsse
 
 
 async def _sample_baseline(
-    context: IncidentContext,
-    details: IncidentDetails,
-    earlier: frozenset[str] | None,
-    enough: anyio.Event,
+    work: IncidentWork, earlier: frozenset[str] | None, enough: anyio.Event
 ) -> Baseline:
     """Run the checks several times while the host is assessed: a symptom may be intermittent."""
-    baseline = await take_baseline(context, details, earlier)
+    baseline = await take_baseline(work, earlier)
     for _ in range(BASELINE_SAMPLES - 1):
-        with anyio.move_on_after(min(BASELINE_PAUSE_S, context.settings.verify.every)):
+        with anyio.move_on_after(min(BASELINE_PAUSE_S, work.settings.verify.every)):
             await enough.wait()
         if enough.is_set() or earlier is not None:
             break
-        baseline = await extend_baseline(context, details, baseline)
+        baseline = await extend_baseline(work, baseline)
     return baseline

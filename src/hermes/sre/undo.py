@@ -10,7 +10,7 @@ from itertools import count
 
 from hermes.core.actions import Action, Decision
 from hermes.core.events.incidents import ChangeBegan, ChangesUndone
-from hermes.core.incident import Incident, IncidentChange, IncidentDetails
+from hermes.core.incident import Incident, IncidentChange
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.policy.actions.tool_calls import read_intent
@@ -18,7 +18,7 @@ from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.policy.undo import NO_UNDO, KnownUndoPolicy, find_undo
 from hermes.skills.playbook.commands import run_command
-from hermes.sre.context import IncidentContext
+from hermes.sre.context import IncidentWork
 from hermes.sre.policies import TrustedPlaybookPolicy
 from hermes.tools.executor import Executor
 
@@ -102,23 +102,15 @@ class ChangeRecorder:
     """Records the changes of one attempt. `playbook`: its steps are the changes and have their own
     undo commands; without it every call that does more than read is a change."""
 
-    def __init__(
-        self,
-        context: IncidentContext,
-        details: IncidentDetails,
-        attempt: int,
-        *,
-        playbook: str = "",
-    ) -> None:
-        self._context, self._details, self._attempt = context, details, attempt
-        self._playbook = playbook
+    def __init__(self, work: IncidentWork, attempt: int, *, playbook: str = "") -> None:
+        self._work, self._attempt, self._playbook = work, attempt, playbook
         self._undo_commands: dict[str, str] = {}
         self._numbers = count(1)
         self.count = 0
 
     @property
     def executor(self) -> Executor:
-        executor = self._context.executor.with_hook(self._record_change)
+        executor = self._work.context.executor.with_hook(self._record_change)
         if not self._playbook:
             return executor
         return executor.with_policy(
@@ -137,12 +129,12 @@ class ChangeRecorder:
             return
         undo = self._undo_commands[call.id] if self._playbook else await self._save_copies(action)
         command = action.command or str(call.arguments.get("command", "")) or call.name
-        await self._context.withdrawal.commit()
+        await self._work.context.withdrawal.commit()
         self.count += 1
-        await self._context.bus.publish(
+        await self._work.publish(
             ChangeBegan(
-                run=self._details.run,
-                incident=self._details.incident,
+                run=self._work.details.run,
+                incident=self._work.details.incident,
                 call_id=call.id,
                 command=command,
                 undo=undo,
@@ -156,83 +148,60 @@ class ChangeRecorder:
         if not planned.paths:
             return planned.inverse_command
         number = f"{self._attempt}-{next(self._numbers)}"
-        folder = shlex.quote(f"{UNDO_FOLDER}/{self._details.incident}/{number}")
-        execute = self._context.execute_for_run(self._details.run)
+        folder = shlex.quote(f"{UNDO_FOLDER}/{self._work.details.incident}/{number}")
         script, id = planned.copy_script(folder), new_id("keep")
-        end = await run_command(execute, script, UNDO_TIMEOUT_S, id=id)
+        end = await run_command(self._work.execute, script, UNDO_TIMEOUT_S, id=id)
         return planned.undo_script(folder, end.output) if end.code == 0 else planned.inverse_command
 
 
-async def undo_changes(
-    context: IncidentContext, incident: Incident, reason: str
-) -> tuple[str, ...]:
+async def undo_changes(work: IncidentWork, incident: Incident, reason: str) -> tuple[str, ...]:
     """Undo the remaining changes, the last first; returns what could not be undone, in words.
 
     A failure does not stop the others. An undo that a crash interrupted is not started again but
     reported to people.
     """
     standing = [change for change in incident.unverified_changes if not change.undone]
-    started = await _started_calls(context, incident.details.run)
+    started = {
+        str(getattr(recorded.event, "call_id", ""))
+        async for recorded in work.journal.read(run=work.details.run, kinds=("tool.started",))
+    }
     left = []
     for change in reversed(standing):
-        why = await _undo_change(context, incident.details, change, started)
+        why = await _undo_change(work, change, started)
         if why:
             left.append(f"{change.command[:200]}: {why}")
-        undone = () if why else (change.call_id,)
-        failed = (change.call_id,) if why else ()
-        await context.bus.publish(
+        await work.publish(
             ChangesUndone(
-                run=incident.details.run,
-                incident=incident.details.incident,
-                calls=undone,
-                failed=failed,
+                run=work.details.run,
+                incident=work.details.incident,
+                calls=() if why else (change.call_id,),
+                failed=(change.call_id,) if why else (),
                 reason=why or reason,
             )
         )
-    await _restart_units(
-        context, incident.details, [change.command for change in standing], started
-    )
+    # Services that were started with a change have to read the old files.
+    for unit in restarted_units([change.command for change in standing]):
+        id = f"settle-{unit}-{work.details.incident}-{len(standing)}"
+        if id not in started:
+            await _run_undo_command(work, id, f"systemctl restart {shlex.quote(unit)}")
     return tuple(left)
 
 
-async def _undo_change(
-    context: IncidentContext, details: IncidentDetails, change: IncidentChange, started: set[str]
-) -> str:
+async def _undo_change(work: IncidentWork, change: IncidentChange, started: set[str]) -> str:
     """Why it could not be undone; empty when it was, or needs no undo."""
     id = f"undo-{change.call_id}"
     if id in started:
         return UNDO_INTERRUPTED
     if not change.undo.strip():
         return "" if restarted_units([change.command]) else "it cannot be undone"
-    return await _run_undo_command(context, details, id, change.undo)
+    return await _run_undo_command(work, id, change.undo)
 
 
-async def _restart_units(
-    context: IncidentContext, details: IncidentDetails, commands: list[str], started: set[str]
-) -> None:
-    """Restart the services that were started with the change, so that they read the old files."""
-    for unit in restarted_units(commands):
-        id = f"settle-{unit}-{details.incident}-{len(commands)}"
-        if id not in started:
-            await _run_undo_command(context, details, id, f"systemctl restart {shlex.quote(unit)}")
-
-
-async def _run_undo_command(
-    context: IncidentContext, details: IncidentDetails, id: str, command: str
-) -> str:
+async def _run_undo_command(work: IncidentWork, id: str, command: str) -> str:
     """Runs as a trusted playbook: the undo command was recorded before the change."""
-    executor = context.executor.with_policy(TrustedPlaybookPolicy(context.executor.policy))
-    execute = context.execute_for_run(details.run, executor)
-    end = await run_command(execute, command, UNDO_TIMEOUT_S, id=id)
+    end = await run_command(work.execute_trusted, command, UNDO_TIMEOUT_S, id=id)
     if end.status != "ok":
         return end.output[:200]
     if end.timed_out:
         return "it did not end in time"
     return "" if end.code == 0 else f"it ended with exit code {end.code}"
-
-
-async def _started_calls(context: IncidentContext, run: str) -> set[str]:
-    found = set()
-    async for recorded in context.bus.journal.read(run=run, kinds=("tool.started",)):
-        found.add(str(getattr(recorded.event, "call_id", "")))
-    return found

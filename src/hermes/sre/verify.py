@@ -24,14 +24,12 @@ from hermes.sre.assessment.symptom_timing import (
     PERIOD_MARGIN,
     RECOVERY_WINDOWS,
     SymptomTiming,
-    UnitRunTimes,
     highest_failure_share,
     read_alert_period_s,
     read_unit_run_times,
 )
 from hermes.sre.checks import CheckResult, IndependentChecks, run_checks
-from hermes.sre.context import IncidentContext
-from hermes.sre.policies import TrustedPlaybookPolicy
+from hermes.sre.context import IncidentWork
 
 TRIGGER_TIMEOUT_S = 30.0
 NO_EVIDENCE = "no check that observed the symptom before can show that it is gone"
@@ -92,11 +90,6 @@ class VerificationResult(Value, kw_only=True, frozen=True):
     """All checks passed, and evidence shows that the symptom is gone."""
     helped: bool = False
     """The checks of the component pass now and nothing else got worse: the changes stay."""
-    regressed: tuple[str, ...] = ()
-    failing: tuple[str, ...] = ()
-    """Checks that still fail, with their details."""
-    evidence: tuple[str, ...] = ()
-    """Checks that failed before, pass now, and do not depend on what the fix changed."""
     symptom_unobserved: bool = False
     """All checks pass, but none of them had observed the symptom."""
     why: str = ""
@@ -118,76 +111,65 @@ class RecoveryResult(Value, kw_only=True, frozen=True):
 
 
 async def take_baseline(
-    context: IncidentContext,
-    details: IncidentDetails,
-    earlier: frozenset[str] | None,
+    work: IncidentWork,
+    earlier: frozenset[str] | None = None,
     weak: frozenset[str] = frozenset(),
 ) -> Baseline:
     """`earlier`: the checks that failed before a crash; they are not run again."""
-    checks = await context.checks_for(details)
+    checks = await work.context.checks_for(work.details)
     if earlier is not None:
         return Baseline(independent_checks=checks, failing=earlier, weak=weak)
     results = await checks()
-    await _publish(context, details, results, "before", 0)
+    await _publish(work, results, "before", 0)
     return Baseline(independent_checks=checks).with_results(results)
 
 
-async def extend_baseline(
-    context: IncidentContext, details: IncidentDetails, baseline: Baseline
-) -> Baseline:
+async def extend_baseline(work: IncidentWork, baseline: Baseline) -> Baseline:
     """Run the checks once more: an intermittent symptom shows only in some runs."""
     more = baseline.with_results(results := await baseline.independent_checks())
     fresh = more.failing - baseline.failing
-    await _publish(context, details, [each for each in results if each.check in fresh], "before", 0)
+    await _publish(work, [each for each in results if each.check in fresh], "before", 0)
     return more
 
 
 async def verify(
-    context: IncidentContext,
-    details: IncidentDetails,
+    work: IncidentWork,
     baseline: Baseline,
     attempt: int,
     *,
-    triggers: Sequence[str] = (),
     why_not: str = "",
     concerns: str = "",
     restarted: Sequence[str] = (),
+    restart_again: bool = False,
 ) -> VerificationResult:
     """`why_not`: why the fix failed by its own checks; then they are run only once. `concerns`: the
-    component that the attempt was about. `restarted`: units that the fix restarted."""
-    began, settings = time.monotonic(), context.settings.verify
-    results = await _run_until_passed(
-        context, details, baseline, 0.0 if why_not else settings.patience
-    )
-    await _publish(context, details, results, "after", attempt)
-    trigger = ""
-    if not why_not and _all_passed(results) and settings.trigger and triggers:
-        trigger = await _run_triggers(context, details, triggers)
-        results = await _run_until_passed(context, details, baseline, settings.patience)
-        await _publish(context, details, results, "trigger", attempt)
+    component that the attempt was about. `restarted`: units that the fix restarted;
+    `restart_again`: these are restarted once more, to see whether the problem returns."""
+    began, settings = time.monotonic(), work.settings.verify
+    patience, trigger = 0.0 if why_not else settings.patience, ""
+    results = await _run_until_passed(work, baseline, patience)
+    await _publish(work, results, "after", attempt)
+    if not why_not and _all_passed(results) and settings.trigger and restart_again and restarted:
+        trigger = await _restart_again(work, restarted)
+        results = await _run_until_passed(work, baseline, patience)
+        await _publish(work, results, "trigger", attempt)
     if not why_not and _all_passed(results):
-        runs = await _unit_run_times(context, details, restarted)
-        timing = await _symptom_timing(context, details, baseline, runs.onset_s)
-        results = await _run_for_window(context, details, baseline, timing.window_s(settings))
-        if (
-            runs.lifetime_s
-            and _all_passed(results)
-            and baseline.counters
-            and not _passing_evidence(baseline, results)
-        ):
+        longest = max(settings.longest_window, MAX_OUTLIVED_S)
+        runs = await read_unit_run_times(work.execute, restarted, longest)
+        timing = await _symptom_timing(work, baseline, runs.onset_s)
+        results = await _run_for_window(work, baseline, timing.window_s(settings))
+        crashed = runs.lifetime_s and baseline.counters and _all_passed(results)
+        if crashed and not _passing_evidence(baseline, results):
             # The unit crashed repeatedly: it is evidence when it now runs longer than before.
-            results = await _run_for_window(
-                context, details, baseline, PERIOD_MARGIN * runs.lifetime_s + settings.every
-            )
+            window = PERIOD_MARGIN * runs.lifetime_s + settings.every
+            results = await _run_for_window(work, baseline, window)
             baseline = replace(baseline, weak=baseline.weak - baseline.counters)
-        await _publish(
-            context, details, [each for each in results if not each.ok], "after", attempt
-        )
+        await _publish(work, [each for each in results if not each.ok], "after", attempt)
     result = _verification_result(baseline, results, why_not, concerns)
-    await context.bus.publish(
+    await work.publish(
         IncidentVerified(
-            run=details.run,
-            incident=details.incident,
+            run=work.details.run,
+            incident=work.details.incident,
             ok=result.ok,
             checks=tuple(f"{each.check}: {each.detail}" for each in results),
             seconds=round(time.monotonic() - began, 3),
@@ -199,16 +181,14 @@ async def verify(
     return result
 
 
-async def watch_recovery(
-    context: IncidentContext, details: IncidentDetails, baseline: Baseline
-) -> RecoveryResult:
+async def watch_recovery(work: IncidentWork, baseline: Baseline) -> RecoveryResult:
     """Whether checks that observe the symptom pass for as long as it may take to return, although
     nothing was changed."""
-    settings = context.settings.verify
-    timing = await _symptom_timing(context, details, baseline)
+    settings = work.settings.verify
+    timing = await _symptom_timing(work, baseline)
     needed = timing.recovery_window_s(settings)
-    first = await _run_all_checks(context, details, baseline)
-    observing = _observing_checks(details, baseline, first)
+    first = await _run_all_checks(work, baseline)
+    observing = _observing_checks(work.details, baseline, first)
     if not observing:
         return RecoveryResult(recovered=False, why="no check observes what the alert is about")
     if not _all_passed(first):
@@ -216,10 +196,10 @@ async def watch_recovery(
     if needed > max(settings.longest_window, RECOVERY_WINDOWS * settings.window):
         why = f"the symptom returns after up to {timing.period_s:.0f} s: longer than it is watched"
         return RecoveryResult(recovered=False, checks=observing, why=why)
-    last_seq, began = await context.bus.journal.last(), time.monotonic()
-    results = await _run_for_window(context, details, baseline, needed)
-    numbers = await _publish(context, details, results, "after", 0)
-    why = _failures_text(results) or await _alert_fired_again(context, details, last_seq)
+    last_seq, began = await work.journal.last(), time.monotonic()
+    results = await _run_for_window(work, baseline, needed)
+    numbers = await _publish(work, results, "after", 0)
+    why = _failures_text(results) or await _alert_fired_again(work, last_seq)
     return RecoveryResult(
         recovered=not why,
         returned=bool(why),
@@ -250,31 +230,25 @@ def check_concerns(result: CheckResult, component: str) -> bool:
     return result.service == name or result.check == name or result.check.endswith(f"-{name}")
 
 
-async def _alert_fired_again(context: IncidentContext, details: IncidentDetails, after: int) -> str:
-    async for recorded in context.bus.journal.read(after=after, kinds=("alert.raised",)):
+async def _alert_fired_again(work: IncidentWork, after: int) -> str:
+    fingerprint = work.details.fingerprint
+    async for recorded in work.journal.read(after=after, kinds=("alert.raised",)):
         event = recorded.event
-        same = isinstance(event, AlertRaised) and event.fingerprint == details.fingerprint
-        if details.fingerprint and same and not getattr(event, "resolved", False):
+        same = isinstance(event, AlertRaised) and event.fingerprint == fingerprint
+        if fingerprint and same and not getattr(event, "resolved", False):
             return "the alert fired again while it was watched"
     return ""
 
 
-async def _unit_run_times(
-    context: IncidentContext, details: IncidentDetails, restarted: Sequence[str]
-) -> UnitRunTimes:
-    longest = max(context.settings.verify.longest_window, MAX_OUTLIVED_S)
-    return await read_unit_run_times(context.execute_for_run(details.run), restarted, longest)
-
-
 async def _symptom_timing(
-    context: IncidentContext, details: IncidentDetails, baseline: Baseline, onset: float = 0.0
+    work: IncidentWork, baseline: Baseline, onset: float = 0.0
 ) -> SymptomTiming:
     found = [baseline.samples[name] for name in baseline.evidence if name in baseline.samples]
     steady = any(check.name in baseline.evidence for check in baseline.symptoms)
     share = 1.0 if steady and not found else highest_failure_share(found)
     if share >= 1.0:
         return SymptomTiming(share=share, onset_s=onset)
-    period = await read_alert_period_s(context.bus.journal, details.fingerprint)
+    period = await read_alert_period_s(work.journal, work.details.fingerprint)
     return SymptomTiming(share=share, period_s=period, onset_s=onset)
 
 
@@ -283,25 +257,19 @@ def _verification_result(
 ) -> VerificationResult:
     bad = [each for each in results if not each.ok]
     lost = baseline.failing - {each.check for each in results} - baseline.unanswered
-    worse = tuple(each.check for each in bad if each.check not in baseline.failing)
+    worse = any(each.check not in baseline.failing for each in bad)
     evidence = _passing_evidence(baseline, results)
     own = _own_checks(baseline, results, component)
     still = any(check_concerns(each, component) or each.check in own for each in bad)
     helped = bool(own & set(evidence)) and not still and not worse and not why_not
-    failing = tuple(f"{each.check}: {each.detail}" for each in bad)
-    problems = [*failing[:5], *(f"{name}: it could not be asked again" for name in sorted(lost))]
+    problems = [f"{each.check}: {each.detail}" for each in bad[:5]]
+    problems += [f"{name}: it could not be asked again" for name in sorted(lost)]
     if not problems and not why_not:
         if evidence:
-            return VerificationResult(ok=True, evidence=evidence)
+            return VerificationResult(ok=True)
         return VerificationResult(ok=False, symptom_unobserved=True, why=NO_EVIDENCE)
-    return VerificationResult(
-        ok=False,
-        helped=helped,
-        regressed=worse,
-        failing=failing,
-        evidence=evidence,
-        why="; ".join([why_not, *problems]).strip("; "),
-    )
+    why = "; ".join([why_not, *problems]).strip("; ")
+    return VerificationResult(ok=False, helped=helped, why=why)
 
 
 def _passing_evidence(baseline: Baseline, results: Sequence[CheckResult]) -> tuple[str, ...]:
@@ -325,90 +293,65 @@ def _failures_text(results: Sequence[CheckResult]) -> str:
 
 
 async def _run_until_passed(
-    context: IncidentContext, details: IncidentDetails, baseline: Baseline, timeout_s: float
+    work: IncidentWork, baseline: Baseline, timeout_s: float
 ) -> tuple[CheckResult, ...]:
-    settings, deadline = context.settings.verify, time.monotonic() + timeout_s
-    pause = min(0.2, settings.every)
+    every, deadline = work.settings.verify.every, time.monotonic() + timeout_s
+    pause = min(0.2, every)
     while True:
-        results = await _run_all_checks(context, details, baseline)
+        results = await _run_all_checks(work, baseline)
         shows_evidence = not baseline.evidence or _passing_evidence(baseline, results)
         if (_all_passed(results) and shows_evidence) or time.monotonic() >= deadline:
             return results
         await anyio.sleep(pause)
-        pause = min(pause * 1.5, settings.every)
+        pause = min(pause * 1.5, every)
 
 
 async def _run_for_window(
-    context: IncidentContext, details: IncidentDetails, baseline: Baseline, window: float
+    work: IncidentWork, baseline: Baseline, window: float
 ) -> tuple[CheckResult, ...]:
-    every, deadline = context.settings.verify.every, time.monotonic() + window
+    deadline = time.monotonic() + window
     while True:
-        results = await _run_all_checks(context, details, baseline)
+        results = await _run_all_checks(work, baseline)
         left = deadline - time.monotonic()
         if not _all_passed(results) or left <= 0:
             return results
-        await anyio.sleep(min(every, left))
+        await anyio.sleep(min(work.settings.verify.every, left))
 
 
-async def _run_all_checks(
-    context: IncidentContext, details: IncidentDetails, baseline: Baseline
-) -> tuple[CheckResult, ...]:
-    results = [
-        each
-        for each in await baseline.independent_checks()
-        if each.check not in baseline.unanswered
-    ]
-    timeout = context.settings.verify.timeout
-    if baseline.proposed:
-        results += await run_checks(
-            baseline.proposed, context.execute_for_run(details.run), timeout=timeout
-        )
-    if baseline.symptoms:
-        executor = context.executor.with_policy(TrustedPlaybookPolicy(context.executor.policy))
-        execute = context.execute_for_run(details.run, executor)
-        results += await run_checks(baseline.symptoms, execute, timeout=timeout)
-    return tuple(results)
+async def _run_all_checks(work: IncidentWork, baseline: Baseline) -> tuple[CheckResult, ...]:
+    timeout, results = work.settings.verify.timeout, await baseline.independent_checks()
+    return (
+        *(each for each in results if each.check not in baseline.unanswered),
+        *await run_checks(baseline.proposed, work.execute, timeout=timeout),
+        *await run_checks(baseline.symptoms, work.execute_trusted, timeout=timeout),
+    )
 
 
 async def _publish(
-    context: IncidentContext,
-    details: IncidentDetails,
-    results: Sequence[CheckResult],
-    when: CheckTiming,
-    attempt: int,
+    work: IncidentWork, results: Sequence[CheckResult], when: CheckTiming, attempt: int
 ) -> Sequence[int]:
-    return await context.bus.publish(
-        *(_checked_event(details, each, when, attempt) for each in results)
-    )
+    events = [
+        IncidentChecked(
+            run=work.details.run,
+            incident=work.details.incident,
+            check=each.check,
+            ok=each.ok,
+            detail=each.detail,
+            when=when,
+            attempt=attempt,
+            unknown=each.unknown,
+            proves=each.proves,
+        )
+        for each in results
+    ]
+    return await work.publish(*events)
 
 
-async def _run_triggers(
-    context: IncidentContext, details: IncidentDetails, triggers: Sequence[str]
-) -> str:
-    """Run the triggers again; returns what was run, and what the policy refused."""
+async def _restart_again(work: IncidentWork, units: Sequence[str]) -> str:
+    """Returns the commands, and which of them the policy refused."""
     triggered = []
-    for command in triggers:
-        execute, id = context.execute_for_run(details.run), new_id("trigger")
-        end = await run_command(execute, command, TRIGGER_TIMEOUT_S, id=id)
+    for command in (f"systemctl restart {shlex.quote(unit)}" for unit in units):
+        id = new_id("trigger")
+        end = await run_command(work.execute, command, TRIGGER_TIMEOUT_S, id=id)
         triggered.append(command if end.status == "ok" else f"not run: {command}")
     return "; ".join(triggered)
-
-
-def restart_commands(units: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"systemctl restart {shlex.quote(unit)}" for unit in units)
-
-
-def _checked_event(
-    details: IncidentDetails, result: CheckResult, when: CheckTiming, attempt: int
-) -> IncidentChecked:
-    return IncidentChecked(
-        run=details.run,
-        incident=details.incident,
-        check=result.check,
-        ok=result.ok,
-        detail=result.detail,
-        when=when,
-        attempt=attempt,
-        unknown=result.unknown,
-        proves=result.proves,
-    )

@@ -10,9 +10,8 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from hermes.core.events.incidents import IncidentDiagnosed
-from hermes.core.incident import AlertFacts, Incident, IncidentDetails
+from hermes.core.incident import AlertFacts, Incident
 from hermes.core.messages import Value
-from hermes.core.tool_calls import read_result_numbers
 from hermes.skills.library import Skill
 from hermes.skills.playbook.commands import ExecuteCall, PlaybookContext
 from hermes.skills.playbook.runner import (
@@ -26,8 +25,7 @@ from hermes.sre.assessment.all_clear import alert_units
 from hermes.sre.assessment.assess import observe_host
 from hermes.sre.assessment.host_state import HostObservation
 from hermes.sre.assessment.symptoms import find_symptoms
-from hermes.sre.context import IncidentContext
-from hermes.sre.policies import TrustedPlaybookPolicy
+from hermes.sre.context import IncidentWork
 from hermes.sre.undo import ChangeRecorder
 
 RECOVERY_TIMEOUT_S, RECOVERY_PAUSE_S = 4.0, 0.7
@@ -36,48 +34,28 @@ MAX_CONCURRENT_SCANS = 3
 """A host in trouble has few resources."""
 MAX_MATCH_AGE_S = 5.0
 """Seconds after which a match must be checked again before the playbook runs."""
-COMPONENT_PARAMETERS = (
-    "file",
-    "path",
-    "config",
-    "unit",
-    "service",
-    "mount",
-    "table",
-    "host",
-    "process",
-)
-VALUE_PARAMETERS = ("wrong", "found", "old", "key", "value", "port", "name")
+COMPONENT_KEYS = ("file", "path", "config", "unit", "service", "mount", "table", "host", "process")
+VALUE_KEYS = ("wrong", "found", "old", "key", "value", "port", "name")
 
 
-class RemainingFaults:
-    """Finds out, read-only, whether other components of the alert still fail."""
-
-    def __init__(self, execute: ExecuteCall) -> None:
-        self._execute = execute
-
-    async def find_remaining(
-        self, facts: AlertFacts, fixed_units: Sequence[str]
-    ) -> list[AlertFacts]:
-        """The alert for each remaining unit that it names; else the whole alert, while symptoms
-        remain."""
-        first = await observe_host(self._execute)
-        if not first.state.units:
-            return []  # without a list of units nothing can be said
-        named = [unit.removesuffix(".service") for unit in alert_units(facts, first)]
-        left = [name for name in named if name not in fixed_units]
-        if len(named) > 1 and left:
-            return [
-                without_units(facts, [other for other in named if other != name]) for name in left
-            ]
-        rest, until = without_units(facts, fixed_units), time.monotonic() + RECOVERY_TIMEOUT_S
-        while find_symptoms(
-            rest, since_first_observation(first, await observe_host(self._execute))
-        ):
-            if time.monotonic() > until:
-                return [rest]
-            await anyio.sleep(RECOVERY_PAUSE_S)
-        return []
+async def find_remaining_faults(
+    facts: AlertFacts, execute: ExecuteCall, fixed_units: Sequence[str]
+) -> list[AlertFacts]:
+    """The alert for each other unit that it names; else the whole alert, while symptoms remain.
+    Read-only."""
+    first = await observe_host(execute)
+    if not first.state.units:
+        return []  # without a list of units nothing can be said
+    named = [unit.removesuffix(".service") for unit in alert_units(facts, first)]
+    left = [name for name in named if name not in fixed_units]
+    if len(named) > 1 and left:
+        return [without_units(facts, [other for other in named if other != name]) for name in left]
+    rest, until = without_units(facts, fixed_units), time.monotonic() + RECOVERY_TIMEOUT_S
+    while find_symptoms(rest, since_first_observation(first, await observe_host(execute))):
+        if time.monotonic() > until:
+            return [rest]
+        await anyio.sleep(RECOVERY_PAUSE_S)
+    return []
 
 
 def without_units(facts: AlertFacts, names: Sequence[str]) -> AlertFacts:
@@ -126,11 +104,10 @@ class SignatureScan:
 
     def __init__(
         self,
-        context: IncidentContext,
-        details: IncidentDetails,
+        work: IncidentWork,
         candidates: Callable[[], Awaitable[Sequence[PlaybookCandidate]]],
     ) -> None:
-        self._context, self._details, self._load_candidates = context, details, candidates
+        self._work, self._load_candidates = work, candidates
         self._candidates: Sequence[PlaybookCandidate] | None = None
         self._probe_cache = ProbeCache()
         self._results: dict[int, SignatureMatch | None] = {}
@@ -204,13 +181,9 @@ class SignatureScan:
     async def _scan_one(
         self, candidate: PlaybookCandidate, cache: ProbeCache
     ) -> SignatureMatch | None:
-        context, skill = self._context, candidate.skill
-        executor = context.executor.with_policy(TrustedPlaybookPolicy(context.executor.policy))
-        execute = context.execute_for_run(self._details.run, executor)
-        playbook_context = PlaybookContext(execute, context.bus.publish, self._details.run)
-        runner = PlaybookRunner(
-            skill.name, candidate.playbook, playbook_context, digest=skill.digest
-        )
+        work, skill = self._work, candidate.skill
+        context = PlaybookContext(work.execute_trusted, work.publish, work.details.run)
+        runner = PlaybookRunner(skill.name, candidate.playbook, context, digest=skill.digest)
         found = await runner.check_signature(candidate.facts, cache)
         if found.early_outcome is None:
             return SignatureMatch(candidate, found)
@@ -249,11 +222,9 @@ class PlaybookAttempt(Value, kw_only=True, frozen=True):
 class PlaybookResponder:
     """`group`: runs the scans in the background."""
 
-    def __init__(
-        self, context: IncidentContext, details: IncidentDetails, group: TaskGroup
-    ) -> None:
-        self._context, self._details, self._group = context, details, group
-        self._views: Sequence[AlertFacts] = (details.facts,)
+    def __init__(self, work: IncidentWork, group: TaskGroup) -> None:
+        self._work, self._group = work, group
+        self._views: Sequence[AlertFacts] = (work.details.facts,)
         self._fixed_units: list[str] = []
         self._waited = False
         self._early_scan: SignatureScan | None = None
@@ -279,7 +250,7 @@ class PlaybookResponder:
 
     def start_scan(self) -> None:
         """Start checking signatures before any playbook may run."""
-        if self._context.settings.reflex:
+        if self._work.settings.reflex:
             self._early_scan = self._new_scan()
 
     async def discard_scan(self) -> None:
@@ -291,24 +262,24 @@ class PlaybookResponder:
     async def run_next(self, number: int) -> PlaybookAttempt | None:
         """Run the next playbook that matches; None when none does. Before the first one the host is
         scanned twice."""
-        if not self._context.settings.reflex:
+        if not self._work.settings.reflex:
             return None
         attempt = await self._scan_and_run(number)
         first = attempt is None and not self.used and not self._waited and not self.refused
         if first and await self.candidates():
             self._waited = True
-            await anyio.sleep(self._context.settings.traces)
+            await anyio.sleep(self._work.settings.traces)
             attempt = await self._scan_and_run(number)
         if attempt is not None:
             self.used.add(attempt.skill)
         return attempt
 
-    async def find_remaining_faults(self, attempt: PlaybookAttempt) -> bool:
+    async def others_still_fail(self, attempt: PlaybookAttempt) -> bool:
         """Whether other components of the alert still fail after this fix."""
         self._fixed_units += [attempt.unit] if attempt.unit else []
-        remaining = RemainingFaults(self._context.execute_for_run(self._details.run))
-        views = await remaining.find_remaining(self._details.facts, self._fixed_units)
-        if not any(view != self._details.facts for view in views):
+        facts = self._work.details.facts
+        views = await find_remaining_faults(facts, self._work.execute, self._fixed_units)
+        if not any(view != facts for view in views):
             return False
         self._views = views
         return True
@@ -328,14 +299,15 @@ class PlaybookResponder:
             self._declined = frozenset()
 
     def _new_scan(self) -> SignatureScan:
-        scan = SignatureScan(self._context, self._details, self.candidates)
+        scan = SignatureScan(self._work, self.candidates)
         self._group.start_soon(scan.run)
         return scan
 
     async def candidates(self) -> Sequence[PlaybookCandidate]:
         """Playbooks that may match, the most likely first."""
         left_out = self.used | self._unsupported | self._declined
-        matcher = await self._context.index.matcher(await self._context.skills())
+        context = self._work.context
+        matcher = await context.index.matcher(await context.skills())
         return [
             PlaybookCandidate(skill, skill.playbook, facts)
             for facts in self._views
@@ -351,7 +323,7 @@ class PlaybookResponder:
         if current is None:
             return None
         name = current.candidate.skill.name
-        changes = ChangeRecorder(self._context, self._details, number, playbook=name)
+        changes = ChangeRecorder(self._work, number, playbook=name)
         played = await self._run_playbook(current, changes)
         if changes.count or played.outcome == "applied":
             if played.outcome == "applied":
@@ -365,20 +337,16 @@ class PlaybookResponder:
     async def _run_playbook(
         self, matched: SignatureMatch, changes: ChangeRecorder
     ) -> PlaybookRunResult:
-        candidate = matched.candidate
-        playbook_context = PlaybookContext(
-            self._context.execute_for_run(self._details.run, changes.executor),
-            self._context.bus.publish,
-            self._details.run,
+        candidate, work = matched.candidate, self._work
+        context = PlaybookContext(
+            work.context.execute_for_run(work.details.run, changes.executor),
+            work.publish,
+            work.details.run,
             before_step=changes.announce_step,
-            step_grace_s=self._context.settings.time_limit,
+            step_grace_s=work.settings.time_limit,
         )
-        runner = PlaybookRunner(
-            candidate.skill.name,
-            candidate.playbook,
-            playbook_context,
-            digest=candidate.skill.digest,
-        )
+        skill = candidate.skill
+        runner = PlaybookRunner(skill.name, candidate.playbook, context, digest=skill.digest)
         return await runner.run(candidate.facts, signature=matched.found)
 
     async def _publish_diagnosis(
@@ -386,31 +354,16 @@ class PlaybookResponder:
     ) -> None:
         """Publish a diagnosis: the signature of the playbook was found."""
         calls = [done.call_id for done in played.done if done.phase == "probe"]
-        component, value = _component_and_value(played)
-        await self._context.bus.publish(
+        details, found = self._work.details, played.parameters
+        component = next((found[name] for name in COMPONENT_KEYS if found.get(name)), "")
+        await self._work.publish(
             IncidentDiagnosed(
-                run=self._details.run,
-                incident=self._details.incident,
-                component=component or self._details.service,
+                run=details.run,
+                incident=details.incident,
+                component=component or details.service,
                 mechanism=candidate.playbook.summary,
-                value=value,
-                evidence=await read_evidence(self._context, self._details.run, calls),
+                value=next((found[name] for name in VALUE_KEYS if found.get(name)), ""),
+                evidence=await self._work.result_numbers(calls),
                 confidence=0.8,
             )
         )
-
-
-def _component_and_value(played: PlaybookRunResult) -> tuple[str, str]:
-    """The component that the probes found, and its wrong value."""
-    found = played.parameters
-    component = next((found[name] for name in COMPONENT_PARAMETERS if found.get(name)), "")
-    value = next((found[name] for name in VALUE_PARAMETERS if found.get(name)), "")
-    return component, value
-
-
-async def read_evidence(
-    context: IncidentContext, run: str, calls: Sequence[str]
-) -> tuple[int, ...]:
-    """Numbers of the events with the results of these calls."""
-    numbers = await read_result_numbers(context.bus.journal, run)
-    return tuple(number for call, number in numbers.items() if call in calls)
