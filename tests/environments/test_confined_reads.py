@@ -277,3 +277,13 @@ async def test_the_audit_system_is_out_of_reach(here: LocalEnvironment) -> None:
     assert int((await run(here, rights))[1], 16) & audit == 0
     route = "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)"
     assert (await python(here, route))[0] == 0
+
+
+async def test_python_imports_no_module_of_the_working_folder(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    (tmp_path / "work" / "json.py").write_text("print('ran')")
+    command = f"{sys.executable} -c 'import json; print(json.dumps(1))'"
+    assert await run(here, command) == (0, "1\n", [])
+    assert await run(here, "echo $PYTHONSAFEPATH") == (0, "1\n", [])
+    assert "ran" in (await here.run(command, timeout=30)).output  # not confined

@@ -104,7 +104,8 @@ def test_configuration_on_other_hosts_is_named_as_not_read() -> None:
         )
 
     assert there("git status").enforced == "yes"
-    for command in ("git status; echo x > a", "git fetch", "echo x > a; terraform show"):
+    assert there("echo x > a; terraform show").verdict == "ask"
+    for command in ("git status; echo x > a", "git fetch", "dig x | python3 -m json.tool"):
         found = there(command)
         assert found.enforced == "partly"
         assert "finds there, which was not read" in found.unenforced

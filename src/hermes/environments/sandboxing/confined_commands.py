@@ -44,11 +44,13 @@ READ_ONLY_VARIABLES: Mapping[str, str] = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PSQL_HISTORY": "/dev/null",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONSAFEPATH": "1",
     "PYTHON_HISTORY": "/dev/null",
     "REDISCLI_HISTFILE": "/dev/null",
     "SQLITE_HISTORY": "/dev/null",
 }
-"""Variables that keep reading programs from writing caches and similar files."""
+"""Variables that keep reading programs from writing caches and similar files, and Python from
+importing modules of the working folder."""
 
 
 class ForkServerClient:

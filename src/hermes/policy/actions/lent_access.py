@@ -1,14 +1,14 @@
-"""Code that was not read, beside commands that may do more than read.
+"""Access that a program would get only because its neighbours in a command need it.
 
-All pieces of a command run under one profile: what `tmux ls` needs, a program that `git status`
-runs for the configuration of a repository could use as well. Code in the words of the command is
-read, code in files of a working folder is not; what the user's own home and the system configure
-counts as theirs.
+All programs of a command run under one profile: the network that `dig` needs, a Python beside it
+could use as well. So each program that would get more than it needs itself has to be a plain one,
+which does just what its words say and runs no code of the folder it is in. What the user's own
+home and the system configure counts as theirs.
 """
 
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from hermes.core.actions import ConfinementProfile
 from hermes.policy.actions.action_effects import ActionEffects, ActionStep
 from hermes.policy.actions.confinement_profile import build_profile, git_verb
 from hermes.policy.actions.repository_programs import find_configured_program
-from hermes.policy.actions.written_files import IMPLICIT_FILES, loads_file
+from hermes.policy.commands import tables
 from hermes.policy.commands.effects import word_set
 from hermes.policy.programs.resource_access import REMOTE_WRAPPERS
 
@@ -27,103 +27,163 @@ _PLAIN_VERBS = word_set(
 """Verbs of git that run no program of the configuration."""
 _HARMLESS_MAKERS = word_set("git mkdir rmdir rm touch chmod chown chgrp")
 """Programs that change a folder and bring no code of others into it."""
-_FOLDER_OPTIONS = ("-C", "--git-dir", "--work-tree", "-chdir", "--chdir", "--cwd", "--project")
-_UNKNOWN_CHARACTERS = frozenset("…*?[")
+_FOLDER_OPTIONS = ("-C", "--git-dir", "--work-tree")
+_GLOB_CHARACTERS, _UNKNOWN_CHARACTERS = re.compile(r"[*?\[]"), re.compile(r"[…*?\[]")
 _LOOPING_WRAPPERS = frozenset({"find", "fd", "parallel", "xargs"})
-_ANSIBLE_FILES = ("ansible.cfg", "*_plugins", "library", "hosts", "inventory*")
-_WORKING_FOLDER_PROGRAMS = ("python", "pypy", "ansible", "ansible-inventory", "ansible-playbook")
-_CODE_OF_READS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("python", "pypy"), IMPLICIT_FILES["python"]),
-    **dict.fromkeys(("terraform", "tofu", "terragrunt", "packer"), IMPLICIT_FILES["terraform"]),
-    **dict.fromkeys(("ansible", "ansible-inventory", "ansible-playbook"), _ANSIBLE_FILES),
-    "cargo": (".cargo/config*", "rust-toolchain*"),
-    "composer": ("composer.json",),
-    "hg": (".hg/hgrc",),
-    "mvn": (".mvn/*",),
-    "vagrant": ("Vagrantfile",),
+_FILE_OPTION = re.compile(
+    r"(?:(?P<list>--files0?-from|-T)|-f|-in|--[\w-]*(?:file|from|input)[\w-]*)(?:=|$)"
+)
+"""Options that name a file to read, or a file with a list of such files."""
+_VERSION_WORDS = frozenset({"--version", "-V", "-v", "-version", "version", "--help", "-h", "help"})
+_CONFIGURED_VERSIONS = frozenset({"mvn", "gradle", "cargo", "rustc"})
+"""Programs that read files of the folder even to tell their version."""
+_ACCESS_NAMES = {
+    "own_secrets": "the keys of Hermes",
+    "hidden": "the credentials",
+    "network": "the network access",
+    "ports": "the network access",
+    "sockets": "the sockets",
+    "special": "the special access",
+    "may_signal": "the right to send signals",
+    **dict.fromkeys(("writable", "templates", "beside", "needs"), "the write access"),
+    **dict.fromkeys(("repository", "repositories"), "the write access to the repository"),
 }
-"""Files by which a program runs code although it only looks; those of most projects are found in
-the folders above as well. Other programs that run code from files have the effect exec-dynamic."""
-_VERSION_WORDS = frozenset({"--version", "-V", "-v", "version", "--help", "-h", "help"})
+"""Parts of a profile, with the access that they give."""
+_CARRIES_SECRETS = frozenset({"own_secrets", "hidden", "network", "ports"})
+"""Access that shows secrets or takes them away, so that it matters which files are read."""
 
 
 def mark_lent_access(
-    effects: ActionEffects, folders_of: Callable[[ActionStep], Sequence[str]]
+    effects: ActionEffects, folders_of: Callable[[ActionStep], Sequence[str]] | None
 ) -> ActionEffects:
-    """Marks each command with code that was not read and that could use what others are granted."""
-    if not any(_may_run_unread_code(step) for step in effects.steps):
+    """Marks each program that would get access of its neighbours and is not known to be plain.
+
+    `folders_of` tells where a program runs; None for another host, whose files cannot be looked
+    into: then the decision says what it rests on.
+    """
+    profile = build_profile(effects)
+    nothing = build_profile(replace(effects, steps=()))
+    if profile.unrestricted or not _lent_parts(profile, nothing):
         return effects
-    if build_profile(effects).unrestricted:
-        return effects
-    steps = []
+    steps, unread = [], effects.unread
     for step in effects.steps:
-        found = ""
-        if _may_run_unread_code(step) and _is_lent_access(step, effects):
-            folders = folders_of(step)
-            found = _find_unread_code(step, folders) or _find_new_folder(effects, step, folders)
-        if found:
-            why = f"exec-dynamic: {found} may run a program, which could do what the rest may"
+        # What git itself needs counts as lent: a repository runs programs.
+        runs_git = posixpath.basename(step.program) == "git"
+        own = nothing if runs_git else build_profile(replace(effects, steps=(step,)))
+        lent = () if REMOTE_WRAPPERS.intersection(step.via) else _lent_parts(profile, own)
+        reason = ""
+        if lent and folders_of is None and _finds_code(step):
+            unread = f"what {step.program} finds there, which was not read,"
+        elif lent:
+            reason = _find_reason(effects, step, lent, folders_of)
+        if reason:
+            why = f"exec-dynamic: {reason} {_describe_access(effects, step, own)}"
             step = replace(step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why))
         steps.append(step)
-    return replace(effects, steps=tuple(steps))
+    return replace(effects, steps=tuple(steps), unread=unread)
 
 
-def name_unread_code(effects: ActionEffects) -> ActionEffects:
-    """For another host, whose files cannot be looked into: the decision says what it rests on."""
-    if build_profile(effects).unrestricted:
-        return effects
-    for step in effects.steps:
-        if _may_run_unread_code(step) and _is_lent_access(step, effects):
-            found = f"the configuration that {step.program} finds there, which was not read,"
-            return replace(effects, unread=found)
-    return effects
-
-
-def _program_name(step: ActionStep) -> str:
+def _finds_code(step: ActionStep) -> bool:
+    """Whether it may be a plain program, but only after a look at files."""
     name = posixpath.basename(step.program)
-    return name if name in _CODE_OF_READS else name.rstrip("0123456789.")
+    return _is_python(name) or (name == "git" and git_verb(step) not in _PLAIN_VERBS)
 
 
-def _may_run_unread_code(step: ActionStep) -> bool:
-    if REMOTE_WRAPPERS.intersection(step.via):
-        return False
-    name = _program_name(step)
-    if name == "git":
-        return git_verb(step) not in _PLAIN_VERBS
-    if name not in ("mvn", "cargo") and _VERSION_WORDS.intersection(step.argv[1:2]):
-        return False  # the two others read files of the folder for that too
-    return name in _CODE_OF_READS
+def _is_python(name: str) -> bool:
+    return name.rstrip("0123456789.") == "python"
 
 
-def _is_lent_access(step: ActionStep, effects: ActionEffects) -> bool:
-    """Whether the profile of all steps grants more than this one has for itself.
-
-    What git itself needs counts as well: its verbs do not say that a repository runs programs.
-    """
-    own = ConfinementProfile()
-    if _program_name(step) != "git":
-        own = build_profile(replace(effects, steps=(step,)))
-    return _grants_more(build_profile(effects), own)
+def _lent_parts(profile: ConfinementProfile, own: ConfinementProfile) -> tuple[str, ...]:
+    """The parts of the profile that grant more than a program has for itself."""
+    return tuple(part for part in _ACCESS_NAMES if _grants_more(part, profile, own))
 
 
-def _grants_more(profile: ConfinementProfile, own: ConfinementProfile) -> bool:
-    listed = ("writable", "templates", "beside", "needs", "repositories", "sockets", "special")
-    if any(set(getattr(profile, name)) - set(getattr(own, name)) for name in listed):
-        return True
-    connects = profile.network == "any" or bool(set(profile.ports) - set(own.ports))
+def _grants_more(part: str, profile: ConfinementProfile, own: ConfinementProfile) -> bool:
+    given, needed = getattr(profile, part), getattr(own, part)
+    if part == "hidden":
+        return bool(set(needed) - set(given))
+    if part == "network":
+        return given == "any" and needed != "any"
+    if part == "ports":
+        return own.network != "any" and bool(set(given) - set(needed))
     return (
-        (connects and own.network != "any")
-        or (profile.may_signal and not own.may_signal)
-        or (profile.repository != "" and not own.repository)
+        bool(set(given) - set(needed)) if isinstance(given, tuple) else bool(given) > bool(needed)
     )
 
 
-def _find_unread_code(step: ActionStep, folders: Sequence[str]) -> str:
-    """The first file in these folders that makes the program run code; or empty."""
+def _describe_access(effects: ActionEffects, step: ActionStep, own: ConfinementProfile) -> str:
+    """What would be lent, and the first program that needs it."""
+    for other in (each for each in effects.steps if each is not step):
+        for part in _lent_parts(build_profile(replace(effects, steps=(other,))), own):
+            return f"would get {_ACCESS_NAMES[part]} that {other.program or 'the rest'} needs"
+    return "would get what the program itself needs"
+
+
+def _find_reason(
+    effects: ActionEffects,
+    step: ActionStep,
+    lent: Sequence[str],
+    folders_of: Callable[[ActionStep], Sequence[str]] | None,
+) -> str:
+    """Why the program may not have what its neighbours need; empty when it may."""
+    name = posixpath.basename(step.program)
+    if name == "git":
+        folders = folders_of(step) if folders_of and git_verb(step) not in _PLAIN_VERBS else ()
+        found = _find_repository_program(step, folders) or _find_new_folder(effects, step, folders)
+        return found and f"{found} may run a program, which"
+    if _CARRIES_SECRETS.intersection(lent) and _reads_unknown_files(effects, step):
+        return f"{name} reads files that are only known at run time, and"
+    if not name or _is_plain(name) or _only_tells_version(name, step):
+        return ""
+    return name
+
+
+def _is_plain(name: str) -> bool:
+    """Python is plain where it is not marked: its code was read, and it imports no other file."""
+    lists = tables.path_lists()
+    plain = name in lists["runs_no_files"] or name in lists["plain_programs"]
+    return plain or _is_python(name)
+
+
+def _only_tells_version(name: str, step: ActionStep) -> bool:
+    asks = len(step.argv) == 2 and step.argv[1] in _VERSION_WORDS
+    return asks and name not in _CONFIGURED_VERSIONS
+
+
+def _reads_unknown_files(effects: ActionEffects, step: ActionStep) -> bool:
+    """Whether it may open a file with credentials by a name that is not in the command."""
+    if posixpath.basename(step.program) == "file" and "-f" in step.flags:
+        return True
+    for at, word in enumerate(step.argv):
+        option = _FILE_OPTION.match(word)
+        if option and (option["list"] or "…" in "".join(step.argv[at : at + 3])):
+            return True
+    return any(_may_be_credentials(path, effects.home) for path in step.paths)
+
+
+def _may_be_credentials(path: str, home: str) -> bool:
+    credentials = tables.path_lists()["hidden_credentials"]
+    if path == "/dev/fd/…":  # a process substitution
+        return False
+    if "…" in path:  # possibly with `..` in it
+        end = path.rpartition("…")[2]
+        return "/" not in end or any(each.endswith(end) for each in credentials)
+    known = _GLOB_CHARACTERS.split(path, maxsplit=1)[0]
+    if known == path:
+        return False
+    inside = re.sub(rf"(?:{re.escape(home)}|/root|/home/[^/]+)/", "~/", known, count=1)
+    if not inside.startswith("~/"):
+        return any(each.startswith(known) for each in (f"{home}/", "/root/", "/home/"))
+    return any(
+        each.startswith(inside) or inside.startswith(each.partition("*")[0]) for each in credentials
+    )
+
+
+def _find_repository_program(step: ActionStep, folders: Sequence[str]) -> str:
+    """The first setting of a repository in these folders that makes git run a program; or empty."""
     if _runs_in_unknown_folder(step, folders):
         return "what it finds in a folder that is only known at run time"
-    find = find_configured_program if _program_name(step) == "git" else _code_file_finder(step)
-    return next(filter(None, map(find, folders)), "")
+    return next(filter(None, map(find_configured_program, folders)), "")
 
 
 def _find_new_folder(effects: ActionEffects, step: ActionStep, folders: Sequence[str]) -> str:
@@ -131,7 +191,7 @@ def _find_new_folder(effects: ActionEffects, step: ActionStep, folders: Sequence
     changed = [
         path
         for other in effects.steps
-        if other is not step and _program_name(other) not in _HARMLESS_MAKERS
+        if other is not step and posixpath.basename(other.program) not in _HARMLESS_MAKERS
         for path in other.changes
     ]
     for folder in map(posixpath.normpath, folders):
@@ -149,26 +209,8 @@ def _runs_in_unknown_folder(step: ActionStep, folders: Sequence[str]) -> bool:
         else [folder for folder in folders if folder not in named]
     )
     return bool(_LOOPING_WRAPPERS.intersection(step.via)) or any(
-        _UNKNOWN_CHARACTERS.intersection(folder) for folder in entered
+        _UNKNOWN_CHARACTERS.search(folder) for folder in entered
     )
-
-
-def _code_file_finder(step: ActionStep) -> Callable[[str], str]:
-    name = _program_name(step)
-
-    def find(folder: str) -> str:
-        place, above = posixpath.normpath(folder), ""
-        while place.startswith("/") and place != above:
-            for pattern in _CODE_OF_READS[name]:
-                for file in Path(place).glob(pattern):
-                    if loads_file(step.program, step.argv, str(file.relative_to(place))):
-                        return str(file)
-            if name in _WORKING_FOLDER_PROGRAMS:
-                return ""
-            above, place = place, posixpath.dirname(place)
-        return ""
-
-    return find
 
 
 def is_below_changes(own: str, cwd: str, steps: Iterable[ActionStep]) -> bool:

@@ -27,11 +27,11 @@ from hermes.policy.actions.action_effects import (
 from hermes.policy.actions.lent_access import (
     is_below_changes,
     mark_lent_access,
-    name_unread_code,
 )
 from hermes.policy.actions.tool_calls import ToolIntent, read_intent
 from hermes.policy.actions.written_files import (
     WrittenFiles,
+    find_imported_file,
     implicit_files_of,
     is_git_data,
     loads_file,
@@ -211,6 +211,9 @@ class ActionReader:
         )
         scripts = sorted(set().union(*(self._scripts(action.run, s, folders) for s in steps)))
         steps = tuple(self._mark_written_scripts(action, step, folders) for step in steps)
+        looks_into_files = self.lookup is not _unresolved_path and not _environment_key(action)
+        if looks_into_files:
+            steps = tuple(_mark_imported_files(step, folders) for step in steps)
         where = _location_of(action, situation.where)
         effects = ActionEffects(
             tool=action.call.name,
@@ -240,10 +243,10 @@ class ActionReader:
             protected=tuple(own for own in self.own_paths if is_below_changes(own, cwd, steps)),
         )
         if _environment_key(action):  # its files are not on this machine
-            return name_unread_code(effects)
-        if self.lookup is _unresolved_path:
-            return effects
-        return mark_lent_access(effects, lambda step: _folders_searched(step, folders))
+            return mark_lent_access(effects, None)
+        return mark_lent_access(
+            effects, lambda step: _folders_searched(step, folders) if looks_into_files else ()
+        )
 
     def record_start(self, action: Action, effects: ActionEffects) -> None:
         """The action starts: remembers what it writes and types."""
@@ -343,6 +346,15 @@ class ActionReader:
 
     def _content(self, run: str, path: str) -> str:
         return self.run_memory.digest(run, path) + self.digest(path)
+
+
+def _mark_imported_files(step: ActionStep, folders: Sequence[str]) -> ActionStep:
+    if file := find_imported_file(step, folders):
+        why = f"exec-dynamic: {step.program} imports {file}, which is not read here"
+        return msgspec.structs.replace(
+            step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why)
+        )
+    return step
 
 
 def _environment_key(action: Action) -> str:

@@ -6,6 +6,7 @@ that it wrote and now runs.
 """
 
 import re
+import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,8 +14,10 @@ from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase, translate
 from functools import cache, lru_cache
 from pathlib import Path
-from posixpath import dirname
+from posixpath import basename, dirname, realpath
 from re import Pattern, compile
+
+from hermes.policy.actions.action_effects import ActionStep
 
 _PYTHON_FILES = (
     "*.py",
@@ -150,6 +153,39 @@ def loads_file(program: str, words: Sequence[str], file: str) -> bool:
     run = words[words.index("-m") + 1 :][:1] if "-m" in words else []
     named = {each.partition(".")[0] for each in run}
     return module in named | _START_UP_MODULES or module in sys.stdlib_module_names
+
+
+_SAFE_PATH_VERSION = (3, 11)
+"""Since this version PYTHONSAFEPATH, which confined commands get, keeps modules of the working
+folder from being imported."""
+_ENVIRONMENT_WRAPPERS = frozenset({"env", "sudo", "doas", "su", "runuser"})
+
+
+def find_imported_file(step: ActionStep, folders: Iterable[str]) -> str:
+    """The first file in these folders that Python imports instead of a module of its own; or empty.
+
+    Only for a call whose code was read.
+    """
+    name = basename(step.program)
+    if name.rstrip("0123456789.") not in ("python", "pypy") or {"-I", "-P"} & {*step.flags}:
+        return ""
+    told = not _ENVIRONMENT_WRAPPERS.intersection(step.via) and "-E" not in step.flags
+    if told and _python_version(step.program) >= _SAFE_PATH_VERSION:
+        return ""
+    for folder in folders:
+        if "…" in folder:
+            return f"what is in {folder}"
+        for pattern in ("*.py", "*.pyc", "*.so", "*/__init__.py"):
+            for file in Path(folder).glob(pattern):
+                if loads_file(step.program, step.argv, str(file.relative_to(folder))):
+                    return str(file)
+    return ""
+
+
+def _python_version(program: str) -> tuple[int, ...]:
+    """By the name of the file that the program is; empty when that does not tell it."""
+    found = re.search(r"python(\d+)\.(\d+)$", realpath(shutil.which(program) or program))
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def is_git_data(path: str) -> bool:

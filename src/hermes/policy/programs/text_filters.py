@@ -4,6 +4,7 @@ import re
 
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.placeholders import (
+    ANY_WORD,
     SYSTEM_NAME,
     display_text,
     has_untrusted_text,
@@ -175,6 +176,8 @@ class _AwkState:
         self.printing = False
         self.depth = 0
         self.reading = False
+        self.input = False
+        """After `getline`, `<` names the file to read."""
         self.target = False
 
     def take(self, call: ProgramCall, kind: str, text: str) -> None:
@@ -188,13 +191,16 @@ class _AwkState:
             call.dynamic("a slash in awk that may be a division")
         if self.target and text.strip():
             self._write(call, kind, text)
+        if self.reading and self.input and kind != "string" and text.strip():
+            self.reading = self.input = False
+            call.reads(ANY_WORD)  # the name of the file is computed
         if kind == "word":
             self._word(call, text)
         elif kind == "other":
             self._mark(call, text)
         elif kind == "string" and self.reading and text.strip():
             call.reads(text.strip('"'))
-            self.reading = False
+            self.reading = self.input = False
 
     def _write(self, call: ProgramCall, kind: str, text: str) -> None:
         self.target = False
@@ -208,14 +214,17 @@ class _AwkState:
     def _word(self, call: ProgramCall, text: str) -> None:
         if text in ("system", "@load", "@include") or text.startswith("@"):
             call.dynamic(f"awk {text} runs code")
+        if text in ("ARGV", "ARGC"):
+            call.reads(ANY_WORD)  # it may add files to those in the arguments
         if text in ("print", "printf"):
             self.printing, self.depth = True, 0
+        self.input = self.input or text == "getline"
 
     def _mark(self, call: ProgramCall, text: str) -> None:
         if text in ("|", "|&"):
             call.dynamic("awk pipes to or from a command")
         elif text in (";", "\n", "}"):
-            self.printing = False
+            self.printing = self.input = False
         elif text == "(":
             self.depth += 1
         elif text == ")":

@@ -1,0 +1,127 @@
+"""What one program of a command needs, the others get only if they do just what their words say."""
+
+import os
+from pathlib import Path
+
+import pytest
+from policy_house import HOME, book, call
+
+from hermes.policy.actions.reader import ActionContext, ActionReader, resolve_symlinks
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.decide import DocumentPolicy
+
+UNREAD_PROGRAMS = (
+    "terraform validate",
+    "ansible-inventory --list",
+    "vagrant status",
+    "mvn -v",
+    "cargo metadata",
+    "composer show",
+    "hg status",
+    "npm ls",
+    "perl -ne 'print if /x/' f",
+)
+"""Judged to read, but they run code or configuration of the folder they are in."""
+NEIGHBOURS = {
+    "docker ps": "the credentials that docker needs",
+    "tmux ls": "the sockets that tmux needs",
+    "dig example.com": "the network access that dig needs",
+    "systemctl status x | grep y": "the sockets that systemctl needs",
+    "echo done > notes.txt": "the write access that echo needs",
+    "blkid": "the special access that blkid needs",
+}
+HAS_NETWORK = frozenset({"terraform", "ansible-inventory", "cargo", "composer", "npm"})
+
+
+def judged(command: str, cwd: str = "/srv/app") -> tuple[str, str]:
+    policy = DocumentPolicy(
+        book(set="careful"),
+        ActionReader(analyse_command, lookup=resolve_symlinks),
+        context_of=lambda _: ActionContext(cwd=cwd, home=HOME),
+    )
+    found = policy.decide(call("terminal", command=command))
+    return found.verdict, found.reason
+
+
+@pytest.mark.parametrize("command", UNREAD_PROGRAMS)
+def test_access_is_not_lent_to_programs_that_may_run_other_code(command: str) -> None:
+    assert judged(command)[0] == "allow"
+    assert judged(f"{command}; df -h; cat x | sort")[0] == "allow"
+    name = command.partition(" ")[0]
+    for neighbour, needed in NEIGHBOURS.items():
+        if "network" in needed and name in HAS_NETWORK:
+            continue
+        for line in (
+            f"{command}; {neighbour}",
+            f"{neighbour} && {command} | head",
+            f"for x in 1 2; do {command}; done; {neighbour}",
+            f"echo $({command}); ({neighbour})",
+        ):
+            verdict, reason = judged(line)
+            assert (verdict, f"{name} would get" in reason) == ("ask", True), line
+    assert needed in judged(f"{command}; {neighbour}")[1]
+
+
+def test_filters_and_clients_go_together() -> None:
+    for line in (
+        "systemctl status x; curl -s localhost; docker ps; kubectl get pods | head; df -h",
+        "kubectl get pods -o json | jq -r '.items[].metadata.name' | sort | awk '{print}'",
+        "docker ps | python3 -c 'import sys; print(len(sys.stdin.readlines()))'",
+        "diff <(ssh web1 cat /etc/hosts) <(ssh web2 cat /etc/hosts)",
+        "node --version; docker --version; java -version; terraform version",
+        "pid=$(docker inspect -f '{{.State.Pid}}' web); cat /proc/$pid/status",
+        "tail -n 5 /var/log/*.log; docker ps",
+        "ssh web1 terraform validate; docker ps",
+    ):
+        assert judged(line)[0] == "allow", line
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        "cat list | xargs cat | rev",
+        "cat $(cat list) | rev",
+        'while read f; do rev "$f"; done < list',
+        "sort --files0-from=list",
+        "file -f list",
+        'date -f "$(cat list)"',
+        "jq -n --rawfile x \"$(cat list)\" '$x'",
+        'awk \'BEGIN {f = "/etc/a" "b"; while ((getline l < f) > 0) print l}\'',
+        'awk \'BEGIN {ARGV[1] = "/etc/a" "b"; ARGC = 2} {print}\'',
+    ],
+)
+def test_credentials_and_the_network_are_kept_from_readers_of_unknown_files(reader: str) -> None:
+    assert judged(reader)[0] == "allow"
+    assert judged(f"{reader}; systemctl status x")[0] == "allow"
+    for neighbour in ("docker ps", "kubectl version --client", "curl -s http://127.0.0.1:8080/"):
+        verdict, reason = judged(f"{reader}; {neighbour}")
+        assert (verdict, "only known at run time" in reason) == ("ask", True), neighbour
+
+
+def test_a_wildcard_that_may_find_credentials_is_unknown() -> None:
+    assert judged(f"cat {HOME}/.[d]*/*; docker ps")[0] == "ask"
+    assert judged(f"cat {HOME}/project/*.log; docker ps")[0] == "allow"
+    assert judged("awk '$1 < 5' /var/log/x; docker ps")[0] == "allow"
+
+
+@pytest.mark.parametrize("version", ["python3.9", "python3.12"])
+def test_old_pythons_import_no_module_of_the_working_folder(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, programs = tmp_path / "work", tmp_path / "bin"
+    folder.mkdir()
+    programs.mkdir()
+    (programs / version).touch(0o755)
+    (programs / "python3").symlink_to(version)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    commands = ("python3 -c 'import json; print(1)'", "curl -s localhost | python3 -m json.tool")
+    for command in (*commands, "env -i python3 -c 'import json'", "python3 -E -c 'import json'"):
+        assert judged(command, str(folder))[0] == "allow"
+    (folder / "json.py").write_text("print('ran')")
+    old = version == "python3.9"
+    for command in commands:
+        assert judged(command, str(folder))[0] == ("ask" if old else "allow")
+    # These do not get the variable that keeps newer ones from it.
+    assert judged("env -i python3 -c 'import json'", str(folder))[0] == "ask"
+    assert judged("python3 -E -c 'import json'", str(folder))[0] == "ask"
+    assert judged("python3 -I -c 'import json'", str(folder))[0] == "allow"
