@@ -3,7 +3,8 @@
 `python bench/idle_watch.py [--seconds 60]` starts nginx, redis and a small Python API as plain
 daemons on loopback ports, writes 40 probes about them, runs a real `hermes watch` as a process
 and prints a table. CPU is the time of the process and of every child it has waited for, from
-`/proc/PID/stat`; memory is the proportional set size of the tree, the largest of all samples.
+`/proc/PID/stat`. Memory is the largest of all samples of the tree: its proportional set size, and
+what it would be if no other process of the host mapped the same libraries.
 """
 
 import argparse
@@ -19,6 +20,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+import hermes
 
 CPU_LIMIT_PERCENT, MEMORY_LIMIT_MB = 1.0, 60.0
 WARM_UP_S, SAMPLE_S = 20.0, 5.0
@@ -123,23 +126,27 @@ def cpu_seconds(pid: int) -> tuple[float, float]:
     return own / TICKS_PER_S, children / TICKS_PER_S
 
 
-def memory_mb(pid: int) -> float:
-    total = 0
+def memory_mb(pid: int) -> tuple[float, float]:
+    """The proportional set size, and with all pages of files that the first process maps."""
+    proportional, unshared = 0, 0
     for one in tree(pid):
         try:
             text = Path(f"/proc/{one}/smaps_rollup").read_text()
         except OSError:
             continue
-        total += next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
-    return total / 1024
+        kb = {words[0]: int(words[1]) for words in map(str.split, text.splitlines()[1:])}
+        proportional += kb["Pss:"]
+        unshared += kb["Pss_Anon:"] + (kb["Rss:"] - kb["Anonymous:"] if one == pid else 0)
+    return proportional / 1024, unshared / 1024
 
 
 def measure(pid: int, seconds: float) -> dict[str, float]:
     time.sleep(WARM_UP_S)
     own, children = cpu_seconds(pid)
-    began, most = time.monotonic(), 0.0
+    began, proportional, unshared = time.monotonic(), 0.0, 0.0
     while (left := began + seconds - time.monotonic()) > 0:
-        most = max(most, memory_mb(pid))
+        sample = memory_mb(pid)
+        proportional, unshared = max(proportional, sample[0]), max(unshared, sample[1])
         time.sleep(min(SAMPLE_S, left))
     took = time.monotonic() - began
     own_after, children_after = cpu_seconds(pid)
@@ -148,7 +155,8 @@ def measure(pid: int, seconds: float) -> dict[str, float]:
         "process_cpu_percent": 100 * spent[0] / took,
         "children_cpu_percent": 100 * spent[1] / took,
         "cpu_percent": 100 * sum(spent) / took,
-        "memory_mb": most,
+        "memory_mb": proportional,
+        "unshared_memory_mb": unshared,
         "seconds": took,
     }
 
@@ -159,6 +167,7 @@ def watch(folder: Path, extra: list[str]) -> tuple[list[str], dict[str, str]]:
         "HOME": str(folder),
         "LANG": "C.UTF-8",
         "HERMES_HOME": str(folder / "home"),
+        "PYTHONPATH": str(Path(hermes.__file__).resolve().parents[1]),
     }
     return [sys.executable, "-m", "hermes.cli", "watch", "--model", "none", *extra], env
 
@@ -173,6 +182,7 @@ def main() -> int:
         folder = Path(name)
         ports = nginx, redis, api = free_port(), free_port(), free_port()
         (folder / "home").mkdir()
+        (folder / "home/config.yaml").write_text(f"web:\n  port: {free_port()}\n")
         (folder / "nginx.conf").write_text(NGINX.format(at=folder, port=nginx))
         listed = probes(folder, *ports)
         if not given.discover:
@@ -194,12 +204,14 @@ def main() -> int:
         child = stack.enter_context(running(argv, env=env, cwd=folder))
         found = measure(child.pid, given.seconds)
     what = "the probes that were found" if given.discover else f"{len(listed)} probes"
-    print(f"{what}, {found['seconds']:.0f} s, load {os.getloadavg()[0]:.1f}")
+    print(f"{hermes.__file__}: {what}, {found['seconds']:.0f} s, load {os.getloadavg()[0]:.1f}")
     for key in ("process_cpu_percent", "children_cpu_percent"):
         print(f"  {key:22} {found[key]:7.2f}")
-    held = found["cpu_percent"] <= CPU_LIMIT_PERCENT and found["memory_mb"] <= MEMORY_LIMIT_MB
+    memory = found["unshared_memory_mb"]
+    held = found["cpu_percent"] <= CPU_LIMIT_PERCENT and memory <= MEMORY_LIMIT_MB
     print(f"  {'cpu_percent':22} {found['cpu_percent']:7.2f}   at most {CPU_LIMIT_PERCENT:g}")
-    print(f"  {'memory_mb':22} {found['memory_mb']:7.1f}   at most {MEMORY_LIMIT_MB:g}")
+    print(f"  {'memory_mb':22} {found['memory_mb']:7.1f}")
+    print(f"  {'unshared_memory_mb':22} {memory:7.1f}   at most {MEMORY_LIMIT_MB:g}")
     return 0 if held else 1
 
 

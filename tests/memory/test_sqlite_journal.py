@@ -16,6 +16,7 @@ from hermes.core.events import Event
 from hermes.core.events.base import UnknownEvent
 from hermes.core.events.runs import RunRenamed
 from hermes.core.events.tools import ToolApproved
+from hermes.memory.journal.reading import EventReader, StoreQueries
 from hermes.memory.journal.sqlite_file import open_for_writing
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.memory.journal.verification import verify
@@ -245,3 +246,61 @@ def write(path: Path, sql: str, *values: str) -> None:
     connection = apsw.Connection(str(path))
     connection.execute(sql, values)
     connection.close()
+
+
+class CountedStore:
+    """A store with a number of events, which counts the queries for it."""
+
+    def __init__(self) -> None:
+        self.newest = self.queries = 0
+        self.broken = False
+
+    async def ask(self, question: Any) -> Any:
+        await anyio.sleep(0.01)
+        return question(self)
+
+    def last(self) -> int:
+        self.queries += 1
+        if self.broken:
+            raise StoreError("broken")
+        return self.newest
+
+    def reader(self) -> EventReader:
+        return EventReader(self.ask, StoreQueries(CountedStore.last, *[CountedStore.last] * 3))
+
+
+async def follow(reader: EventReader, timeout_s: float = 0.1) -> None:
+    while not await reader.wait_for_event_after(0, timeout_s):
+        pass
+
+
+async def test_all_who_wait_for_an_event_share_one_query() -> None:
+    store = CountedStore()
+    reader = store.reader()
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(follow, reader)
+        await anyio.sleep(0.35)
+        assert 2 <= store.queries <= 5
+        store.newest = 1  # by a process that told nobody: the next poll finds it
+
+
+async def test_a_query_that_failed_is_not_taken_for_an_answer() -> None:
+    store = CountedStore()
+    store.broken = True
+    reader = store.reader()
+    for _ in range(3):
+        with pytest.raises(StoreError):
+            await reader.wait_for_event_after(0, 60.0)
+
+
+async def test_a_notification_leads_to_a_new_query_at_once() -> None:
+    store = CountedStore()
+    reader = store.reader()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(follow, reader, 60.0)
+            await anyio.sleep(0.1)
+            store.newest = 1
+            reader.wake_waiters()

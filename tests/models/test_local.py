@@ -1,6 +1,8 @@
 """The embedded model for real: the small default weights, on this machine's cores."""
 
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import anyio
@@ -87,6 +89,19 @@ def test_a_missing_file_is_an_error_before_anything_is_asked(tmp_path: Path) -> 
 
 def test_threads_follow_the_load() -> None:
     assert [idle_core_count(8, load) for load in (0.0, 2.6, 7.4, 30.0)] == [8, 5, 1, 1]
+
+
+def test_the_engine_is_loaded_at_the_first_request_only() -> None:
+    """A watch opens its model and may never ask it; the engine takes 10 MB."""
+    program = (
+        "import sys\n"
+        "from hermes.models.local import LocalModel\n"
+        "from hermes.models.settings import LocalSettings\n"
+        "LocalModel(LocalSettings(context=1024))\n"
+        "print('xllamacpp' in sys.modules)"
+    )
+    printed = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert printed == "False\n"
 
 
 def write_adapter(path: Path, *, rank: int = 4, width: int = 576) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,15 +14,14 @@ import anyio
 import pytest
 from anyio.abc import SocketStream, TaskGroup, TaskStatus
 
-from hermes.plumbing.http_server import (
-    HttpListenError,
+from hermes.plumbing.http_server import HttpListenError, serve_http
+from hermes.plumbing.http_service import (
     HttpRefusal,
     HttpReply,
     HttpRequest,
     HttpRoute,
     HttpServerLimits,
     HttpService,
-    serve_http,
 )
 
 pytestmark = pytest.mark.anyio
@@ -294,3 +295,29 @@ async def test_an_address_that_is_taken_is_an_error_with_its_reason() -> None:
             await serve_http(HttpService(routes=()), "127.0.0.1", port, ready=print)
     with pytest.raises(HttpListenError, match="0-65535"):
         await serve_http(HttpService(routes=()), "127.0.0.1", 99_999, ready=print)
+
+
+def test_what_serves_connections_is_loaded_with_the_first_one() -> None:
+    """A watch listens for alerts that may never come; hypercorn and Starlette take 7 MB."""
+    program = (
+        "import socket, sys, anyio\n"
+        "from hermes.plumbing.http_server import serve_http\n"
+        "from hermes.plumbing.http_service import HttpService\n"
+        "async def main():\n"
+        "    ports = []\n"
+        "    async with anyio.create_task_group() as group:\n"
+        "        async def serve():\n"
+        "            await serve_http(HttpService(routes=()), '127.0.0.1', 0, ready=ports.append)\n"
+        "        group.start_soon(serve)\n"
+        "        while not ports:\n"
+        "            await anyio.sleep(0.01)\n"
+        "        print('hypercorn' in sys.modules)\n"
+        "        async with await anyio.connect_tcp('127.0.0.1', ports[0]) as stream:\n"
+        "            await stream.send(b'GET / HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n')\n"
+        "            print((await stream.receive())[:12].decode())\n"
+        "        print('hypercorn' in sys.modules)\n"
+        "        group.cancel_scope.cancel()\n"
+        "anyio.run(main)\n"
+    )
+    printed = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert printed.splitlines() == ["False", "HTTP/1.1 404", "True"]

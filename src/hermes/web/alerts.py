@@ -27,7 +27,7 @@ from hermes.core.foreign_text import (
     scalar_text,
 )
 from hermes.core.messages import Value
-from hermes.plumbing.http_server import HttpRefusal, HttpReply, HttpRequest
+from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest
 from hermes.web.metrics import AlertMetrics
 
 ALERTMANAGER_VERSION = "4"

@@ -21,15 +21,14 @@ from hermes.gym.training.external_episodes import (
     open_external_episode,
 )
 from hermes.gym.training.trajectory_formats import to_function_schema
-from hermes.plumbing.http_server import (
-    HttpListenError,
+from hermes.plumbing.http_server import HttpListenError, serve_http
+from hermes.plumbing.http_service import (
     HttpRefusal,
     HttpReply,
     HttpRequest,
     HttpRoute,
     HttpServerLimits,
     HttpService,
-    serve_http,
 )
 from hermes.policy.rules.evaluation import RuleSet
 

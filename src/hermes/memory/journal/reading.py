@@ -1,5 +1,6 @@
 """Reads events in pages: no transaction is open between two pages, so writers never wait."""
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import partial
@@ -199,6 +200,8 @@ class EventReader:
         self._queries = queries
         self._newest = 0
         self._wake = anyio.Event()
+        self._polling = anyio.Lock()
+        self._polled_at = -math.inf
 
     async def read(
         self,
@@ -236,11 +239,25 @@ class EventReader:
     async def wait_for_event_after(self, after: int, timeout_s: float) -> bool:
         """Whether there is an event after `after`; False only after the poll interval."""
         stirred = self._wake  # before the query: no event can be missed in between
-        if self._newest > after or await self.last() > after:
+        async with self._polling:  # one query is enough for all who wait
+            if self._newest <= after and self._poll_due(timeout_s):
+                await self._poll()
+        if self._newest > after:
             return True
         with anyio.move_on_after(timeout_s):
             await stirred.wait()
         return False
+
+    def _poll_due(self, interval_s: float) -> bool:
+        return anyio.current_time() - self._polled_at >= interval_s / 2
+
+    async def _poll(self) -> None:
+        self._polled_at = anyio.current_time()  # before the query: `wake_waiters` may reset it
+        try:
+            self._newest = max(self._newest, await self.last())
+        except BaseException:  # the others who wait must query themselves
+            self._polled_at = -math.inf
+            raise
 
     def set_newest(self, seq: int) -> None:
         """There are events up to this number."""
@@ -249,5 +266,6 @@ class EventReader:
 
     def wake_waiters(self) -> None:
         """Make all waiting readers query again."""
+        self._polled_at = -math.inf
         self._wake.set()
         self._wake = anyio.Event()

@@ -7,15 +7,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from hermes.core.errors import SettingsError
-from hermes.plumbing.http_server import (
-    HttpListenError,
-    HttpRefusal,
-    HttpReply,
-    HttpRequest,
-    HttpRoute,
-    HttpService,
-    serve_http,
-)
+from hermes.plumbing.http_server import HttpListenError, serve_http
+from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest, HttpRoute, HttpService
 from hermes.skills.exchange.bundle import BUNDLE_SUFFIX
 from hermes.skills.exchange.index import INDEX_FILE, INDEX_FOLDER
 

@@ -5,10 +5,12 @@ Where the environment is this host, the kinds below run in this process. All oth
 environments, use the shell.
 """
 
+import asyncio
 import functools
 import math
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -102,16 +104,26 @@ def _is_unit_cpu(probe: Probe) -> bool:
     return probe.kind == "cpu" and bool(probe.what)
 
 
-async def _cancel_after(
-    seconds: float, wait_clock: Callable[[], float], scope: anyio.CancelScope
-) -> None:
-    """Time without a processor is no time in which a probe hung."""
-    began, waited_before, limit = anyio.current_time(), wait_clock(), seconds
-    while (left := began + limit - anyio.current_time()) > 0:
-        await anyio.sleep(left)
-        waited = wait_clock() - waited_before
-        limit = min(seconds + waited, seconds * MAX_TIMEOUT_FACTOR)
-    scope.cancel()
+@contextmanager
+def _limited_time(seconds: float, wait_clock: Callable[[], float]) -> Iterator[None]:
+    """Cancel the block after so long. Time without a processor is no time in which it hung."""
+    loop, waited_before = asyncio.get_running_loop(), wait_clock()
+    began = loop.time()
+
+    def check_time() -> None:
+        nonlocal timer
+        limit = min(seconds + wait_clock() - waited_before, seconds * MAX_TIMEOUT_FACTOR)
+        if loop.time() < began + limit:
+            timer = loop.call_at(began + limit, check_time)
+        else:
+            scope.cancel()
+
+    with anyio.CancelScope() as scope:
+        timer = loop.call_at(began + seconds, check_time)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def processor_wait_s() -> float:
@@ -156,17 +168,15 @@ class NativeProbes:
     async def run(self, probe: Probe, before: str, seconds: float) -> NativeAnswer:
         """Never raises; a probe that takes longer than `seconds` has timed out."""
         answer: NativeAnswer = (TIMEOUT_EXIT_CODE, "", None, "")
-        async with anyio.create_task_group() as group:
-            # Threads wait for a processor, too, and what they read has no peer that could hang.
-            wait = self._host_pressure if probe.kind in _BLOCKING_PROBES else self._processor_wait
-            group.start_soon(_cancel_after, seconds, wait, group.cancel_scope)
+        # Threads wait for a processor, too, and what they read has no peer that could hang.
+        wait = self._host_pressure if probe.kind in _BLOCKING_PROBES else self._processor_wait
+        with _limited_time(seconds, wait):
             try:
                 answer = await self._answer(probe, before)
             except OSError as error:
                 answer = (1, error_text(error), None, "")
             except (ValueError, IndexError, KeyError) as error:
                 answer = (UNKNOWN_EXIT_CODE, f"the answer could not be read: {error}", None, "")
-            group.cancel_scope.cancel()
         return answer
 
     async def _answer(self, probe: Probe, before: str) -> NativeAnswer:
@@ -177,6 +187,8 @@ class NativeProbes:
         if probe.kind == "cpu" and not before:
             before = _cpu_line()
             await anyio.sleep(CPU_SAMPLE_S)
+        if probe.kind in _KERNEL_PROBES:
+            return _BLOCKING_PROBES[probe.kind](probe, before)
         while probe.name in self.stuck:  # noqa: ASYNC110 - a thread cannot set an event here
             await anyio.sleep(STUCK_RECHECK_S)
         run = functools.partial(_BLOCKING_PROBES[probe.kind], probe, before)
@@ -323,6 +335,8 @@ _ASYNC_PROBES: dict[str, Callable[[Probe], Awaitable[NativeAnswer]]] = {
     "redis": probe_redis,
     "postgres": probe_postgres,
 }
+_KERNEL_PROBES = ("cpu", "load", "memory")
+"""Kinds that read one value of the kernel, which never blocks: they need no thread."""
 _BLOCKING_PROBES: dict[str, Callable[[Probe, str], NativeAnswer]] = {
     "cpu": _probe_cpu,
     "load": _probe_load,

@@ -31,6 +31,8 @@ RESTART_QUIET_S = 10.0
 """Seconds without a restart after which the loop is over."""
 RESTART_RECHECK_S = 0.7
 """Seconds between the checks after a restart, to detect a loop at once."""
+MAX_SOCKETS_AGE_S = 0.1
+"""For how long probes share one reading of the listening sockets: each takes milliseconds."""
 _STARTUP_VERSION = 196_608
 _CANNOT_CONNECT_NOW, _TOO_MANY_CONNECTIONS = "57P03", "53300"
 UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,Result,NRestarts,MainPID"
@@ -104,7 +106,13 @@ class ListenerHistory:
 
 
 def listener_inodes(port: int) -> str:
-    return "+".join(sorted(listening_sockets().get(port, ())))
+    period = int(time.monotonic() / MAX_SOCKETS_AGE_S)
+    return "+".join(sorted(_sockets_in_period(period).get(port, ())))
+
+
+@functools.lru_cache(maxsize=1)
+def _sockets_in_period(period: int) -> dict[int, set[str]]:
+    return listening_sockets()
 
 
 def listening_sockets() -> dict[int, set[str]]:

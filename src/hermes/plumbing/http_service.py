@@ -1,0 +1,74 @@
+"""What an HTTP server serves: routes, requests, replies, refusals and limits."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+
+class HttpRefusal(Exception):
+    """The request is answered with this status and message."""
+
+    def __init__(self, status: HTTPStatus, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpRequest:
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """With lower-case names."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpReply:
+    status: HTTPStatus = HTTPStatus.OK
+    body: bytes = b""
+    content_type: str = "application/json"
+
+
+@dataclass(frozen=True)
+class HttpRoute:
+    path: str
+    """As Starlette writes it: `/files/{name}`."""
+    methods: tuple[str, ...]
+    """GET includes HEAD."""
+    respond: Callable[[HttpRequest], Awaitable[HttpReply]]
+    """May raise `HttpRefusal`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpServerLimits:
+    max_body_bytes: int = 2**20
+    request_timeout_s: float = 10.0
+    """For a request to arrive, from its first byte to its last, and for each part of a response."""
+    idle_timeout_s: float = 75.0
+    max_connections: int = 1000
+
+
+def _accept_everybody(request: HttpRequest) -> None:
+    return
+
+
+def _record_nothing(path: str, status: HTTPStatus) -> None:
+    return
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpService:
+    """What is served, and how much of it."""
+
+    routes: Sequence[HttpRoute]
+    limits: HttpServerLimits = HttpServerLimits()
+    check_head: Callable[[HttpRequest], None] = _accept_everybody
+    """Raises `HttpRefusal` from the head alone, so that unauthorized bodies are not read."""
+    record_response: Callable[[str, HTTPStatus], None] = _record_nothing
+    """Called for every response; the path is empty when the request could not be parsed."""
+    error_field: str = "error"
+    """Name of the JSON field with the message of an error."""
+    size_hint: str = ""
+    """Added to the message about a body that is too large."""
