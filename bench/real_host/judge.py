@@ -78,12 +78,21 @@ def claims_of_recovery(played: Played) -> Found:
         for record in played.records:
             end = record.fine or float("inf")
             active = record.caused < notice.arrived < end - 2
+            if stated_recovery(notice) < record.caused:
+                continue  # it speaks of an earlier outage, and says when that ended
             if (
                 active
                 and notice.incident in record.incidents
                 and still_fails(played, record, notice)
             ):
                 yield "untrue", f"{notice.title!r} while {record.outage.name} still failed"
+
+
+def stated_recovery(notice: Notice) -> float:
+    match = re.search(r"^recovered: (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC", notice.text, re.M)
+    if match is None:
+        return float("inf")
+    return datetime.fromisoformat(match.group(1) + "+00:00").timestamp()
 
 
 def still_fails(played: Played, record: Record, notice: Notice) -> bool:
@@ -146,8 +155,16 @@ def durations(played: Played) -> Found:
     """The duration of an incident spans the outages that it is about."""
     for name, report in played.reports.items():
         match = re.search(r"^- Duration: (.+)$", report, re.M)
-        outages = [r for r in played.records if name in r.incidents and r.fine and not r.invalid]
-        opened = opened_at(played.shows.get(name))
+        show = played.shows.get(name)
+        opened, recovered = event_time(show, "opened_at"), event_time(show, "recovered_at")
+        if show and is_about_load(show["title"]) and was_busy(played, opened, recovered):
+            continue
+        outages = [
+            r
+            for r in played.records
+            if name in r.incidents and r.fine and not r.invalid
+            if not (recovered and recovered < r.caused)
+        ]
         if not match or not outages or not opened or ONGOING.search(match.group(1)):
             continue
         claimed = seconds_of(match.group(1))
@@ -167,8 +184,8 @@ def seconds_of(text: str) -> float | None:
     return sum(float(number) * UNITS[unit] for number, unit in parts) if parts else None
 
 
-def opened_at(show: Any) -> float:
-    text = (show or {}).get("opened_at")
+def event_time(show: Any, name: str) -> float:
+    text = (show or {}).get(name)
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
@@ -176,7 +193,7 @@ def incidents_without_cause(played: Played) -> Found:
     """An incident about a service needs a service that was in trouble."""
     first = min(played.starts, default=0.0)
     for show in filter(None, played.shows.values()):
-        opened, service = opened_at(show), show.get("service") or ""
+        opened, service = event_time(show, "opened_at"), show.get("service") or ""
         if opened < first or is_about_load(show["title"]):
             continue
         related = RELATED.get(service, tuple(played.observer.samples))

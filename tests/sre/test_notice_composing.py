@@ -220,7 +220,7 @@ def test_a_storm_of_incidents_is_told_in_a_few_notices_and_the_gravest_at_once()
     for number in range(300):
         teller.hear(opened(number, at=BEGAN + timedelta(seconds=number / 30)))
     teller.hear(opened(999, "P0", at=BEGAN + timedelta(seconds=11)))
-    assert teller.titles[-1] == "🚨 P0 INCIDENT DECLARED: trouble 999"
+    assert "🚨 P0 INCIDENT DECLARED: trouble 999" in teller.titles
     for seconds in range(11, 59):
         teller.look(BEGAN + timedelta(seconds=seconds))
     assert len(teller.told) <= 14
@@ -229,6 +229,24 @@ def test_a_storm_of_incidents_is_told_in_a_few_notices_and_the_gravest_at_once()
     before = len(teller.told)
     teller.look(BEGAN + timedelta(seconds=75))
     assert [each.title for each in teller.told[before:]] == ["⏳ 301 incidents are open"]
+
+
+def test_a_new_outage_is_reported_within_seconds_however_many_notices_there_were() -> None:
+    teller = Teller()
+    for number in range(12):
+        teller.hear(opened(number))
+    teller.look(BEGAN + timedelta(seconds=6))
+    late = BEGAN + timedelta(seconds=10)
+    teller.hear(opened(99, "P1", late))
+    told = teller.look(late + timedelta(seconds=5))
+    assert "🚨 P1 INCIDENT DECLARED: trouble 99" in [notice.title for notice in told]
+
+
+def test_one_notice_that_was_held_back_is_sent_as_it_is() -> None:
+    teller = Teller(NoticeSettings(briefing="", most=1))
+    teller.hear(opened(1), opened(2))
+    (notice,) = teller.look(BEGAN + timedelta(seconds=6))
+    assert notice.title.endswith("INCIDENT DECLARED: trouble 2")
 
 
 def test_drills_are_nobodys_business() -> None:

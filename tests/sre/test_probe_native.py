@@ -451,3 +451,10 @@ async def test_values_of_the_kernel_are_read_without_a_thread(tmp_path: Path) ->
         found = await run_probes(here, probes, {})
     assert all(each.value is not None for each in found.values())
     assert set(threading.enumerate()) <= before
+
+
+def test_work_of_low_priority_does_not_make_the_processors_busy() -> None:
+    from hermes.sre.probes.native import _cpu_times
+
+    before, now = _cpu_times("cpu 10 0 10 100 0 0 0 0"), _cpu_times("cpu 10 900 10 200 0 0 0 0")
+    assert now[0] - before[0] == now[1] - before[1] == 1000

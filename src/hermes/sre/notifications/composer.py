@@ -73,6 +73,8 @@ MAX_SEPARATE_UPDATES = 3
 MAX_BRIEFING_DELAY = timedelta(hours=4)
 """A briefing that would be later than this is skipped."""
 RATE_WINDOW = timedelta(minutes=1)
+MAX_OUTAGE_HOLD = timedelta(seconds=5)
+"""How long a new outage may wait to be combined with others, however many there are."""
 
 
 class NotificationState:
@@ -349,15 +351,18 @@ class NotificationComposer:
         allowed = max(0, self._settings.most - recent)
         urgent = [each for each in found if _is_urgent(each)]
         others = [each for each in found if not _is_urgent(each)]
+        others.sort(key=lambda each: each.about != "declared")
         at_once, late = others[:allowed], others[allowed:]
         late = [each for each in late if each.about != "update"]  # the next one is more recent
         self._held_since = {each.notice: self._held_since.get(each.notice, now) for each in late}
-        if late and now - min(self._held_since.values()) >= timedelta(
-            seconds=self._settings.together
-        ):
+        if any(now - self._held_since[each.notice] >= self._max_hold(each) for each in late):
             self._held_since = {}
-            at_once.append(self._combine(late, now))
+            at_once.append(late[0] if len(late) == 1 else self._combine(late, now))
         return [*urgent, *at_once]
+
+    def _max_hold(self, notice: NotificationQueued) -> timedelta:
+        together = timedelta(seconds=self._settings.together)
+        return min(together, MAX_OUTAGE_HOLD) if notice.about == "declared" else together
 
     def _combine(self, late: Sequence[NotificationQueued], now: datetime) -> NotificationQueued:
         gravest = min((each.severity for each in late if each.severity), default="")

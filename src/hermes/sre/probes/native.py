@@ -221,8 +221,10 @@ def _probe_cpu(probe: Probe, before: str) -> NativeAnswer:
 
 
 def _cpu_times(line: str) -> tuple[int, int]:
+    """All time, and the time that is idle or spent on processes of low priority, which give way
+    to any other."""
     fields = [int(each) for each in line.split()[1:9]]
-    return sum(fields), fields[3] + fields[4]
+    return sum(fields), fields[1] + fields[3] + fields[4]
 
 
 def _probe_load(probe: Probe, before: str) -> NativeAnswer:

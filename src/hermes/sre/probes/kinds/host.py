@@ -6,7 +6,7 @@ from hermes.sre.probes.probe import DEFAULT_LIMITS, QUESTION_EXIT_CODE, Probe
 
 _CPU = r"""
 printf '%s\n%s\n' "$a" "$b" | awk -v limit="$limit" '
-  { t = 0; for (i = 2; i <= 9; i++) t += $i; idle = $5 + $6 }
+  { t = 0; for (i = 2; i <= 9; i++) t += $i; idle = $3 + $5 + $6 }
   NR == 2 { d = t - pt; u = d > 0 ? 100 * (1 - (idle - pi) / d) : 0
     printf "value=%.1f percent of the processors are busy\n", u; exit u >= limit }
   { pt = t; pi = idle }'
