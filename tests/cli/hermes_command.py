@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from click.testing import CliRunner
 
+import hermes
 from hermes.cli.main import main
 
 
@@ -25,6 +26,7 @@ class Hermes:
             "HOME": str(folder),  # nothing of a test may land in a person's own folders
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "LANG": "C.UTF-8",
+            "PYTHONPATH": str(Path(hermes.__file__).parents[1]),  # what is tested, not installed
         }
         self.command = [sys.executable, "-m", "hermes.cli"]
 

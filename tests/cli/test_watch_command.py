@@ -1,5 +1,6 @@
 """`hermes watch` and `hermes health` as processes: a port that nobody holds is told of."""
 
+import ctypes
 import json
 import shutil
 import signal
@@ -126,3 +127,30 @@ def test_a_redis_that_stopped_while_no_watch_ran_fails_health_and_is_an_incident
 def answers(port: int) -> bool:
     with socket.socket() as one:
         return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+PR_CAPBSET_DROP, CAP_SYS_NICE = 24, 23
+
+
+def give_up_priority() -> None:
+    """Also root may not raise a priority without this capability."""
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0)
+
+
+def test_the_start_names_a_priority_that_stays_and_a_key_without_effect(hermes: Hermes) -> None:
+    hermes.home.mkdir(exist_ok=True)
+    (hermes.home / "probes.yaml").write_text(
+        "probes:\n  - name: folder\n    kind: command\n    what: test -d /\n    trigger: x\n"
+    )
+    done = subprocess.run(
+        [*hermes.command, "watch", "--once", "--model", "none", "--no-listen"],
+        env=hermes.env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        preexec_fn=give_up_priority,
+    )
+    assert "this user may not raise the priority of the watch" in done.stderr
+    assert "probes.yaml:5: note: trigger has no effect and can be removed" in done.stderr
+    assert "on call: 2 probes" in done.stdout

@@ -13,6 +13,7 @@ from hermes.sre.probes.probe_file import (
     load_probes,
     merge_probes,
     parse_probes,
+    probe_file_warnings,
     render_probe_file,
 )
 
@@ -141,3 +142,14 @@ def test_a_broken_file_is_said_to_be_broken_before_it_is_touched(tmp_path: Path)
     with pytest.raises(SettingsError):
         write_probes(path, FOUND, merge=False, yes=True)
     assert path.read_text() == "probes: 7\n"
+
+
+def test_a_key_that_was_never_used_is_named_and_the_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "probes.yaml"
+    path.write_text(
+        "probes:\n  - name: here\n    kind: command\n    what: 'true'\n    trigger: x\n"
+    )
+    assert [each.name for each in load_probes(path) or ()] == ["here"]
+    (line,) = probe_file_warnings(path)
+    assert line.startswith(f"{path}:5: note: trigger has no effect")
+    assert probe_file_warnings(tmp_path / "none.yaml") == []

@@ -211,11 +211,12 @@ def check_policy(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
 
 
 def check_probes(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
-    from hermes.sre.probes.probe_file import load_probes
+    from hermes.sre.probes.probe_file import load_probes, probe_file_warnings
 
     file = loaded.home / loaded.settings.sre.probes.file
     try:
         found = load_probes(file, loaded.home)
+        warnings = probe_file_warnings(file, loaded.home)
     except HermesError as error:
         for line in str(error).splitlines():
             yield DoctorFinding("probes", "problem", line, f"correct {file}")
@@ -225,6 +226,8 @@ def check_probes(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
         yield DoctorFinding("probes", "absent", f"no {file}; a watch discovers services", fix)
     else:
         yield DoctorFinding("probes", "ok", f"{len(found)} in {file}")
+        for line in warnings:
+            yield DoctorFinding("probes", "warning", line, f"correct {file}")
 
 
 def check_skills(loaded: LoadedSettings) -> Iterator[DoctorFinding]:

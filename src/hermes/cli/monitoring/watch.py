@@ -24,6 +24,7 @@ from hermes.sre.probes.probe_file import (
     load_probes,
     merge_probes,
     parse_probes,
+    probe_file_warnings,
     render_probe_file,
 )
 from hermes.sre.settings import ProbeSettings
@@ -69,7 +70,10 @@ def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
         given = {name: options[name] for name in ("write", "merge", "yes")}
         return int(ctx.invoke(discover_services, **given, as_json=as_json))
     loaded = load_settings(ctx)
-    raise_priority(loaded.settings.sre.niceness)
+    if not raise_priority(loaded.settings.sre.niceness):
+        note("this user may not raise the priority of the watch: it may be late on a busy host")
+    for line in probe_file_warnings(probes_file(loaded, loaded.settings.sre.probes), loaded.home):
+        note(line)
     anyio.run(_run_watch, loaded, options, as_json)
     return exit_codes.OK
 

@@ -109,6 +109,7 @@ def _limited_time(seconds: float, wait_clock: Callable[[], float]) -> Iterator[N
     """Cancel the block after so long. Time without a processor is no time in which it hung."""
     loop, waited_before = asyncio.get_running_loop(), wait_clock()
     began = loop.time()
+    timer: asyncio.TimerHandle
 
     def check_time() -> None:
         nonlocal timer

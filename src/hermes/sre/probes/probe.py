@@ -80,8 +80,6 @@ class Probe(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """A hint for triage."""
     impact: Annotated[str, Meta(max_length=200)] = ""
     """Who is affected when it fails."""
-    trigger: ProbeText = ""
-    """Accepted for older files and not used: a fix is verified by the checks of the incident."""
     labels: dict[str, str] = field(default_factory=dict)
 
     @property

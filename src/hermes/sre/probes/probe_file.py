@@ -25,24 +25,41 @@ from hermes.sre.probes.probe import (
 from hermes.sre.probes.shell_command import shell_command_of
 
 MAX_FILE_CHARS = 512 << 10
+UNUSED_KEY = "trigger"
+"""A key of older files, which was never used."""
 _SHAPE_ERROR = "expected `probes:` and a list under it"
 
 
 def load_probes(path: Path, home: Path | None = None) -> tuple[Probe, ...] | None:
     """None when there is no such file. Raises `SettingsError`. Plug-ins of `home` are known."""
+    text = _read_file(path)
+    return None if text is None else parse_probes(text, str(path), home)
+
+
+def probe_file_warnings(path: Path, home: Path | None = None) -> list[str]:
+    """What is wrong in a file that can be used all the same. Raises `SettingsError`."""
+    text = _read_file(path)
+    return [] if text is None else list(map(str, _parse_text(text, str(path), home)[1]))
+
+
+def _read_file(path: Path) -> str | None:
     try:
-        text = path.read_text()
+        return path.read_text()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from error
-    return parse_probes(text, str(path), home)
 
 
 def parse_probes(
     text: str, file: str = "probes.yaml", home: Path | None = None
 ) -> tuple[Probe, ...]:
     """Raises `SettingsError` with all problems and their lines."""
+    return _parse_text(text, file, home)[0]
+
+
+def _parse_text(text: str, file: str, home: Path | None) -> tuple[tuple[Probe, ...], list[Problem]]:
+    """The probes, and the problems in spite of which they can be used."""
     if len(text) > MAX_FILE_CHARS:
         raise SettingsError(f"{file}:1: it is larger than {MAX_FILE_CHARS >> 10} KiB")
     try:
@@ -51,9 +68,9 @@ def parse_probes(
         raise SettingsError(str(error.problem)) from error
     probes: list[Probe] = []
     found = list(_find_problems(document, probes, home))
-    if found:
-        raise SettingsError("\n".join(map(str, found)))
-    return tuple(probes)
+    if fatal := [each for each in found if each.fatal]:
+        raise SettingsError("\n".join(map(str, fatal)))
+    return tuple(probes), found
 
 
 def _find_problems(
@@ -87,6 +104,10 @@ def _parse_probe(
     home: Path | None,
 ) -> Iterator[Problem]:
     line = document.line_of("probes", number)
+    if isinstance(item, dict) and UNUSED_KEY in item:
+        cause = f"{UNUSED_KEY} has no effect and can be removed: incidents verify a fix themselves"
+        yield document.problem(("probes", number, UNUSED_KEY), cause, fatal=False)
+        item = _without(item, UNUSED_KEY)
     try:
         kind = item.get("kind") if isinstance(item, dict) else None
         if isinstance(item, dict) and isinstance(kind, str) and kind not in BUILT_IN["probes"]:
@@ -134,8 +155,8 @@ def _plugin_probe(
     return _with_command(common, command)
 
 
-def _without(item: dict[str, Any], kind: str) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key != kind}
+def _without(item: dict[str, Any], unwanted: str) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key != unwanted}
 
 
 def _broken_probe(probe: Probe, error: PluginError) -> Probe:
