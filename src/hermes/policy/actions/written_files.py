@@ -7,17 +7,20 @@ that it wrote and now runs.
 
 import re
 import shutil
-import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from fnmatch import fnmatchcase, translate
 from functools import cache, lru_cache
 from pathlib import Path
 from posixpath import basename, dirname, realpath
 from re import Pattern, compile
+from typing import TYPE_CHECKING
 
 from hermes.policy.actions.action_effects import ActionStep
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _PYTHON_FILES = (
     "*.py",
@@ -255,16 +258,13 @@ class WrittenFiles:
         if self._file is None or not self._file.exists():
             return []
         query = "SELECT path FROM written WHERE path >= ? AND path < ? OR path LIKE '%/'"
-        try:
-            with _open_database(self._file) as database:
-                return [path for (path,) in database.execute(query, (start, start[:-1] + "0"))]
-        except sqlite3.Error as error:
-            raise OSError(f"the record {self._file} cannot be read ({error})") from error
+        with _open_database(self._file) as database:
+            return [path for (path,) in database.execute(query, (start, start[:-1] + "0"))]
 
     def _change(self, statement: str, paths: list[str]) -> bool:
         if self._file is None:
             return False
-        with suppress(sqlite3.Error, OSError):
+        with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with _open_database(self._file) as database:
                 database.execute(_CREATE_TABLE_SQL)
@@ -274,7 +274,7 @@ class WrittenFiles:
         return False
 
 
-def _fold_oldest(database: sqlite3.Connection) -> None:
+def _fold_oldest(database: "sqlite3.Connection") -> None:
     (count,) = database.execute("SELECT count(*) FROM written").fetchone()
     if count <= MAX_WRITTEN_ENTRIES:
         return
@@ -286,13 +286,15 @@ def _fold_oldest(database: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _open_database(file: Path) -> Iterator[sqlite3.Connection]:
-    database = sqlite3.connect(file, timeout=LOCK_TIMEOUT_S)
+def _open_database(file: Path) -> Iterator["sqlite3.Connection"]:
+    """Raises `OSError`."""
+    import sqlite3  # noqa: PLC0415 - most processes need no record
+
     try:
-        with database:
+        with closing(sqlite3.connect(file, timeout=LOCK_TIMEOUT_S)) as database, database:
             yield database
-    finally:
-        database.close()
+    except sqlite3.Error as error:
+        raise OSError(f"the record {file} cannot be read ({error})") from error
 
 
 @cache
