@@ -15,9 +15,9 @@ from hermes.core.protocols import Journal
 from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
-    from hermes.memory.embedding.embedder import Embedder
     from hermes.memory.embedding.sqlite_vectors import LineVectors
     from hermes.memory.postgres.vectors import PostgresVectors
+    from hermes.memory.search.line_index import Embedder
     from hermes.memory.search.line_search import IndexedSearch
 
 ProgressCallback = Callable[[int, int], None]

@@ -16,12 +16,8 @@ import msgspec
 from hermes.core.events import Event, decode_event, encode_event
 from hermes.core.events.base import UnknownEvent
 from hermes.core.protocols import JournalRecord
-from hermes.memory.journal.held_events import (
-    IMPORTANT_KIND_PREFIXES,
-    UNIMPORTANT_KINDS,
-    matches_filter,
-)
-from hermes.memory.journal.runs import RunSummary
+from hermes.memory.journal.held_events import IMPORTANT_KIND_PREFIXES, UNIMPORTANT_KINDS
+from hermes.memory.journal.runs import EventFilter, RunSummary, SelectsEvents
 from hermes.memory.store import JournalStore
 from hermes.plumbing.files import write_atomically
 
@@ -95,7 +91,7 @@ def _record(line: bytes) -> JournalRecord:
     return JournalRecord(int(seq), decode_event(kind.decode(), body))
 
 
-class JournalWithHeld:
+class JournalWithHeld(SelectsEvents):
     """A journal that can only be asked, and behind it what a watch holds in memory."""
 
     read_only = True
@@ -103,19 +99,12 @@ class JournalWithHeld:
     def __init__(self, journal: JournalStore, held: Sequence[JournalRecord]) -> None:
         self._journal, self._held = journal, tuple(held)
 
-    async def read(
-        self,
-        *,
-        after: int = 0,
-        run: str | None = None,
-        kinds: Sequence[str] = (),
-        since: datetime | None = None,
-    ) -> AsyncIterator[JournalRecord]:
+    async def select(self, after: int, want: EventFilter) -> AsyncIterator[JournalRecord]:
         stored = await self._journal.last()
-        async for recorded in self._journal.read(after=after, run=run, kinds=kinds, since=since):
+        async for recorded in self._journal.read(after=after, **want._asdict()):
             yield recorded
         for recorded in self._held:
-            if recorded.seq > max(after, stored) and matches_filter(recorded, run, kinds, since):
+            if recorded.seq > max(after, stored) and want.matches(recorded.event):
                 yield recorded
 
     async def last(self) -> int:

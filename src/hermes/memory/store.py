@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 from hermes.core.errors import SettingsError
 from hermes.core.protocols import Journal
@@ -70,7 +71,7 @@ def display_location(location: StoreLocation) -> str:
     """As it may be printed: without a password."""
     if isinstance(location, Path):
         return str(location)
-    return str(import_module("hermes.memory.postgres.url").without_password(location))
+    return without_password(location)
 
 
 def _postgres_module(module: str) -> Any:
@@ -82,3 +83,29 @@ def _postgres_module(module: str) -> Any:
         raise SettingsError(
             "a PostgreSQL store needs its driver: pip install 'hermes[postgres]'"
         ) from error
+
+
+_POSTGRES_SCHEMES = ("postgresql", "postgres")
+
+
+def libpq_url(text: str) -> str:
+    """The URL as libpq expects it; other tools write the driver's name into the scheme."""
+    scheme, separator, rest = text.partition("://")
+    if not separator or scheme.partition("+")[0] not in _POSTGRES_SCHEMES:
+        raise SettingsError(
+            "store.url (MEMORY_DB_URL) is not a PostgreSQL URL; it looks like "
+            "postgresql://user:password@host:5432/database"
+        )
+    return f"postgresql://{rest}"
+
+
+def without_password(url: str) -> str:
+    """Without password and options."""
+    rest = url.partition("://")[2].partition("?")[0]
+    login, at, location = rest.rpartition("@")
+    return f"postgresql://{login.partition(':')[0]}{at}{location}"
+
+
+def host_and_port(url: str) -> str:
+    """Host and port for a message."""
+    return urlsplit(without_password(url)).netloc.rpartition("@")[2] or "the local socket"

@@ -6,7 +6,8 @@ from array import array
 
 import pytest
 
-from hermes.memory.embedding.embedder import Embedder, missing_packages, open_embedder
+from hermes.memory.embedding.embedder import missing_packages, open_embedder
+from hermes.memory.search.line_index import Embedder
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,13 @@ from hermes.core.knowledge import NoteTarget
 from hermes.core.messages import ToolResult
 from hermes.memory.facts.recorder import FactRecorder
 from hermes.memory.journal.in_memory import InMemoryJournal
-from hermes.memory.notes import files
 from hermes.memory.notes.entries import CONFLICT_MARK, entry_texts, parse_blocks, render_blocks
-from hermes.memory.notes.notes import QUARANTINED_MESSAGE, AgentNotes
+from hermes.memory.notes.notes import (
+    QUARANTINED_MESSAGE,
+    AgentNotes,
+    read_note,
+    rewrite_note,
+)
 from hermes.memory.notes.prompt_section import estimate_tokens, render_section
 
 pytestmark = pytest.mark.anyio
@@ -190,10 +194,10 @@ async def test_a_file_that_cannot_be_read_is_not_overwritten(hand: Hand) -> None
     assert hand.file.read_bytes() == b"\x00\x01\x02"
     hand.file.unlink()
     os.mkfifo(hand.file)
-    assert "not a plain file" in files.read_note(hand.file).problem
+    assert "not a plain file" in read_note(hand.file).problem
     hand.file.unlink()
     hand.file.mkdir()
-    assert files.read_note(hand.file).problem
+    assert read_note(hand.file).problem
 
 
 async def test_a_link_stays_a_link(hand: Hand, tmp_path: Path) -> None:
@@ -214,19 +218,19 @@ def test_a_person_who_saves_in_between_is_not_overwritten(tmp_path: Path) -> Non
             path.write_text(text)
         return current + "- by the agent\n"
 
-    files.rewrite_note(path, change)
+    rewrite_note(path, change)
     assert path.read_text() == "- saved by a person\n- by the agent\n"
 
 
 WRITER = """
 import sys
 from pathlib import Path
-from hermes.memory.notes import files
 from hermes.memory.notes.entries import add_entry
+from hermes.memory.notes.notes import rewrite_note
 
 for n in range(20):
     line = f"{sys.argv[2]} wrote {n}"
-    files.rewrite_note(Path(sys.argv[1]), lambda now: add_entry(now, line).text)
+    rewrite_note(Path(sys.argv[1]), lambda now: add_entry(now, line).text)
 """
 
 

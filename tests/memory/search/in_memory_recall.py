@@ -5,8 +5,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from hermes.memory.search.line_index import ScoredSeq
-from hermes.memory.search.passages import Passage
+from hermes.memory.search.line_index import Passage, ScoredSeq
 from hermes.memory.search.text_analysis import Stemmer, split_words
 
 _NEIGHBOUR_WEIGHT = 0.5

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from in_memory_recall import InMemoryRecallStore
 
-from hermes.memory.search.passages import Passage
+from hermes.memory.search.line_index import Passage
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 NOW = START + timedelta(days=10)

@@ -8,7 +8,7 @@ import pytest
 from in_memory_recall import InMemoryRecallStore
 from recall_passages import NOW, passages, store
 
-from hermes.memory.search.passages import Passage
+from hermes.memory.search.line_index import Passage
 from hermes.memory.search.recall import recall
 from hermes.memory.settings import RecallSettings
 

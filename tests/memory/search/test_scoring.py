@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermes.memory.search.passages import Passage, PassageKind
+from hermes.memory.search.line_index import Passage, PassageKind
 from hermes.memory.search.question import QuestionTerm, parse_question
 from hermes.memory.search.recall import decay_factor
 from hermes.memory.search.scoring import (

@@ -4,39 +4,25 @@ An event is a past-tense fact. It is written to the journal first and then deliv
 reader: command line, gateway, dashboard, trajectories, rewards. No code calls a reader by name, so
 no package needs to know another.
 
-To add an event: add a class to the file of its subject, with a `tag` of its own, and name it in the
-union there. Old journals stay readable, so fields are only ever added, each with a default; a
-changed meaning is a new kind. A kind that this version does not know is read as `UnknownEvent` and
-kept unchanged.
+To add an event: add a class to the file of its subject, with a `tag` of its own. Old journals stay
+readable, so fields are only ever added, each with a default; a changed meaning is a new kind. A
+kind that this version does not know is read as `UnknownEvent` and kept unchanged.
 """
 
 from datetime import datetime
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
-from hermes.core.events.approvals import ApprovalEvent
-from hermes.core.events.base import UnknownEvent
-from hermes.core.events.incidents import IncidentEvent
-from hermes.core.events.memory import MemoryEvent
-from hermes.core.events.operations import CheckpointSigned, WatchEvent
-from hermes.core.events.runs import RunEvent
-from hermes.core.events.skills import SkillEvent
-from hermes.core.events.tools import ToolEvent
+from hermes.core.events import approvals, incidents, memory, operations, runs, skills, tools
+from hermes.core.events.base import BaseEvent, UnknownEvent
 
-Event = (
-    RunEvent
-    | ToolEvent
-    | ApprovalEvent
-    | MemoryEvent
-    | SkillEvent
-    | IncidentEvent
-    | WatchEvent
-    | CheckpointSigned
-)
-
+Event = BaseEvent
 EVENT_TYPES: dict[str, type[Event]] = {
-    str(kind.__struct_config__.tag): kind for kind in get_args(Event)
+    str(kind.__struct_config__.tag): kind
+    for module in (runs, tools, approvals, memory, skills, incidents, operations)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }
 
 DURABLE_KINDS = frozenset({"tool.approved", "approval.answered", "grant.given", "alert.raised"})

@@ -239,25 +239,3 @@ class IncidentRecovered(BaseEvent, tag="incident.recovered", kw_only=True, froze
     still_failing: tuple[str, ...] = ()
     """Warnings about the host that had joined and continue; each is reported as its own incident.
     """
-
-
-IncidentEvent = (
-    AlertRaised
-    | AlertSuppressed
-    | IncidentOpened
-    | AlertsJoined
-    | IncidentGraded
-    | IncidentAcknowledged
-    | IncidentReopened
-    | PhaseEntered
-    | LayerInvestigated
-    | IncidentAssessed
-    | IncidentDiagnosed
-    | IncidentChecked
-    | ChangeBegan
-    | ChangesUndone
-    | IncidentVerified
-    | ReportWritten
-    | IncidentClosed
-    | IncidentRecovered
-)

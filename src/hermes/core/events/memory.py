@@ -99,16 +99,3 @@ class MessageForgotten(BaseEvent, tag="message.forgotten", kw_only=True, frozen=
 
     seq: int
     by: str = ""
-
-
-MemoryEvent = (
-    MessageImported
-    | FactNoted
-    | FactConfirmed
-    | FactEnded
-    | FactForgotten
-    | FactsShown
-    | RunSummarised
-    | NoteChanged
-    | MessageForgotten
-)

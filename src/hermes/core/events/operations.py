@@ -127,23 +127,6 @@ class NotificationAttempted(BaseEvent, tag="notice.tried", kw_only=True, frozen=
     """It failed, but may have arrived."""
 
 
-WatchEvent = (
-    WatchStarted
-    | WatchStopped
-    | HealthChecked
-    | HealthMissed
-    | JournalInterrupted
-    | JournalResumed
-    | ReserveReleased
-    | ReserveRestored
-    | MaintenanceAdded
-    | MaintenanceEnded
-    | NotificationQueued
-    | NotificationSent
-    | NotificationAttempted
-)
-
-
 class CheckpointSigned(BaseEvent, tag="audit.signed", kw_only=True, frozen=True):
     """At this time the event with number `seq`, the one right before this, had `digest`."""
 

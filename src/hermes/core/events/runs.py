@@ -80,18 +80,3 @@ class ContextCompressed(BaseEvent, tag="context.compressed", kw_only=True, froze
     dropped: int
     tokens_before: int = 0
     tokens_after: int = 0
-
-
-RunEvent = (
-    RunStarted
-    | RunRenamed
-    | RunDeleted
-    | TurnStarted
-    | TurnEnded
-    | TurnUndone
-    | MessageAdded
-    | ModelAnswered
-    | ModelFailed
-    | ModelSwitched
-    | ContextCompressed
-)

@@ -107,16 +107,3 @@ class SkillShown(BaseEvent, tag="skill.shown", kw_only=True, frozen=True):
 
     skill: str
     how: Literal["matched", "index", "viewed"] = "viewed"
-
-
-SkillEvent = (
-    SkillChanged
-    | CompilerReported
-    | SkillMeasured
-    | SkillUsed
-    | SkillsReviewed
-    | PlaybookStarted
-    | PlaybookStepped
-    | PlaybookEnded
-    | SkillShown
-)

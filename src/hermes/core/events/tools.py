@@ -96,16 +96,3 @@ class ProcessEnded(BaseEvent, tag="process.ended", kw_only=True, frozen=True):
     """None when it is not known how it ended (a crash in between)."""
     reason: Literal["exited", "killed", "lost", "expired"] = "exited"
     tail: str = ""
-
-
-ToolEvent = (
-    ToolRequested
-    | ToolDecided
-    | ToolApproved
-    | ToolStarted
-    | ToolBlocked
-    | ToolFinished
-    | ProcessStarted
-    | ProcessMatched
-    | ProcessEnded
-)

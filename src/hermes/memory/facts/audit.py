@@ -11,8 +11,9 @@ from hermes.core.knowledge import RECALL_NOTE_PREFIX
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
 from hermes.memory.facts.deduplication import says_the_same
-from hermes.memory.facts.fact import Fact, FactQuery, FactStore
+from hermes.memory.facts.fact import Fact, FactQuery
 from hermes.memory.facts.model_facts import quote_in_text
+from hermes.memory.facts.sqlite_facts import SqliteFacts
 
 FactProblemKind = Literal[
     "duplicate", "contradiction", "recall loop", "unsupported", "secret", "stale"
@@ -28,7 +29,7 @@ class FactProblem(Value, kw_only=True, frozen=True):
 
 
 async def audit_facts(
-    store: FactStore, journal: Journal, *, redact: Callable[[str], str], now: datetime
+    store: SqliteFacts, journal: Journal, *, redact: Callable[[str], str], now: datetime
 ) -> list[FactProblem]:
     facts = await store.find(FactQuery(limit=-1))
     texts = await _source_texts(journal, {seq for fact in facts for seq in fact.sources})

@@ -14,9 +14,10 @@ from hermes.memory.facts.fact import (
     Fact,
     FactCandidate,
     FactQuery,
-    FactStore,
+    content_fields,
     split_words,
 )
+from hermes.memory.facts.sqlite_facts import SqliteFacts
 
 MIN_WORD_OVERLAP = 0.8
 _FILLER_WORDS = frozenset(
@@ -32,20 +33,19 @@ FactEvent = FactNoted | FactConfirmed | FactEnded
 
 
 async def resolve_candidates(
-    store: FactStore, candidates: Iterable[FactCandidate], *, run: str, at: datetime
+    store: SqliteFacts, candidates: Iterable[FactCandidate], *, run: str, at: datetime
 ) -> list[FactEvent]:
     """The events to record. The store must have caught up with the journal."""
     events: list[FactEvent] = []
     new: dict[str, FactCandidate] = {}
     for candidate in candidates:
-        for event in await _resolve_candidate(store, candidate, run, at, new):
-            events.append(event)
+        events += await _resolve_candidate(store, candidate, run, at, new)
         new.setdefault(candidate.id, candidate)
     return events
 
 
 async def _resolve_candidate(
-    store: FactStore,
+    store: SqliteFacts,
     candidate: FactCandidate,
     run: str,
     at: datetime,
@@ -57,31 +57,23 @@ async def _resolve_candidate(
     if known is not None and known.state == "forgotten" and candidate.trust != "person":
         return []
     if known is not None and known.state == "current":
-        return (
-            []
-            if _adds_nothing_new(known, candidate)
-            else [_confirmed_event(known.id, candidate, run, at)]
-        )
+        return _confirmation(known, candidate, run, at)
     near = await _similar_facts(store, candidate)
     twin = next((fact for fact in near if says_the_same(fact, candidate)), None)
     if twin is not None:
-        return (
-            []
-            if _adds_nothing_new(twin, candidate)
-            else [_confirmed_event(twin.id, candidate, run, at)]
-        )
+        return _confirmation(twin, candidate, run, at)
     old = await _contradicted_facts(store, candidate, near)
     noted = _noted_event(candidate, run, at, tuple(fact.id for fact in old))
     return [noted, *(_ended_event(fact, candidate, run, at) for fact in old)]
 
 
-async def _similar_facts(store: FactStore, candidate: FactCandidate) -> Sequence[Fact]:
+async def _similar_facts(store: SqliteFacts, candidate: FactCandidate) -> Sequence[Fact]:
     found = await store.like(candidate.text, limit=20)
     return [fact for fact in found if fact.relation == candidate.relation]
 
 
 async def _contradicted_facts(
-    store: FactStore, candidate: FactCandidate, similar: Sequence[Fact]
+    store: SqliteFacts, candidate: FactCandidate, similar: Sequence[Fact]
 ) -> Sequence[Fact]:
     """Facts that contradict it, of those that it may end."""
     if candidate.trust == "quarantined":
@@ -126,30 +118,28 @@ def _identifying_words(meaning: set[str]) -> set[str]:
     return {word for word in meaning if _IDENTIFIER_SIGN.search(word)}
 
 
-def _adds_nothing_new(fact: Fact, candidate: FactCandidate) -> bool:
-    """True when the candidate has the same sources as the fact."""
+def _confirmation(fact: Fact, candidate: FactCandidate, run: str, at: datetime) -> list[FactEvent]:
+    """Nothing when the candidate has the same sources as the fact."""
     again = bool(candidate.sources) and set(candidate.sources) <= set(fact.sources)
-    return again or any(observation.at == candidate.at for observation in fact.seen)
+    if again or any(observation.at == candidate.at for observation in fact.seen):
+        return []
+    return [_confirmed_event(fact.id, candidate, run, at)]
 
 
 def _noted_event(
     candidate: FactCandidate, run: str, at: datetime, supersedes: tuple[str, ...]
 ) -> FactNoted:
+    content = content_fields(candidate) | {
+        "text": one_line(candidate.text, MAX_FACT_CHARS),
+        "quote": candidate.quote[:MAX_QUOTE_CHARS],
+        "sources": candidate.sources[:MAX_SOURCES],
+        "about": tuple(one_line(name, 100) for name in candidate.about[:16]),
+    }
     return FactNoted(
+        **content,
         run=run,
         at=at,
         fact=candidate.id,
-        memory=candidate.memory,
-        text=one_line(candidate.text, MAX_FACT_CHARS),
-        quote=candidate.quote[:MAX_QUOTE_CHARS],
-        sources=candidate.sources[:MAX_SOURCES],
-        about=tuple(one_line(name, 100) for name in candidate.about[:16]),
-        relation=candidate.relation,
-        key=candidate.key,
-        trust=candidate.trust,
-        actor=candidate.actor,
-        origin=candidate.origin,
-        scope=candidate.scope,
         supersedes=supersedes,
         valid_from=candidate.at,
     )

@@ -2,9 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -44,8 +43,9 @@ class FactObservation(Value, frozen=True):
     run: str = ""
 
 
-class Fact(Value, kw_only=True, frozen=True):
-    id: str
+class FactContent(Value, kw_only=True, frozen=True):
+    """What a fact says, and where it comes from: also the fields of `FactNoted`."""
+
     memory: MemoryKind
     text: str
     quote: str = ""
@@ -57,6 +57,14 @@ class Fact(Value, kw_only=True, frozen=True):
     actor: str = ""
     origin: str = ""
     scope: FactScope = "own"
+
+
+def content_fields(source: FactContent | FactNoted) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in FactContent.__struct_fields__}
+
+
+class Fact(FactContent, kw_only=True, frozen=True):
+    id: str
     run: str = ""
     noted_at: datetime
     valid_from: datetime
@@ -80,20 +88,9 @@ class Fact(Value, kw_only=True, frozen=True):
         return "current" if self.valid_to is None else "ended"
 
 
-class FactCandidate(Value, kw_only=True, frozen=True):
+class FactCandidate(FactContent, kw_only=True, frozen=True):
     """Something found in the journal that may be worth a fact."""
 
-    memory: MemoryKind
-    text: str
-    quote: str = ""
-    sources: tuple[int, ...] = ()
-    about: tuple[str, ...] = ()
-    relation: str = ""
-    key: str = ""
-    trust: FactTrust = "system"
-    actor: str = ""
-    origin: str = ""
-    scope: FactScope = "own"
     at: datetime | None = None
 
     @property
@@ -141,23 +138,6 @@ class FactQuery(Value, kw_only=True, frozen=True):
     """-1 means all."""
 
 
-class FactStore(Protocol):
-    """A projection of the journal: it may be deleted at any time. Raises `StoreError`."""
-
-    async def catch_up(self) -> int:
-        """Read the events that this store lacks; returns the number it has reached."""
-        ...
-
-    async def get(self, id: str) -> Fact | None: ...
-    async def find(self, query: FactQuery) -> Sequence[Fact]:
-        """The latest confirmed first."""
-        ...
-
-    async def like(self, text: str, *, limit: int = 10) -> Sequence[Fact]:
-        """Current facts that share words with a text, best first; none that is quarantined."""
-        ...
-
-
 FactChange = FactNoted | FactConfirmed | FactEnded | FactForgotten
 
 
@@ -203,19 +183,14 @@ def _apply_noted(fact: Fact | None, event: FactNoted) -> Fact | None:
 
 def _new_fact(event: FactNoted) -> Fact:
     began = _valid_from(event)
+    content = content_fields(event) | {
+        "text": event.text[:MAX_FACT_CHARS],
+        "quote": event.quote[:MAX_QUOTE_CHARS],
+        "sources": event.sources[:MAX_SOURCES],
+    }
     return Fact(
+        **content,
         id=event.fact,
-        memory=event.memory,
-        text=event.text[:MAX_FACT_CHARS],
-        quote=event.quote[:MAX_QUOTE_CHARS],
-        sources=event.sources[:MAX_SOURCES],
-        about=event.about,
-        relation=event.relation,
-        key=event.key,
-        trust=event.trust,
-        actor=event.actor,
-        origin=event.origin,
-        scope=event.scope,
         run=event.run,
         noted_at=with_timezone(event.at),
         valid_from=began,

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from hermes.core.events.memory import FactNoted
-from hermes.core.protocols import Journal, JournalRecord
+from hermes.core.protocols import Journal, JournalRecord, PublishEvents
 from hermes.memory.facts.deduplication import FactEvent, resolve_candidates
 from hermes.memory.facts.extraction import extract_candidates
 from hermes.memory.facts.fact import Fact, FactCandidate, FactQuery
@@ -115,7 +115,6 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending or 'th'}"
 
 
-PublishEvents = Callable[..., Awaitable[Sequence[int]]]
 MAX_PATTERN_FACTS = 500
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from hermes.core.errors import HermesError
-from hermes.core.events.memory import FactNoted, FactTrust, MemoryKind
+from hermes.core.events.memory import FactNoted
 from hermes.core.foreign_text import one_line, strip_hidden_characters
 from hermes.memory.facts.fact import (
     MAX_FACT_CHARS,
@@ -13,6 +13,7 @@ from hermes.memory.facts.fact import (
     Fact,
     FactCandidate,
     FactScope,
+    content_fields,
 )
 from hermes.memory.facts.prompt_injection import is_takeover_attempt
 
@@ -46,35 +47,19 @@ def _imported_candidate(fact: Fact, origin: str) -> FactCandidate:
     """Its event numbers belong to another journal and are dropped."""
     text = one_line(strip_hidden_characters(fact.text), MAX_FACT_CHARS)
     hostile = fact.trust == "quarantined" or is_takeover_attempt(text)
-    trust: FactTrust = "quarantined" if hostile else "imported"
-    memory: MemoryKind = fact.memory
-    return FactCandidate(
-        memory=memory,
-        text=text,
-        quote=fact.quote[:MAX_QUOTE_CHARS],
-        about=fact.about,
-        relation=fact.relation,
-        key=fact.key,
-        trust=trust,
-        actor=fact.actor,
-        origin=fact.origin or origin,
-        at=fact.valid_from,
-    )
+    content = content_fields(fact) | {
+        "text": text,
+        "quote": fact.quote[:MAX_QUOTE_CHARS],
+        "sources": (),
+        "trust": "quarantined" if hostile else "imported",
+        "origin": fact.origin or origin,
+        "scope": "own",
+    }
+    return FactCandidate(**content, at=fact.valid_from)
 
 
 def scope_change(fact: Fact, scope: FactScope, *, run: str, actor: str) -> FactNoted:
     """The event that changes its scope. It is no confirmation."""
-    return FactNoted(
-        run=run,
-        fact=fact.id,
-        memory=fact.memory,
-        text=fact.text,
-        about=fact.about,
-        relation=fact.relation,
-        key=fact.key,
-        trust="person",
-        actor=actor,
-        origin=fact.origin,
-        scope=scope,
-        valid_from=fact.last_confirmed,
-    )
+    by_person = {"quote": "", "sources": (), "trust": "person", "actor": actor, "scope": scope}
+    content = content_fields(fact) | by_person
+    return FactNoted(**content, run=run, fact=fact.id, valid_from=fact.last_confirmed)

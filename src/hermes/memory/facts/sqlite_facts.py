@@ -1,29 +1,194 @@
 """The facts of a home in `memory.db`: updated from the journal, rebuilt when it is damaged."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio.to_thread
 import apsw
+import msgspec
+from msgspec.structs import replace
 
 from hermes.core.errors import StoreError, StoreTooNew
+from hermes.core.events.memory import (
+    FactConfirmed,
+    FactEnded,
+    FactForgotten,
+    FactNoted,
+    FactsShown,
+)
+from hermes.core.events.runs import RunDeleted, TurnEnded
 from hermes.core.protocols import Journal, JournalRecord
-from hermes.memory.facts import sqlite_table
-from hermes.memory.facts.fact import FACT_KINDS, Fact, FactQuery
-from hermes.memory.facts.sqlite_table import decode_fact, match_any_query
+from hermes.memory.facts.fact import (
+    FACT_KINDS,
+    Fact,
+    FactQuery,
+    apply_event,
+    erase_fact,
+    split_words,
+)
+from hermes.memory.journal.rows import to_micros
 from hermes.memory.journal.sqlite_file import (
     APPLICATION_ID,
     LOCK_TIMEOUT_S,
     connect,
     create_file,
     enable_wal,
+    write_transaction,
 )
-from hermes.memory.search.line_index import ScoredSeq
-from hermes.memory.search.passages import Passage
+from hermes.memory.search.line_index import Passage, ScoredSeq
+
+FACTS_VERSION = 1
+FACTS_SCHEMA_SQL = f"""
+CREATE TABLE fact(
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, state TEXT NOT NULL, memory TEXT NOT NULL,
+    trust TEXT NOT NULL, relation TEXT NOT NULL, key TEXT NOT NULL, run TEXT NOT NULL,
+    confirmed INTEGER NOT NULL, body BLOB NOT NULL
+);
+CREATE INDEX fact_by_confirmation ON fact(confirmed);
+CREATE INDEX fact_by_key ON fact(key) WHERE key != '';
+CREATE INDEX fact_by_run ON fact(run);
+CREATE VIRTUAL TABLE fact_text USING fts5(
+    body, about, tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE TABLE shown(run TEXT, fact TEXT, PRIMARY KEY(run, fact)) WITHOUT ROWID;
+CREATE TABLE progress(upto INTEGER NOT NULL);
+INSERT INTO progress VALUES(0);
+PRAGMA user_version={FACTS_VERSION};
+"""
+_CJK_SIGN = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
+_fact_encoder = msgspec.json.Encoder()
+_fact_decoder = msgspec.json.Decoder(Fact)
+
+
+def read_progress(connection: apsw.Connection) -> int:
+    return int(connection.execute("SELECT upto FROM progress").get)
+
+
+def apply_records(
+    connection: apsw.Connection, start: int, records: Sequence[JournalRecord], upto: int
+) -> None:
+    """Apply these events, unless another process was faster: each counts exactly once."""
+    with write_transaction(connection):
+        if read_progress(connection) == start:
+            for recorded in records:
+                _apply_event(connection, recorded.event)
+            connection.execute("UPDATE progress SET upto = ?", (upto,))
+
+
+def clear_facts(connection: apsw.Connection) -> None:
+    """Start again: the journal is another one than before."""
+    connection.execute(
+        "BEGIN IMMEDIATE; DELETE FROM fact; DELETE FROM fact_text; DELETE FROM shown; "
+        "UPDATE progress SET upto = 0; COMMIT"
+    )
+
+
+def get_fact(connection: apsw.Connection, id: str) -> Fact | None:
+    body = connection.execute("SELECT body FROM fact WHERE id = ?", (id,)).get
+    return None if body is None else _fact_decoder.decode(body)
+
+
+def find_facts(connection: apsw.Connection, wanted: FactQuery) -> list[Fact]:
+    columns = ("state", "memory", "trust", "relation", "run", "key")
+    filters = {name: value for name in columns if (value := getattr(wanted, name))}
+    where = " AND ".join(f"{name} = ?" for name in filters) or "1"
+    # Filtered by subject afterwards: `about` has several values.
+    limit = wanted.limit if not wanted.about else -1
+    sql = f"SELECT body FROM fact WHERE {where} ORDER BY confirmed DESC, number DESC LIMIT ?"
+    found = [
+        _fact_decoder.decode(body)
+        for (body,) in connection.execute(sql, (*filters.values(), limit))
+    ]
+    if wanted.about:
+        about = wanted.about.casefold()
+        found = [fact for fact in found if about in map(str.casefold, fact.about)]
+    return found if wanted.limit < 0 else found[: wanted.limit]
+
+
+def similar_facts(connection: apsw.Connection, text: str, limit: int) -> list[Fact]:
+    query = match_any_query(split_words(text)[:64])
+    if not query:
+        return []
+    sql = (
+        "SELECT fact.body FROM fact_text JOIN fact ON fact.number = fact_text.rowid "
+        "WHERE fact_text MATCH ? ORDER BY bm25(fact_text) LIMIT ?"
+    )
+    return [_fact_decoder.decode(body) for (body,) in connection.execute(sql, (query, limit))]
+
+
+def match_any_query(terms: Iterable[str]) -> str:
+    """A query that finds rows with any of these, each taken literally."""
+    quoted = (separate_cjk_signs(term).replace('"', " ").strip() for term in terms)
+    return " OR ".join(f'"{term}"' for term in dict.fromkeys(quoted) if term)
+
+
+def separate_cjk_signs(text: str) -> str:
+    """Chinese, Japanese and Korean without spaces would be one long word that is never found."""
+    return text if text.isascii() else _CJK_SIGN.sub(r" \1 ", text)
+
+
+def _apply_event(connection: apsw.Connection, event: Any) -> None:
+    match event:
+        case FactNoted() | FactConfirmed() | FactEnded() | FactForgotten():
+            before = get_fact(connection, event.fact)
+            after = apply_event(before, event)
+            if after is not None and after != before:
+                _save_fact(connection, after)
+        case FactsShown():
+            _count_shown(connection, event)
+        case TurnEnded():
+            _count_outcome(connection, event)
+        case RunDeleted():
+            for fact in find_facts(connection, FactQuery(state=None, run=event.run, limit=-1)):
+                _save_fact(connection, erase_fact(fact))
+
+
+def _count_shown(connection: apsw.Connection, event: FactsShown) -> None:
+    for id in event.facts:
+        fact = get_fact(connection, id)
+        if fact is not None:
+            _save_fact(connection, replace(fact, shown=fact.shown + 1))
+            sql = "INSERT OR IGNORE INTO shown VALUES(?, ?)"
+            connection.execute(sql, (event.run, id))
+
+
+def _count_outcome(connection: apsw.Connection, event: TurnEnded) -> None:
+    """The outcome of a turn says something about what was shown in it; an interruption does not."""
+    ids = connection.execute("SELECT fact FROM shown WHERE run = ?", (event.run,)).fetchall()
+    if not ids:
+        return
+    connection.execute("DELETE FROM shown WHERE run = ?", (event.run,))
+    for (id,) in ids:
+        fact = get_fact(connection, str(id))
+        if fact is None or event.outcome == "interrupted":
+            continue
+        if event.outcome == "answered":
+            _save_fact(connection, replace(fact, succeeded=fact.succeeded + 1))
+        else:
+            _save_fact(connection, replace(fact, failed=fact.failed + 1))
+
+
+def _save_fact(connection: apsw.Connection, fact: Fact) -> None:
+    row = (fact.id, fact.state, fact.memory, fact.trust, fact.relation, fact.key, fact.run)
+    number = connection.execute(
+        "INSERT INTO fact(id, state, memory, trust, relation, key, run, confirmed, body) "
+        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET state = excluded.state, "
+        "key = excluded.key, trust = excluded.trust, run = excluded.run, "
+        "confirmed = excluded.confirmed, body = excluded.body RETURNING number",
+        (*row, to_micros(fact.last_confirmed), _fact_encoder.encode(fact)),
+    ).get
+    connection.execute("DELETE FROM fact_text WHERE rowid = ?", (number,))
+    if fact.state == "current" and fact.trust != "quarantined":  # else it must not be found
+        connection.execute(
+            "INSERT INTO fact_text(rowid, body, about) VALUES(?, ?, ?)",
+            (number, separate_cjk_signs(fact.text), separate_cjk_signs(" ".join(fact.about))),
+        )
+
 
 Answer = TypeVar("Answer")
 CATCH_UP_BATCH_EVENTS = 500
@@ -31,7 +196,7 @@ _DAMAGE_ERRORS = (apsw.CorruptError, apsw.NotADBError)
 
 
 class SqliteFacts:
-    """Fulfils `FactStore`. Nothing in the file is the only copy of anything."""
+    """A projection of the journal: nothing in the file is the only copy. Raises `StoreError`."""
 
     def __init__(self, path: Path, journal: Journal) -> None:
         self.path = path
@@ -54,28 +219,27 @@ class SqliteFacts:
             facts.close()
 
     async def catch_up(self) -> int:
+        """Read the events that are missing here; returns the number it has reached."""
         while True:
             newest = await self._journal.last()
-            start = await self._run(sqlite_table.read_progress)
+            start = await self.ask(read_progress)
             if newest < start:
-                await self._run(sqlite_table.clear_facts)
+                await self.ask(clear_facts)
                 continue
             if newest == start:
                 return start
             await self._read_batches(start, newest)
 
     async def get(self, id: str) -> Fact | None:
-        return await self._run(partial(sqlite_table.get_fact, id=id))
+        return await self.ask(partial(get_fact, id=id))
 
     async def find(self, query: FactQuery) -> Sequence[Fact]:
-        return await self._run(partial(sqlite_table.find_facts, wanted=query))
+        """The latest confirmed first."""
+        return await self.ask(partial(find_facts, wanted=query))
 
     async def like(self, text: str, *, limit: int = 10) -> Sequence[Fact]:
-        return await self._run(partial(sqlite_table.similar_facts, text=text[:20_000], limit=limit))
-
-    async def ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
-        """For other modules that read the same file."""
-        return await self._run(question)
+        """Current facts that share words with a text, best first; none that is quarantined."""
+        return await self.ask(partial(similar_facts, text=text[:20_000], limit=limit))
 
     def close(self) -> None:
         with self._lock:
@@ -87,14 +251,12 @@ class SqliteFacts:
             batch.append(recorded)
             if len(batch) == CATCH_UP_BATCH_EVENTS:
                 upto = recorded.seq
-                await self._run(
-                    partial(sqlite_table.apply_records, start=start, records=batch, upto=upto)
-                )
+                await self.ask(partial(apply_records, start=start, records=batch, upto=upto))
                 start, batch = upto, []
         upto = max(newest, batch[-1].seq if batch else start)
-        await self._run(partial(sqlite_table.apply_records, start=start, records=batch, upto=upto))
+        await self.ask(partial(apply_records, start=start, records=batch, upto=upto))
 
-    async def _run(self, work: Callable[[apsw.Connection], Answer]) -> Answer:
+    async def ask(self, work: Callable[[apsw.Connection], Answer]) -> Answer:
         try:
             return await anyio.to_thread.run_sync(self._run_on_connection, work)
         except _DAMAGE_ERRORS as damage:
@@ -103,7 +265,7 @@ class SqliteFacts:
             self.rebuilt = True
             await anyio.to_thread.run_sync(self._move_damaged_file)
         await self.catch_up()
-        return await self._run(work)
+        return await self.ask(work)
 
     def _run_on_connection(self, work: Callable[[apsw.Connection], Answer]) -> Answer:
         with self._lock:
@@ -125,12 +287,12 @@ class SqliteFacts:
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute("BEGIN IMMEDIATE")
             version = int(connection.execute("PRAGMA user_version").get)
-            if version > sqlite_table.FACTS_VERSION:
+            if version > FACTS_VERSION:
                 raise StoreTooNew(
                     f"{self.path} was written by a later Hermes; update this one, or delete the "
                     "file: it is rebuilt from the journal"
                 )
-            if version < sqlite_table.FACTS_VERSION:
+            if version < FACTS_VERSION:
                 _create_tables(connection)
             connection.execute("COMMIT")
         except BaseException:
@@ -168,7 +330,7 @@ def _create_tables(connection: apsw.Connection) -> None:
         raise apsw.NotADBError("it is a database of another program")  # renamed, not emptied
     for name in _table_names(connection):
         connection.execute(f'DROP TABLE "{name}"')
-    connection.execute(f"{sqlite_table.FACTS_SCHEMA_SQL} PRAGMA application_id={APPLICATION_ID};")
+    connection.execute(f"{FACTS_SCHEMA_SQL} PRAGMA application_id={APPLICATION_ID};")
 
 
 def _table_names(connection: apsw.Connection) -> list[str]:
@@ -182,29 +344,27 @@ _MIN_CORPUS_FACTS = 1_000
 
 
 class FactPassages:
-    """Fulfils `search.passages.PassageStore`."""
+    """Fulfils `search.line_index.PassageStore`."""
 
     def __init__(self, facts: SqliteFacts) -> None:
-        self._facts = facts
+        self._ask = facts.ask
 
     async def size(self, session: str | None) -> int:
-        return max(_MIN_CORPUS_FACTS, await self._facts.ask(_count_facts))
+        sql = "SELECT count(*) FROM fact WHERE state = 'current'"
+        found = await self._ask(lambda connection: int(connection.execute(sql).get))
+        return max(_MIN_CORPUS_FACTS, found)
 
     async def frequencies(self, terms: Sequence[str], session: str | None) -> Sequence[int]:
-        return await self._facts.ask(partial(_frequencies, terms=terms))
+        return await self._ask(partial(_frequencies, terms=terms))
 
     async def matching(
         self, terms: Sequence[str], *, session: str | None, limit: int
     ) -> Sequence[ScoredSeq]:
-        return await self._facts.ask(partial(_matching, terms=terms, limit=limit))
+        return await self._ask(partial(_matching, terms=terms, limit=limit))
 
     async def around(self, seqs: Sequence[int], reach: int) -> Sequence[Passage]:
         """Only those: facts have no neighbours."""
-        return await self._facts.ask(partial(_passages, seqs=seqs))
-
-
-def _count_facts(connection: apsw.Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM fact WHERE state = 'current'").get)
+        return await self._ask(partial(_passages, seqs=seqs))
 
 
 def _frequencies(connection: apsw.Connection, terms: Sequence[str]) -> list[int]:
@@ -231,7 +391,8 @@ def _passages(connection: apsw.Connection, seqs: Sequence[int]) -> list[Passage]
     marks = ",".join("?" * len(seqs))
     sql = f"SELECT number, body FROM fact WHERE number IN ({marks})"
     return [
-        _build_passage(number, decode_fact(body)) for number, body in connection.execute(sql, seqs)
+        _build_passage(number, _fact_decoder.decode(body))
+        for number, body in connection.execute(sql, seqs)
     ]
 
 

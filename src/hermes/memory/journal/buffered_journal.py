@@ -31,11 +31,10 @@ from hermes.memory.journal.held_events import (
     WATCH_RUN_ID,
     HeldEvents,
     begins_change,
-    matches_filter,
     resume_journal,
 )
 from hermes.memory.journal.maintenance import JournalTip
-from hermes.memory.journal.runs import RunSummary, fold_runs
+from hermes.memory.journal.runs import EventFilter, RunSummary, SelectsEvents, fold_runs
 from hermes.memory.journal.sqlite_file import LOCK_TIMEOUT_S
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 
@@ -53,7 +52,7 @@ class JournalOutage(Value, kw_only=True, frozen=True):
     full: bool = False
 
 
-class BufferedJournal:
+class BufferedJournal(SelectsEvents):
     """Fulfils `memory.store.JournalStore`. Call `check` and `retry_write` regularly."""
 
     def __init__(
@@ -133,30 +132,23 @@ class BufferedJournal:
                 numbers = await self._append_or_hold(events, failed)
         return numbers
 
-    async def read(
-        self,
-        *,
-        after: int = 0,
-        run: str | None = None,
-        kinds: Sequence[str] = (),
-        since: datetime | None = None,
-    ) -> AsyncIterator[JournalRecord]:
+    async def select(self, after: int, want: EventFilter) -> AsyncIterator[JournalRecord]:
         """Raises `StoreError` for earlier events during an outage; see `_records_in_memory`."""
-        if run is None and not kinds:
+        if want.is_empty:
             await self._block_if_rebuild_needed()
         memory = self._held.records if self.outage is not None else ()
         if self.outage is None or after < self._held.base_seq:
             try:
-                async with aclosing(self._read_stored(after, run, kinds, since)) as stored:
+                async with aclosing(self._read_stored(after, want)) as stored:
                     async for recorded in stored:
                         after = recorded.seq
                         yield recorded
             except _FATAL_ERRORS:
                 raise
             except StoreError as error:
-                memory = await self._records_in_memory(error, run, kinds)
+                memory = await self._records_in_memory(error, want)
         for recorded in memory:
-            if recorded.seq > after and matches_filter(recorded, run, kinds, since):
+            if recorded.seq > after and want.matches(recorded.event):
                 yield recorded
 
     async def last(self) -> int:
@@ -188,7 +180,7 @@ class BufferedJournal:
     ) -> Sequence[RunSummary]:
         if self._store is not None:
             return await self._store.runs(limit=limit, parent=parent, deleted=deleted)
-        return fold_runs(list(self._held.records), limit, parent, deleted)
+        return fold_runs(self._held.records, limit, parent, deleted)
 
     async def append_checkpoint(
         self, sign: Callable[[JournalTip], CheckpointSigned]
@@ -357,23 +349,24 @@ class BufferedJournal:
             await store.close()
 
     async def _read_stored(
-        self, after: int, run: str | None, kinds: Sequence[str], since: datetime | None
+        self, after: int, want: EventFilter
     ) -> AsyncGenerator[JournalRecord, None]:
         """Events of the file; during an outage only those from before it."""
-        async for recorded in self._readable.read(after=after, run=run, kinds=kinds, since=since):
+        async for recorded in self._readable.select(after, want):
             if self.outage is not None and recorded.seq > self._held.base_seq:
                 return
             self._highest_seq = max(self._highest_seq, recorded.seq)
             yield recorded
 
     async def _records_in_memory(
-        self, error: StoreError, run: str | None, kinds: Sequence[str]
+        self, error: StoreError, want: EventFilter
     ) -> tuple[JournalRecord, ...]:
         """For followers, and for runs that began in memory; earlier events are not available."""
         if self.outage is None:
             await self._handle_failure(error)
-        follows = run is None and not kinds
-        if self._held.base_seq and not follows and not (run and self._held.holds_run_start(run)):
+        run = want.run
+        complete = want.is_empty or (run is not None and self._held.holds_run_start(run))
+        if self._held.base_seq and not complete:
             raise error
         return (*sorted(self._recent, key=lambda each: each.seq), *self._held.records)
 

@@ -101,6 +101,15 @@ MIN_FREE_BYTES_TO_RESUME = 512 * 1024
 """Bytes that must be free on a disk that was full before the journal is tried again."""
 
 FileIdentity = tuple[int, int]
+"""Device and inode: another file under the same name has another one."""
+
+
+def file_identity(path: Path) -> FileIdentity | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class JournalFile:
@@ -112,7 +121,7 @@ class JournalFile:
 
     @property
     def is_same_file(self) -> bool:
-        return self._known_identity is not None and self._identity() == self._known_identity
+        return self._known_identity is not None and file_identity(self.path) == self._known_identity
 
     @property
     def has_space(self) -> bool:
@@ -120,7 +129,7 @@ class JournalFile:
 
     def remember_identity(self) -> None:
         """Use the file as it is now as the journal."""
-        self._known_identity = self._identity()
+        self._known_identity = file_identity(self.path)
 
     def write_problem(self) -> str:
         """Why it cannot be written, as far as that is visible without writing; empty: it can."""
@@ -151,10 +160,3 @@ class JournalFile:
                 f"the journal {self.path} is gone with its filesystem; mount that again, or start "
                 "the watch again to begin a new journal"
             )
-
-    def _identity(self) -> FileIdentity | None:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino

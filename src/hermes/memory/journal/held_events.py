@@ -115,18 +115,6 @@ def _keep_priority(entry: HeldEvent) -> tuple[bool, int]:
     return kept, entry.seq
 
 
-def matches_filter(
-    recorded: JournalRecord, run: str | None, kinds: Sequence[str], since: datetime | None
-) -> bool:
-    """Whether the event matches a reader's filter."""
-    event = recorded.event
-    return (
-        run in (None, event.run)
-        and (not kinds or event.kind in kinds)
-        and (since is None or event.at >= since)
-    )
-
-
 def begins_change(event: Event) -> bool:
     """Whether it must be in the journal before anything else happens."""
     if isinstance(event, ToolStarted):

@@ -1,16 +1,15 @@
 """A journal in memory for tests and temporary runs, with the contract of the SQLite journal."""
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
 
 import anyio
 
 from hermes.core.events import Event
 from hermes.core.protocols import JournalRecord
-from hermes.memory.journal.runs import RunSummary, fold_runs
+from hermes.memory.journal.runs import EventFilter, RunSummary, SelectsEvents, fold_runs
 
 
-class InMemoryJournal:
+class InMemoryJournal(SelectsEvents):
     def __init__(self) -> None:
         self.events: list[Event] = []
         self._appended = anyio.Event()
@@ -22,20 +21,9 @@ class InMemoryJournal:
         self._appended = anyio.Event()
         return range(first, first + len(events))
 
-    async def read(
-        self,
-        *,
-        after: int = 0,
-        run: str | None = None,
-        kinds: Sequence[str] = (),
-        since: datetime | None = None,
-    ) -> AsyncIterator[JournalRecord]:
+    async def select(self, after: int, want: EventFilter) -> AsyncIterator[JournalRecord]:
         for seq, event in enumerate(self.events[after:], start=after + 1):
-            if (
-                run in (None, event.run)
-                and (not kinds or event.kind in kinds)
-                and (since is None or event.at >= since)
-            ):
+            if want.matches(event):
                 yield JournalRecord(seq, event)
 
     async def last(self) -> int:

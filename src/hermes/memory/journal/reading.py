@@ -1,8 +1,8 @@
 """Reads events in pages: no transaction is open between two pages, so writers never wait."""
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import datetime
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,10 +10,16 @@ import anyio
 import apsw
 
 from hermes.core.errors import StoreCorrupt
-from hermes.core.events.runs import RunStarted
 from hermes.core.protocols import JournalRecord
 from hermes.memory.journal.rows import from_micros, read_event, to_micros
-from hermes.memory.journal.runs import MAX_TASK_CHARS, RunSummary, build_run_summary
+from hermes.memory.journal.runs import (
+    MESSAGE_KINDS,
+    RUN_HEAD_KINDS,
+    EventFilter,
+    RunSummary,
+    SelectsEvents,
+    summarize_run,
+)
 
 PAGE_ROWS = 256
 MAX_PAGE_BYTES = 1 << 20
@@ -27,12 +33,8 @@ BODY_JSON_SQL = f"CASE WHEN NOT {PURGED_SQL} THEN CAST({BODY_SQL} AS TEXT) END"
 EVENT_COLUMNS_SQL = f"at, CAST(run AS BLOB), CAST(kind AS BLOB), {PURGED_SQL}, {BODY_SQL}"
 
 
-class EventFilter(NamedTuple):
-    """The filter of a reader."""
-
-    run: str | None = None
-    kinds: tuple[str, ...] = ()
-    since: int | None = None
+EventColumns = tuple[int, int, bytes, bytes, bool, bytes]
+"""Number, time, run, kind, whether the text was purged, and the text."""
 
 
 class EventPage(NamedTuple):
@@ -41,42 +43,41 @@ class EventPage(NamedTuple):
     """Where the next page begins; None at the end."""
 
 
-def event_filter(run: str | None, kinds: Sequence[str], since: datetime | None) -> EventFilter:
-    oldest = None if since is None else to_micros(since)
-    return EventFilter(run, tuple(dict.fromkeys(kinds)), oldest)
-
-
 def last_seq(connection: apsw.Connection) -> int:
     return connection.execute("SELECT max(seq) FROM event").get or 0
 
 
-def skip_older(connection: apsw.Connection, after: int, since: int) -> int | None:
-    """The number before the first event that is recent enough; None when there is none."""
-    first = connection.execute("SELECT min(seq) FROM event WHERE at >= ?", (since,)).get
-    return None if first is None else max(after, first - 1)
+def first_since(connection: apsw.Connection, since: int) -> int | None:
+    first: int | None = connection.execute("SELECT min(seq) FROM event WHERE at >= ?", (since,)).get
+    return first
 
 
 def fetch_page(connection: apsw.Connection, after: int, want: EventFilter) -> EventPage:
-    records: list[JournalRecord] = []
-    count = size = 0
     cursor = connection.execute(*_page_query(after, want))
     try:
-        for seq, at, run, kind, purged, body in cursor:
-            if not purged and (want.since is None or at >= want.since):
-                try:
-                    records.append(JournalRecord(seq, read_event(seq, at, run, kind, body)))
-                except StoreCorrupt:
-                    if not records:
-                        raise
-                    # return the intact rows first; the next page raises
-                    return EventPage(records, after)
-            after = seq
-            count += 1
-            size += len(body)
-            if size >= MAX_PAGE_BYTES:
-                return EventPage(records, after)
+        return read_page(cursor, after, want)
     finally:
         cursor.close()
+
+
+def read_page(rows: Iterable[EventColumns], after: int, want: EventFilter) -> EventPage:
+    records: list[JournalRecord] = []
+    count = size = 0
+    since = None if want.since is None else to_micros(want.since)
+    for seq, at, run, kind, purged, body in rows:
+        if not purged and (since is None or at >= since):
+            try:
+                records.append(JournalRecord(seq, read_event(seq, at, run, kind, body)))
+            except StoreCorrupt:
+                if not records:
+                    raise
+                # return the intact rows first; the next page raises
+                return EventPage(records, after)
+        after = seq
+        count += 1
+        size += len(body)
+        if size >= MAX_PAGE_BYTES:
+            return EventPage(records, after)
     return EventPage(records, after if count == PAGE_ROWS else None)
 
 
@@ -108,132 +109,98 @@ def _page_query(after: int, want: EventFilter) -> tuple[str, tuple[Any, ...]]:
 def list_runs(
     connection: apsw.Connection, limit: int, parent: str | None, deleted: bool
 ) -> Sequence[RunSummary]:
-    found: list[RunSummary] = []
-    cursor = connection.execute(*_started_query(parent))
-    try:
-        for seq, at, run, body in cursor:
-            if len(found) >= limit:
-                break
-            started = read_event(seq, at, run.encode(), b"run.started", body)
-            assert isinstance(started, RunStarted)
-            summary = _run_summary(connection, run, started)
-            if deleted or not summary.deleted:
-                found.append(summary)
-    finally:
-        cursor.close()
-    return found
-
-
-def _started_query(parent: str | None) -> tuple[str, tuple[Any, ...]]:
-    """First starts, newest first. A purged one has no text left and is no longer listed."""
+    """By first starts, newest first. A purged one has no text left and is no longer listed."""
     sql = (
-        f"SELECT seq, at, run, {BODY_SQL} FROM event INDEXED BY event_by_kind "
+        "SELECT run FROM event INDEXED BY event_by_kind "
         f"WHERE kind = 'run.started' AND NOT {PURGED_SQL} AND NOT EXISTS("
         "SELECT 1 FROM event earlier WHERE earlier.run = event.run "
         "AND earlier.seq < event.seq AND earlier.kind = 'run.started')"
     )
-    if parent is None:
-        return f"{sql} ORDER BY seq DESC", ()
-    # An empty parent is left out of the JSON.
-    return f"{sql} AND coalesce({BODY_JSON_SQL} ->> '$.parent', '') = ? ORDER BY seq DESC", (
-        parent,
-    )
+    if parent is not None:  # an empty parent is left out of the JSON
+        sql += f" AND coalesce({BODY_JSON_SQL} ->> '$.parent', '') = :parent"
+    if not deleted:
+        sql += (
+            " AND NOT EXISTS(SELECT 1 FROM event gone INDEXED BY event_by_run "
+            "WHERE gone.run = event.run AND gone.kind = 'run.deleted')"
+        )
+    asked = {"parent": parent, "limit": limit}
+    found: list[Any] = connection.execute(f"{sql} ORDER BY seq DESC LIMIT :limit", asked).fetchall()
+    return [_run_summary(connection, run) for (run,) in found]
 
 
-def _run_summary(connection: apsw.Connection, run: str, started: RunStarted) -> RunSummary:
-    messages, newest, renamed, switched, gone = connection.execute(
-        "SELECT count(*) FILTER (WHERE kind IN ('message.added', 'message.imported')), max(seq), "
-        "max(seq) FILTER (WHERE kind = 'run.renamed'), "
-        "max(seq) FILTER (WHERE kind = 'model.switched'), "
-        "max(seq) FILTER (WHERE kind = 'run.deleted') "
+_RUN_HEAD_SQL = f"""
+    SELECT seq, {EVENT_COLUMNS_SQL} FROM event WHERE seq IN (
+        SELECT seq FROM event INDEXED BY event_by_run WHERE run = :run AND kind IN {RUN_HEAD_KINDS}
+        UNION ALL SELECT * FROM (
+            SELECT seq FROM event INDEXED BY event_by_run
+            WHERE run = :run AND kind = 'message.added'
+            AND {BODY_JSON_SQL} ->> '$.message.role' = 'user' ORDER BY seq LIMIT 1)
+    ) AND NOT {PURGED_SQL} ORDER BY seq
+"""
+
+
+def _run_summary(connection: apsw.Connection, run: str) -> RunSummary:
+    messages, newest = connection.execute(
+        f"SELECT count(*) FILTER (WHERE kind IN {MESSAGE_KINDS}), max(seq) "
         "FROM event INDEXED BY event_by_run WHERE run = ?",
         (run,),
     ).get
     last_at = connection.execute("SELECT at FROM event WHERE seq = ?", (newest,)).get
-    return build_run_summary(
-        started,
-        task=started.task or _first_user_text(connection, run),
-        title=_event_field(connection, renamed, "title"),
-        model=_event_field(connection, switched, "model") or started.model,
-        last_at=from_micros(last_at),
-        messages=messages,
-        deleted=gone is not None,
-    )
-
-
-def _first_user_text(connection: apsw.Connection, run: str) -> str:
-    return str(
-        connection.execute(
-            f"SELECT substr({BODY_JSON_SQL} ->> '$.message.text', 1, ?) "
-            "FROM event INDEXED BY event_by_run WHERE run = ? AND kind = 'message.added' "
-            f"AND {BODY_JSON_SQL} ->> '$.message.role' = 'user' ORDER BY seq LIMIT 1",
-            (MAX_TASK_CHARS, run),
-        ).get
-        or ""
-    )
-
-
-def _event_field(connection: apsw.Connection, seq: int | None, name: str) -> str:
-    if seq is None:
-        return ""
-    sql = f"SELECT {EVENT_COLUMNS_SQL} FROM event WHERE seq = ?"
-    at, run, kind, purged, body = connection.execute(sql, (seq,)).get
-    return "" if purged else str(getattr(read_event(seq, at, run, kind, body), name))
-
-
-RunQuery = Callable[[Callable[[Any], Any]], Awaitable[Any]]
-"""Runs a query on a store: it is called with a connection, and its result is returned."""
+    head: list[Any] = connection.execute(_RUN_HEAD_SQL, {"run": run}).fetchall()
+    events = [read_event(seq, at, of, kind, body) for seq, at, of, kind, _, body in head]
+    return summarize_run(events, messages=messages, last_at=from_micros(last_at))
 
 
 class StoreQueries(NamedTuple):
     """The queries of one kind of store; each takes a connection first."""
 
     last: Callable[..., Any]
-    skip_older: Callable[..., Any]
+    first_since: Callable[..., Any]
+    """The number of the first event that is recent enough; None when there is none."""
     fetch: Callable[..., Any]
     list_runs: Callable[..., Any]
 
 
-class EventReader:
-    def __init__(self, ask: RunQuery, queries: StoreQueries) -> None:
-        self._ask = ask
+SQLITE_QUERIES = StoreQueries(last_seq, first_since, fetch_page, list_runs)
+
+
+class StoreReader(SelectsEvents):
+    """The reading half of a journal in a store."""
+
+    def __init__(self, queries: StoreQueries) -> None:
         self._queries = queries
         self._newest = 0
         self._wake = anyio.Event()
         self._polling = anyio.Lock()
         self._polled_at = -math.inf
 
-    async def read(
-        self,
-        *,
-        after: int = 0,
-        run: str | None = None,
-        kinds: Sequence[str] = (),
-        since: datetime | None = None,
-    ) -> AsyncIterator[JournalRecord]:
+    @abstractmethod
+    async def ask(self, question: Callable[[Any], Any]) -> Any:
+        """Call the question with a connection, and return its result."""
+
+    async def select(self, after: int, want: EventFilter) -> AsyncIterator[JournalRecord]:
         """Events in order. Those of a deleted run are left out once a compaction deleted its
         texts."""
-        want = event_filter(run, kinds, since)
-        _, skip_older, fetch, _ = self._queries
         start: int | None = after
         if want.since is not None:
-            start = await self._ask(partial(skip_older, after=after, since=want.since))
+            since = to_micros(want.since)
+            first = await self.ask(partial(self._queries.first_since, since=since))
+            start = None if first is None else max(after, first - 1)
         while start is not None:
-            page: EventPage = await self._ask(partial(fetch, after=start, want=want))
+            page: EventPage = await self.ask(partial(self._queries.fetch, after=start, want=want))
             for recorded in page.records:
                 yield recorded
             start = page.after
 
     async def last(self) -> int:
-        newest: int = await self._ask(self._queries.last)
+        newest: int = await self.ask(self._queries.last)
         return newest
 
     async def runs(
         self, *, limit: int = 50, parent: str | None = "", deleted: bool = False
     ) -> Sequence[RunSummary]:
-        """Runs, the last started first: without a parent, of one parent, or (None) all."""
         list_runs = partial(self._queries.list_runs, limit=limit, parent=parent, deleted=deleted)
-        found: Sequence[RunSummary] = await self._ask(list_runs)
+        found: Sequence[RunSummary] = await self.ask(list_runs)
         return found
 
     async def wait_for_event_after(self, after: int, timeout_s: float) -> bool:

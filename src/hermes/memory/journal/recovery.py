@@ -23,8 +23,12 @@ from hermes.memory.journal.rows import (
     decompress_body,
     read_event,
 )
-from hermes.memory.journal.sqlite_errors import translate_errors
-from hermes.memory.journal.sqlite_file import close_without_checkpoint, connect, open_for_writing
+from hermes.memory.journal.sqlite_file import (
+    close_without_checkpoint,
+    connect,
+    open_for_writing,
+    translate_errors,
+)
 
 _LEAF_PAGE_TYPE = 0x0D
 _VALID_PAGE_SIZES = {1 << power for power in range(9, 17)}

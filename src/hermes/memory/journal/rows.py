@@ -19,8 +19,8 @@ import msgspec
 from hermes.core.errors import StoreCorrupt
 from hermes.core.events import Event, decode_event
 from hermes.core.events.base import UnknownEvent
-from hermes.memory.journal.sqlite_errors import REPAIR_HINT
 
+REPAIR_HINT = "`hermes journal verify` says what can be saved, `hermes journal salvage` saves it"
 GENESIS_DIGEST = bytes(32)
 """The digest before the first event."""
 

@@ -4,7 +4,7 @@ A message is identified by its session and its id. What was appended before a cr
 again, so an import that was cut off is simply started again.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
 
@@ -147,19 +147,14 @@ class _SessionImporter:
         await self.flush()
         known: set[str] = set()
         begun = False
-        async for event in _session_events(self._journal, first.run):
+        async for recorded in self._journal.read(run=first.run, kinds=_SESSION_KINDS):
             begun = True
-            if isinstance(event, MessageImported):
-                known.add(event.id)
+            if isinstance(recorded.event, MessageImported):
+                known.add(recorded.event.id)
         if not begun:
             task = f"imported: {first.text[:180]}"
             self._pending.append(RunStarted(run=first.run, at=first.at, origin="batch", task=task))
         return known
-
-
-async def _session_events(journal: Journal, run: str) -> AsyncIterator[object]:
-    async for recorded in journal.read(run=run, kinds=_SESSION_KINDS):
-        yield recorded.event
 
 
 def parse_message_time(at: str | float | None) -> datetime:
@@ -169,7 +164,8 @@ def parse_message_time(at: str | float | None) -> datetime:
     try:
         if not isinstance(at, str):
             return datetime.fromtimestamp(at, UTC)
-        return _with_timezone(datetime.fromisoformat(at))
+        given = datetime.fromisoformat(at)
+        return given if given.tzinfo is not None else given.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError):
         pass
     for form in _TIME_FORMATS:
@@ -178,7 +174,3 @@ def parse_message_time(at: str | float | None) -> datetime:
         except ValueError:
             continue
     raise ImportLineInvalid(f"at {at!r} is no time; write it as 2026-03-02T14:05:00Z")
-
-
-def _with_timezone(at: datetime) -> datetime:
-    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

@@ -1,5 +1,6 @@
-"""Opens, creates and migrates the journal file so that several processes can share it."""
+"""Opens, creates and migrates SQLite files that several processes share, and explains errors."""
 
+import errno
 import os
 import random
 import time
@@ -11,12 +12,61 @@ from typing import NamedTuple
 
 import apsw
 
-from hermes.core.errors import StoreCorrupt, StoreError, StoreReadOnly, StoreTooNew
-from hermes.memory.journal.rows import decompress_body
-from hermes.memory.journal.sqlite_errors import REPAIR_HINT, translate_errors
+from hermes.core.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooNew
+from hermes.memory.journal.rows import REPAIR_HINT, decompress_body
 
 LOCK_TIMEOUT_S = 10.0
 """Seconds to wait for another process's transaction; ours take milliseconds."""
+
+
+_NO_SPACE_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def translate_errors(path: Path) -> Iterator[None]:
+    """Errors of the block are raised as `StoreError`."""
+    try:
+        yield
+    except (apsw.Error, OSError) as error:
+        raise translate_error(error, path) from error
+
+
+def translate_error(error: apsw.Error | OSError, path: Path) -> StoreError:
+    match error:
+        case apsw.CorruptError() | apsw.NotADBError():
+            return StoreCorrupt(f"the journal {path} is damaged ({error}); {REPAIR_HINT}")
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreError(
+                f"another process kept the journal {path} locked for too long ({error}); "
+                "see which one holds it, for example with `fuser`, and try again"
+            )
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | OSError():
+            if isinstance(error, OSError) and error.errno in _NO_SPACE_ERRNOS:
+                return _store_full_error(path)
+            return StoreError(
+                f"the journal {path} cannot be opened or written: {error}. Make {path.parent} "
+                "writable for this user, or set HERMES_HOME to a folder of yours."
+            )
+    if isinstance(error, apsw.FullError) or _disk_is_full(path):
+        return _store_full_error(path)
+    return StoreError(f"the journal {path} could not be read or written: {error}")
+
+
+def _store_full_error(path: Path) -> StoreFull:
+    return StoreFull(
+        f"no space left for the journal {path}; nothing that was acknowledged is lost, "
+        "free some space and try again"
+    )
+
+
+def _disk_is_full(path: Path) -> bool:
+    """A full disk can also appear as a plain I/O error, as when the shared memory file cannot
+    grow."""
+    try:
+        filesystem = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return filesystem.f_bavail * filesystem.f_frsize < 64 * 1024
 
 
 def connect(

@@ -25,21 +25,14 @@ from hermes.core.errors import StoreError, StoreReadOnly
 from hermes.core.events import Event
 from hermes.core.events.operations import CheckpointSigned
 from hermes.memory.journal.maintenance import JournalTip, append_checkpoint
-from hermes.memory.journal.reading import (
-    EventReader,
-    StoreQueries,
-    fetch_page,
-    last_seq,
-    list_runs,
-    skip_older,
-)
+from hermes.memory.journal.reading import SQLITE_QUERIES, StoreReader
 from hermes.memory.journal.rows import row_from_event
-from hermes.memory.journal.sqlite_errors import translate_errors
 from hermes.memory.journal.sqlite_file import (
     LOCK_TIMEOUT_S,
     WritableJournalFile,
     connect,
     open_for_writing,
+    translate_errors,
 )
 from hermes.memory.journal.writer import SqliteWriter
 
@@ -114,20 +107,18 @@ def _open_inotify(path: Path) -> int | None:
 Answer = TypeVar("Answer")
 
 
-class SqliteJournal:
+class SqliteJournal(StoreReader):
     """Fulfils `core.protocols.Journal`. Belongs to the event loop it was opened in."""
 
     def __init__(self, opened: WritableJournalFile, *, timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        super().__init__(SQLITE_QUERIES)
         self.path = opened.path
         self.backup = opened.backup
         """Copy of the file from before a migration, when opening it made one."""
         self._timeout_s = timeout_s
-        reading = EventReader(self._ask, StoreQueries(last_seq, skip_older, fetch_page, list_runs))
-        self.read, self.last, self.runs = reading.read, reading.last, reading.runs
-        self._event_reader = reading
-        self._writer = SqliteWriter(opened, self._event_reader.set_newest)
+        self._writer = SqliteWriter(opened, self.set_newest)
         self._read_connections = ReadConnectionPool(opened.path, timeout_s)
-        self._commit_watch = CommitWatch(opened.path, self._event_reader.wake_waiters)
+        self._commit_watch = CommitWatch(opened.path, self.wake_waiters)
         self._threads = anyio.CapacityLimiter(4)
         self._closed = False
 
@@ -170,9 +161,7 @@ class SqliteJournal:
 
     async def changed(self, after: int) -> None:
         with self._commit_watch:  # watch first, then query: no commit can be missed in between
-            while not await self._event_reader.wait_for_event_after(
-                after, self._commit_watch.poll_interval_s
-            ):
+            while not await self.wait_for_event_after(after, self._commit_watch.poll_interval_s):
                 pass
 
     async def append_checkpoint(
@@ -182,7 +171,7 @@ class SqliteJournal:
         question = partial(append_checkpoint, self.path, sign, timeout_s=self._timeout_s)
         tip = await anyio.to_thread.run_sync(question, limiter=self._threads)
         if tip is not None:
-            self._event_reader.set_newest(tip.seq)
+            self.set_newest(tip.seq)
         return tip
 
     async def close(self) -> None:
@@ -190,13 +179,13 @@ class SqliteJournal:
         if self._closed:
             return
         self._closed = True
-        self._event_reader.wake_waiters()
+        self.wake_waiters()
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._read_connections.close, limiter=self._threads)
             await anyio.to_thread.run_sync(self._writer.stop, limiter=self._threads)
         self._commit_watch.close()
 
-    async def _ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
+    async def ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
         if self._closed:
             raise StoreError("the journal is closed; nothing more can be read")
         return await anyio.to_thread.run_sync(
@@ -204,16 +193,15 @@ class SqliteJournal:
         )
 
 
-class ReadOnlyJournal:
+class ReadOnlyJournal(StoreReader):
     """The journal of a home that cannot be written: it can only be read."""
 
     read_only = True
 
     def __init__(self, path: Path, timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        super().__init__(SQLITE_QUERIES)
         self.path = path
         self._read_connections = ReadConnectionPool(path, timeout_s, read_only=True)
-        reading = EventReader(self._ask, StoreQueries(last_seq, skip_older, fetch_page, list_runs))
-        self.read, self.last, self.runs = reading.read, reading.last, reading.runs
 
     async def append(self, *events: Event) -> Sequence[int]:
         raise StoreReadOnly(f"the journal {self.path} cannot be written: see its permissions")
@@ -224,7 +212,7 @@ class ReadOnlyJournal:
     async def close(self) -> None:
         await anyio.to_thread.run_sync(self._read_connections.close)
 
-    async def _ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
+    async def ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
         return await anyio.to_thread.run_sync(self._read_connections.ask, question)
 
 

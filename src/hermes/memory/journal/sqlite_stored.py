@@ -11,12 +11,12 @@ import apsw
 from hermes.core.errors import StoreError
 from hermes.memory.journal.reading import BODY_JSON_SQL, BODY_SQL, EVENT_COLUMNS_SQL, PURGED_SQL
 from hermes.memory.journal.rows import EventRow, compress_body, hash_text
-from hermes.memory.journal.sqlite_errors import translate_errors
 from hermes.memory.journal.sqlite_file import (
     LOCK_TIMEOUT_S,
     last_seq_and_digest,
     open_existing,
     schema_version,
+    translate_errors,
     unknown_schema_objects,
     write_transaction,
 )

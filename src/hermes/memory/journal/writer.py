@@ -13,13 +13,14 @@ import apsw
 
 from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.events import DURABLE_KINDS
+from hermes.memory.journal.disk import file_identity, free_bytes
 from hermes.memory.journal.rows import GENESIS_DIGEST, EventRow, compress_body
-from hermes.memory.journal.sqlite_errors import translate_error
 from hermes.memory.journal.sqlite_file import (
     WritableJournalFile,
     close_without_checkpoint,
     last_seq_and_digest,
     schema_version,
+    translate_error,
     write_transaction,
 )
 
@@ -43,7 +44,7 @@ class SqliteWriter:
         """`committed` is called in the event loop with the newest number after each commit."""
         self._connection = opened.connection
         self._path = opened.path
-        self._file = _file_identity(opened.path)
+        self._file = file_identity(opened.path)
         self._version = schema_version(opened.connection)
         self._committed = committed
         self._loop = asyncio.get_running_loop()
@@ -137,23 +138,19 @@ class SqliteWriter:
         that it already has, instead of growing to several megabytes."""
         with suppress(apsw.Error):
             self._connection.wal_checkpoint()
-        with suppress(OSError):
-            disk = os.statvfs(self._path)
-            self._disk_was_full = disk.f_bavail * disk.f_frsize < MIN_SPARE_BYTES
+        self._disk_was_full = free_bytes(self._path) < MIN_SPARE_BYTES
 
     def _check_file_unchanged(self) -> None:
         """Events in a file that was removed or replaced are lost: do not acknowledge them."""
-        if _file_identity(self._path) != self._file:
-            raise StoreError(f"the journal {self._path} was replaced while in use; start again")
+        if file_identity(self._path) != self._file:
+            raise StoreError(
+                f"the journal {self._path} was removed or replaced while in use; start again"
+            )
 
     def _close(self) -> None:
         """The last connection to close removes the log by its name, which may be another file's
         now."""
-        try:
-            ours = _file_identity(self._path) == self._file
-        except OSError:
-            ours = False
-        if ours:
+        if file_identity(self._path) == self._file:
             self._connection.close()
         else:
             close_without_checkpoint(self._connection)
@@ -198,8 +195,3 @@ def insert_rows(connection: apsw.Connection, rows: Sequence[EventRow]) -> int:
 def notify_followers(path: Path) -> None:
     """After a commit: wake followers of the journal in other processes; see `CommitWatch`."""
     os.utime(path)
-
-
-def _file_identity(path: Path) -> tuple[int, int]:
-    stat = path.stat()
-    return stat.st_dev, stat.st_ino

@@ -1,6 +1,9 @@
 """The agent's access to MEMORY.md and USER.md: within limits, and without losing a person's
 edits."""
 
+import hashlib
+import os
+import stat
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -8,11 +11,12 @@ from typing import Any
 
 import anyio.to_thread
 
-from hermes.core.errors import ToolError
+from hermes.core.errors import StoreError, ToolError
 from hermes.core.events.memory import NoteChanged
 from hermes.core.events.tools import ToolFinished
 from hermes.core.foreign_text import one_line, strip_hidden_characters
 from hermes.core.knowledge import NoteAction, NoteTarget
+from hermes.core.messages import Value
 from hermes.core.protocols import Journal
 from hermes.memory.facts.fact import MAX_FACT_CHARS, FactCandidate
 from hermes.memory.facts.prompt_injection import (
@@ -21,8 +25,88 @@ from hermes.memory.facts.prompt_injection import (
     repeats_source,
 )
 from hermes.memory.facts.recorder import FactRecorder
-from hermes.memory.notes import entries, files
+from hermes.memory.notes import entries
 from hermes.memory.notes.entries import NoteEdit, entry_texts, parse_blocks
+from hermes.plumbing.files import FileLock, temporary_copy
+
+MAX_NOTE_BYTES = 256 * 1024
+_MAX_WRITE_ATTEMPTS = 20
+
+
+class NoteText(Value, frozen=True):
+    text: str = ""
+    problem: str = ""
+    """Why there is no text, for a person; empty also when there is no file."""
+
+
+def read_note(path: Path) -> NoteText:
+    """Never raises and never waits: a session starts without a file that cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return NoteText()
+    except OSError as error:
+        return _unreadable_note(path, f"cannot be read: {error.strerror}")
+    try:
+        kind = os.fstat(descriptor)
+        if not stat.S_ISREG(kind.st_mode):
+            return _unreadable_note(path, "is not a plain file")
+        if kind.st_size > MAX_NOTE_BYTES:
+            return _unreadable_note(path, f"has {kind.st_size:,} bytes, far too many for notes")
+        data = os.read(descriptor, MAX_NOTE_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if b"\0" in data:
+        return _unreadable_note(path, "is not text")
+    try:
+        return NoteText(data.decode("utf-8-sig").replace("\r\n", "\n"))
+    except UnicodeDecodeError:
+        return _unreadable_note(path, "is not UTF-8 text")
+
+
+def note_digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def rewrite_note(path: Path, change: Callable[[str], str]) -> tuple[str, str]:
+    """Replace the file by the result of `change`; returns its text before and after.
+
+    No reader sees half of it. When a person saves in between, `change` is called again with what
+    they saved. Raises `StoreError`.
+    """
+    real = path.resolve()  # a link into a folder of dotfiles stays a link
+    try:
+        with FileLock(path.with_name(f".{path.name}.lock")):
+            for _ in range(_MAX_WRITE_ATTEMPTS):
+                before = _read_current(real)
+                after = change(before)
+                if after == before or _replace_if_unchanged(real, before, after):
+                    return before, after
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+    raise StoreError(f"{path} is being changed by another program all the time; try again")
+
+
+def _read_current(path: Path) -> str:
+    note = read_note(path)
+    if note.problem:
+        raise StoreError(f"{note.problem}; nothing was written")
+    return note.text
+
+
+def _replace_if_unchanged(path: Path, before: str, after: str) -> bool:
+    """False when the file was written by others since it was read."""
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+    with temporary_copy(path, after.encode(errors="replace"), mode=mode) as partial:
+        if read_note(path).text != before:
+            return False
+        partial.replace(path)
+        return True
+
+
+def _unreadable_note(path: Path, why: str) -> NoteText:
+    return NoteText(problem=f"{path} {why}; going on without it")
+
 
 NOTE_FILE_NAMES: Mapping[NoteTarget, str] = {"memory": "MEMORY.md", "user": "USER.md"}
 QUARANTINED_MESSAGE = (
@@ -51,9 +135,9 @@ class AgentNotes:
         self._publish = publish
         self._last_seen: dict[NoteTarget, list[str]] = {}
 
-    def read(self, target: NoteTarget) -> files.NoteText:
+    def read(self, target: NoteTarget) -> NoteText:
         """The file as it is now; from now on that is what the agent has seen."""
-        note = files.read_note(self._home / NOTE_FILE_NAMES[target])
+        note = read_note(self._home / NOTE_FILE_NAMES[target])
         self._last_seen[target] = entry_texts(parse_blocks(note.text))
         return note
 
@@ -102,7 +186,7 @@ class AgentNotes:
     ) -> NoteEdit:
         path, last_seen = self._home / NOTE_FILE_NAMES[target], self._last_seen[target]
         own = await self._agent_entries(NOTE_FILE_NAMES[target])
-        worth = await self._entry_usefulness(entry_texts(parse_blocks(files.read_note(path).text)))
+        worth = await self._entry_usefulness(entry_texts(parse_blocks(read_note(path).text)))
         latest: list[NoteEdit] = []
 
         def make(current: str) -> str:
@@ -120,7 +204,7 @@ class AgentNotes:
             latest.append(changed)
             return changed.text
 
-        await anyio.to_thread.run_sync(partial(files.rewrite_note, path, make))
+        await anyio.to_thread.run_sync(partial(rewrite_note, path, make))
         return latest[-1]
 
     async def _record(self, run: str, target: NoteTarget, changed: NoteEdit) -> None:
@@ -142,7 +226,7 @@ class AgentNotes:
                     run=run,
                     file=NOTE_FILE_NAMES[target],
                     by="agent",
-                    digest=files.note_digest(changed.text),
+                    digest=note_digest(changed.text),
                     added=changed.added,
                     removed=changed.removed,
                 )

@@ -12,7 +12,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
 from hermes.core.errors import SettingsError, StoreCorrupt, StoreError, StoreFull, StoreTooNew
-from hermes.memory.postgres.url import host_and_port, libpq_url, without_password
+from hermes.memory.store import host_and_port, libpq_url, without_password
 
 SERVER_TIMEOUT_S = 10.0
 """Seconds to wait for the server, or for another process's transaction; ours take milliseconds."""

@@ -14,7 +14,7 @@ from hermes.core.errors import StoreError
 from hermes.core.events import Event
 from hermes.core.events.operations import CheckpointSigned
 from hermes.memory.journal.maintenance import JournalTip, append_checkpoint
-from hermes.memory.journal.reading import EventReader, StoreQueries
+from hermes.memory.journal.reading import StoreReader
 from hermes.memory.journal.rows import row_from_event
 from hermes.memory.postgres.connection import (
     SERVER_TIMEOUT_S,
@@ -22,9 +22,8 @@ from hermes.memory.postgres.connection import (
     ReconnectingConnection,
     connect_async,
 )
-from hermes.memory.postgres.reading import fetch_page, last_seq, list_runs, skip_older
+from hermes.memory.postgres.reading import POSTGRES_QUERIES
 from hermes.memory.postgres.schema import migrate_schema
-from hermes.memory.postgres.url import without_password
 from hermes.memory.postgres.writer import PostgresWriter
 
 NOTIFY_CHANNEL = "hermes_journal"
@@ -91,19 +90,16 @@ class NotifyListener:
 Answer = TypeVar("Answer")
 
 
-class PostgresJournal:
+class PostgresJournal(StoreReader):
     """Fulfils `core.protocols.Journal`. Belongs to the event loop it was opened in."""
 
     def __init__(self, url: str, *, timeout_s: float = SERVER_TIMEOUT_S) -> None:
-        self.address = without_password(url)
+        super().__init__(POSTGRES_QUERIES)
         self._url = url
         self._timeout_s = timeout_s
-        reading = EventReader(self.ask, StoreQueries(last_seq, skip_older, fetch_page, list_runs))
-        self.read, self.last, self.runs = reading.read, reading.last, reading.runs
-        self._event_reader = reading
-        self._writer = PostgresWriter(url, timeout_s, self._event_reader.set_newest)
+        self._writer = PostgresWriter(url, timeout_s, self.set_newest)
         self._read_connection = ReconnectingConnection(url, timeout_s)
-        self._listener = NotifyListener(url, timeout_s, self._event_reader.wake_waiters)
+        self._listener = NotifyListener(url, timeout_s, self.wake_waiters)
         self._closed = False
 
     @classmethod
@@ -128,7 +124,7 @@ class PostgresJournal:
         while True:
             if not self._closed:
                 await self._listener.open()  # listen first, then query
-            if await self._event_reader.wait_for_event_after(after, self._listener.poll_interval_s):
+            if await self.wait_for_event_after(after, self._listener.poll_interval_s):
                 return
 
     async def append_checkpoint(
@@ -138,7 +134,7 @@ class PostgresJournal:
         question = partial(append_checkpoint, self._url, sign, timeout_s=self._timeout_s)
         tip = await anyio.to_thread.run_sync(question)
         if tip is not None:
-            self._event_reader.set_newest(tip.seq)
+            self.set_newest(tip.seq)
         return tip
 
     async def claim(self, run: str) -> str:
@@ -154,7 +150,7 @@ class PostgresJournal:
             await self._writer.close()
             await self._read_connection.close()
         self._listener.close()
-        self._event_reader.wake_waiters()
+        self.wake_waiters()
 
     async def ask(self, question: Callable[[AsyncPgConnection], Awaitable[Answer]]) -> Answer:
         """Run a repeatable query on the read-only connection."""

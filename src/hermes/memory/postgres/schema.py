@@ -15,7 +15,7 @@ from hermes.memory.postgres.connection import (
     read_only_error,
     translate_errors,
 )
-from hermes.memory.postgres.url import without_password
+from hermes.memory.store import without_password
 
 MIGRATION_LOCK_ID = 0x4865726D  # "Herm": the advisory lock that migrations of one database share
 SERVER_START_WAIT_S = 3.0

@@ -17,8 +17,8 @@ from hermes.memory.journal.stored_journal import (
 )
 from hermes.memory.postgres.connection import PgConnection
 from hermes.memory.postgres.schema import component_versions, open_existing
-from hermes.memory.postgres.url import without_password
 from hermes.memory.postgres.writer import append_rows
+from hermes.memory.store import without_password
 
 _STORED_COLUMNS_SQL: LiteralString = "seq, digest, at, run, kind, body, hash"
 # A page is ended where it becomes too large; the sizes are known without loading the texts.

@@ -32,7 +32,7 @@ _MIN_NEW_VECTORS_FOR_INDEX = 1000
 
 
 class PostgresVectors:
-    """Fulfils `search.passages.VectorStore` and `embedding.embedder.VectorTarget`."""
+    """Fulfils `search.line_index.VectorStore` and `embedding.embedder.VectorTarget`."""
 
     def __init__(self, search: IndexedSearch, url: str) -> None:
         self._search = search

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, TypeVar
 
 import anyio.to_thread
@@ -16,13 +17,16 @@ from hermes.memory.search.line_index import (
     LineFilter,
     LineIndex,
     Needle,
+    Passage,
     ScoredSeq,
+    build_passage,
     rarity_weight,
 )
-from hermes.memory.search.passages import Passage, build_passage
 from hermes.memory.search.query import QueryTerm, SearchQuery, parse_query, parse_term
 
 SNIPPET_CHARS = 240
+_MAX_MATCHES = 24
+"""Matches among which the best place for a snippet is chosen."""
 _WORD_ENDINGS = ("ings", "ing", "ied", "ies", "ers", "er", "ed", "es", "ly", "s", "e", "y")
 _SPACE = re.compile(r"\s+")
 MarkSpans = tuple[tuple[int, int], ...]
@@ -36,19 +40,18 @@ def term_pattern(terms: Sequence[QueryTerm]) -> re.Pattern[str] | None:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
 
 
-def make_snippet(
-    text: str, words: re.Pattern[str] | None, width: int = SNIPPET_CHARS
-) -> tuple[str, MarkSpans]:
-    """One line of about `width` characters around the position with most of the words."""
-    found = [] if words is None else _first_matches(words, text)
-    start = _best_start(found, width) if found else 0
-    start = max(0, min(start - width // 6, len(text) - width))
+def make_snippet(text: str, words: re.Pattern[str] | None) -> tuple[str, MarkSpans]:
+    """One short line around the position with most of the words."""
+    matches = () if words is None else islice(words.finditer(text), _MAX_MATCHES)
+    found = [(each.start(), each.group().lower()[:4]) for each in matches]
+    start = _best_start(found) if found else 0
+    start = max(0, min(start - SNIPPET_CHARS // 6, len(text) - SNIPPET_CHARS))
     if start:
         start = text.find(" ", start, start + 20) + 1 or start
-    snippet = _SPACE.sub(" ", text[start : start + width]).strip()
+    snippet = _SPACE.sub(" ", text[start : start + SNIPPET_CHARS]).strip()
     if start:
         snippet = f"…{snippet}"
-    if start + width < len(text):
+    if start + SNIPPET_CHARS < len(text):
         snippet = f"{snippet}…"
     marks = () if words is None else tuple(each.span() for each in words.finditer(snippet))
     return snippet, marks
@@ -82,22 +85,11 @@ def _join_cjk_pairs(words: Sequence[str]) -> str:
     return re.escape("".join(word[0] for word in words[:-1]) + words[-1])
 
 
-def _first_matches(
-    words: re.Pattern[str], text: str, max_matches: int = 24
-) -> list[tuple[int, str]]:
-    found: list[tuple[int, str]] = []
-    for each in words.finditer(text):
-        found.append((each.start(), each.group().lower()[:4]))
-        if len(found) == max_matches:
-            break
-    return found
-
-
-def _best_start(matches: Sequence[tuple[int, str]], width: int) -> int:
-    """The first position with the most different words within one width."""
-    best, start = 0, matches[0][0]
+def _best_start(matches: Sequence[tuple[int, str]]) -> int:
+    """The first position with the most different words within one snippet."""
+    best, start, width = 0, matches[0][0], SNIPPET_CHARS * 3 // 4
     for at, _ in matches:
-        kinds = len({word for position, word in matches if at <= position < at + width * 3 // 4})
+        kinds = len({word for position, word in matches if at <= position < at + width})
         if kinds > best:
             best, start = kinds, at
     return start
@@ -225,7 +217,7 @@ INDEX_TIMEOUT_S = 2.0
 class IndexedSearch(ABC):
     """Search and recall over the index of one journal.
 
-    Fulfils `core.knowledge.SearchesSessions` and `passages.PassageStore`.
+    Fulfils `core.knowledge.SearchesSessions` and `line_index.PassageStore`.
     """
 
     @property

@@ -11,8 +11,13 @@ from datetime import datetime
 import anyio
 
 from hermes.core.knowledge import RecalledLine, TranscriptLine
-from hermes.memory.embedding.embedder import Embedder
-from hermes.memory.search.passages import Passage, PassageKind, PassageStore, VectorStore
+from hermes.memory.search.line_index import (
+    Embedder,
+    Passage,
+    PassageKind,
+    PassageStore,
+    VectorStore,
+)
 from hermes.memory.search.question import (
     QuestionTerm,
     RecallQuestion,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from hermes.memory.search.passages import Passage
+from hermes.memory.search.line_index import Passage
 from hermes.memory.search.question import QuestionTerm, RecallQuestion
 from hermes.memory.search.text_analysis import Stemmer, split_words
 

@@ -12,14 +12,15 @@ from typing import NamedTuple, TypeVar
 import apsw
 
 from hermes.core.errors import StoreError
+from hermes.memory.journal.disk import FileIdentity, file_identity
 from hermes.memory.journal.rows import decompress_body
-from hermes.memory.journal.sqlite_errors import translate_errors
 from hermes.memory.journal.sqlite_file import (
     LOCK_TIMEOUT_S,
     check_wal,
     connect,
     create_file,
     enable_wal,
+    translate_errors,
     write_transaction,
 )
 from hermes.memory.search.line_index import IndexProgress
@@ -138,14 +139,6 @@ def _check_version(connection: apsw.Connection) -> None:
         raise IndexUnusable(f"it has version {version}, this Hermes makes version {INDEX_VERSION}")
 
 
-def file_identity(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
-
-
 Answer = TypeVar("Answer")
 _RETRY_PAUSE_S = 60.0
 """Seconds after which a file that could not be written is tried again."""
@@ -162,7 +155,7 @@ class SessionSearch(IndexedSearch):
         self._lock = Lock()
         self._index: IndexConnection | None = None
         self._journal: apsw.Connection | None = None
-        self._identity: tuple[int, int] | None = None
+        self._identity: FileIdentity | None = None
         self._notices: list[str] = []
         self._retry_at: float | None = None
 

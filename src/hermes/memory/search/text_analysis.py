@@ -80,20 +80,8 @@ class Stemmer:
 
 def split_words(text: str) -> list[str]:
     """Lower-case words; runs of Chinese, Japanese and Korean signs become pairs of signs."""
-    found = _WORD.findall(text.lower().replace("_", " "))
-    if text.isascii() or _CJK.search(text) is None:
-        return found
-    return [part for word in found for part in _cjk_parts(word)]
-
-
-def _cjk_parts(word: str) -> list[str]:
-    run = _CJK.search(word)
-    if run is None:
-        return [word]
-    signs = run.group()
-    pairs = [signs[at : at + 2] for at in range(len(signs) - 1)] or [signs]
-    outside = [part for part in (word[: run.start()], word[run.end() :]) if part]
-    return [*pairs, *(part for rest in outside for part in _cjk_parts(rest))]
+    lowered = text.lower().replace("_", " ")
+    return _WORD.findall(lowered if text.isascii() else _separate_cjk_pairs(lowered, True))
 
 
 def searchable_words(text: str, *, for_query: bool = False) -> str:
@@ -106,8 +94,7 @@ def searchable_words(text: str, *, for_query: bool = False) -> str:
         return text
     folded = unicodedata.normalize("NFKD", text)
     folded = "".join(sign for sign in folded if not unicodedata.combining(sign))
-    composed = unicodedata.normalize("NFC", folded)
-    return _CJK.sub(lambda found: _cjk_pairs(found.group(), for_query), composed)
+    return _separate_cjk_pairs(unicodedata.normalize("NFC", folded), for_query)
 
 
 def is_single_cjk_sign(word: str) -> bool:
@@ -165,9 +152,13 @@ def mark_token(name: str, value: str) -> str:
     return f"{MARK_START}{name}{MARK_START}{_fold(value)}{MARK_END}"
 
 
-def _cjk_pairs(run: str, for_query: bool) -> str:
-    pairs = [run[at : at + 2] for at in range(len(run))]
-    return f" {' '.join(pairs[:-1] if for_query and len(pairs) > 1 else pairs)} "
+def _separate_cjk_pairs(text: str, for_query: bool) -> str:
+    def pairs(found: re.Match[str]) -> str:
+        run = found.group()
+        parts = [run[at : at + 2] for at in range(len(run))]
+        return f" {' '.join(parts[:-1] if for_query and len(parts) > 1 else parts)} "
+
+    return _CJK.sub(pairs, text)
 
 
 def index_columns(line: TranscriptLine, *, fact: str = "") -> tuple[str, str, str]:
