@@ -31,9 +31,9 @@ def indexed(path: Path) -> int:
         return 0
     opened = open_index(path)
     try:
-        return int(opened.connection.execute("SELECT lines FROM state").get)
+        return int(opened.execute("SELECT lines FROM state").get)
     finally:
-        opened.connection.close()
+        opened.close()
 
 
 async def test_what_is_written_is_indexed_soon_without_anybody_asking(

@@ -6,8 +6,15 @@ import pytest
 
 from hermes.core.errors import StoreError
 from hermes.core.events import Event
+from hermes.core.events.memory import MessageImported
 from hermes.core.events.operations import CheckpointSigned
-from hermes.core.events.runs import MessageAdded, RunDeleted, RunStarted
+from hermes.core.events.runs import (
+    MessageAdded,
+    ModelSwitched,
+    RunDeleted,
+    RunRenamed,
+    RunStarted,
+)
 from hermes.core.messages import Message
 from hermes.memory.journal.maintenance import JournalTip, compact, export
 from hermes.memory.journal.verification import verify
@@ -53,6 +60,31 @@ async def test_whatever_is_changed_is_found(
     report = verify(database)
     assert any(found in problem for problem in report.problems), report
     assert first is None or report.first_broken == first
+
+
+async def test_a_list_of_runs_tells_title_model_first_request_and_imported_messages(
+    database: str,
+) -> None:
+    async with open_journal(database) as journal:
+        await journal.append(
+            RunStarted(run="a", origin="cli", model="small"),
+            said("check the disk", "a"),
+            RunRenamed(run="a", title="disk"),
+            ModelSwitched(run="a", model="large"),
+            RunStarted(run="b", origin="batch", task="imported: hello"),
+            MessageImported(run="b", id="1", speaker="Ada", text="hello"),
+            RunStarted(run="a/1", origin="subagent", parent="a"),
+            RunStarted(run="c", origin="cli"),
+            RunDeleted(run="c"),
+        )
+        listed = await journal.runs()
+        assert [(run.id, run.task, run.messages) for run in listed] == [
+            ("b", "imported: hello", 1),
+            ("a", "check the disk", 1),
+        ]
+        assert (listed[1].title, listed[1].model) == ("disk", "large")
+        assert [run.id for run in await journal.runs(parent="a")] == ["a/1"]
+        assert [run.id for run in await journal.runs(deleted=True, limit=1)] == ["c"]
 
 
 async def test_texts_of_deleted_runs_leave_with_those_of_their_subagents(database: str) -> None:

@@ -15,10 +15,8 @@ from hermes.core.messages import Value
 from hermes.memory.journal.recovery import recover_rows
 from hermes.memory.journal.rows import (
     GENESIS_DIGEST,
-    chain_digest,
     event_json,
     hash_text,
-    read_event,
     to_micros,
 )
 from hermes.memory.journal.stored_journal import (
@@ -193,20 +191,20 @@ def verify_export_lines(
         if len(faults) >= MAX_LISTED_PROBLEMS:
             break
         try:
-            line = msgspec.json.decode(text, type=ExportLine)
-            row, event = _chain_parts(line)
-            digest = bytes.fromhex(line.digest)
+            stored = _exported_row(msgspec.json.decode(text, type=ExportLine))
+            event = stored.event()
         except (ValueError, TypeError, OverflowError, msgspec.MsgspecError, StoreCorrupt) as error:
             faults.append((expected, f"line {number} of the export cannot be read: {error}"))
             continue
-        if line.seq != expected:
-            what = f"events {expected} to {line.seq - 1} are missing, or were moved"
+        seq = stored.seq
+        if seq != expected:
+            what = f"events {expected} to {seq - 1} are missing, or were moved"
             faults.append((expected, what))
-        if chain_digest(before, *row) != digest:
-            what = f"event {line.seq} is not what was written, or what stood before it is not"
-            faults.append((line.seq, what))
-        visitor(line.seq, digest, event)
-        before, count, expected = digest, count + 1, line.seq + 1
+        if stored.digest_after(before) != stored.digest:
+            what = f"event {seq} is not what was written, or what stood before it is not"
+            faults.append((seq, what))
+        visitor(seq, stored.digest, event)
+        before, count, expected = stored.digest, count + 1, seq + 1
     return VerificationReport(
         path=name,
         events=count,
@@ -216,20 +214,21 @@ def verify_export_lines(
     )
 
 
-def _chain_parts(line: ExportLine) -> tuple[tuple[bytes, str, str, int], object]:
-    """The inputs of the chain, and the event if it is there."""
+def _exported_row(line: ExportLine) -> StoredRow:
+    """Raises `ValueError` when it is not as it was written."""
+    digest = bytes.fromhex(line.digest)
     if line.event == NO_JSON:
         hashed = bytes.fromhex(line.hash)
         if len(hashed) != 32:
             raise ValueError("it has neither an event nor a hash")
-        return (hashed, line.kind, line.run, line.at), None
+        run, kind = line.run.encode(), line.kind.encode()
+        return StoredRow(line.seq, digest, line.at, run, kind, True, hashed)
     raw = bytes(line.event)
     head: dict[str, Any] = msgspec.json.decode(raw)
-    kind, run = str(head["kind"]), str(head["run"])
     at = to_micros(msgspec.convert(head["at"], datetime))
-    start = event_json(at, run, kind, b"{}")
+    start = event_json(at, str(head["run"]), str(head["kind"]), b"{}")
     if raw != start and not raw.startswith(start[:-1] + b","):
         raise ValueError("its event is not as it was written")
     body = b"{}" if raw == start else b"{" + raw[len(start) :]
-    event = read_event(line.seq, at, run.encode(), kind.encode(), body)
-    return (hash_text(body), kind, run, at), event
+    run, kind = str(head["run"]).encode(), str(head["kind"]).encode()
+    return StoredRow(line.seq, digest, at, run, kind, False, body)

@@ -14,7 +14,6 @@ from hermes.core.knowledge import RecalledLine, TranscriptLine
 from hermes.memory.search.line_index import (
     Embedder,
     Passage,
-    PassageKind,
     PassageStore,
     VectorStore,
 )
@@ -46,7 +45,7 @@ _DAY_S = 86_400.0
 
 def decay_factor(passage: Passage, now: datetime, settings: RecallSettings) -> float:
     """Factor for a passage's score; never more than one, even if the clock jumped."""
-    half_life = _half_life_days(passage.kind, settings)
+    half_life: float = getattr(settings, f"half_life_{passage.kind}_days")
     if half_life <= 0:
         return 1.0
     age = max(0.0, (now - (passage.confirmed or passage.at)).total_seconds() / _DAY_S)
@@ -56,16 +55,6 @@ def decay_factor(passage: Passage, now: datetime, settings: RecallSettings) -> f
         if settings.decay == "exponential"
         else MIN_DECAY_FACTOR + (1 - MIN_DECAY_FACTOR) * left
     )
-
-
-def _half_life_days(kind: PassageKind, settings: RecallSettings) -> float:
-    match kind:
-        case "episodic":
-            return settings.half_life_episodic_days
-        case "semantic":
-            return settings.half_life_semantic_days
-        case "declarative":
-            return settings.half_life_declarative_days
 
 
 NEIGHBOUR_PENALTY = 0.05

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import apsw
 
@@ -55,31 +55,9 @@ PRAGMA user_version={INDEX_VERSION};
 # of numbers of each day's lines: clocks jump, so numbers and times need not agree.
 
 
-class IndexConnection(NamedTuple):
-    connection: apsw.Connection
-    notices: tuple[str, ...] = ()
-    """What the person should know: rebuilt, or only in memory."""
-    in_memory: bool = False
-
-
-def open_index(path: Path) -> IndexConnection:
-    """The index in its file; in memory where the file cannot be written."""
-    notices: list[str] = []
-    for _ in range(2):
-        try:
-            return IndexConnection(_open_file(path), tuple(notices))
-        except (apsw.CorruptError, apsw.NotADBError, IndexUnusable) as error:
-            notices.append(f"the search index was rebuilt: {error}")
-            delete_index(path)
-        except (apsw.Error, OSError) as error:
-            return open_index_in_memory(path, str(error))
-    return open_index_in_memory(path, "it is damaged again and again")
-
-
-def open_index_in_memory(path: Path, why: str) -> IndexConnection:
-    """A copy that can be updated where nothing can be written."""
+def copy_index_to_memory(path: Path) -> apsw.Connection:
+    """A copy that can be updated where nothing can be written; empty when there is none."""
     connection = apsw.Connection(":memory:")
-    notice = f"the search index {path} cannot be written ({why}); searching in memory"
     try:
         source = connect_read_only(path)
         try:
@@ -92,7 +70,7 @@ def open_index_in_memory(path: Path, why: str) -> IndexConnection:
         connection.close()
         connection = apsw.Connection(":memory:")
         connection.execute(_SCHEMA_SQL)
-    return IndexConnection(connection, (notice,), in_memory=True)
+    return connection
 
 
 def delete_index(path: Path) -> None:
@@ -110,7 +88,7 @@ def connect_read_only(path: Path) -> apsw.Connection:
     return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
-def _open_file(path: Path) -> apsw.Connection:
+def open_index(path: Path) -> apsw.Connection:
     create_file(path)
     connection = connect(path, timeout_s=LOCK_TIMEOUT_S)
     try:
@@ -153,7 +131,7 @@ class SessionSearch(IndexedSearch):
         self.path = index
         self._journal_path = journal
         self._lock = Lock()
-        self._index: IndexConnection | None = None
+        self._index: apsw.Connection | None = None
         self._journal: apsw.Connection | None = None
         self._identity: FileIdentity | None = None
         self._notices: list[str] = []
@@ -201,10 +179,17 @@ class SessionSearch(IndexedSearch):
             self._notices.clear()
         if self._journal is None:
             self._journal = self._open_journal()
-        if self._index is None:
-            self._use_index(open_index(self.path))
-            assert self._index is not None
-        return self._index.connection, self._journal
+        return self._index or self._open_index(), self._journal
+
+    def _open_index(self) -> apsw.Connection:
+        try:
+            self._index = open_index(self.path)
+        except _DAMAGE_ERRORS:
+            raise
+        except (apsw.Error, OSError) as error:
+            return self._use_memory_index(error)
+        self._identity = file_identity(self.path)
+        return self._index
 
     def _open_journal(self) -> apsw.Connection:
         path = self._journal_path
@@ -235,16 +220,14 @@ class SessionSearch(IndexedSearch):
         delete_index(self.path)
         self._notices.append(f"the search index was rebuilt: {why}")
 
-    def _use_memory_index(self, error: apsw.Error) -> None:
+    def _use_memory_index(self, error: Exception) -> apsw.Connection:
         self._close_index()
-        self._use_index(open_index_in_memory(self.path, str(error)))
-
-    def _use_index(self, index: IndexConnection) -> None:
-        self._index = index
-        self._notices += index.notices
-        self._identity = None if index.in_memory else file_identity(self.path)
-        if index.in_memory:
-            self._retry_at = time.monotonic() + _RETRY_PAUSE_S
+        self._notices.append(
+            f"the search index {self.path} cannot be written ({error}); searching in memory"
+        )
+        self._retry_at = time.monotonic() + _RETRY_PAUSE_S
+        self._index, self._identity = copy_index_to_memory(self.path), None
+        return self._index
 
     def _close(self) -> None:
         self._close_index()
@@ -255,5 +238,5 @@ class SessionSearch(IndexedSearch):
 
     def _close_index(self) -> None:
         if self._index is not None:
-            self._index.connection.close()
+            self._index.close()
             self._index = None
