@@ -153,3 +153,28 @@ def test_a_folder_unpacked_below_a_project_does_not_concern_its_git(tmp_path: Pa
     assert gate.decide("git status") == "allow"
     gate.decide(f"cp -r x {tmp_path}/.git", start=True)
     assert gate.decide("git status") == "ask"
+
+
+@pytest.mark.parametrize("inner", ["", "sub"])
+def test_git_does_not_take_the_policies_of_a_project_away(repository: Path, inner: str) -> None:
+    (repository / "sub").mkdir()
+    gate = Gate(repository / inner)
+    commands = [f"git switch {words}" for words in ("other", "-c new other", "-c new -")]
+    assert {gate.decide(each) for each in commands} == {"allow"}
+    commands.append(f"git -C {repository} switch main")
+    policies = repository / ".hermes" / "policies"
+    policies.mkdir(parents=True)
+    assert {gate.decide(each) for each in commands} == {"ask"}
+    for command in ("git switch -c new", "git commit -m x", "git status", "git worktree add w"):
+        assert gate.decide(command) == "allow"
+
+
+@pytest.mark.parametrize(
+    "verb", ["checkout x", "pull", "merge x", "reset --hard x", "stash", "rebase x", "restore ."]
+)
+def test_leave_for_git_is_not_leave_to_change_the_rules(verb: str, repository: Path) -> None:
+    (repository / ".hermes" / "policies").mkdir(parents=True)
+    found = analyse_command(
+        f"git {verb}", cwd=str(repository), home="/home/me", lookup=resolve_symlinks
+    )
+    assert "privilege" in found.effects

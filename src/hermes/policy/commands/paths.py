@@ -6,7 +6,7 @@ import stat
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
-from posixpath import normpath
+from posixpath import dirname, normpath
 
 from hermes.policy.commands.effects import PathLookup
 from hermes.policy.commands.placeholders import (
@@ -322,6 +322,20 @@ class PathClassifier:
         return any(
             own.startswith(above) for own in self.own if not own.startswith(f"{self.work}/.hermes/")
         )
+
+    def repository_policies(self, folder: str) -> str:
+        """Policies of the project in the work tree around a folder; empty when there are none."""
+        if self.lookup is None or not is_known_path(folder):
+            return ""
+        place, above = folder, ""
+        while place != above:
+            if os.path.lexists(f"{place}/.hermes/policies"):
+                return f"{place}/.hermes/policies"
+            if os.path.lexists(f"{place}/.git"):
+                break
+            above, place = place, dirname(place)
+        inside = (own for own in self.own if own.startswith(f"{place}/"))
+        return next(filter(os.path.lexists, inside), "")
 
     def mentions_own_file(self, text: str) -> bool:
         """Whether a text, such as code, mentions one of our files."""

@@ -49,6 +49,13 @@ def _judge_work_tree(call: ProgramCall, verb: str) -> None:
     if verb in _WORK_TREE_VERBS:
         for folder in filter(call.analyst.classifier.is_above_home_files, call.repositories):
             call.own_below(folder)
+        words = call.argv[call.argv.index(verb) :]
+        named = [word for word in words if word == "-" or not word.startswith("-")]
+        starts_branch = {"-c", "--create"} & {*call.flags} and len(named) == 2  # it changes no file
+        if verb not in _OTHER_TREE_VERBS and not starts_branch:
+            policies = call.analyst.classifier.repository_policies
+            for path in filter(None, map(policies, call.repositories)):
+                call.mark("privilege", f"git {verb} may change {path}, which tightens the rules")
     if verb in _CHECKOUT_VERBS:
         call.scope.unpacked.add(call.scope.cwd)
     if "--no-index" in call.argv:
@@ -149,6 +156,8 @@ _WORK_TREE_VERBS = _CHECKOUT_VERBS | word_set(
     "reset stash merge rebase cherry-pick revert clean apply am read-tree checkout-index mv rm"
 )
 """Verbs that write files of the work tree."""
+_OTHER_TREE_VERBS = word_set("clone worktree submodule")
+"""Verbs that write files of another work tree."""
 
 
 def github(call: ProgramCall, entry: ProgramEntry) -> str:
