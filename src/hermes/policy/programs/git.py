@@ -5,7 +5,13 @@ from collections.abc import Callable
 
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
-from hermes.policy.commands.placeholders import ANY_WORD, display_text, is_fully_known, literal_text
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    display_text,
+    has_untrusted_text,
+    is_fully_known,
+    literal_text,
+)
 from hermes.policy.commands.tables import OptionGrammar, ProgramEntry, parse_arguments
 from hermes.policy.programs.table_effects import apply_table
 
@@ -94,6 +100,8 @@ def _judge_fetch(call: ProgramCall, words: list[str]) -> None:
     forced = {"-f", "--force"} & set(call.flags) or any(word.startswith("+") for word in words[1:])
     if forced:
         call.mark("delete", "git fetch overwrites branches, whatever they held")
+    if any(map(has_untrusted_text, words)):
+        call.mark("network-out", "git fetch sends what is only known at run time")
 
 
 def _judge_push(call: ProgramCall, words: list[str]) -> None:
@@ -143,7 +151,7 @@ _VERB_HANDLERS: dict[str, Callable[[ProgramCall, list[str]], None]] = {
     **dict.fromkeys(("add", "stage"), _judge_add),
     "branch": _judge_branch_or_tag,
     "config": _judge_config,
-    "fetch": _judge_fetch,
+    **dict.fromkeys(("fetch", "pull"), _judge_fetch),
     "push": _judge_push,
     "tag": _judge_branch_or_tag,
     "worktree": _judge_worktree,

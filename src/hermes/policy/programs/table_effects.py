@@ -177,7 +177,7 @@ _COUNT_OPTIONS, _MATCH_OPTIONS = (
 
 def printed_kind(call: ProgramCall, gives: str, words: list[str]) -> str:
     """The kind of text that it prints."""
-    if gives == "names":
+    if gives == "names" or (gives == "parts" and not any(map(has_untrusted_text, words))):
         return SYSTEM_NAME
     if gives == "same" and call.stdin is not None and not has_untrusted_text(call.stdin):
         return SYSTEM_NAME
