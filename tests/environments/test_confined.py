@@ -21,6 +21,7 @@ from hermes.environments.confinement.enforcement import build_filter
 from hermes.environments.confinement.messages import VerdictRules
 from hermes.environments.confinement.verdict_paths import find_repository_folders, resolve_rules
 from hermes.environments.local import LocalEnvironment
+from hermes.environments.processes.process_tree import process_birth
 from hermes.environments.sandboxing import support
 
 NOT_HERE = support.kernel_support().reason
@@ -204,10 +205,46 @@ async def test_a_folder_that_becomes_a_link_after_the_check_leads_nothing_astray
 async def test_a_forged_state_is_not_taken_over(here: LocalEnvironment, tmp_path: Path) -> None:
     await here.run("a=kept")
     forged = f"names\\0\\0touch {tmp_path}/bad\\n\\0\\0\\nreturn 0 # the working folder follows\\n/"
-    await run(here, f"trap - EXIT; printf '{forged}' >&187; kill -9 $$")
-    await run(here, f"printf '{forged}' >&187; exec true")
+    copies = "for f in /proc/$$/fd/*; do case $(readlink $f) in /memfd*) echo ${f##*/}; esac; done"
+    await run(here, f"trap - EXIT; printf '{forged}' >&$({copies}); kill -9 $$")
+    await run(here, f"printf '{forged}' >&$({copies}); exec true")
     assert (await here.run("echo $a; pwd")).output == f"kept\n{tmp_path}/work\n"
     assert not (tmp_path / "bad").exists()
+
+
+async def test_programs_do_not_inherit_the_state_of_the_shell(here: LocalEnvironment) -> None:
+    listing = "ls -l /proc/self/fd | grep memfd; (ls -l /proc/self/fd) | grep memfd; echo $?"
+    assert await run(here, listing) == (0, "1\n", [])
+    code, output, _ = await run(here, "exec 3</etc/hosts; exec 10<&3; x=1; ls -l /proc/self/fd")
+    assert (code, "memfd" in output) == (0, False)
+    assert (await run(here, "echo $x"))[1] == "1\n"
+    opened = (
+        "import glob, os\n"
+        "for file in glob.glob(f'/proc/{os.getppid()}/fd/*'):\n"
+        "    if os.readlink(file).startswith('/memfd'):\n"
+        "        open(file, 'wb')\n"
+    )
+    code, output, blocked = await run(here, f'python3 -c "{opened}"; true')
+    assert "PermissionError" in output
+    assert blocked == ["write to the state of the shell by python3"]
+
+
+async def test_a_detached_process_of_a_confined_command_ends_with_the_session(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "work")}
+    place = LocalEnvironment(tmp_path / "work", variables, processes=tmp_path / "processes")
+    async with place:
+        _, output, _ = await run(place, "setsid sleep 613 >/dev/null 2>&1 & echo $!")
+        detached = int(output)
+        async with place.confined(ConfinementProfile()) as confined:
+            lasting = (await confined.start("sleep 614")).pid
+        await anyio.sleep(0.1)
+        assert process_birth(detached)
+    assert process_birth(detached) == ""
+    assert lasting
+    os.killpg(lasting, signal.SIGKILL)
 
 
 async def test_what_was_judged_can_be_written_and_nothing_beside_it(

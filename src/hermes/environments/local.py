@@ -26,6 +26,7 @@ from hermes.environments.processes import background as process_local
 from hermes.environments.processes import background as process_pty
 from hermes.environments.processes.background import LocalProcess, PtyProcess
 from hermes.environments.processes.output import LeftoverPipes
+from hermes.environments.processes.process_tree import running_trees
 from hermes.environments.processes.run import run_to_end
 from hermes.environments.processes.shell_session import ShellSession, ShellState
 from hermes.environments.sandboxing import support
@@ -104,6 +105,8 @@ class LocalEnvironment:
         self._leftovers = LeftoverPipes()
         self.server = ForkServerClient(hidden)
         self._started: list[LocalProcess | PtyProcess] = []
+        self._confined_trees: set[str] = set()
+        """Marks of confined commands: what they leave running ends with the session."""
         self._stack = contextlib.ExitStack()
         self._open: ShellSession | None = None
 
@@ -139,6 +142,8 @@ class LocalEnvironment:
                 for process in self._started:
                     if self._processes is None or isinstance(process, PtyProcess):
                         group.start_soon(process.kill)
+                for tree in running_trees(self._confined_trees) if self._confined_trees else ():
+                    group.start_soon(tree.end)
         for process in self._started:
             process.close()
         self._open = None
@@ -174,6 +179,8 @@ class LocalEnvironment:
         session: ShellSession | None = None,
     ) -> CommandResult:
         tree = new_tree_mark()
+        if session is not None and session.confinement is not None:
+            self._confined_trees.add(tree)
         with (session or self.session).prepare(command, tree=tree, cwd=cwd) as prepared:
             result = await run_to_end(
                 prepared,

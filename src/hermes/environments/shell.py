@@ -37,8 +37,10 @@ _SHELL_OWN_VARIABLES = (
 
 # One line, so that an error in the first line of a command is reported in line 1. Everything else
 # is passed in variables: arguments are visible to `ps`, and matched by `pkill -f`.
+# The command runs with the descriptor of the new state closed: the copy that bash keeps until the end
+# of the group is closed in every program that it starts.
 _RUN_SCRIPT = (
-    'builtin eval "$HERMES_PRELUDE"; __hermes_status; builtin eval "$__hermes_command"; '
+    'builtin eval "$HERMES_PRELUDE"; __hermes_status; { builtin eval "$__hermes_command"; }%s; '
     "{ __hermes_end $?; } 2>&-"
 )
 
@@ -225,7 +227,8 @@ class SessionShell(Value, frozen=True):
             "HERMES_PREFERRED": " ".join(f"{name}={v}" for name, v in (preferred or {}).items()),
             TREE_VARIABLE: tree,
         }
-        return ShellLaunch((self.bash, "-c", _RUN_SCRIPT, "bash"), variables)
+        script = _RUN_SCRIPT % (f" {descriptors[1]}>&-" if descriptors else "")
+        return ShellLaunch((self.bash, "-c", script, "bash"), variables)
 
 
 def check_argument(text: str) -> None:

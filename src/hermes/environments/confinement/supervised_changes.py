@@ -10,6 +10,8 @@ from hermes.environments.confinement.call_supervisor import NotifiedCall, OwnedT
 from hermes.environments.confinement.messages import WRITABLE_DEVICES, VerdictRules
 
 NON_FILE_PREFIXES = ("pipe:[", "socket:[", "anon_inode:", "/memfd:")
+SHELL_STATE_PREFIX = "/memfd:hermes "
+"""The state of the shell, which a program could open by `/proc`; only the shell itself writes it."""
 AT_NO_FOLLOW, AT_EMPTY_PATH, AT_REMOVE_FOLDER = 0x100, 0x1000, 0x200
 GRANT_BY_KERNEL, GRANT_BY_SUPERVISOR = "inside", "brokered"
 
@@ -100,6 +102,8 @@ class SupervisedChanges:
         )
         real = call.real(folder, argument, follow=follow)
         status = _status(real)
+        if real.startswith(SHELL_STATE_PREFIX):
+            raise ChangeRefused("the state of the shell")
         if real.startswith(NON_FILE_PREFIXES) or "/fd/pipe:[" in real or "/fd/socket:[" in real:
             return call.proceed()
         if self._terminals.open(call, real, flags):

@@ -84,11 +84,21 @@ def tree_members(tree: ProcessTree) -> set[int]:
 
 
 def carries_mark(pid: int, mark: str) -> bool:
+    return f"{TREE_VARIABLE}={mark}".encode() in _variables(pid)
+
+
+def running_trees(marks: Collection[str]) -> list[ProcessTree]:
+    """The trees with one of these marks that still have a process."""
+    wanted = {f"{TREE_VARIABLE}={mark}".encode(): mark for mark in marks}
+    found = {wanted[each] for pid in _pids() for each in _variables(pid) if each in wanted}
+    return [ProcessTree(mark, None) for mark in sorted(found)]
+
+
+def _variables(pid: int) -> list[bytes]:
     try:
-        variables = (_PROC / str(pid) / "environ").read_bytes()
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
-        return False
-    return f"{TREE_VARIABLE}={mark}".encode() in variables.split(b"\0")
+        return []
 
 
 def process_birth(pid: int) -> str:
