@@ -41,6 +41,11 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
     listens, attach, audit."""
     hidden: tuple[str, ...] = ()
     """Files that it finds without their secrets; `~` stands for each home folder."""
+    refused_reads: tuple[str, ...] = ()
+    """Patterns of files that it may not read, because the policy did not know all that it reads;
+    `!` marks exceptions. Empty: it may read all files."""
+    credential_programs: tuple[str, ...] = ()
+    """Programs in it that may read such files, because they log in with them."""
     own_secrets: bool = False
     """Whether it may read the keys and tokens of Hermes itself."""
     may_signal: bool = False

@@ -37,8 +37,8 @@ _SHELL_OWN_VARIABLES = (
 
 # One line, so that an error in the first line of a command is reported in line 1. Everything else
 # is passed in variables: arguments are visible to `ps`, and matched by `pkill -f`.
-# The command runs with the descriptor of the new state closed: the copy that bash keeps until the end
-# of the group is closed in every program that it starts.
+# The command runs with the descriptor of the new state closed: the copy that bash keeps until the
+# end of the group is closed in every program that it starts.
 _RUN_SCRIPT = (
     'builtin eval "$HERMES_PRELUDE"; __hermes_status; { builtin eval "$__hermes_command"; }%s; '
     "{ __hermes_end $?; } 2>&-"

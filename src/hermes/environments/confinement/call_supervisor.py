@@ -15,12 +15,14 @@ from errno import EACCES, EAGAIN, ECONNREFUSED, EINPROGRESS, EPERM
 
 from hermes.environments.confinement import kernel
 
-NOTIFY_RECEIVE, NOTIFY_SEND, NOTIFY_ID_VALID, NOTIFY_ADD_DESCRIPTOR = (
+NOTIFY_RECEIVE, NOTIFY_SEND, NOTIFY_ID_VALID, NOTIFY_ADD_DESCRIPTOR, NOTIFY_SET_FLAGS = (
     0xC0502100,
     0xC0182101,
     0x40082102,
     0x40182103,
+    0x40082104,
 )
+FLAG_WAKE_ON_SAME_PROCESSOR = 1
 NOTIFICATION_BYTES = 80
 FLAG_CONTINUE, FLAG_SEND_AT_ONCE = 1, 2
 AT_FDCWD = -100
@@ -171,6 +173,13 @@ class ConnectionSupervisor:
         self._connecting: dict[int, NotifiedCall] = {}
         self._poll = select.poll()
         self._poll.register(listener, select.POLLIN)
+
+    def expect_many_calls(self) -> None:
+        """Caller and supervisor take turns on one processor, which is faster (Linux 6.6)."""
+        try:
+            fcntl.ioctl(self._listener, NOTIFY_SET_FLAGS, FLAG_WAKE_ON_SAME_PROCESSOR)
+        except OSError:
+            return
 
     def serve(self) -> None:
         while True:

@@ -22,6 +22,8 @@ from hermes.environments.confinement.seccomp import (
 )
 
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+NO_READ_FLAGS = WRITE_FLAGS | os.O_DIRECTORY | os.O_PATH
+"""With none of these, a file is opened to be read."""
 LARGE_FILE_FLAG = {"x86_64": 0o100000, "aarch64": 0o400000}
 TERMINAL_OPEN_FLAGS = tuple(
     os.O_RDWR | os.O_NONBLOCK | extra for extra in (0, LARGE_FILE_FLAG.get(kernel.machine(), 0))
@@ -238,6 +240,9 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
             ),
         ),
     ]
+    if rules.refused_reads:
+        found.insert(0, CallNotification("openat", ArgumentCondition(2, 0, mask=NO_READ_FLAGS)))
+        found.append(CallNotification("open", ArgumentCondition(1, 0, mask=NO_READ_FLAGS)))
     # Landlock and the supervisor do not cover its connections and listeners.
     found.append(CallRefusal("socket", ArgumentCondition(2, MULTIPATH_TCP), error=NO_SUCH_PROTOCOL))
     found += _refused_named_datagrams(rules)

@@ -15,6 +15,7 @@ from hermes.environments.confinement import kernel, messages, process_control
 from hermes.environments.confinement.command_supervisor import CommandSupervisor
 from hermes.environments.confinement.enforcement import VerdictEnforcer
 from hermes.environments.confinement.messages import LauncherRequest, VerdictRules
+from hermes.environments.confinement.read_check import prepare_patterns, rehearse_checks
 
 SERVER_DESCRIPTOR = 3
 """The descriptor of the socket to Hermes."""
@@ -70,7 +71,10 @@ class _ForkServer:
         else:
             self._spare.use(data, files)
             _send_answer(files[0], messages.ANSWER_OK + str(self._spare.pid).encode())
-            self._enforcement.prepare(VerdictRules.unpack(request.rules))
+            rules = VerdictRules.unpack(request.rules)
+            self._enforcement.prepare(rules)
+            if rules.refused_reads:
+                prepare_patterns(rules.refused_reads)
 
 
 def _send_answer(fd: int, answer: bytes) -> None:
@@ -158,6 +162,7 @@ def _exec_command(request: LauncherRequest, files: list[int]) -> None:
 def _supervise(link: _socket.socket) -> None:
     """Keeps nothing of the command open but the listener and the reports."""
     os.setsid()
+    rehearse_checks()
     data, found = messages.receive_message(link)
     link.close()
     if not data:

@@ -133,6 +133,10 @@ class VerdictRules:
     """Path prefixes that must not change, even below a folder that may."""
     hidden: tuple[str, ...] = ()
     """Files that appear without their secrets, where mounting is permitted."""
+    refused_reads: tuple[str, ...] = ()
+    """Patterns of files that must not be read; `!` marks exceptions. Empty: no read is checked."""
+    credential_programs: tuple[str, ...] = ()
+    """Programs that may read them."""
     network: bool = False
     """Whether IPv4 and IPv6 sockets may be made."""
     ports: tuple[int, ...] = ()
@@ -171,7 +175,7 @@ class VerdictRules:
         kinds = (
             *(self.network, self.interfaces, self.raw_sockets),
             *(self.may_signal, self.sees_processes, self.may_attach, self.device_control),
-            *(self.audit_control, self.listens),
+            *(self.audit_control, self.listens, bool(self.refused_reads)),
         )
         return bytes(kinds)
 

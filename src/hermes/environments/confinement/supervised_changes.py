@@ -11,7 +11,7 @@ from hermes.environments.confinement.messages import WRITABLE_DEVICES, VerdictRu
 
 NON_FILE_PREFIXES = ("pipe:[", "socket:[", "anon_inode:", "/memfd:")
 SHELL_STATE_PREFIX = "/memfd:hermes "
-"""The state of the shell, which a program could open by `/proc`; only the shell itself writes it."""
+"""The state of the shell, which a program could open by `/proc`; only the shell writes it."""
 AT_NO_FOLLOW, AT_EMPTY_PATH, AT_REMOVE_FOLDER = 0x100, 0x1000, 0x200
 GRANT_BY_KERNEL, GRANT_BY_SUPERVISOR = "inside", "brokered"
 
@@ -102,9 +102,7 @@ class SupervisedChanges:
         )
         real = call.real(folder, argument, follow=follow)
         status = _status(real)
-        if real.startswith(SHELL_STATE_PREFIX):
-            raise ChangeRefused("the state of the shell")
-        if real.startswith(NON_FILE_PREFIXES) or "/fd/pipe:[" in real or "/fd/socket:[" in real:
+        if _has_no_name(real):
             return call.proceed()
         if self._terminals.open(call, real, flags):
             return None
@@ -363,6 +361,13 @@ def _attribute_file(call: NotifiedCall, form: _AttributeCall) -> int:
     follow = form.follow and not flags & AT_NO_FOLLOW
     real = call.real(form.folder, form.path, follow=follow)
     return os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _has_no_name(real: str) -> bool:
+    """Pipes, sockets and memory. Raises `ChangeRefused` for the state of the shell."""
+    if real.startswith(SHELL_STATE_PREFIX):
+        raise ChangeRefused("the state of the shell")
+    return real.startswith(NON_FILE_PREFIXES) or "/fd/pipe:[" in real or "/fd/socket:[" in real
 
 
 _DEVICE_KINDS = (stat.S_IFCHR, stat.S_IFBLK)

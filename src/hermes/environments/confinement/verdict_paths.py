@@ -82,6 +82,8 @@ def resolve_rules(
     rules.setuid_files = profile.setuid_files
     changed = (*rules.trees, *rules.exact, *rules.beside, *rules.repositories)
     rules.hidden = find_hidden_files(profile.hidden, changed)
+    rules.refused_reads = profile.refused_reads
+    rules.credential_programs = profile.credential_programs
     return rules
 
 

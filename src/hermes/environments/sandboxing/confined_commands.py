@@ -311,6 +311,7 @@ class ConfinedProcess:
 
 
 _REFUSAL_TEXTS = {
+    "read": "read of {}",
     "write": "write to {}",
     "mode": "change mode of {}",
     "owner": "change owner of {}",

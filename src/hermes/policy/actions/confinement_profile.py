@@ -11,6 +11,7 @@ from typing import Literal
 
 from hermes.core.actions import ConfinementProfile, KernelSupport
 from hermes.policy.actions.action_effects import INTERPRETER_PROGRAMS, ActionEffects, ActionStep
+from hermes.policy.actions.unnamed_reads import credential_programs, refused_reads
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import READING_EFFECTS, word_set
 from hermes.policy.programs import resource_access
@@ -79,6 +80,8 @@ def build_profile(effects: ActionEffects, *, asked: bool = False) -> Confinement
         special=_special_access(effects, parts),
         optional=_merged(part.optional for part in parts),
         hidden=_hidden_files(effects),
+        refused_reads=(unnamed := refused_reads(effects)),
+        credential_programs=credential_programs(effects) if unnamed else (),
         own_secrets="secret-read" in effects.effects or _runs_ourselves(effects),
         may_signal=any(part.may_signal for part in parts),
         hard_links=asked,

@@ -1,0 +1,232 @@
+"""Secret files that a command finds only at run time, and that its verdict does not cover."""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hermes.core.actions import ConfinementProfile
+from hermes.environments.confinement.enforcement import build_filter
+from hermes.environments.confinement.messages import VerdictRules
+from hermes.environments.confinement.read_check import SecretPatterns, resolve_links
+from hermes.environments.local import LocalEnvironment
+from hermes.environments.sandboxing import support
+from hermes.policy.actions.confinement_profile import build_profile
+from hermes.policy.actions.reader import ActionContext, ActionReader
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.commands.paths import PathClassifier
+from hermes.policy.commands.tables import path_lists
+from hermes.policy.examination import action_from_description, parse_description
+
+NOT_HERE = support.kernel_support().reason
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)]
+SECRET = "fake-value-1"
+
+
+def judged(command: str, folder: Path) -> ConfinementProfile:
+    """The profile that the policy gives to a command that runs in a folder."""
+    action = action_from_description(parse_description({"command": command}))
+    context = ActionContext(cwd=str(folder), home="/home/nobody")
+    return build_profile(ActionReader(analyse_command).read(action, context))
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / "app/deep").mkdir(parents=True)
+    (folder / "app/.env").write_text(f"{SECRET}\n")
+    (folder / "app/server.key").write_text(f"{SECRET}\n")
+    (folder / "app/notes").write_text("ordinary\n")
+    (folder / "app/deep/plain").symlink_to("../.env")
+    (folder / "list").write_text(f"{folder}/app/.env\n")
+    (folder / "list0").write_text(f"{folder}/app/.env\0{folder}/app/notes\0")
+    return folder
+
+
+@pytest.fixture
+async def here(work: Path) -> AsyncIterator[LocalEnvironment]:
+    variables = {"PATH": os.environ["PATH"], "HOME": str(work), "LANG": "C.UTF-8"}
+    async with LocalEnvironment(work, variables) as place:
+        assert (await place.kernel_support()).reason == ""
+        yield place
+
+
+async def run(
+    place: LocalEnvironment, command: str, profile: ConfinementProfile
+) -> tuple[str, list[str]]:
+    async with place.confined(profile) as confined:
+        result = await confined.run(command, timeout=30)
+        return result.output, [str(each) for each in confined.collect()]
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ("cat list | xargs cat", "cat"),
+        ("cat $(cat list)", "cat"),
+        ('while read f; do rev "$f" | rev; done < list', "rev"),
+        ("grep -r . app", "grep"),
+        ("find app -size -2 -exec cat {} +", "cat"),
+        ("cat app/.[a-f]*", "cat"),
+        ("for f in app/.[d-f]* app/[s]*; do cat $f; done", "cat"),
+        ("wc -l --files0-from=list0; sort --files0-from=list0", "sort"),
+        ('awk "BEGIN{f=\\"app/.e\\" \\"nv\\"; while((getline l < f)>0) print l}"', "awk"),
+        ('awk "BEGIN{ARGV[1]=\\"app/.e\\" \\"nv\\"; ARGC=2} {print}"', "awk"),
+        ("while read f; do mapfile -t a < $f; echo ${a[0]}; done < list", "bash"),
+        ("read f < list; while read l; do echo $l; done < $f", "bash"),
+        ("read f < list; echo $(<$f)", "bash"),
+        ("cat app/deep/*", "cat"),
+        ("diff -N app deep", "diff"),
+        ("git diff --no-index /dev/null app/[s]*", "git"),
+        ("cp -r app copy; cat copy/.[e]* copy/app/.[e]*", "cp"),
+        ("tar cf - app | tar xOf -", "tar"),
+    ],
+)
+async def test_a_secret_that_is_named_at_run_time_is_not_read(
+    here: LocalEnvironment, work: Path, command: str, program: str
+) -> None:
+    profile = judged(command, work)
+    assert not profile.unrestricted, profile
+    output, blocked = await run(here, command, profile)
+    assert SECRET not in output
+    names = {each.partition(" by ")[0] for each in blocked}
+    assert names <= {f"read of {work}/app/.env", f"read of {work}/app/server.key"}
+    assert any(each.startswith(f"read of {work}/app/") for each in blocked), (output, blocked)
+    assert any(each.endswith(program) for each in blocked) or program == "awk", blocked
+    readable, _ = await run(here, command, ConfinementProfile(writable=profile.writable))
+    assert SECRET in readable
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "app/.env",
+        "./app//.env",
+        "app/deep/plain",
+        "app/deep/../.env",
+        "/proc/self/cwd/app/.env",
+        "/proc/./self/cwd/app/.env",
+        "/proc/thread-self/cwd/app/.env",
+        "/dev/fd/5",
+        "/dev/fd/6/.env",
+        "/dev/../proc/self/fd/5",
+        "/proc/self/root{work}/app/.env",
+        "{work}/app/.env",
+        "{work}/app/deep/plain",
+    ],
+)
+async def test_every_way_to_write_a_path_is_resolved(
+    here: LocalEnvironment, work: Path, path: str
+) -> None:
+    profile = judged("cat $(cat list)", work)
+    named = path.format(work=work)
+    code = (
+        "import os, sys\n"
+        "os.dup2(os.open('app/.env', os.O_PATH), 5)\n"
+        "os.dup2(os.open('app', os.O_PATH), 6)\n"
+        "try: sys.stdout.buffer.write(os.read(os.open(sys.argv[1], 0), 99))\n"
+        "except PermissionError: print('refused')\n"
+    )
+    command = f"{sys.executable} -S -c \"{code}\" '{named}'"
+    assert await run(here, command, profile) == (
+        "refused\n",
+        [f"read of {work}/app/.env by {Path(sys.executable).name}"],
+    )
+    assert (await run(here, command, ConfinementProfile()))[0] == f"{SECRET}\n"
+
+
+async def test_a_path_relative_to_an_open_folder_or_a_removed_one_is_resolved(
+    here: LocalEnvironment, work: Path
+) -> None:
+    code = (
+        "import os, sys\n"
+        "folder = os.open('app', os.O_RDONLY)\n"
+        "os.mkdir(os.environ['TMPDIR'] + '/gone')\n"
+        "for name in '.env', 'notes':\n"
+        "    try: print(os.read(os.open(name, 0, dir_fd=folder), 99))\n"
+        "    except PermissionError: print('refused')\n"
+        "os.chdir(os.environ['TMPDIR'] + '/gone')\n"
+        "os.rmdir(os.getcwd())\n"
+        "try: print(os.read(os.open('../.env', 0), 99))\n"
+        "except PermissionError: print('refused')\n"
+    )
+    (here.temporary / ".env").write_text(SECRET)
+    command = f'{sys.executable} -S -c "{code}"'
+    output, _ = await run(here, command, judged("cat $(cat list)", work))
+    assert output.splitlines() == ["refused", "b'ordinary\\n'", "refused"]
+
+
+async def test_other_files_and_programs_that_log_in_are_not_refused(
+    here: LocalEnvironment, work: Path
+) -> None:
+    profile = judged("cat $(cat list)", work)
+    output, _ = await run(here, "grep -r ordinary app 2>/dev/null", profile)
+    assert output == "app/notes:ordinary\n"
+    await here.run("cp /bin/cat client")
+    assert (await run(here, "./client app/.env", profile))[0] != f"{SECRET}\n"
+    granted = ConfinementProfile(
+        refused_reads=profile.refused_reads, credential_programs=("client",)
+    )
+    assert await run(here, "./client app/.env", granted) == (f"{SECRET}\n", [])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide files")
+async def test_a_hidden_file_with_a_stand_in_is_read_as_before(
+    here: LocalEnvironment, work: Path
+) -> None:
+    profile = judged("cat $(cat list)", work)
+    assert "/etc/shadow" in profile.hidden
+    output, blocked = await run(here, "echo /etc/shadow | xargs cut -d: -f1", profile)
+    assert "root\n" in output
+    assert blocked == []
+
+
+def test_a_command_that_names_all_it_reads_is_not_checked(work: Path) -> None:
+    for command in (
+        "cat list; df -h; ps aux | grep nginx",
+        "ls -la app/*; du -sh app/* | sort -rh | head -5",
+        "ss -ltn | awk '{print $4}'",
+        "tail -f list",
+        "for s in a b; do systemctl status $s; done",
+        "git status; git log -3",
+        "find . -name '*.log'",
+    ):
+        assert judged(command, work).refused_reads == (), command
+    assert judged("cat $(cat list); cat app/.env", work).refused_reads == ()  # a person is asked
+    plain, checked = VerdictRules(), VerdictRules()
+    checked.refused_reads = ("*/.env",)
+    assert len(build_filter(checked)) == len(build_filter(plain)) + 2
+    assert plain.shape != checked.shape
+
+
+def test_the_patterns_mean_what_the_policy_means() -> None:
+    lists = path_lists()
+    globs = [each for each in lists["secrets"] if each[0] in "/*" and "[" not in each]
+    patterns = SecretPatterns((*globs, *(f"!{each}" for each in lists["public"])))
+    classifier = PathClassifier("/nowhere")
+    samples = [
+        *("/etc/shadow", "/etc/hosts", "/srv/app/.env", "/srv/.env.d/x", "/srv/a.env", "/srv/env"),
+        *("/srv/x.tfstate.d/prod/y", "/a/.ssh/id_rsa", "/a/.ssh/deep/key", "/a/.ssh/config"),
+        *("/etc/ssl/private/a/b", "/etc/ssl/certs/a.pem", "/srv/cert.pem", "/srv/ca/x.pem"),
+        *("/proc/12/environ", "/proc/12/status", "/var/lib/docker/x/secrets/y", "/srv/a.key.pub"),
+        *("/a/credentials", "/a/credentials.d/b", "/a/mycredentials", "/a/secrets.yaml", "/.env"),
+        *("/var/spool/cron/crontabs/root", "/a/.config/gcloud/x", "/a/kubeconfig", "/a/shadow-"),
+    ]
+    samples += [each.replace("*", fill) for each in globs for fill in ("", "x", "x/y")]
+    samples = [each for each in samples if not each.endswith(("x/yml", "x/y.json"))]
+    for path in (each if each.startswith("/") else f"/srv/{each}" for each in samples):
+        assert patterns.match(path) == classifier.is_secret(path), path
+        assert patterns.match(path) == classifier.is_secret(path), f"{path} for the second time"
+
+
+def test_links_are_resolved_as_the_process_sees_them(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "up").symlink_to("../")
+    me = os.getpid()
+    assert resolve_links("/proc/self/status", 7) == "/proc/7/status"
+    assert resolve_links(f"/proc/{me}/cwd/x", me) == f"{Path.cwd()}/x"
+    assert resolve_links(f"{tmp_path}/up/y", me) == f"{tmp_path.parent}/y"
+    assert resolve_links("/", me) == "/"
+    assert "loop" in resolve_links(f"{tmp_path}/loop", me)
