@@ -261,7 +261,8 @@ def _profile_text(verdict: PolicyVerdict) -> str:
     ports = ", ".join(map(str, profile.ports))
     network = {"none": "", "any": "; network", "ports": f"; TCP to port {ports}"}
     signals = "; signals" if profile.may_signal else ""
-    return f"{profile.describe}{network[profile.network]}{signals}"
+    secrets = "; no secret files" if profile.refused_reads else ""
+    return f"{profile.describe}{network[profile.network]}{signals}{secrets}"
 
 
 def _enforcement_text(verdict: PolicyVerdict) -> str:
