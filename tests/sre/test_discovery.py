@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from probe_house import Pages, eventually, this_host, web_server
 
-from hermes.cli.monitoring.watch import discover_services
+from hermes.cli.monitoring.watch import watch
 from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Environment
 from hermes.environments.local import LocalEnvironment
@@ -272,10 +272,10 @@ def test_the_command_shows_and_writes_what_it_found(
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
-    shown = runner.invoke(discover_services, ["--json"], catch_exceptions=False)
+    shown = runner.invoke(watch, ["--discover", "--json"], catch_exceptions=False)
     assert '"probes"' in shown.stdout
     assert not (tmp_path / "home/probes.yaml").exists()
-    runner.invoke(discover_services, ["--write"], catch_exceptions=False)
+    runner.invoke(watch, ["--discover", "--write"], catch_exceptions=False)
     assert "probes:" in (tmp_path / "home/probes.yaml").read_text()
 
 

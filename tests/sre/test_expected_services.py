@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 from probe_house import Pages, eventually, policy_at, this_host, web_server
 
-from hermes.cli.monitoring.watch import discover_services
+from hermes.cli.monitoring.watch import watch
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
 from hermes.memory.journal.in_memory import InMemoryJournal
@@ -308,7 +308,7 @@ def test_a_file_that_is_written_expects_what_is_down_and_leaves_out_what_may_end
     anyio.run(stock, tmp_path)
     redis.stop()
     with development_server(port):
-        CliRunner().invoke(discover_services, ["--write"], catch_exceptions=False)
+        CliRunner().invoke(watch, ["--discover", "--write"], catch_exceptions=False)
     text = (home / "probes.yaml").read_text()
     assert f"redis-{redis.port}" in text
     assert f"port-{port}" not in text

@@ -8,8 +8,8 @@ import anyio
 import click
 
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, print_json
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_json
 from hermes.core.errors import HermesError
 from hermes.memory.store import open_journal, store_exists
 from hermes.settings.load import LoadedSettings
@@ -17,13 +17,7 @@ from hermes.settings.load import LoadedSettings
 UNATTENDED_LOG_NAME = "unattended.log"
 
 
-@click.command(
-    "carry-on",
-    cls=CommandWithExamples,
-    examples="hermes sessions carry-on     finish interrupted --unattended runs",
-)
-@json_option
-@click.pass_context
+@cli_command("hermes sessions carry-on     finish interrupted --unattended runs")
 def carry_on(ctx: click.Context, as_json: bool) -> None:
     """Finish unattended runs that were interrupted.
 

@@ -12,7 +12,7 @@ import anyio
 import click
 
 from hermes.cli.context import command_line_overrides, load_settings
-from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.lazy import cli_command
 from hermes.settings.load import LoadedSettings
 
 LATEST_RUN = "newest"
@@ -25,7 +25,7 @@ hermes --resume                             continue the latest conversation
 """
 
 
-@click.command(cls=CommandWithExamples, examples=CHAT_EXAMPLES)
+@cli_command(CHAT_EXAMPLES)
 @click.option("-q", "--query", metavar="TEXT", help="Ask one question and exit.")
 @click.option("-m", "--model", default="", metavar="REF", help="The model that answers.")
 @click.option("-t", "--toolsets", default="", metavar="A,B", help="Only these sets of tools.")
@@ -41,7 +41,6 @@ hermes --resume                             continue the latest conversation
 @click.option("--quiet", is_flag=True, help="Print the answer and nothing else.")
 @click.option("--unattended", is_flag=True, help="Resume automatically after a crash.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is complete.")
-@click.pass_context
 def chat(ctx: click.Context, /, **options: Any) -> int:
     """Talk to the agent.
 

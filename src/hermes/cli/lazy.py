@@ -1,6 +1,7 @@
-"""A click group that loads its commands when they are called, not when they are listed."""
+"""Commands and groups: help with examples, `--json`, and modules loaded when they are needed."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,27 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+CommandFunction = Callable[..., Any]
 
-class LazyGroup(click.Group):
-    """The commands are in a table: name → (module or module:attribute, one line of help)."""
+
+class CommandWithExamples(click.Command):
+    """A command whose help ends with examples, printed unchanged."""
+
+    def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            formatter.write("\nExamples:\n")
+            formatter.write("".join(f"  {line}\n" for line in self.examples.strip().splitlines()))
+
+
+class LazyGroup(CommandWithExamples, click.Group):
+    """The commands are in a table: name → (module or module:attribute, one line of help).
+
+    The modules are those of `hermes.cli`.
+    """
 
     def __init__(
         self, *arguments: Any, table: Mapping[str, tuple[str, str]] | None = None, **options: Any
@@ -26,7 +45,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self.table:
             return None
         module, _, attribute = self.table[cmd_name][0].partition(":")
-        command = getattr(import_module(module), attribute or cmd_name)
+        command = getattr(import_module(f"hermes.cli.{module}"), attribute or cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -56,29 +75,55 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class CommandWithExamples(click.Command):
-    """A command whose help ends with examples, printed unchanged."""
+def cli_command(
+    examples: str = "", *, cls: type[CommandWithExamples] = CommandWithExamples
+) -> Callable[[CommandFunction], CommandWithExamples]:
+    """Make a function a command of its name; `list_` becomes `list`, `carry_on` `carry-on`.
 
-    def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.examples = examples
+    A parameter `as_json` adds the option --json; a first parameter `ctx` is the context.
+    """
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_examples(formatter, self.examples)
+    def decorate(function: CommandFunction) -> CommandWithExamples:
+        return _build_command(function, cls, examples=examples)
 
-
-class GroupWithExamples(LazyGroup):
-    """A lazy group whose help ends with examples."""
-
-    def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.examples = examples
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_examples(formatter, self.examples)
+    return decorate
 
 
-def write_examples(formatter: click.HelpFormatter, examples: str) -> None:
-    if examples:
-        formatter.write("\nExamples:\n")
-        formatter.write("".join(f"  {line}\n" for line in examples.strip().splitlines()))
+def cli_group(
+    table: Mapping[str, tuple[str, str]], examples: str, *, default: str = ""
+) -> Callable[[CommandFunction], CommandWithExamples]:
+    """Make a function a group. Called without a command, it runs `default` with its --json.
+
+    A function that takes parameters runs itself instead.
+    """
+
+    def decorate(function: CommandFunction) -> CommandWithExamples:
+        def run_default(ctx: click.Context, as_json: bool) -> Any:
+            if ctx.invoked_subcommand is None:
+                chosen = ctx.command.get_command(ctx, default)  # type: ignore[attr-defined]
+                return ctx.invoke(chosen, as_json=as_json)
+            return None
+
+        run_default.__name__, run_default.__doc__ = function.__name__, function.__doc__
+        runs_alone = bool(default or inspect.signature(function).parameters)
+        return _build_command(
+            run_default if default else function,
+            LazyGroup,
+            table=table,
+            examples=examples,
+            invoke_without_command=runs_alone,
+        )
+
+    return decorate
+
+
+def _build_command(
+    function: CommandFunction, cls: type[CommandWithExamples], **options: Any
+) -> CommandWithExamples:
+    parameters = [*inspect.signature(function).parameters]
+    callback = click.pass_context(function) if parameters[:1] == ["ctx"] else function
+    name = function.__name__.rstrip("_").replace("_", "-")
+    built: CommandWithExamples = click.command(name, cls=cls, **options)(callback)
+    if "as_json" in parameters:
+        built.params.append(click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."))
+    return built

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
@@ -17,13 +17,7 @@ from hermes.cli.render.terminal_text import clean, display_width
 from hermes.core.errors import HermesError
 from hermes.settings import process_environment
 
-CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 TableRow = Sequence[object]
-
-
-def json_option(command: CommandFunction) -> CommandFunction:
-    """`--json` for a command that lists or shows."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def print_json(value: object) -> None:

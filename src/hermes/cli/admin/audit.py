@@ -10,16 +10,8 @@ import click
 
 from hermes.cli import exit_codes
 from hermes.cli.context import find_run, load_settings, query_journal, require_journal, since_option
-from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
-from hermes.cli.output import (
-    echo,
-    json_option,
-    note,
-    print_fields,
-    print_json,
-    print_table,
-    write_events,
-)
+from hermes.cli.lazy import cli_command, cli_group
+from hermes.cli.output import echo, note, print_fields, print_json, print_table, write_events
 from hermes.cli.render.terminal_text import clip, escape_invisible
 from hermes.core.errors import HermesError
 from hermes.core.protocols import JournalRecord
@@ -35,24 +27,17 @@ if TYPE_CHECKING:
     from hermes.app.audit_verification import AuditProof, AuditReport
 
 AUDIT_COMMANDS = {
-    "verify": (
-        "hermes.cli.admin.audit:verify",
-        "Find any edit, deletion, reordering or truncation",
-    ),
-    "show": (
-        "hermes.cli.admin.audit:show",
-        "Decisions, approvals and executions",
-    ),
-    "export": ("hermes.cli.admin.audit:export", "Write the log as verifiable JSON lines"),
-    "key": ("hermes.cli.admin.audit:key", "The public key, for verification elsewhere"),
+    "verify": ("admin.audit:verify", "Find any edit, deletion, reordering or truncation"),
+    "show": ("admin.audit:show", "Decisions, approvals and executions"),
+    "export": ("admin.audit:export", "Write the log as verifiable JSON lines"),
+    "key": ("admin.audit:key", "The public key, for verification elsewhere"),
 }
 existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@click.group(
-    cls=GroupWithExamples,
-    table=AUDIT_COMMANDS,
-    examples="""
+@cli_group(
+    AUDIT_COMMANDS,
+    """
 hermes audit verify
 hermes audit show --since 7d --verdict ask
 hermes audit export -o audit.jsonl && hermes audit verify --export audit.jsonl
@@ -63,7 +48,7 @@ def audit() -> None:
     """Show, verify and export what was decided, approved and done."""
 
 
-@click.command(cls=CommandWithExamples, examples="hermes audit verify --json")
+@cli_command("hermes audit verify --json")
 @click.option("--journal", type=existing_file, help="A copied journal; needs --key.")
 @click.option("--export", "exported", type=existing_file, help="A file of `hermes audit export`.")
 @click.option(
@@ -75,8 +60,6 @@ def audit() -> None:
 @click.option(
     "--head", type=existing_file, help="The signed head; default: audit.head beside the file."
 )
-@json_option
-@click.pass_context
 def verify(
     ctx: click.Context,
     journal: Path | None,
@@ -165,9 +148,7 @@ _VERIFY_TEXTS = {
 }
 
 
-@click.command(cls=CommandWithExamples, examples="hermes audit key > audit.pub")
-@json_option
-@click.pass_context
+@cli_command("hermes audit key > audit.pub")
 def key(ctx: click.Context, as_json: bool) -> None:
     """Print the public key. Keep a copy elsewhere: it is what `verify --key` trusts."""
     from hermes.policy.audit.checkpoints import key_fingerprint, read_own_public_key
@@ -186,20 +167,15 @@ def key(ctx: click.Context, as_json: bool) -> None:
 AUDIT_VERDICTS = ("allow", "ask", "deny", "dry-run")
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes audit show --since 7d
 hermes audit show --run latest --verdict ask
 hermes audit show --rule 'destructive*' --json
-""",
-)
+""")
 @since_option
 @click.option("--run", help="Only one run and its subagents: an id, a title, or latest.")
 @click.option("--rule", default="*", help="Only decisions of this rule; may contain * and ?.")
 @click.option("--verdict", type=click.Choice(AUDIT_VERDICTS), help="Only this verdict.")
-@json_option
-@click.pass_context
 def show(
     ctx: click.Context,
     since: datetime | None,
@@ -237,16 +213,12 @@ def _audit_row(entry: AuditedAction) -> tuple[object, ...]:
     return entry.seq, when, entry.run, who, action, entry.verdict, entry.rule, people, result
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes audit export -o audit.jsonl
 hermes audit verify --export audit.jsonl
-""",
-)
+""")
 @click.option("--full", is_flag=True, help="Also conversations; default: only their hashes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A new file; else stdout.")
-@click.pass_context
 def export(ctx: click.Context, full: bool, output: Path | None) -> None:
     """Write the log as JSON lines with digests: `verify --export` can verify it anywhere.
 

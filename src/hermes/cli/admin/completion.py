@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo
 from hermes.settings import process_environment
 from hermes.settings.files import unwritable_error
@@ -13,13 +13,10 @@ SUPPORTED_SHELLS = ("bash", "zsh", "fish")
 COMPLETION_VARIABLE = "_HERMES_COMPLETE"
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 eval "$(hermes completion bash)"        for this shell only
 hermes completion zsh --install         permanently
-""",
-)
+""")
 @click.argument("shell", type=click.Choice(SUPPORTED_SHELLS), required=False)
 @click.option("--install", is_flag=True, help="Install it for this user.")
 def completion(shell: str | None, install: bool) -> None:

@@ -6,58 +6,43 @@ import click
 
 from hermes.cli import exit_codes
 from hermes.cli.context import command_line_overrides, home_folder, load_settings
-from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
-from hermes.cli.output import (
-    confirm,
-    echo,
-    json_option,
-    note,
-    print_fields,
-    print_json,
-    print_table,
-)
+from hermes.cli.lazy import cli_command, cli_group
+from hermes.cli.output import confirm, echo, note, print_fields, print_json, print_table
 from hermes.core.errors import SettingsError
 from hermes.settings.load import LoadedSettings
 
 CONFIG_COMMANDS = {
-    "view": ("hermes.cli.admin.config:view", "All settings, and where each came from"),
-    "get": ("hermes.cli.admin.config:get", "One value, for scripts"),
-    "explain": ("hermes.cli.admin.config:explain", "What a key means and where it is set"),
-    "check": ("hermes.cli.admin.config:check", "Find errors and missing keys"),
-    "path": ("hermes.cli.admin.config:path", "Where the files are"),
-    "set": ("hermes.cli.admin.config:set_", "Set a key; secrets go to .env"),
-    "unset": ("hermes.cli.admin.config:unset", "Remove a key"),
-    "edit": ("hermes.cli.admin.config:edit", "Open config.yaml in your editor"),
-    "migrate": ("hermes.cli.admin.config:migrate", "Bring an old file up to date"),
+    "view": ("admin.config:view", "All settings, and where each came from"),
+    "get": ("admin.config:get", "One value, for scripts"),
+    "explain": ("admin.config:explain", "What a key means and where it is set"),
+    "check": ("admin.config:check", "Find errors and missing keys"),
+    "path": ("admin.config:path", "Where the files are"),
+    "set": ("admin.config:set_", "Set a key; secrets go to .env"),
+    "unset": ("admin.config:unset", "Remove a key"),
+    "edit": ("admin.config:edit", "Open config.yaml in your editor"),
+    "migrate": ("admin.config:migrate", "Bring an old file up to date"),
 }
 
 
-@click.group(
-    cls=GroupWithExamples,
-    table=CONFIG_COMMANDS,
-    invoke_without_command=True,
-    examples="""
+@cli_group(
+    CONFIG_COMMANDS,
+    """
 hermes config                                    all settings and where they came from
 hermes config set model.default openai:gpt-4o    checked, and comments stay
 hermes config set OPENROUTER_API_KEY             asks for it without showing it
 hermes config explain agent.max_iterations       what it means, where it is set
 """,
+    default="view",
 )
-@json_option
-@click.pass_context
-def config(ctx: click.Context, as_json: bool) -> None:
+def config() -> None:
     """See, change, check and explain settings. Without a command: view.
 
     Later sources win: defaults, config.yaml, .env, environment variables, `hermes --set`.
     """
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(view, as_json=as_json, changed=False)
 
 
-@click.command(cls=CommandWithExamples, examples="hermes config view --changed --json")
+@cli_command("hermes config view --changed --json")
 @click.option("--changed", is_flag=True, help="Leave out defaults.")
-@json_option
-@click.pass_context
 def view(ctx: click.Context, changed: bool, as_json: bool) -> None:
     """Show all settings, and where each value came from. Secrets are never shown."""
     from hermes.settings.describe import describe_settings
@@ -74,10 +59,8 @@ def view(ctx: click.Context, changed: bool, as_json: bool) -> None:
         print_table(("secret", "value"), list(secrets.items()))
 
 
-@click.command(cls=CommandWithExamples, examples="hermes config get terminal.backend")
+@cli_command("hermes config get terminal.backend")
 @click.argument("key")
-@json_option
-@click.pass_context
 def get(ctx: click.Context, key: str, as_json: bool) -> None:
     """Print the value of KEY; of a section, all its values."""
     from hermes.settings.describe import describe_settings
@@ -102,10 +85,8 @@ def print_plain(value: object) -> None:
         print_json(value)
 
 
-@click.command(cls=CommandWithExamples, examples="hermes config explain display.color")
+@cli_command("hermes config explain display.color")
 @click.argument("key", required=False)
-@json_option
-@click.pass_context
 def explain(ctx: click.Context, key: str | None, as_json: bool) -> None:
     """Show the meaning, value, source and type of KEY. Without KEY: all."""
     from hermes.settings.describe import describe_settings
@@ -131,9 +112,7 @@ def explain(ctx: click.Context, key: str | None, as_json: bool) -> None:
         )
 
 
-@click.command(cls=CommandWithExamples, examples="hermes config check && hermes")
-@json_option
-@click.pass_context
+@cli_command("hermes config check && hermes")
 def check(ctx: click.Context, as_json: bool) -> int:
     """Find errors, each with file, line and the nearest key; exit code 3 when there are any."""
     from hermes.settings.load import load_with_problems
@@ -153,9 +132,8 @@ def check(ctx: click.Context, as_json: bool) -> int:
     return exit_codes.SETTINGS if problems else exit_codes.OK
 
 
-@click.command(cls=CommandWithExamples, examples='cat "$(hermes config path config)"')
+@cli_command('cat "$(hermes config path config)"')
 @click.argument("which", type=click.Choice(["home", "config", "env"]), required=False)
-@json_option
 def path(which: str | None, as_json: bool) -> None:
     """Print where home, config.yaml and .env are."""
     paths = {
@@ -209,16 +187,12 @@ def _origin_text(row: object) -> str:
     return f"{source} ({where})" if where else source
 
 
-@click.command(
-    "set",
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes config set agent.max_iterations 30
 hermes config set tools.toolsets file,terminal
 hermes config set OPENROUTER_API_KEY               asks, without showing it
 pass show openrouter | hermes config set OPENROUTER_API_KEY -
-""",
-)
+""")
 @click.argument("key")
 @click.argument("value", required=False)
 def set_(key: str, value: str | None) -> None:
@@ -242,7 +216,7 @@ def set_(key: str, value: str | None) -> None:
     echo(f"{key} set in {file}")
 
 
-@click.command(cls=CommandWithExamples, examples="hermes config unset display.color")
+@cli_command("hermes config unset display.color")
 @click.argument("key")
 def unset(key: str) -> None:
     """Remove KEY from its file, so that the default applies again."""
@@ -252,7 +226,7 @@ def unset(key: str) -> None:
     echo(f"{key} removed" if removed else f"{key} was not set")
 
 
-@click.command(cls=CommandWithExamples, examples="EDITOR=nano hermes config edit")
+@cli_command("EDITOR=nano hermes config edit")
 @click.option("--env", "which", flag_value=".env", help="Edit .env instead.")
 @click.option("--config", "which", flag_value="config.yaml", default=True, hidden=True)
 def edit(which: str) -> int:
@@ -277,7 +251,7 @@ def edit(which: str) -> int:
             return exit_codes.SETTINGS
 
 
-@click.command(cls=CommandWithExamples, examples="hermes config migrate --check")
+@cli_command("hermes config migrate --check")
 @click.option("--check", "only_check", is_flag=True, help="Show what would change; write nothing.")
 def migrate(only_check: bool) -> int:
     """Rewrite config.yaml of an earlier version. Comments stay; a backup is kept beside it."""

@@ -18,8 +18,8 @@ from hermes.cli import exit_codes
 from hermes.cli.admin.completion import installed_completion_files
 from hermes.cli.admin.setup_choices import missing_extra
 from hermes.cli.context import command_line_overrides, home_folder
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, print_json
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_json
 from hermes.cli.render.terminal_text import clean
 from hermes.core.errors import HermesError, SettingsError
 from hermes.models.catalog import resolve_reference
@@ -267,17 +267,12 @@ STATE_MARKS = {
 }
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes doctor
 hermes doctor --offline          do not try to reach the model's server
 hermes doctor --json | jq '.findings[] | select(.state != "ok")'
-""",
-)
+""")
 @click.option("--offline", is_flag=True, help="Do not try to reach any server.")
-@json_option
-@click.pass_context
 def doctor(ctx: click.Context, offline: bool, as_json: bool) -> int:
     """Check everything Hermes needs, and every file it reads. Nothing is created or changed.
 

@@ -20,8 +20,8 @@ from hermes import __version__
 from hermes.cli import exit_codes
 from hermes.cli.admin.completion import installed_completion_files
 from hermes.cli.context import home_folder
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import confirm, echo, json_option, note, print_fields, print_json
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import confirm, echo, note, print_fields, print_json
 from hermes.core.errors import HermesError, SettingsError
 
 PACKAGE_NAME = "hermes"
@@ -102,8 +102,7 @@ LISTED_LIBRARIES = (
 )
 
 
-@click.command(cls=CommandWithExamples, examples="hermes version --json | jq -r .version")
-@json_option
+@cli_command("hermes version --json | jq -r .version")
 def version(as_json: bool) -> None:
     """Show the version, how it was installed, and what it runs on."""
     from hermes.settings.migrations import CONFIG_VERSION
@@ -133,17 +132,12 @@ def _installed_version(name: str) -> str | None:
         return None
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes update            shows the commands, and asks
 hermes update --yes      runs it
 hermes update --json     only shows them
-""",
-)
+""")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option
-@click.pass_context
 def update(ctx: click.Context, yes: bool, as_json: bool) -> int:
     """Install the latest version the way this copy was installed, then check for old settings.
 
@@ -194,27 +188,18 @@ HOME_MARKER_FILES = ("config.yaml", "journal.db", ".settings.lock")
 FOREIGN_MARKER_FILES = (".git", ".ssh", ".bashrc", ".profile", "pyproject.toml")
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes uninstall                  the program only; your home folder stays
 hermes uninstall --keep-config    conversations go, config.yaml and .env stay
 hermes uninstall --all --yes      everything, without asking
-""",
-)
+""")
 @click.option("--keep-config", is_flag=True, help="Delete the home, except config.yaml and .env.")
 @click.option("--all", "everything", is_flag=True, help="Delete the whole home.")
 @click.option("--keep-program", is_flag=True, help="Leave the program, only clear the home.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
-@json_option
 def uninstall(
-    keep_config: bool,
-    everything: bool,
-    keep_program: bool,
-    yes: bool,
-    dry_run: bool,
-    as_json: bool,
+    keep_config: bool, everything: bool, keep_program: bool, yes: bool, dry_run: bool, as_json: bool
 ) -> int:
     """Remove Hermes from this machine. It lists what is removed, and asks first."""
     if keep_config and everything:

@@ -5,8 +5,8 @@ from typing import get_args
 import click
 
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
-from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.lazy import cli_command, cli_group
+from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.models.catalog import (
     ModelCard,
     ModelProvider,
@@ -20,18 +20,16 @@ from hermes.settings.load import LoadedSettings
 
 MODEL_ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 MODEL_COMMANDS = {
-    "list": ("hermes.cli.admin.model:list_", "Models that are known, with windows and prices"),
-    "show": ("hermes.cli.admin.model:show", "What is known about one"),
-    "set": ("hermes.cli.admin.model:set_", "Choose the model of a role"),
-    "test": ("hermes.cli.admin.model:test", "Ask it one tiny question"),
+    "list": ("admin.model:list_", "Models that are known, with windows and prices"),
+    "show": ("admin.model:show", "What is known about one"),
+    "set": ("admin.model:set_", "Choose the model of a role"),
+    "test": ("admin.model:test", "Ask it one tiny question"),
 }
 
 
-@click.group(
-    cls=GroupWithExamples,
-    table=MODEL_COMMANDS,
-    invoke_without_command=True,
-    examples="""
+@cli_group(
+    MODEL_COMMANDS,
+    """
 hermes model                                   who answers now
 hermes model list --provider anthropic
 hermes model set sonnet                        by alias
@@ -39,8 +37,6 @@ hermes model set ollama:qwen3 --role cheap     by provider and name
 hermes model test
 """,
 )
-@json_option
-@click.pass_context
 def model(ctx: click.Context, as_json: bool) -> None:
     """Show, list, switch or test language models. Without a command: the model of each role.
 
@@ -71,12 +67,8 @@ def model(ctx: click.Context, as_json: bool) -> None:
         echo(f"then: {', '.join(settings.fallbacks)}")
 
 
-@click.command(
-    "list", cls=CommandWithExamples, examples="hermes model list --provider openai --json"
-)
+@cli_command("hermes model list --provider openai --json")
 @click.option("--provider", help="Only those of one provider.")
-@json_option
-@click.pass_context
 def list_(ctx: click.Context, provider: str | None, as_json: bool) -> None:
     """List the models that are known, with windows and prices.
 
@@ -103,10 +95,8 @@ def list_(ctx: click.Context, provider: str | None, as_json: bool) -> None:
     note("price: US dollars for a million tokens, in / out; key: is it set?")
 
 
-@click.command(cls=CommandWithExamples, examples="hermes model show sonnet")
+@cli_command("hermes model show sonnet")
 @click.argument("reference", metavar="REF", required=False)
-@json_option
-@click.pass_context
 def show(ctx: click.Context, reference: str | None, as_json: bool) -> None:
     """Show what is known about REF; without REF, about the default model."""
     loaded = load_settings(ctx)
@@ -124,10 +114,9 @@ def show(ctx: click.Context, reference: str | None, as_json: bool) -> None:
         print_fields({name: value for name, value in facts.items() if value is not None})
 
 
-@click.command("set", cls=CommandWithExamples, examples="hermes model set haiku --role cheap")
+@cli_command("hermes model set haiku --role cheap")
 @click.argument("reference", metavar="REF")
 @click.option("--role", type=click.Choice(MODEL_ROLES), default="default", show_default=True)
-@click.pass_context
 def set_(ctx: click.Context, reference: str, role: str) -> None:
     """Make REF the model of a role, for good."""
     from hermes.settings.edit import set_value
@@ -141,10 +130,8 @@ def set_(ctx: click.Context, reference: str, role: str) -> None:
         note(f"{variable} is not set yet: hermes config set {variable}")
 
 
-@click.command(cls=CommandWithExamples, examples="hermes model test anthropic:claude-sonnet-5.5")
+@cli_command("hermes model test anthropic:claude-sonnet-5.5")
 @click.argument("reference", metavar="REF", required=False)
-@json_option
-@click.pass_context
 def test(ctx: click.Context, reference: str | None, as_json: bool) -> None:
     """Ask REF (or the default model) one tiny question. Exit code 4 when it does not answer."""
     import anyio

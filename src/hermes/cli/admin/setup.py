@@ -14,7 +14,7 @@ from hermes.cli import exit_codes
 from hermes.cli.admin.environments import list_environments
 from hermes.cli.admin.setup_choices import SetupChoice, missing_extra, save_choice, try_choice
 from hermes.cli.context import command_line_overrides, home_folder
-from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note
 from hermes.core.errors import HermesError
 from hermes.models.catalog import model_catalog, resolve_reference
@@ -169,16 +169,13 @@ def _ask_option(question: str, offers: Mapping[str, str], default: str) -> str:
         note(f"{answer!r} is not one of them; enter a number or a name")
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes setup                                                asks everything
 pass show openrouter | hermes setup --provider openrouter --key-stdin
 hermes setup --provider ollama --model qwen3 --no-test      asks nothing
 hermes setup --announce 0                                   restarts always wait for an answer
 hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
-""",
-)
+""")
 @click.option("--provider", default="", help="Who serves the model; see `hermes model list`.")
 @click.option(
     "--base-url", default="", metavar="URL", help="The base URL of its API, if not known."
@@ -193,7 +190,6 @@ hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
     help="How long a restart is announced before it proceeds without an answer; 0 always asks.",
 )
 @click.option("--no-test", is_flag=True, help="Keep the key without testing it.")
-@click.pass_context
 def setup(ctx: click.Context, /, key_stdin: bool, no_test: bool, **given: str) -> int:
     """Choose the model, where commands run, and whether restarts wait for an answer.
 

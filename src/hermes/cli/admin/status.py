@@ -7,8 +7,8 @@ import click
 
 from hermes import __version__
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import json_option, print_fields, print_json
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import print_fields, print_json
 from hermes.core.errors import HermesError
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Usage
@@ -17,9 +17,7 @@ from hermes.models.catalog import resolve_reference
 from hermes.settings.load import LoadedSettings
 
 
-@click.command(cls=CommandWithExamples, examples="hermes status --json | jq .model")
-@json_option
-@click.pass_context
+@cli_command("hermes status --json | jq .model")
 def status(ctx: click.Context, as_json: bool) -> None:
     """Show home, model, environment, tools, conversations and what today has cost."""
     loaded = load_settings(ctx)

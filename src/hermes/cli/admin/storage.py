@@ -9,34 +9,22 @@ import click
 
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings, require_journal
-from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
-from hermes.cli.output import (
-    confirm,
-    echo,
-    json_option,
-    note,
-    print_fields,
-    print_json,
-    write_events,
-)
+from hermes.cli.lazy import cli_command, cli_group
+from hermes.cli.output import confirm, echo, note, print_fields, print_json, write_events
 from hermes.core.errors import HermesError
 from hermes.settings.load import LoadedSettings
 
 JOURNAL_COMMANDS = {
-    "verify": (
-        "hermes.cli.admin.storage:verify",
-        "Check that every event is complete and unchanged",
-    ),
-    "export": ("hermes.cli.admin.storage:export", "All events as lines of JSON"),
-    "compact": ("hermes.cli.admin.storage:compact", "Remove deleted texts from the disk"),
-    "salvage": ("hermes.cli.admin.storage:salvage", "Save the readable part of a damaged file"),
+    "verify": ("admin.storage:verify", "Check that every event is complete and unchanged"),
+    "export": ("admin.storage:export", "All events as lines of JSON"),
+    "compact": ("admin.storage:compact", "Remove deleted texts from the disk"),
+    "salvage": ("admin.storage:salvage", "Save the readable part of a damaged file"),
 }
 
 
-@click.group(
-    cls=GroupWithExamples,
-    table=JOURNAL_COMMANDS,
-    examples="""
+@cli_group(
+    JOURNAL_COMMANDS,
+    """
 hermes journal verify
 hermes journal export -o backup.jsonl
 hermes journal compact
@@ -46,9 +34,7 @@ def journal() -> None:
     """Verify, export, compact or salvage the journal, the record of all events."""
 
 
-@click.command(cls=CommandWithExamples, examples="hermes journal verify --json")
-@json_option
-@click.pass_context
+@cli_command("hermes journal verify --json")
 def verify(ctx: click.Context, as_json: bool) -> int:
     """Check structure, numbers, chain and every text. Exit code 6 when something is damaged."""
     from hermes.memory.journal.verification import verify as verify_store
@@ -68,10 +54,9 @@ def verify(ctx: click.Context, as_json: bool) -> int:
     return exit_codes.STORE if report.problems else exit_codes.OK
 
 
-@click.command(cls=CommandWithExamples, examples="hermes journal export | gzip > journal.jsonl.gz")
+@cli_command("hermes journal export | gzip > journal.jsonl.gz")
 @click.option("--run", help="Only the events of one run.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; else stdout.")
-@click.pass_context
 def export(ctx: click.Context, run: str | None, output: Path | None) -> None:
     """Write all events, one JSON object per line."""
     from hermes.app.secret_redactor import SecretRedactor
@@ -82,9 +67,7 @@ def export(ctx: click.Context, run: str | None, output: Path | None) -> None:
     write_events(lines, output)
 
 
-@click.command(cls=CommandWithExamples, examples="hermes journal compact --json")
-@json_option
-@click.pass_context
+@cli_command("hermes journal compact --json")
 def compact(ctx: click.Context, as_json: bool) -> None:
     """Remove the texts of deleted conversations from the disk. Other processes may continue."""
     from hermes.memory.artifacts import delete_artifacts
@@ -103,13 +86,11 @@ def compact(ctx: click.Context, as_json: bool) -> None:
         echo(f"{done.purged} texts removed; {done.bytes_before:,} → {done.bytes_after:,} bytes")
 
 
-@click.command(cls=CommandWithExamples, examples="hermes journal salvage --into saved.db")
+@cli_command("hermes journal salvage --into saved.db")
 @click.option(
     "--into", type=click.Path(path_type=Path), help="A new file; default: replace the damaged one."
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option
-@click.pass_context
 def salvage(ctx: click.Context, into: Path | None, yes: bool, as_json: bool) -> int:
     """Save every readable event of a damaged journal. The damaged file is kept beside it.
 
@@ -138,18 +119,14 @@ def _report_data(report: object) -> dict[str, object]:
 
 
 STORE_COMMANDS = {
-    "status": ("hermes.cli.admin.storage:status", "Kind, location, size and latency of the store"),
-    "migrate": (
-        "hermes.cli.admin.storage:migrate",
-        "Copy everything to another store, and compare",
-    ),
+    "status": ("admin.storage:status", "Kind, location, size and latency of the store"),
+    "migrate": ("admin.storage:migrate", "Copy everything to another store, and compare"),
 }
 
 
-@click.group(
-    cls=GroupWithExamples,
-    table=STORE_COMMANDS,
-    examples="""
+@cli_group(
+    STORE_COMMANDS,
+    """
 hermes store status
 hermes store migrate --to postgresql://hermes@db.example:5432/hermes
 hermes store migrate --to sqlite
@@ -159,9 +136,7 @@ def store() -> None:
     """Show the store, or move it between a file and PostgreSQL."""
 
 
-@click.command(cls=CommandWithExamples, examples="hermes store status --json | jq .events")
-@json_option
-@click.pass_context
+@cli_command("hermes store status --json | jq .events")
 def status(ctx: click.Context, as_json: bool) -> None:
     """Show the store in use: kind, location, version, events, size, latency."""
     from hermes.memory.journal.maintenance import read_status
@@ -176,19 +151,14 @@ def status(ctx: click.Context, as_json: bool) -> None:
         print_fields({name.replace("_", " "): value for name, value in facts.items()})
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes store migrate --to postgresql://hermes@db.example:5432/hermes
 hermes store migrate --to sqlite --json
-""",
-)
+""")
 @click.option(
     "--to", "wanted", required=True, metavar="URL|sqlite", help="A database, or this home's file."
 )
 @click.option("--from", "origin", metavar="URL|sqlite", help="Another source than the one in use.")
-@json_option
-@click.pass_context
 def migrate(ctx: click.Context, wanted: str, origin: str | None, as_json: bool) -> None:
     """Copy every event with its number and compare both stores, digest by digest.
 

@@ -6,8 +6,8 @@ import click
 import msgspec
 
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
-from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.lazy import cli_command, cli_group
+from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.core.errors import HermesError
 from hermes.core.plugins import plugin_names
 from hermes.core.protocols import Tool
@@ -25,12 +25,9 @@ from hermes.tools.toolsets import (
 from hermes.tools.yaml_tools import LoadedTools, load_tool_folder
 
 TOOL_COMMANDS = {
-    "list": (
-        "hermes.cli.admin.tools:list_",
-        "All tools: toolset, risk, on or off, or what is missing",
-    ),
-    "show": ("hermes.cli.admin.tools:show", "The purpose and the parameters of one tool"),
-    "sets": ("hermes.cli.admin.tools:sets", "All toolsets"),
+    "list": ("admin.tools:list_", "All tools: toolset, risk, on or off, or what is missing"),
+    "show": ("admin.tools:show", "The purpose and the parameters of one tool"),
+    "sets": ("admin.tools:sets", "All toolsets"),
 }
 
 ToolRow = dict[str, object]
@@ -40,28 +37,21 @@ CONVERSATION_TOOLS = {
 """Tools that are created for each conversation and so have no entry point."""
 
 
-@click.group(
-    cls=GroupWithExamples,
-    table=TOOL_COMMANDS,
-    invoke_without_command=True,
-    examples="""
+@cli_group(
+    TOOL_COMMANDS,
+    """
 hermes tools                                        all tools
 hermes tools show terminal
 hermes config set tools.toolsets file,planning      give the agent fewer tools
 hermes config set tools.disabled execute_code       remove one
 """,
+    default="list",
 )
-@json_option
-@click.pass_context
-def tools(ctx: click.Context, as_json: bool) -> None:
+def tools() -> None:
     """The tools of the agent, and why others are unavailable. Without a command: list."""
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_, as_json=as_json)
 
 
-@click.command("list", cls=CommandWithExamples, examples="hermes tools list --json")
-@json_option
-@click.pass_context
+@cli_command("hermes tools list --json")
 def list_(ctx: click.Context, as_json: bool) -> None:
     """List all tools with toolset, risk, and whether the agent has them."""
     loaded = load_settings(ctx)
@@ -77,10 +67,8 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         note(problem)
 
 
-@click.command(cls=CommandWithExamples, examples="hermes tools show patch --json")
+@cli_command("hermes tools show patch --json")
 @click.argument("name")
-@json_option
-@click.pass_context
 def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show the purpose and the parameters of the tool NAME."""
     everything = _full_catalog(load_settings(ctx))
@@ -103,9 +91,7 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     note(f"risk: {found.spec.risk}")
 
 
-@click.command(cls=CommandWithExamples, examples="hermes tools sets")
-@json_option
-@click.pass_context
+@cli_command("hermes tools sets")
 def sets(ctx: click.Context, as_json: bool) -> None:
     """List all toolsets; `hermes config set tools.toolsets A,B` chooses."""
     settings = load_settings(ctx).settings.tools

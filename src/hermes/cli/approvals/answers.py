@@ -8,8 +8,8 @@ import click
 from hermes.app.policy import always_rules_path, is_run_active, user_name
 from hermes.cli.approvals.requests import find_approval_request, recent_approvals
 from hermes.cli.context import load_settings, query_journal
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clip
 from hermes.core.actions import ApprovalScope, why_not_always
@@ -29,22 +29,17 @@ SETTLE_TIMEOUT_S = 5.0
 """How long to wait for the running process to act on an answer."""
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes approvals approve                      the only open request
 hermes approvals approve 4f2a1c --session     also for the same action later in its session
 hermes approvals approve 4f2a1c --always      permanently: `hermes policy always` lists it
-""",
-)
+""")
 @click.argument("id", default="")
 @click.option("--session", is_flag=True, help="Also for the same action later in its session.")
 @click.option(
     "--always", is_flag=True, help="Permanently: becomes a rule that you can read and revoke."
 )
 @click.option("--note", default="", metavar="TEXT", help="Why; kept in the journal.")
-@json_option
-@click.pass_context
 def approve(
     ctx: click.Context, id: str, session: bool, always: bool, note: str, as_json: bool
 ) -> None:
@@ -55,22 +50,16 @@ def approve(
     _record_answer(load_settings(ctx), id, approved=True, scope=scope, note=note, as_json=as_json)
 
 
-@click.command(
-    cls=CommandWithExamples, examples='hermes approvals deny 4f2a1c --note "use the replica"'
-)
+@cli_command('hermes approvals deny 4f2a1c --note "use the replica"')
 @click.argument("id", default="")
 @click.option("--note", default="", metavar="TEXT", help="Why; the agent gets this text.")
-@json_option
-@click.pass_context
 def deny(ctx: click.Context, id: str, note: str, as_json: bool) -> None:
     """Deny the request ID."""
     _record_answer(load_settings(ctx), id, approved=False, scope="once", note=note, as_json=as_json)
 
 
-@click.command(cls=CommandWithExamples, examples="hermes approvals stop 4f2a1c")
+@cli_command("hermes approvals stop 4f2a1c")
 @click.argument("id", default="")
-@json_option
-@click.pass_context
 def stop(ctx: click.Context, id: str, as_json: bool) -> None:
     """Prevent the announced action ID. Anyone may do this."""
     _record_answer(load_settings(ctx), id, approved=False, scope="once", note="", as_json=as_json)
@@ -174,9 +163,7 @@ def _outcome_text(question: ApprovalQuestion, outcome: str) -> str:
     return outcome
 
 
-@click.command(cls=CommandWithExamples, examples="hermes approvals grants --json")
-@json_option
-@click.pass_context
+@cli_command("hermes approvals grants --json")
 def grants(ctx: click.Context, as_json: bool) -> None:
     """List the grants: actions of a run that may be repeated without asking.
 
@@ -194,12 +181,8 @@ def grants(ctx: click.Context, as_json: bool) -> None:
     )
 
 
-@click.command(
-    cls=CommandWithExamples, examples="hermes approvals revoke grant-20260306-031500-4f2a1c"
-)
+@cli_command("hermes approvals revoke grant-20260306-031500-4f2a1c")
 @click.argument("id")
-@json_option
-@click.pass_context
 def revoke(ctx: click.Context, id: str, as_json: bool) -> None:
     """Revoke the grant ID: the action needs approval again, also in a running process.
 

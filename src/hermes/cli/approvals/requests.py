@@ -8,8 +8,8 @@ import msgspec
 
 from hermes.app.policy import is_run_active
 from hermes.cli.context import find_unique, load_settings, query_journal, require_journal
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, print_fields, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_fields, print_json, print_table
 from hermes.cli.render.terminal_text import clean, clip, escape_invisible
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError
@@ -102,10 +102,8 @@ def time_left(question: ApprovalQuestion) -> str:
     return format_duration(seconds) if seconds > 0 else "over"
 
 
-@click.command("list", cls=CommandWithExamples, examples="hermes approvals list --all --json")
+@cli_command("hermes approvals list --all --json")
 @click.option("--all", "everything", is_flag=True, help="Also recently settled requests.")
-@json_option
-@click.pass_context
 def list_(ctx: click.Context, everything: bool = False, as_json: bool = False) -> None:
     """List the requests that wait for an answer, oldest first."""
     loaded, now = load_settings(ctx), datetime.now(UTC)
@@ -136,10 +134,8 @@ def _request_state(question: ApprovalQuestion, now: datetime) -> str:
     return f"{state} ({len(question.tally.yes)} of {count})" if count > 1 else state
 
 
-@click.command(cls=CommandWithExamples, examples="hermes approvals show 4f2a1c")
+@cli_command("hermes approvals show 4f2a1c")
 @click.argument("id", default="")
-@json_option
-@click.pass_context
 def show(ctx: click.Context, id: str, as_json: bool) -> None:
     """Show the request ID in full: the action, why it needs approval, and the undo."""
     loaded = load_settings(ctx)
@@ -158,9 +154,7 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
     echo("\n".join(f"┃ {line}" for line in action.split("\n")))
 
 
-@click.command(cls=CommandWithExamples, examples="hermes approvals watch --json | my-notifier")
-@json_option
-@click.pass_context
+@cli_command("hermes approvals watch --json | my-notifier")
 def watch(ctx: click.Context, as_json: bool) -> None:
     """Show open requests, then each new request and answer, until interrupted.
 

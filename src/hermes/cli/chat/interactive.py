@@ -59,11 +59,7 @@ async def run_interactive_chat(
     settings = loaded.settings
     chat = InteractiveChat(*open_terminal(settings.display, loaded.home))
     async with open_application(
-        loaded,
-        approver=chat.approver,
-        ask=chat.approver.ask,
-        origin="cli",
-        **options,
+        loaded, approver=chat.approver, ask=chat.approver.ask, origin="cli", **options
     ) as application:
         dependencies = application.agent_dependencies
         environment = dependencies.environment

@@ -7,8 +7,8 @@ import click
 
 from hermes.cli.context import load_settings
 from hermes.cli.drills.run import backend_option, gym_settings, prove_skill_option, require_playable
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, print_json, print_table, progress_bar
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, print_json, print_table, progress_bar
 from hermes.core.errors import HermesError, SettingsError
 from hermes.gym.benchmark import (
     AgentStanding,
@@ -33,14 +33,11 @@ from hermes.gym.settings import GymSettings
 from hermes.settings.load import LoadedSettings
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes drill selftest config-typo-after-edit --seeds 20
 hermes drill selftest ./my-scenario
 hermes drill selftest --all --jobs 8 --json
-""",
-)
+""")
 @click.argument("scenarios", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every installed scenario.")
 @click.option(
@@ -50,8 +47,6 @@ hermes drill selftest --all --jobs 8 --json
 @click.option("--jobs", default=6, show_default=True, help="How many at once.")
 @click.option("--window", default=0.0, show_default=True, help="Seconds for which a fix must hold.")
 @backend_option
-@json_option
-@click.pass_context
 def selftest(
     ctx: click.Context,
     /,
@@ -143,15 +138,12 @@ MAIN_COLUMNS = ("agent", "drills", "void", "resolved", "root cause", "reward", "
 BENCH_COLUMNS = (*MAIN_COLUMNS, "harm", "tools", "turns", "tokens")
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes drill bench                                 the three agents without a model
 hermes drill bench --agent anthropic:claude-sonnet-5 --agent reference --seeds 3
 hermes drill bench --agent openai:gpt-5 --ablate   with and without memory and skills
 hermes drill bench --light --plot bench.svg --json > bench.json
-""",
-)
+""")
 @click.argument("scenarios", nargs=-1)
 @click.option("--agent", "agents", multiple=True, help="A baseline, `none`, or a model.")
 @click.option("--seeds", default=2, show_default=True, help="How many seeds of each.")
@@ -169,8 +161,6 @@ hermes drill bench --light --plot bench.svg --json > bench.json
 @backend_option
 @prove_skill_option
 @click.option("--plot", type=click.Path(path_type=Path), help="Write a chart to this SVG file.")
-@json_option
-@click.pass_context
 def bench(
     ctx: click.Context,
     /,

@@ -9,7 +9,7 @@ import anyio
 import click
 
 from hermes.cli import exit_codes
-from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_table
 from hermes.settings.load import load
 from hermes.sre.reports.statements import cause_line, resolver_of
@@ -25,15 +25,12 @@ DEMO_SETTINGS = {
 """A verification window that is long enough to watch and not too long to wait for."""
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes demo                    no key, no network; it does not change this machine
 hermes demo --plain            lines instead of a live view
 hermes demo --keep ./demo      keep its home folder: journal, reports
 hermes demo --model sonnet     a model handles what no playbook matches
-""",
-)
+""")
 @click.option("--model", default="none", show_default=True, help="`none`: playbooks only.")
 @click.option("--plain", is_flag=True, help="Plain lines instead of a live view.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep the home of the demo here.")

@@ -6,8 +6,8 @@ import anyio
 import anyio.abc
 import click
 
-from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
-from hermes.cli.output import echo, json_option, note, print_json
+from hermes.cli.lazy import cli_command, cli_group
+from hermes.cli.output import echo, note, print_json
 from hermes.core.errors import SettingsError
 from hermes.gym.drill import DrillTerms
 from hermes.gym.random_source import Split
@@ -16,15 +16,14 @@ from hermes.gym.training.external_episodes import SEVERITY_WEIGHTS, IncidentSamp
 from hermes.gym.training.openenv_server import OpenEnvOptions
 
 RL_COMMANDS = {
-    "serve": ("hermes.cli.drills.rl:serve", "Episodes over HTTP: reset, step, state"),
-    "sample": ("hermes.cli.drills.rl:sample", "Draw incidents like a training run"),
+    "serve": ("drills.rl:serve", "Episodes over HTTP: reset, step, state"),
+    "sample": ("drills.rl:sample", "Draw incidents like a training run"),
 }
 
 
-@click.group(
-    cls=GroupWithExamples,
-    table=RL_COMMANDS,
-    examples="""
+@cli_group(
+    RL_COMMANDS,
+    """
 hermes rl serve --light --port 8900
 hermes rl sample --count 10
 """,
@@ -33,16 +32,13 @@ def rl() -> None:
     """Episodes for training. Severe incidents are drawn more often: P0 3, P1 2, P2 1.5, P3 1."""
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes rl serve --light
 hermes rl serve config-typo-after-edit --port 8900
 hermes rl serve --host 0.0.0.0 --token-file token.txt
 curl -s localhost:8900/reset -d '{}'
 curl -s localhost:8900/step -d '{"action": {"command": "systemctl --failed"}}'
-""",
-)
+""")
 @click.argument("scenarios", nargs=-1)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--port", default=8900, show_default=True, help="0 takes a free one.")
@@ -60,11 +56,7 @@ curl -s localhost:8900/step -d '{"action": {"command": "systemctl --failed"}}'
 @click.option("--window", default=5.0, show_default=True, help="Seconds for which it must hold.")
 @click.option("--idle", default=900.0, show_default=True, help="Seconds until one is given up.")
 def serve(
-    scenarios: tuple[str, ...],
-    host: str,
-    port: int,
-    token_file: Path | None,
-    **options: object,
+    scenarios: tuple[str, ...], host: str, port: int, token_file: Path | None, **options: object
 ) -> None:
     """Serve episodes with the OpenEnv protocol: POST /reset, POST /step, GET /state, POST /close.
 
@@ -102,13 +94,12 @@ async def _serve_episodes(
         note(f"{len(sampler.scenarios)} scenarios, {options.max_sessions} sessions; Ctrl-C ends it")
 
 
-@click.command(cls=CommandWithExamples, examples="hermes rl sample --count 20 --json")
+@cli_command("hermes rl sample --count 20 --json")
 @click.argument("scenarios", nargs=-1)
 @click.option("--count", default=10, show_default=True)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--light", is_flag=True, help="Only light scenarios.")
 @click.option("--held-out", is_flag=True, help="Use the texts reserved for evaluation.")
-@json_option
 def sample(scenarios: tuple[str, ...], count: int, as_json: bool, **options: object) -> None:
     """Draw incidents like a training run."""
     sampler = _build_sampler(scenarios, options)

@@ -8,8 +8,8 @@ import msgspec
 
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.cli.render.terminal_text import clip
 from hermes.core.errors import HermesError, SettingsError
 from hermes.gym.box.box import box_opener
@@ -39,15 +39,12 @@ prove_skill_option = click.option(
 )
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes drill run config-typo-after-edit --seed 7
 hermes drill run config-typo-after-edit --backend docker
 hermes drill run config-typo-after-edit --model none --json
 hermes drill run ./my-scenario --model anthropic:claude-sonnet-5 --turns 30
-""",
-)
+""")
 @click.argument("scenario")
 @click.option("--seed", default=0, show_default=True, help="Another seed, another host.")
 @click.option(
@@ -61,8 +58,6 @@ hermes drill run ./my-scenario --model anthropic:claude-sonnet-5 --turns 30
 @click.option("--held-out", is_flag=True, help="Use the texts reserved for evaluation.")
 @backend_option
 @prove_skill_option
-@json_option
-@click.pass_context
 def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) -> int:
     """Break a host as defined by SCENARIO, let an agent answer the alert, and score it.
 
@@ -155,12 +150,10 @@ def print_drill_result(drilled: DrillResult) -> None:
         raise HermesError(drilled.ended.removeprefix("failed: "))
 
 
-@click.command("list", cls=CommandWithExamples, examples="hermes drill list --group jobs --json")
+@cli_command("hermes drill list --group jobs --json")
 @click.option("--group", help="Only this group.")
 @click.option("--light", is_flag=True, help="Only those that need nothing but bash and Python.")
 @backend_option
-@json_option
-@click.pass_context
 def list_(
     ctx: click.Context, group: str | None, light: bool, backend: str | None, as_json: bool
 ) -> int:
@@ -203,13 +196,10 @@ def _print_scenarios(readiness: GymReadiness, found: list[ScenarioListing]) -> N
         note(f"{playable} of {len(found)} scenarios can run here")
 
 
-@click.command(
-    cls=CommandWithExamples, examples="hermes drill show config-typo-after-edit --seed 3 --answer"
-)
+@cli_command("hermes drill show config-typo-after-edit --seed 3 --answer")
 @click.argument("scenario")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--answer", is_flag=True, help="Also the fault and its fix.")
-@json_option
 def show(scenario: str, seed: int, answer: bool, as_json: bool) -> None:
     """Show the alert and the checks of SCENARIO; with --answer also the fault and its fix."""
     found = find_scenario(scenario)

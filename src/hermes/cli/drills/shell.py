@@ -11,8 +11,8 @@ import click
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
 from hermes.cli.drills.run import backend_option, gym_settings, require_playable
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, print_json
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, print_json
 from hermes.gym.box.backend import BoxOpener
 from hermes.gym.box.box import box_opener
 from hermes.gym.box.environment import BoxHostClient
@@ -28,15 +28,12 @@ from hermes.gym.episodes.shell_score import (
 from hermes.gym.scenario import Scenario
 
 
-@click.command(
-    cls=CommandWithExamples, examples="hermes drill shell config-typo-after-edit --seed 4"
-)
+@cli_command("hermes drill shell config-typo-after-edit --seed 4")
 @click.argument("scenario")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--host", default=0, show_default=True, help="Which machine, by number.")
 @click.option("--window", default=2.0, show_default=True, help="Seconds for which it must hold.")
 @backend_option
-@click.pass_context
 def shell(
     ctx: click.Context, scenario: str, seed: int, host: int, window: float, backend: str | None
 ) -> int:
@@ -99,9 +96,7 @@ async def _open_host_shell(episode: Episode, host: int) -> None:
         await process.wait()
 
 
-@click.command(cls=CommandWithExamples, examples="hermes drill score --json")
-@json_option
-@click.pass_context
+@cli_command("hermes drill score --json")
 def score(ctx: click.Context, as_json: bool) -> int:
     """Score the drill that is open in a shell. This repeats the trigger of the fault."""
     loaded = load_settings(ctx)

@@ -9,8 +9,8 @@ import click
 
 from hermes.cli import exit_codes
 from hermes.cli.context import find_run, load_settings, query_journal, since_option, until_option
-from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
-from hermes.cli.output import echo, json_option, note, print_fields, print_json, progress_bar
+from hermes.cli.lazy import cli_command, cli_group
+from hermes.cli.output import echo, note, print_fields, print_json, progress_bar
 from hermes.gym.training.batch import (
     BatchFolder,
     BatchPlan,
@@ -25,15 +25,12 @@ from hermes.memory.store import JournalStore
 from hermes.settings.load import LoadedSettings
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes batch --dataset_file=prompts.jsonl --batch_size=20 --num_workers=4 --run_name=my_run
 hermes batch --dataset_file=prompts.jsonl --run_name=my_run --resume
 hermes batch --dataset_file=prompts.jsonl --run_name=tools --distribution=mixed --max_samples=100
 hermes batch --dataset_file=prompts.jsonl --run_name=wide --num_workers=64 --on ray
-""",
-)
+""")
 @click.option(
     "--dataset_file",
     "--dataset-file",
@@ -52,8 +49,6 @@ hermes batch --dataset_file=prompts.jsonl --run_name=wide --num_workers=64 --on 
 @click.option("--out", type=click.Path(path_type=Path), default=Path("data"), show_default=True)
 @click.option("--on", type=click.Choice(["here", "ray"]), default="here", show_default=True)
 @click.option("--resume", is_flag=True, help="Continue: skip prompts that have a result.")
-@json_option
-@click.pass_context
 def batch(
     ctx: click.Context, /, dataset_file: Path, out: Path, as_json: bool, **options: object
 ) -> int:
@@ -132,17 +127,13 @@ def _print_summary(summary: BatchSummary, jobs: list[BatchPrompt], *, as_json: b
 
 
 TRAJECTORY_COMMANDS = {
-    "export": (
-        "hermes.cli.drills.training_data:export",
-        "Write runs as ShareGPT or OpenAI messages",
-    ),
+    "export": ("drills.training_data:export", "Write runs as ShareGPT or OpenAI messages")
 }
 
 
-@click.group(
-    cls=GroupWithExamples,
-    table=TRAJECTORY_COMMANDS,
-    examples="""
+@cli_group(
+    TRAJECTORY_COMMANDS,
+    """
 hermes trajectories export latest
 hermes trajectories export --since 7d --format openai --out week.jsonl
 """,
@@ -154,14 +145,11 @@ def trajectories() -> None:
     """
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes trajectories export latest
 hermes trajectories export 4f2a1c 9b03de --out two.jsonl
 hermes trajectories export --since 7d --completed --format openai --out week.jsonl
-""",
-)
+""")
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
 @since_option
 @until_option
@@ -169,8 +157,6 @@ hermes trajectories export --since 7d --completed --format openai --out week.jso
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help="Into a file.")
 @click.option("--completed", is_flag=True, help="Only those that ended with an answer.")
 @click.option("--no-subagents", is_flag=True, help="Without the runs of subagents.")
-@json_option
-@click.pass_context
 def export(
     ctx: click.Context,
     /,

@@ -162,11 +162,9 @@ def _layer_panels(layers: Sequence[LayerInvestigated], width: int) -> Iterator[R
 
 
 def _layer_panel(layer: LayerInvestigated, width: int) -> Panel:
-    mark, style = {
-        "working": ("…", "cyan"),
-        "done": ("✓", "green"),
-        "failed": ("✗", "red"),
-    }[layer.status]
+    mark, style = {"working": ("…", "cyan"), "done": ("✓", "green"), "failed": ("✗", "red")}[
+        layer.status
+    ]
     lines = [_clip_line(finding, width) for finding in layer.findings[:3]]
     if layer.ruled_out:
         lines.append(_clip_line(f"not: {'; '.join(layer.ruled_out)}", width))

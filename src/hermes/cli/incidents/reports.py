@@ -8,8 +8,8 @@ import click
 
 from hermes.cli.context import load_settings, query_journal, since_option
 from hermes.cli.incidents.lookup import complete_incident_id, find_incident
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.errors import HermesError
 from hermes.core.events.incidents import IncidentClosed, IncidentOpened, ReportWritten
@@ -39,10 +39,8 @@ REPORT_FOLDER = "incidents"
 TIMELINE_COLUMNS = 160
 
 
-@click.command(cls=CommandWithExamples, examples="hermes incident timeline last")
+@cli_command("hermes incident timeline last")
 @click.argument("id", default="last", shell_complete=complete_incident_id)
-@json_option
-@click.pass_context
 def timeline(ctx: click.Context, id: str, as_json: bool) -> None:
     """Show the timeline of the incident ID. Times are UTC."""
 
@@ -63,19 +61,14 @@ def timeline(ctx: click.Context, id: str, as_json: bool) -> None:
         echo(f"{clock_time(entry.at)}  {clip(clean(entry.text), TIMELINE_COLUMNS)}")
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes incident report last > report.md
 hermes incident report 4f2a1c --fresh          generated again from the journal
 hermes incident report 4f2a1c --write          also write the missing file
-""",
-)
+""")
 @click.argument("id", default="last", shell_complete=complete_incident_id)
 @click.option("--fresh", is_flag=True, help="Generate it again from the journal.")
 @click.option("--write", "to_file", is_flag=True, help="Also write the file, if there is none.")
-@json_option
-@click.pass_context
 def report(ctx: click.Context, id: str, fresh: bool, to_file: bool, as_json: bool) -> None:
     """Print the report of the incident ID, as Markdown.
 
@@ -146,34 +139,24 @@ def _report_file_text(loaded: LoadedSettings, written: ReportWritten, *, is_new:
 
 
 def _timeline_row(entry: TimelineEntry) -> dict[str, object]:
-    return {
-        "at": entry.at.isoformat(),
-        "seq": entry.seq,
-        "kind": entry.kind,
-        "text": entry.text,
-    }
+    return {"at": entry.at.isoformat(), "seq": entry.seq, "kind": entry.kind, "text": entry.text}
 
 
 UNKNOWN_RESPONDER = "no one or unknown"
 """A recovery is observed; what caused it is not recorded."""
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes incident stats --since 90d
 hermes incident stats --service web --svg mttr.svg
 hermes incident stats --drills --json
-""",
-)
+""")
 @since_option
 @click.option("--service", default="", help="Only of this service.")
 @click.option("--drills", is_flag=True, help="Also incidents of drills.")
 @click.option(
     "--svg", "file", type=click.Path(path_type=Path), help="Also write a chart to this file."
 )
-@json_option
-@click.pass_context
 def stats(
     ctx: click.Context,
     since: datetime | None,

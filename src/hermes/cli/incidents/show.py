@@ -6,8 +6,8 @@ import click
 
 from hermes.cli.context import load_settings, query_journal, since_option
 from hermes.cli.incidents.lookup import complete_incident_id, find_incident
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, print_fields, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_fields, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.incident import Incident
@@ -41,15 +41,11 @@ SEVERITIES = ("P0", "P1", "P2", "P3")
 MAX_SHOWN_ALERTS = MAX_SHOWN_CHECKS = 20
 
 
-@click.command(
-    "list",
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes incident list --open
 hermes incident list --severity P0 --severity P1 --since 7d
 hermes incident list --service web --limit 100 --json
-""",
-)
+""")
 @click.option(
     "--open", "only_open", is_flag=True, help="Only what still fails or waits for people."
 )
@@ -60,8 +56,6 @@ hermes incident list --service web --limit 100 --json
 @since_option
 @click.option("--limit", default=20, show_default=True, help="How many, newest first.")
 @click.option("--drills", is_flag=True, help="Also incidents of drills.")
-@json_option
-@click.pass_context
 def list_(
     ctx: click.Context,
     only_open: bool = False,
@@ -113,13 +107,11 @@ def list_(
     )
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes incident show last\nhermes incident show 4f2a1c --json",
-)
+@cli_command("""
+hermes incident show last
+hermes incident show 4f2a1c --json
+""")
 @click.argument("id", default="last", shell_complete=complete_incident_id)
-@json_option
-@click.pass_context
 def show(ctx: click.Context, id: str, as_json: bool) -> None:
     """Show the incident ID: its cause, the changes, the checks and the times."""
 

@@ -10,8 +10,8 @@ from hermes.app.policy import WATCH_RUN, is_run_active, user_name
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.incidents.lookup import complete_incident_id, find_incident
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, print_json
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, print_json
 from hermes.core.errors import HermesError
 from hermes.core.events import Event
 from hermes.core.events.incidents import (
@@ -35,19 +35,13 @@ MAX_TEXT_CHARACTERS = 4_000
 CLOSE_OUTCOMES = ("closed", "resolved", "no-incident", "recovered")
 
 
-@click.command(
-    "open",
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes incident open "the shop shows old prices" --service shop --severity P2
 hermes incident open "mails wait for an hour" --json
-""",
-)
+""")
 @click.argument("text")
 @click.option("--service", default="", help="Which service it is about.")
 @click.option("--severity", type=click.Choice(("P0", "P1", "P2", "P3")), default=None)
-@json_option
-@click.pass_context
 def open_(ctx: click.Context, text: str, service: str, severity: str | None, as_json: bool) -> None:
     """Report the problem described in TEXT. A running watcher handles it at once."""
     loaded = load_settings(ctx)
@@ -79,10 +73,8 @@ def open_(ctx: click.Context, text: str, service: str, severity: str | None, as_
         )
 
 
-@click.command(cls=CommandWithExamples, examples="hermes incident ack last")
+@cli_command("hermes incident ack last")
 @click.argument("id", default="last", shell_complete=complete_incident_id)
-@json_option
-@click.pass_context
 def ack(ctx: click.Context, id: str, as_json: bool) -> None:
     """Acknowledge the incident ID."""
 
@@ -94,20 +86,15 @@ def ack(ctx: click.Context, id: str, as_json: bool) -> None:
     _publish_for_incident(ctx, id, event, "acknowledged", as_json=as_json)
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes incident close last --reason "a cable was out"
 hermes incident close 4f2a1c --as no-incident --reason "a planned restart"
-""",
-)
+""")
 @click.argument("id", default="last", shell_complete=complete_incident_id)
 @click.option(
     "--as", "ending", type=click.Choice(CLOSE_OUTCOMES), default="closed", show_default=True
 )
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the journal and the report.")
-@json_option
-@click.pass_context
 def close(ctx: click.Context, id: str, ending: str, reason: str, as_json: bool) -> None:
     """Close the incident ID: a person has handled it, or it is not an incident."""
 
@@ -129,13 +116,9 @@ def close(ctx: click.Context, id: str, ending: str, reason: str, as_json: bool) 
     _publish_for_incident(ctx, id, event, ending, as_json=as_json)
 
 
-@click.command(
-    cls=CommandWithExamples, examples='hermes incident reopen last --reason "it is back"'
-)
+@cli_command('hermes incident reopen last --reason "it is back"')
 @click.argument("id", default="last", shell_complete=complete_incident_id)
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the journal.")
-@json_option
-@click.pass_context
 def reopen(ctx: click.Context, id: str, reason: str, as_json: bool) -> None:
     """Open the incident ID again. A running watcher continues with it."""
 

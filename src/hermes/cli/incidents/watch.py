@@ -19,8 +19,8 @@ from hermes.cli.incidents.live_state import (
     fold_live_incident,
 )
 from hermes.cli.incidents.lookup import complete_incident_id, find_incident
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, wants_color
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, wants_color
 from hermes.core.bus import Bus
 from hermes.core.events import encode_event
 from hermes.core.events.base import UnknownEvent
@@ -41,19 +41,14 @@ NOTIFICATION_GRACE_S = 0.7
 NOTIFICATION_EVENTS = ("notice.queued", "notice.sent", "notice.tried")
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes incident watch                     the open one, or the next one
 hermes incident watch 4f2a1c              this one, until its end
 hermes incident watch last --once         as it is now
 hermes incident watch --json | jq .kind   its events, one per line
-""",
-)
+""")
 @click.argument("id", default="", shell_complete=complete_incident_id)
 @click.option("--once", is_flag=True, help="Show the current state and exit.")
-@json_option
-@click.pass_context
 def watch(ctx: click.Context, id: str, once: bool, as_json: bool) -> None:
     """Follow the incident ID. Without ID: the open one, then each new one.
 

@@ -10,9 +10,9 @@ import click
 
 from hermes.agent.run_summary import build_summary_event
 from hermes.cli.context import MAX_LISTED_RUNS, find_run
-from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.lazy import cli_command
 from hermes.cli.memory.context import MEMORY_RUN, NO_FACT_LIMIT, FactContext, with_facts
-from hermes.cli.output import echo, json_option, print_json, progress_bar
+from hermes.cli.output import echo, print_json, progress_bar
 from hermes.core.errors import HermesError
 from hermes.learning.session_memory import worth_learning
 from hermes.memory.facts.fact import Fact, FactQuery
@@ -20,10 +20,9 @@ from hermes.memory.facts.recorder import noted_facts
 from hermes.memory.facts.sharing import export_facts, read_exported_facts
 
 
-@click.command(cls=CommandWithExamples, examples="hermes memory export > facts.jsonl")
+@cli_command("hermes memory export > facts.jsonl")
 @click.option("--all", "everything", is_flag=True, help="Also ended facts.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; else stdout.")
-@click.pass_context
 def export(ctx: click.Context, everything: bool, output: Path | None) -> None:
     """Write facts, one JSON object per line. Secrets are removed."""
 
@@ -48,13 +47,9 @@ def _should_export(fact: Fact, everything: bool) -> bool:
     return fact.state == "current" or (everything and fact.state == "ended")
 
 
-@click.command(
-    "import", cls=CommandWithExamples, examples="hermes memory import facts.jsonl --origin web-2"
-)
+@cli_command("hermes memory import facts.jsonl --origin web-2")
 @click.argument("file", type=click.File("rb"))
 @click.option("--origin", default="", help="Where they come from, if the lines do not say.")
-@json_option
-@click.pass_context
 def import_(ctx: click.Context, file: IO[bytes], origin: str, as_json: bool) -> None:
     """Read facts of another home from FILE (- is stdin).
 
@@ -75,10 +70,11 @@ def import_(ctx: click.Context, file: IO[bytes], origin: str, as_json: bool) -> 
         echo(", ".join(f"{count} {what}" for what, count in done.items()))
 
 
-@click.command(cls=CommandWithExamples, examples="hermes memory learn\nhermes memory learn latest")
+@cli_command("""
+hermes memory learn
+hermes memory learn latest
+""")
 @click.argument("run", required=False)
-@json_option
-@click.pass_context
 def learn(ctx: click.Context, run: str | None, as_json: bool) -> None:
     """Extract facts by rules from RUN, or from every session that was not processed yet.
 

@@ -7,9 +7,9 @@ import click
 import msgspec
 
 from hermes.cli import exit_codes
-from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.lazy import cli_command
 from hermes.cli.memory.context import NO_FACT_LIMIT, FactContext, with_facts
-from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.events.memory import (
@@ -32,11 +32,10 @@ HISTORY_EVENTS = (
 )  # fmt: skip
 
 
-@click.command(
-    "list",
-    cls=CommandWithExamples,
-    examples="hermes memory list --about nginx --json\nhermes memory --json",
-)
+@cli_command("""
+hermes memory list --about nginx --json
+hermes memory --json
+""")
 @click.option("--kind", "memory", type=click.Choice(get_args(MemoryKind)), help="Only this kind.")
 @click.option(
     "--trust", type=click.Choice(get_args(FactTrust)), help="Only facts of this trust level."
@@ -52,8 +51,6 @@ HISTORY_EVENTS = (
     show_default=True,
 )
 @click.option("--limit", default=50, show_default=True, help="How many.")
-@json_option
-@click.pass_context
 def list_(
     ctx: click.Context, /, state: str, limit: int, team: bool, as_json: bool, **given: Any
 ) -> None:
@@ -90,10 +87,8 @@ def list_(
     )
 
 
-@click.command(cls=CommandWithExamples, examples="hermes memory show 1a2b3c")
+@cli_command("hermes memory show 1a2b3c")
 @click.argument("fact")
-@json_option
-@click.pass_context
 def show(ctx: click.Context, fact: str, as_json: bool) -> None:
     """Show FACT: its text, validity, trust, and source events."""
 
@@ -120,13 +115,12 @@ def show(ctx: click.Context, fact: str, as_json: bool) -> None:
         echo(clean(clip(event_text(source.event), 600)))
 
 
-@click.command(
-    cls=CommandWithExamples, examples="hermes memory history\nhermes memory history 1a2b3c --json"
-)
+@cli_command("""
+hermes memory history
+hermes memory history 1a2b3c --json
+""")
 @click.argument("fact", required=False)
 @click.option("--limit", default=50, show_default=True, help="How many, the newest last.")
-@json_option
-@click.pass_context
 def history(ctx: click.Context, fact: str | None, limit: int, as_json: bool) -> None:
     """Show the events of FACT, or of all facts and note files."""
 
@@ -208,12 +202,11 @@ def _format_sources(sources: tuple[int, ...]) -> str:
     return ", ".join(map(str, sources)) or "–"
 
 
-@click.command(
-    cls=CommandWithExamples, examples="hermes memory audit\nhermes memory audit --json --exit-code"
-)
+@cli_command("""
+hermes memory audit
+hermes memory audit --json --exit-code
+""")
 @click.option("--exit-code", is_flag=True, help="1 when something was found.")
-@json_option
-@click.pass_context
 def audit(ctx: click.Context, exit_code: bool, as_json: bool) -> int:
     """Find duplicates, contradictions, recall loops, unsupported quotes, secrets and old facts.
 

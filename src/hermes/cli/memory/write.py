@@ -6,9 +6,9 @@ import click
 import msgspec
 
 from hermes.app.policy import user_name
-from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.lazy import cli_command
 from hermes.cli.memory.context import MEMORY_RUN, NO_FACT_LIMIT, FactContext, with_facts
-from hermes.cli.output import confirm, echo, json_option, print_json
+from hermes.cli.output import confirm, echo, print_json
 from hermes.cli.render.terminal_text import clean
 from hermes.core.errors import HermesError
 from hermes.core.events.memory import FactConfirmed, FactEnded, FactForgotten, MemoryKind
@@ -20,14 +20,12 @@ from hermes.memory.facts.sharing import scope_change
 from hermes.memory.facts.statements import statement_key
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes memory share 1a2b3c\nhermes memory share 1a2b3c --stop",
-)
+@cli_command("""
+hermes memory share 1a2b3c
+hermes memory share 1a2b3c --stop
+""")
 @click.argument("fact")
 @click.option("--stop", is_flag=True, help="Stop sharing it; others retract it.")
-@json_option
-@click.pass_context
 def share(ctx: click.Context, fact: str, stop: bool, as_json: bool) -> None:
     """Share FACT with the team: it goes into your next index (`hermes skills publish --facts`).
 
@@ -63,19 +61,16 @@ async def change_fact_scope(context: FactContext, fact: Fact, scope: FactScope) 
     return await context.recorder.facts.get(fact.id) or fact
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples='hermes memory add "orders writes to db-7" --about orders\n'
-    'hermes memory add --team "deploys stop on Fridays at 14:00"',
-)
+@cli_command("""
+hermes memory add "orders writes to db-7" --about orders
+hermes memory add --team "deploys stop on Fridays at 14:00"
+""")
 @click.argument("text")
 @click.option(
     "--kind", type=click.Choice(get_args(MemoryKind)), default="semantic", show_default=True
 )
 @click.option("--about", multiple=True, help="A service, host or file; may be repeated.")
 @click.option("--team", is_flag=True, help="Share it with the team: it goes into your index.")
-@json_option
-@click.pass_context
 def add(
     ctx: click.Context, text: str, kind: str, about: tuple[str, ...], team: bool, as_json: bool
 ) -> None:
@@ -118,15 +113,13 @@ def add(
             echo(f"{event.fact} contradicts it and has ended; hermes memory show {event.fact}")
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes memory forget 1a2b3c\nhermes memory forget --about db-7",
-)
+@cli_command("""
+hermes memory forget 1a2b3c
+hermes memory forget --about db-7
+""")
 @click.argument("facts", nargs=-1)
 @click.option("--about", default="", help="All that is about this service, host or file.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option
-@click.pass_context
 def forget(
     ctx: click.Context, facts: tuple[str, ...], about: str, yes: bool, as_json: bool
 ) -> None:

@@ -9,8 +9,8 @@ import click
 
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
-from hermes.cli.output import echo, json_option, note, print_json, print_table
+from hermes.cli.lazy import cli_command, cli_group
+from hermes.cli.output import echo, note, print_json, print_table
 from hermes.cli.render.terminal_text import clean, clip
 
 if TYPE_CHECKING:
@@ -20,15 +20,13 @@ if TYPE_CHECKING:
 
 PROBE_STATES = {True: "fine", False: "FAILING", None: "unknown"}
 HEALTH_COMMANDS = {
-    "forget": ("hermes.cli.monitoring.health:forget", "Stop expecting a service that need not run")
+    "forget": ("monitoring.health:forget", "Stop expecting a service that need not run")
 }
 
 
-@click.group(
-    cls=GroupWithExamples,
-    table=HEALTH_COMMANDS,
-    invoke_without_command=True,
-    examples="""
+@cli_group(
+    HEALTH_COMMANDS,
+    """
 hermes health                          is anything wrong right now?
 hermes health --all                    also what is fine
 hermes health --json | jq .failing
@@ -36,8 +34,6 @@ hermes health forget redis-server      it was removed on purpose
 """,
 )
 @click.option("--all", "everything", is_flag=True, help="Show every probe, not only problems.")
-@json_option
-@click.pass_context
 def health(ctx: click.Context, everything: bool, as_json: bool) -> int:
     """Run every probe once, print and record the results. Nothing is changed.
 
@@ -100,16 +96,11 @@ def _print_health(
         note("no probes.yaml yet: these probes were discovered; see `hermes watch --discover`")
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes health forget redis-server      it was removed on purpose
 hermes health forget nginx             it is installed and need not run
-""",
-)
+""")
 @click.argument("service")
-@json_option
-@click.pass_context
 def forget(ctx: click.Context, service: str, as_json: bool) -> int:
     """Stop expecting SERVICE, and stop asking about it. A running watch follows within a minute.
 

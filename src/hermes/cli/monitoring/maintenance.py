@@ -8,8 +8,8 @@ import click
 from hermes.app.policy import WATCH_RUN, user_name
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.cli.context import find_unique, load_settings, query_journal
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded
@@ -59,14 +59,11 @@ def _next_occurrence(clock: datetime, now: datetime) -> datetime:
     return clock if clock >= now - timedelta(minutes=1) else clock + timedelta(days=1)
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes maintenance add --for 1h web
 hermes maintenance add --for 30m --from 22:00 'db-*' --reason "new disks"
 hermes maintenance add --for 2h team=payments
-""",
-)
+""")
 @click.argument("target")
 @click.option(
     "--for", "length", required=True, callback=_parse_length, metavar="TIME", help="30m, 1h30m, 2d."
@@ -79,15 +76,8 @@ hermes maintenance add --for 2h team=payments
     help="22:00, 30m (from now), or a date.",
 )
 @click.option("--reason", default="", metavar="TEXT", help="Recorded with the window.")
-@json_option
-@click.pass_context
 def add(
-    ctx: click.Context,
-    target: str,
-    length: timedelta,
-    begins: datetime,
-    reason: str,
-    as_json: bool,
+    ctx: click.Context, target: str, length: timedelta, begins: datetime, reason: str, as_json: bool
 ) -> None:
     """Suppress alerts of TARGET: a service, a host, a namespace, a probe, or label=value.
 
@@ -123,9 +113,7 @@ def add(
         echo(clean(f"{window.id}: {window.target}, {_format_span(window)}"))
 
 
-@click.command("list", cls=CommandWithExamples, examples="hermes maintenance list --json")
-@json_option
-@click.pass_context
+@cli_command("hermes maintenance list --json")
 def list_(ctx: click.Context, as_json: bool = False) -> None:
     """List the open and coming windows; the first to end comes first."""
     loaded = load_settings(ctx)
@@ -151,13 +139,11 @@ def list_(ctx: click.Context, as_json: bool = False) -> None:
     )
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes maintenance end 4f2a1c\nhermes maintenance end web --json",
-)
+@cli_command("""
+hermes maintenance end 4f2a1c
+hermes maintenance end web --json
+""")
 @click.argument("id")
-@json_option
-@click.pass_context
 def end(ctx: click.Context, id: str, as_json: bool) -> None:
     """End the window ID now: an id, its beginning or end, or the target."""
     loaded, who = load_settings(ctx), user_name()

@@ -10,8 +10,8 @@ import msgspec
 
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import confirm, echo, json_option, note, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import confirm, echo, note, print_json, print_table
 from hermes.core.errors import SettingsError
 from hermes.environments.processes.priority import raise_priority
 from hermes.plumbing.files import PUBLIC_MODE, write_atomically
@@ -37,16 +37,13 @@ if TYPE_CHECKING:
 NO_MODEL = "none"
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes watch --discover                show what can be watched here
 hermes watch --discover --write        and write it to probes.yaml, to be edited
 hermes watch                           on call, until Ctrl-C
 hermes watch --once                    handle what is open now, then exit
 hermes watch --model none              no model: playbooks and checks only
-""",
-)
+""")
 @click.option("--discover", is_flag=True, help="Show what can be watched, and exit.")
 @click.option("--write", is_flag=True, help="With --discover: write it to probes.yaml.")
 @click.option("--merge", is_flag=True, help="With --discover: add what is new to probes.yaml.")
@@ -58,8 +55,6 @@ hermes watch --model none              no model: playbooks and checks only
     help="A model; `none`: playbooks and checks only; default: as configured.",
 )
 @click.option("--no-listen", is_flag=True, help="Do not receive alerts over HTTP.")
-@json_option
-@click.pass_context
 def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
     """Detect outages, find the cause, fix what the rules allow, verify the fix and report.
 
@@ -67,8 +62,8 @@ def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
     `hermes approvals list` in another terminal. `hermes incident watch` shows the work live.
     """
     if options["discover"] or options["write"] or options["merge"]:
-        given = {name: options[name] for name in ("write", "merge", "yes")}
-        return int(ctx.invoke(discover_services, **given, as_json=as_json))
+        _discover_services(load_settings(ctx), options, as_json)
+        return exit_codes.OK
     loaded = load_settings(ctx)
     if not raise_priority(loaded.settings.sre.niceness):
         note("this user may not raise the priority of the watch: it may be late on a busy host")
@@ -155,34 +150,17 @@ async def _print_events(bus: object, after: int) -> None:
             click.echo(encode_event(recorded.event).decode())
 
 
-@click.command(name="discover")
-@click.option("--write", is_flag=True, help="Write it to probes.yaml; asks before it replaces.")
-@click.option("--merge", is_flag=True, help="With --write: add what is new, keep what is there.")
-@click.option("--yes", is_flag=True, help="Replace an edited file without asking.")
-@json_option
-@click.pass_context
-def discover_services(
-    ctx: click.Context, write: bool, merge: bool, yes: bool, as_json: bool
-) -> int:
-    """Discover once what to probe in the environment. Changes nothing there.
-
-    \b
-    Examples:
-      hermes watch --discover
-      hermes watch --discover --json
-      hermes watch --discover --write
-      hermes watch --discover --write --merge
-    """
-    loaded = load_settings(ctx)
+def _discover_services(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> None:
+    """Discover once what to probe in the environment. Changes nothing there."""
     found = anyio.run(_run_discovery, loaded)
     if as_json:
         print_json(msgspec.to_builtins(found))
     else:
         print_discovery(found)
-    if write or merge:
+    if options["write"] or options["merge"]:
         path, found = probes_file(loaded), without_transient(found)
+        merge, yes = bool(options["merge"]), bool(options["yes"])
         note(write_probes(path, found, merge=merge, yes=yes, home=loaded.home))
-    return exit_codes.OK
 
 
 def probes_file(loaded: LoadedSettings, settings: ProbeSettings | None = None) -> Path:

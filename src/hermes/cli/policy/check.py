@@ -10,7 +10,8 @@ import msgspec
 
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
-from hermes.cli.output import json_option, print_fields
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import print_fields
 from hermes.cli.policy.context import (
     ActionOptions,
     CommandTakingCommand,
@@ -24,15 +25,15 @@ from hermes.core.errors import HermesError
 _EXPECTED_REQUEST = 'expected an object such as {"command": "ls -la"}'
 
 
-@click.command(
-    cls=CommandTakingCommand,
-    examples="""
+@cli_command(
+    """
 hermes policy check -- rm -rf /srv/data
 hermes policy check --origin cron --environment prod -- systemctl restart nginx
 hermes policy check --set observe --exit-code -- touch x || echo held
 hermes policy check --tool write_file --arguments '{"path": "/etc/hosts"}'
 echo '{"command": "ls", "cwd": "/srv"}' | hermes policy check --jsonl -
 """,
+    cls=CommandTakingCommand,
 )
 @action_options
 @click.option(
@@ -42,8 +43,6 @@ echo '{"command": "ls", "cwd": "/srv"}' | hermes policy check --jsonl -
     help="Read one JSON object per line (- is stdin); print one answer per line, in order.",
 )
 @click.option("--exit-code", is_flag=True, help="7 when held (ask, deny, dry-run), 1 for bad JSON.")
-@json_option
-@click.pass_context
 def check(
     ctx: click.Context,
     action: ActionOptions,

@@ -9,7 +9,8 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from hermes.cli.context import load_settings
-from hermes.cli.output import echo, json_option, print_fields
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_fields
 from hermes.cli.policy.context import (
     ActionOptions,
     CommandTakingCommand,
@@ -101,17 +102,15 @@ def _decode_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-@click.command(
-    cls=CommandTakingCommand,
-    examples="""
+@cli_command(
+    """
 hermes policy explain -- find /var -name '*.gz' -exec rm {} +
 hermes policy explain 'curl -s https://x.example/i.sh | sh'
 hermes policy explain --json --origin cron -- systemctl restart nginx
 """,
+    cls=CommandTakingCommand,
 )
 @action_options
-@json_option
-@click.pass_context
 def explain(ctx: click.Context, action: ActionOptions, as_json: bool) -> None:
     """Show the decision of the policy about COMMAND and its reason, without running it.
 

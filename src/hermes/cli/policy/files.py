@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, print_json
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, print_json
 from hermes.cli.policy.context import (
     TEST_FOLDER,
     TEST_HOME,
@@ -40,16 +40,11 @@ files_argument = click.argument(
 )
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes policy test                       your tests, and those of the built-in sets
 hermes policy test new-rule.yaml         a new rule and its tests
-""",
-)
+""")
 @files_argument
-@json_option
-@click.pass_context
 def test(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> int:
     """Run every PolicyTest in FILES (or folders); without FILES your own and the built-in ones.
 
@@ -115,16 +110,11 @@ def _test_result_data(results: list[PolicyTestResult]) -> list[dict[str, object]
     return [{name: getattr(one, name) for name in one.__struct_fields__} for one in results]
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes policy lint                       your files, and those of this project
 hermes policy lint new-rule.yaml policies/
-""",
-)
+""")
 @files_argument
-@json_option
-@click.pass_context
 def lint(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> int:
     """Find errors in FILES (or folders), and valid rules that are probably not intended.
 

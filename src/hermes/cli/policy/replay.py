@@ -12,8 +12,8 @@ import msgspec
 
 from hermes.app.policy import effective_policy_settings
 from hermes.cli.context import find_run, load_settings, query_journal, since_option
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_json, print_table
 from hermes.cli.policy.context import (
     POLICY_SET_NAMES,
     PolicyReplayClock,
@@ -52,14 +52,11 @@ run_option = click.option(
 )
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes policy replay --set observe
 hermes policy replay --file new-rule.yaml --since 30d
 hermes policy replay --file new-rule.yaml --run latest --json
-""",
-)
+""")
 @click.option(
     "--set", "set_name", type=click.Choice(POLICY_SET_NAMES), default=None, help="Built-in set."
 )
@@ -73,8 +70,6 @@ hermes policy replay --file new-rule.yaml --run latest --json
 @run_option
 @since_option
 @click.option("--isolated", is_flag=True, help="Decide as in an isolated environment.")
-@json_option
-@click.pass_context
 def replay(
     ctx: click.Context,
     set_name: str | None,
@@ -197,11 +192,9 @@ def _difference_data(one: ReplayDifference) -> dict[str, object]:
     return {name: getattr(one, name) for name in one.__struct_fields__}
 
 
-@click.command(cls=CommandWithExamples, examples="hermes policy report --since 7d --json")
+@cli_command("hermes policy report --since 7d --json")
 @run_option
 @since_option
-@json_option
-@click.pass_context
 def report(ctx: click.Context, run: str | None, since: datetime | None, as_json: bool) -> None:
     """Count the decisions per rule, the most frequent first.
 
@@ -230,11 +223,9 @@ def report(ctx: click.Context, run: str | None, since: datetime | None, as_json:
     )
 
 
-@click.command(cls=CommandWithExamples, examples="hermes policy misjudged --since 7d --json")
+@cli_command("hermes policy misjudged --since 7d --json")
 @run_option
 @since_option
-@json_option
-@click.pass_context
 def misjudged(ctx: click.Context, run: str | None, since: datetime | None, as_json: bool) -> None:
     """List operations that the kernel blocked because the verdict did not cover them.
 

@@ -10,8 +10,8 @@ import msgspec
 
 from hermes.app.policy import effective_policy_settings
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.cli.policy.context import (
     POLICY_SET_NAMES,
     documents_in_force,
@@ -54,15 +54,11 @@ BUILT_IN_LIMITS: dict[str, tuple[str, str]] = {
 """Rules that apply without any policy file."""
 
 
-@click.command(
-    "list", cls=CommandWithExamples, examples="hermes policy list --set sandboxed --json"
-)
+@cli_command("hermes policy list --set sandboxed --json")
 @click.option(
     "--set", "set_name", type=click.Choice(POLICY_SET_NAMES), default=None, help="Built-in set."
 )
 @click.option("--isolated", is_flag=True, help="As in an isolated environment.")
-@json_option
-@click.pass_context
 def list_(ctx: click.Context, set_name: str | None, isolated: bool, as_json: bool) -> None:
     """List all rules in force: effect, mode, and the file and line."""
     loaded = load_settings(ctx, {"policy.set": set_name} if set_name else None)
@@ -113,13 +109,11 @@ def _rule_description(located: dict[str, LocatedDocument], one: PolicyRule | Rul
     return located[one.source].document.metadata.description if one.source in located else ""
 
 
-@click.command(cls=CommandWithExamples, examples="hermes policy show destructive")
+@cli_command("hermes policy show destructive")
 @click.argument("name")
 @click.option(
     "--set", "set_name", type=click.Choice(POLICY_SET_NAMES), default=None, help="Built-in set."
 )
-@json_option
-@click.pass_context
 def show(ctx: click.Context, name: str, set_name: str | None, as_json: bool) -> None:
     """Show the rule, exception or test NAME as it is written, and where."""
     loaded = load_settings(ctx, {"policy.set": set_name} if set_name else None)
@@ -165,12 +159,8 @@ def _source_text(located: LocatedDocument) -> str:
     return "\n".join(lines[: next(ends, len(lines))]).rstrip()
 
 
-@click.command(
-    cls=CommandWithExamples, examples="hermes policy always --revoke always-b9a202047b1ec6e2"
-)
+@cli_command("hermes policy always --revoke always-b9a202047b1ec6e2")
 @click.option("--revoke", "name", metavar="NAME", help="Revoke one.")
-@json_option
-@click.pass_context
 def always(ctx: click.Context, name: str | None, as_json: bool) -> None:
     """List what is permanently allowed (the answer "always", command_allowlist), or revoke one."""
     loaded = load_settings(ctx)

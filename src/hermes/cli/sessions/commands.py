@@ -7,8 +7,8 @@ from typing import Literal
 import click
 
 from hermes.cli.context import MAX_LISTED_RUNS, find_run, has_content, load_settings, query_journal
-from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
-from hermes.cli.output import confirm, echo, json_option, print_json, print_table
+from hermes.cli.lazy import cli_command, cli_group
+from hermes.cli.output import confirm, echo, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.errors import HermesError
@@ -47,33 +47,23 @@ class TranscriptEntry(Value, kw_only=True, frozen=True, omit_defaults=False):
 
 
 SESSION_COMMANDS = {
-    "list": ("hermes.cli.sessions.commands:list_", "The latest conversations"),
-    "show": ("hermes.cli.sessions.commands:show", "The messages and tool calls of one"),
-    "search": ("hermes.cli.sessions.search:search", "Find words in all of them"),
-    "resume": (
-        "hermes.cli.sessions.commands:resume",
-        "Continue one (the same as `hermes --resume RUN`)",
-    ),
-    "carry-on": (
-        "hermes.cli.background_runs:carry_on",
-        "Finish interrupted unattended runs",
-    ),
-    "rename": ("hermes.cli.sessions.commands:rename", "Give one a title"),
-    "export": ("hermes.cli.sessions.commands:export", "Write one to a file, as Markdown or events"),
-    "import": (
-        "hermes.cli.sessions.import_sessions:import_",
-        "Import conversations from elsewhere",
-    ),
-    "reindex": ("hermes.cli.sessions.search:reindex", "Rebuild the search index"),
-    "embed": ("hermes.cli.sessions.search:embed", "Compute the vectors for recall"),
-    "delete": ("hermes.cli.sessions.commands:delete", "Forget one"),
+    "list": ("sessions.commands:list_", "The latest conversations"),
+    "show": ("sessions.commands:show", "The messages and tool calls of one"),
+    "search": ("sessions.search:search", "Find words in all of them"),
+    "resume": ("sessions.commands:resume", "Continue one (the same as `hermes --resume RUN`)"),
+    "carry-on": ("background_runs:carry_on", "Finish interrupted unattended runs"),
+    "rename": ("sessions.commands:rename", "Give one a title"),
+    "export": ("sessions.commands:export", "Write one to a file, as Markdown or events"),
+    "import": ("sessions.import_sessions:import_", "Import conversations from elsewhere"),
+    "reindex": ("sessions.search:reindex", "Rebuild the search index"),
+    "embed": ("sessions.search:embed", "Compute the vectors for recall"),
+    "delete": ("sessions.commands:delete", "Forget one"),
 }
 
 
-@click.group(
-    cls=GroupWithExamples,
-    table=SESSION_COMMANDS,
-    examples="""
+@cli_group(
+    SESSION_COMMANDS,
+    """
 hermes sessions list
 hermes sessions show latest
 hermes sessions search '"connection refused"' --since 14d
@@ -88,11 +78,9 @@ def sessions() -> None:
     """
 
 
-@click.command("list", cls=CommandWithExamples, examples="hermes sessions list --limit 5 --json")
+@cli_command("hermes sessions list --limit 5 --json")
 @click.option("--limit", default=20, show_default=True, help="How many, newest first.")
 @click.option("--all", "everything", is_flag=True, help="All of them, subagents included.")
-@json_option
-@click.pass_context
 def list_(ctx: click.Context, limit: int, everything: bool, as_json: bool) -> None:
     """List the latest conversations."""
     loaded = load_settings(ctx)
@@ -125,12 +113,10 @@ def list_(ctx: click.Context, limit: int, everything: bool, as_json: bool) -> No
     )
 
 
-@click.command(cls=CommandWithExamples, examples="hermes sessions show latest --full")
+@cli_command("hermes sessions show latest --full")
 @click.argument("run")
 @click.option("--full", is_flag=True, help="Also the system prompt and whole tool results.")
 @click.option("--at", "seq", type=int, help="Only around this number of a search result.")
-@json_option
-@click.pass_context
 def show(ctx: click.Context, run: str, full: bool, seq: int | None, as_json: bool) -> None:
     """Show the messages and tool calls of RUN."""
     summary, entries = _read_session(ctx, run)
@@ -151,9 +137,8 @@ def show(ctx: click.Context, run: str, full: bool, seq: int | None, as_json: boo
         echo(clean(text))
 
 
-@click.command(cls=CommandWithExamples, examples="hermes sessions resume latest")
+@cli_command("hermes sessions resume latest")
 @click.argument("run")
-@click.pass_context
 def resume(ctx: click.Context, run: str) -> object:
     """Continue RUN."""
     summary, _ = _read_session(ctx, run)
@@ -165,10 +150,9 @@ def resume(ctx: click.Context, run: str) -> object:
         return chat.invoke(inner)
 
 
-@click.command(cls=CommandWithExamples, examples='hermes sessions rename latest "the full disk"')
+@cli_command('hermes sessions rename latest "the full disk"')
 @click.argument("run")
 @click.argument("title")
-@click.pass_context
 def rename(ctx: click.Context, run: str, title: str) -> None:
     """Give RUN a TITLE."""
 
@@ -180,13 +164,10 @@ def rename(ctx: click.Context, run: str, title: str) -> None:
     echo(f"{query_journal(load_settings(ctx), change)} is now {title!r}")
 
 
-@click.command(
-    cls=CommandWithExamples, examples="hermes sessions export latest --format jsonl > events.jsonl"
-)
+@cli_command("hermes sessions export latest --format jsonl > events.jsonl")
 @click.argument("run")
 @click.option("--format", "form", type=click.Choice(["md", "jsonl"]), default="md")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; else stdout.")
-@click.pass_context
 def export(ctx: click.Context, run: str, form: str, output: Path | None) -> None:
     """Write RUN as Markdown, or as events, one JSON object per line."""
     from hermes.app.secret_redactor import SecretRedactor
@@ -210,10 +191,9 @@ def export(ctx: click.Context, run: str, form: str, output: Path | None) -> None
     echo(f"written to {output}")
 
 
-@click.command(cls=CommandWithExamples, examples="hermes sessions delete 4f2a1c --yes")
+@cli_command("hermes sessions delete 4f2a1c --yes")
 @click.argument("run")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.pass_context
 def delete(ctx: click.Context, run: str, yes: bool) -> None:
     """Forget RUN. Its texts leave the disk at the next `hermes journal compact`."""
     loaded = load_settings(ctx)

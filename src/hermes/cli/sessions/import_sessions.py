@@ -8,8 +8,8 @@ import click
 from hermes.app.journal_search import MAX_VECTORS_IN_PASSING, JournalSearch
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, print_json, progress_bar
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, print_json, progress_bar
 from hermes.cli.sessions.search import open_search
 from hermes.core.errors import HermesError
 from hermes.memory.journal.session_import import SessionImportResult
@@ -19,20 +19,14 @@ MAX_LINES_EMBEDDED_ON_IMPORT = 10_000
 """Takes a few minutes at most."""
 
 
-@click.command(
-    "import",
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes sessions import --jsonl talks.jsonl
 zcat talks.jsonl.gz | hermes sessions import --jsonl - --strict
-""",
-)
+""")
 @click.option("--jsonl", "lines", type=click.File("rb"), required=True, help="A file; - is stdin.")
 @click.option("--strict", is_flag=True, help="Stop at the first invalid line.")
 @click.option("--no-index", is_flag=True, help="Leave the indexing to the first search.")
 @click.option("--no-embed", is_flag=True, help="Compute no vectors: recall finds only by words.")
-@json_option
-@click.pass_context
 def import_(
     ctx: click.Context,
     lines: IO[bytes],

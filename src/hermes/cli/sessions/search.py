@@ -14,8 +14,8 @@ import msgspec
 from hermes.app.journal_search import JournalSearch
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings, require_journal, since_option, until_option
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, print_json, progress_bar
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, print_json, progress_bar
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.knowledge import (
@@ -35,16 +35,13 @@ PROGRESS_BAR_MIN_EVENTS = 5_000
 """Missing events in the index from which a progress bar is shown."""
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes sessions search postgres connection pool
 hermes sessions search '"connection refused" -redis' --since 14d
 hermes sessions search "rm -rf"
 hermes sessions search max_connections --kind result --service postgres
 hermes sessions search 'deploy*' --session latest --json
-""",
-)
+""")
 @click.argument("words", nargs=-1)
 @click.option("--limit", default=10, show_default=True, help="How many hits.")
 @click.option("--session", default="", metavar="RUN", help="Only this one, with its subagents.")
@@ -55,8 +52,6 @@ hermes sessions search 'deploy*' --session latest --json
 @click.option("--service", default="", metavar="NAME", help="Only where this name occurs too.")
 @since_option
 @until_option
-@json_option
-@click.pass_context
 def search(  # noqa: PLR0913 - one argument per option
     ctx: click.Context,
     words: tuple[str, ...],
@@ -100,8 +95,7 @@ def search(  # noqa: PLR0913 - one argument per option
     _print_hits(found)
 
 
-@click.command(cls=CommandWithExamples, examples="hermes sessions reindex")
-@click.pass_context
+@cli_command("hermes sessions reindex")
 def reindex(ctx: click.Context) -> None:
     """Delete the search index and rebuild it from the journal."""
     loaded = load_settings(ctx)
@@ -117,8 +111,7 @@ def reindex(ctx: click.Context) -> None:
     echo("the search index is rebuilt")
 
 
-@click.command(cls=CommandWithExamples, examples="hermes sessions embed")
-@click.pass_context
+@cli_command("hermes sessions embed")
 def embed(ctx: click.Context) -> None:
     """Compute a vector for every line that has none, so that recall also finds by meaning.
 
@@ -196,14 +189,11 @@ class RecallRequest(msgspec.Struct):
     limit: int | None = None
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes recall "how did we fix the full disk on web-2?"
 hermes recall "who edited nginx.conf by hand?" --session run-20260302-1405 --json
 echo '{"query": "what depends on redis?"}' | hermes recall --jsonl - --limit 10 --json
-""",
-)
+""")
 @click.argument("query", nargs=-1)
 @click.option("--limit", default=10, show_default=True, help="How many passages.")
 @click.option("--session", metavar="RUN", help="Only this one.")
@@ -213,8 +203,6 @@ echo '{"query": "what depends on redis?"}' | hermes recall --jsonl - --limit 10 
     type=click.File("rb"),
     help="One question per line: `query`, optional `session`; - is stdin. One answer per line.",
 )
-@json_option
-@click.pass_context
 def recall(
     ctx: click.Context,
     query: tuple[str, ...],
@@ -294,9 +282,6 @@ def _print_passages(found: Sequence[RecalledLine]) -> None:
         if number:
             echo()
         line = one.line
-        echo(
-            clean(f"{line.run} · {format_time(line.at)} · {line.speaker}"),
-            dim=True,
-        )
+        echo(clean(f"{line.run} · {format_time(line.at)} · {line.speaker}"), dim=True)
         echo(f"  {clip(clean(line.text), 400)}")
         echo(clean(f"  {one.why} · hermes sessions show {line.run} --at {line.seq}"), dim=True)

@@ -5,8 +5,8 @@ import sys
 import click
 
 from hermes.app.policy import user_name
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.skills.context import (
     load_library,
@@ -56,16 +56,11 @@ verify:
 """
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples='hermes skills new rotate-keys --description "Rotate the signing keys; when due"',
-)
+@cli_command('hermes skills new rotate-keys --description "Rotate the signing keys; when due"')
 @click.argument("name")
 @click.option("--description", required=True, help="What it does and when to use it.")
 @click.option("--category", default="", help="The folder for it.")
 @click.option("--playbook", is_flag=True, help="With a playbook.yaml to fill in.")
-@json_option
-@click.pass_context
 def new(
     ctx: click.Context, name: str, description: str, category: str, playbook: bool, as_json: bool
 ) -> None:
@@ -95,13 +90,12 @@ def new(
         echo(f"created {folder / 'SKILL.md'}; fill it in, then: hermes skills lint {name}")
 
 
-@click.command(
-    cls=CommandWithExamples, examples="hermes skills edit my-skill\nhermes skills edit port-taken"
-)
+@cli_command("""
+hermes skills edit my-skill
+hermes skills edit port-taken
+""")
 @click.argument("name")
 @click.option("--reason", default="edited", help="Why, for its history.")
-@json_option
-@click.pass_context
 def edit(ctx: click.Context, name: str, reason: str, as_json: bool) -> None:
     """Open NAME in your editor; the previous content is kept as a version.
 
@@ -141,10 +135,8 @@ def edit(ctx: click.Context, name: str, reason: str, as_json: bool) -> None:
         echo(f"{skill.folder}: {'version ' + str(version.number) if changed else 'unchanged'}")
 
 
-@click.command(cls=CommandWithExamples, examples="hermes skills history my-skill --json")
+@cli_command("hermes skills history my-skill --json")
 @click.argument("name")
-@json_option
-@click.pass_context
 def history(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show the versions and state changes of NAME."""
     loaded, library = load_library(ctx)
@@ -161,13 +153,7 @@ def history(ctx: click.Context, name: str, as_json: bool) -> None:
         print_json({"name": name, "state": skill.state, "versions": versions, "life": states})
         return
     rows = [
-        (
-            each.number,
-            each.digest[:12],
-            format_time(each.at),
-            each.by,
-            each.reason,
-        )
+        (each.number, each.digest[:12], format_time(each.at), each.by, each.reason)
         for each in versions
     ]
     print_table(("version", "digest", "at", "by", "why"), rows, empty=f"{name} was never changed")
@@ -177,15 +163,13 @@ def history(ctx: click.Context, name: str, as_json: bool) -> None:
         print_table(("at", "was", "became", "digest", "by", "why"), steps)
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes skills diff my-skill 1\nhermes skills diff my-skill 1 3",
-)
+@cli_command("""
+hermes skills diff my-skill 1
+hermes skills diff my-skill 1 3
+""")
 @click.argument("name")
 @click.argument("old")
 @click.argument("new", required=False)
-@json_option
-@click.pass_context
 def diff(ctx: click.Context, name: str, old: str, new: str | None, as_json: bool) -> None:
     """Show what changed in NAME from version OLD to NEW, or to the current content."""
     loaded, library = load_library(ctx)
@@ -201,11 +185,9 @@ def diff(ctx: click.Context, name: str, old: str, new: str | None, as_json: bool
         echo(text.rstrip("\n") or "the same")
 
 
-@click.command(cls=CommandWithExamples, examples="hermes skills rollback my-skill 2")
+@cli_command("hermes skills rollback my-skill 2")
 @click.argument("name")
 @click.argument("version", required=False)
-@json_option
-@click.pass_context
 def rollback(ctx: click.Context, name: str, version: str | None, as_json: bool) -> None:
     """Restore VERSION of NAME, or the previous one; the current content stays in its history."""
     loaded, library = load_library(ctx)
@@ -228,15 +210,13 @@ def rollback(ctx: click.Context, name: str, version: str | None, as_json: bool) 
         )
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes skills retire my-skill\nhermes skills retire my-skill --back",
-)
+@cli_command("""
+hermes skills retire my-skill
+hermes skills retire my-skill --back
+""")
 @click.argument("name")
 @click.option("--back", is_flag=True, help="Use it again, as a draft.")
 @click.option("--reason", default="", help="Why, for its history.")
-@json_option
-@click.pass_context
 def retire(ctx: click.Context, name: str, back: bool, reason: str, as_json: bool) -> None:
     """Take NAME out of use: it is not listed, matched or run. Its folder stays."""
     loaded, library = load_library(ctx)

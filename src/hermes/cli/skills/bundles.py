@@ -9,8 +9,8 @@ import click
 
 from hermes.app.policy import user_name
 from hermes.app.skills.exchange import SkillExchange, read_measurements, record_import
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import confirm, echo, json_option, note, print_json
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import confirm, echo, note, print_json
 from hermes.cli.skills.context import SKILLS_RUN, load_library, with_journal
 from hermes.cli.skills.exchange_context import (
     apply_revocations,
@@ -29,16 +29,13 @@ from hermes.skills.exchange.signed_statements import SignedStatement, shorten_ke
 from hermes.skills.library import SkillLibrary
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes skills export disk-full-runaway-log\n"
-    "hermes skills export my-skill -o /tmp/my.skill --as team-web",
-)
+@cli_command("""
+hermes skills export disk-full-runaway-log
+hermes skills export my-skill -o /tmp/my.skill --as team-web
+""")
 @click.argument("name")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write.")
 @click.option("--as", "publisher", default="", help="Your name as a publisher; set once.")
-@json_option
-@click.pass_context
 def export(
     ctx: click.Context, name: str, output: Path | None, publisher: str, as_json: bool
 ) -> None:
@@ -69,20 +66,17 @@ def skill_evidence(loaded: LoadedSettings, name: str) -> list[SkillMeasured]:
     return with_journal(loaded, lambda journal: read_measurements(journal, name))
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes skills publish ./site my-skill other-skill\n"
-    "hermes skills publish ./site my-skill --serve 127.0.0.1:8020\n"
-    "hermes skills publish ./site --all --facts",
-)
+@cli_command("""
+hermes skills publish ./site my-skill other-skill
+hermes skills publish ./site my-skill --serve 127.0.0.1:8020
+hermes skills publish ./site --all --facts
+""")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("names", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All skills of your own.")
 @click.option("--facts", is_flag=True, help="Facts of scope team too.")
 @click.option("--as", "publisher", default="", help="Your name as a publisher; set once.")
 @click.option("--serve", default="", help="Serve it at HOST:PORT until interrupted.")
-@json_option
-@click.pass_context
 def publish(
     ctx: click.Context,
     folder: Path,
@@ -158,22 +152,18 @@ def _serve_index(folder: Path, bind_address: str) -> None:
         note("ended")
 
 
-@click.command(
-    "import",
-    cls=CommandWithExamples,
-    examples="hermes skills import my.skill\n"
-    "hermes skills import https://skills.example.com disk-full-runaway-log\n"
-    "hermes skills import git+https://example.com/team/skills.git --yes\n"
-    "hermes skills import --subscribed --yes",
-)
+@cli_command("""
+hermes skills import my.skill
+hermes skills import https://skills.example.com disk-full-runaway-log
+hermes skills import git+https://example.com/team/skills.git --yes
+hermes skills import --subscribed --yes
+""")
 @click.argument("source", required=False)
 @click.argument("names", nargs=-1)
 @click.option("--subscribed", is_flag=True, help="From every publisher with an address.")
 @click.option("--yes", is_flag=True, help="Import what is not blocked, without asking.")
 @click.option("--no-sandbox", is_flag=True, help="Without a sandbox: only scan it.")
 @click.option("--no-evidence", is_flag=True, help="Do not replay its evidence.")
-@json_option
-@click.pass_context
 def import_(
     ctx: click.Context,
     source: str | None,
@@ -269,14 +259,12 @@ def _print_placed(placed: SkillPlacement) -> None:
     echo(f"{placed.folder}: {placed.how}, as a draft; see: hermes skills show {placed.folder}")
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes skills verify my.skill\nhermes skills verify x.skill --json",
-)
+@cli_command("""
+hermes skills verify my.skill
+hermes skills verify x.skill --json
+""")
 @click.argument("bundle")
 @click.option("--no-sandbox", is_flag=True, help="Only scan it; run nothing.")
-@json_option
-@click.pass_context
 def verify(ctx: click.Context, bundle: str, no_sandbox: bool, as_json: bool) -> None:
     """Check BUNDLE, a file or an address, like an import, but import nothing."""
     exchange = open_exchange(ctx)

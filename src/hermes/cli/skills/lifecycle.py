@@ -13,8 +13,8 @@ from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.app.skills.workshop import SkillWorkshop
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.cli.skills.context import SKILLS_RUN, load_library, with_journal
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
@@ -109,14 +109,11 @@ def _result_text(solved: bool, seconds: float, turns: int) -> str:
     return f"{'solved' if solved else 'not solved'}, {seconds:.1f} s, {turns} calls"
 
 
-@click.command(
-    name="compile",
-    cls=CommandWithExamples,
-    examples="hermes skills compile ./generate-csv-report\nhermes skills compile . --json",
-)
+@cli_command("""
+hermes skills compile ./generate-csv-report
+hermes skills compile . --json
+""")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@json_option
-@click.pass_context
 def compile_(ctx: click.Context, folder: Path, as_json: bool) -> None:
     """Check the Python skill in FOLDER, run its tests in a sandbox, and register it.
 
@@ -153,22 +150,17 @@ async def _compile_skill(
         return compiled, known
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes skills distill run-20260101-120000-a1b2c3
 hermes skills distill RUN --scenario config-typo-after-edit --seed 4
 hermes skills distill RUN --with-model --name stale-lock
-""",
-)
+""")
 @click.argument("run")
 @click.option("--name", default="", help="The name of the skill.")
 @click.option("--scenario", default="", help="For a drill: rehearse the fix in this scenario.")
 @click.option("--seed", type=int, default=0, help="The seed of that drill.")
 @click.option("--with-model", is_flag=True, help="Let the model improve texts and patterns.")
 @click.option("--dry-run", is_flag=True, help="Show the draft without saving it.")
-@json_option
-@click.pass_context
 def distill(
     ctx: click.Context,
     run: str,
@@ -241,15 +233,12 @@ async def _improve_with_model(
 PromotionResult = tuple[SkillStatus, SkillEvaluation | None, list[ReplayPair]]
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes skills promote stale-lock
 hermes skills promote stale-lock --scenario service-crashed --seeds 1-4
 hermes skills promote stale-lock --scenario service-crashed --seeds 1,2 --look-alike unit-failed
 hermes skills promote stale-lock --back validated
-""",
-)
+""")
 @click.argument("name")
 @click.option("--scenario", default="", help="Replay variants of this scenario.")
 @click.option("--seeds", default="1,2", show_default=True, help="Which ones: 1,2,5-8.")
@@ -265,12 +254,8 @@ hermes skills promote stale-lock --back validated
     help="The baseline without it: no-op, restart-everything, reference.",
 )
 @click.option(
-    "--back",
-    type=click.Choice(["draft", "compiled", "validated"]),
-    help="Demote it to this state.",
+    "--back", type=click.Choice(["draft", "compiled", "validated"]), help="Demote it to this state."
 )
-@json_option
-@click.pass_context
 def promote(
     ctx: click.Context,
     name: str,

@@ -8,8 +8,8 @@ import click
 
 from hermes.app.skills.exchange import SkillExchange
 from hermes.cli.context import load_settings
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_json, print_table
 from hermes.cli.skills.context import SKILLS_RUN, with_journal
 from hermes.cli.skills.exchange_context import apply_revocations, open_exchange
 from hermes.core.errors import SettingsError
@@ -18,15 +18,14 @@ from hermes.skills.exchange.keyring import KnownPublisher
 from hermes.skills.exchange.signed_statements import shorten_key
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes skills trust\n"
-    "hermes skills trust team-web --key 5f1c…\n"
-    "hermes skills trust team-web --address https://skills.example.com\n"
-    "hermes skills trust team-web --facts\n"
-    "hermes skills trust team-security --issuer\n"
-    "hermes skills trust --new-key",
-)
+@cli_command("""
+hermes skills trust
+hermes skills trust team-web --key 5f1c…
+hermes skills trust team-web --address https://skills.example.com
+hermes skills trust team-web --facts
+hermes skills trust team-security --issuer
+hermes skills trust --new-key
+""")
 @click.argument("publisher", required=False)
 @click.option("--key", default="", help="Its public key, as you got it from the owner.")
 @click.option("--address", default="", help="Subscribe to its index, a URL or a folder.")
@@ -38,8 +37,6 @@ from hermes.skills.exchange.signed_statements import shorten_key
 )
 @click.option("--forget", is_flag=True, help="Forget its key; the next key is pinned.")
 @click.option("--new-key", is_flag=True, help="Change your own key; the old one signs the new one.")
-@json_option
-@click.pass_context
 def trust(
     ctx: click.Context, /, publisher: str | None, new_key: bool, as_json: bool, **given: Any
 ) -> None:
@@ -136,19 +133,16 @@ def _publisher_state(publisher: KnownPublisher, revoked: tuple[str, ...]) -> str
     return "issuer" if publisher.issuer else ""
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes skills revoke my-skill\n"
-    "hermes skills revoke --key 5f1c…\n"
-    "hermes skills revoke --key 5f1c… --announce",
-)
+@cli_command("""
+hermes skills revoke my-skill
+hermes skills revoke --key 5f1c…
+hermes skills revoke --key 5f1c… --announce
+""")
 @click.argument("what", required=False)
 @click.option("--key", default="", help="A public key; nothing signed by it is imported any more.")
 @click.option(
     "--announce", is_flag=True, help="Publish it in your index, although it belongs to others."
 )
-@json_option
-@click.pass_context
 def revoke(ctx: click.Context, what: str | None, key: str, announce: bool, as_json: bool) -> None:
     """Revoke WHAT: a skill that you published, or the digest of any bundle.
 

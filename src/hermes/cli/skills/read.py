@@ -9,8 +9,8 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, print_fields, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_fields, print_json, print_table
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.cli.skills.context import load_library, with_journal
 from hermes.core.events.skills import PlaybookEnded, SkillShown
@@ -22,16 +22,13 @@ from hermes.skills.lint import lint_skill
 from hermes.skills.matching import SkillMatcher
 
 
-@click.command(
-    "list",
-    cls=CommandWithExamples,
-    examples='hermes skills list --category database\nhermes skills list --task "disk full" --json',
-)
+@cli_command("""
+hermes skills list --category database
+hermes skills list --task "disk full" --json
+""")
 @click.option("--category", default="", help="Only of this category.")
 @click.option("--task", default="", help="Only matches for this task or alert, best first.")
 @click.option("--all", "every", is_flag=True, help="Retired ones too.")
-@json_option
-@click.pass_context
 def list_(ctx: click.Context, category: str, task: str, every: bool, as_json: bool) -> None:
     """List skills with their origin and state."""
     _, library = load_library(ctx)
@@ -61,14 +58,12 @@ def list_(ctx: click.Context, category: str, task: str, every: bool, as_json: bo
     print_table(("skill", "category", "from", "state", "playbook", "what for"), rows, empty=empty)
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes skills show port-taken\nhermes skills show port-taken playbook.yaml",
-)
+@cli_command("""
+hermes skills show port-taken
+hermes skills show port-taken playbook.yaml
+""")
 @click.argument("name")
 @click.argument("file", required=False)
-@json_option
-@click.pass_context
 def show(ctx: click.Context, name: str, file: str | None, as_json: bool) -> None:
     """Show skill NAME, or one FILE of it."""
     _, library = load_library(ctx)
@@ -131,9 +126,10 @@ class SkillUsageRow(Value, kw_only=True, frozen=True):
     """Median of the applied runs."""
 
 
-@click.command(cls=CommandWithExamples, examples="hermes skills stats\nhermes skills stats --json")
-@json_option
-@click.pass_context
+@cli_command("""
+hermes skills stats
+hermes skills stats --json
+""")
 def stats(ctx: click.Context, as_json: bool) -> None:
     """Count from the journal: shown, played, applied, declined, undone."""
     loaded, library = load_library(ctx)
@@ -188,13 +184,11 @@ READ_ONLY_EFFECTS = frozenset({"read", "network-local", "read-as-root", "secret-
 """Reading a secret changes nothing; the policy decides whether it is allowed."""
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="hermes skills lint\nhermes skills lint my-skill ./other --json",
-)
+@cli_command("""
+hermes skills lint
+hermes skills lint my-skill ./other --json
+""")
 @click.argument("which", nargs=-1)
-@json_option
-@click.pass_context
 def lint(ctx: click.Context, which: tuple[str, ...], as_json: bool) -> None:
     """Check skills: WHICH are names or folders; all skills when none is given.
 

@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack
 
 import click
 
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, print_fields, print_json
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_fields, print_json
 from hermes.cli.render.lines import format_time
 from hermes.cli.skills.lifecycle import SkillLifecycleContext, open_strong_model, with_lifecycle
 from hermes.core.errors import SettingsError
@@ -83,15 +83,12 @@ def review_text(event: SkillsReviewed) -> str:
     return f"{event.changed}: {'accepted' if event.accepted else 'rejected'}. {event.detail}"
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes skills review --check
 hermes skills review --status
 hermes skills review --now
 hermes skills review --evolve stale-lock
-""",
-)
+""")
 @click.option("--check", is_flag=True, help="Only show whether a review is due, and why.")
 @click.option(
     "--status", is_flag=True, help="Show the counts, the running review, and the last result."
@@ -107,11 +104,7 @@ hermes skills review --evolve stale-lock
     show_default=True,
     help="The baseline in replays without the change.",
 )
-@json_option
-@click.pass_context
-def review(
-    ctx: click.Context, /, check: bool, now: bool, evolve: str, without: str, **given: bool
-) -> None:
+def review(ctx: click.Context, evolve: str, without: str, as_json: bool, **given: bool) -> None:
     """Review the tasks since the last review.
 
     A review is due after 15 finished tasks, or after 3 with the same error (skills.review_every,
@@ -122,7 +115,6 @@ def review(
     with the model skills.review_model; without one, failures are only counted. To switch it off:
     hermes config set skills.review_by_itself false
     """
-    as_json = given["as_json"]
     if evolve:
         _evolve_skill(ctx, evolve, without, as_json)
         return
@@ -139,8 +131,8 @@ def review(
         from hermes.app.skills.review import review_lock
         from hermes.app.skills.review_due import find_due_review
 
-        found = await find_due_review(context.journal, context.loaded, anyway=now)
-        if found is None or check:
+        found = await find_due_review(context.journal, context.loaded, anyway=given["now"])
+        if found is None or given["check"]:
             return found, None
         async with review_lock(context.loaded, context.journal):
             event = await _review_now(context, found, without)

@@ -5,8 +5,8 @@ import click
 
 from hermes.app.application import open_application
 from hermes.app.skills.library import tool_caller
-from hermes.cli.lazy import CommandWithExamples
-from hermes.cli.output import echo, json_option, print_json, print_table
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_json, print_table
 from hermes.cli.render.terminal_text import clean
 from hermes.cli.skills.context import load_library
 from hermes.core.errors import SettingsError
@@ -23,22 +23,17 @@ ANSWER_TIMEOUT_S = 3600.0
 """How long a step may wait for an approval."""
 
 
-@click.command(
-    cls=CommandWithExamples,
-    examples="""
+@cli_command("""
 hermes skills run port-taken --dry-run --label service=orders
 hermes skills run port-taken --label service=orders --undo
 hermes skills run config-restore --alert "orders is down" --set unit=orders.service
-""",
-)
+""")
 @click.argument("name")
 @click.option("--dry-run", is_flag=True, help="Run only the probes, and show what would be done.")
 @click.option("--undo", is_flag=True, help="Undo everything when a step or check fails.")
 @click.option("--alert", default="", help="The title of the alert.")
 @click.option("--label", multiple=True, metavar="KEY=VALUE", help="A label of the alert.")
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
-@json_option
-@click.pass_context
 def run(
     ctx: click.Context,
     name: str,
