@@ -10,8 +10,9 @@ import anyio
 import pytest
 from terminal.scripted_house import HANG, ScriptedHouse, calls, says
 
-from hermes.cli.chat.interactive import InteractiveChat
-from hermes.cli.chat.interfaces import ChatDisplay, ChatInfo
+from hermes.cli.chat.banner import ChatInfo
+from hermes.cli.chat.interactive import open_session
+from hermes.cli.chat.session import ChatDisplay
 from hermes.cli.chat.terminals import LineTerminal
 from hermes.core.events.approvals import ApprovalSettled
 from hermes.core.events.runs import TurnEnded
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def chat(script: Sequence[object], source: int, page: StringIO) -> ScriptedHouse:
-    sitting = InteractiveChat(LineTerminal(source, page, width=0), ChatDisplay())
+    sitting = open_session(LineTerminal(source, page, width=0), ChatDisplay())
     house = ScriptedHouse(script, sitting.approver, ask=sitting.approver.ask)
     with anyio.fail_after(10):
         await sitting.run(house, ChatInfo(version="1"))

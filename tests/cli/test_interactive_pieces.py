@@ -6,13 +6,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.cli.chat.interactive import render_banner
-from hermes.cli.chat.interfaces import ChatInfo
-from hermes.cli.chat.session import spinner_frame, style_fragment
-from hermes.cli.chat.slash_commands import (
-    SLASH_COMMANDS,
+from hermes.cli.chat.banner import ChatInfo, render_banner
+from hermes.cli.chat.session import (
     find_slash_command,
     nearest_slash_command,
+    spinner_frame,
+    style_fragment,
+)
+from hermes.cli.chat.slash_commands import (
+    SLASH_COMMANDS,
     save_conversation,
 )
 from hermes.cli.render.answer_stream import OutputFragment
@@ -77,15 +79,15 @@ def test_every_command_of_the_chat_is_in_the_table_once() -> None:
 
 
 def test_an_alias_finds_its_command() -> None:
-    assert find_slash_command("quit") is find_slash_command("exit")
-    assert find_slash_command("nothing") is None
+    assert find_slash_command(SLASH_COMMANDS, "quit") is find_slash_command(SLASH_COMMANDS, "exit")
+    assert find_slash_command(SLASH_COMMANDS, "nothing") is None
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"), [("modle", "model"), ("hist", "history"), ("udno", "undo"), ("xyzzy", "")]
 )
 def test_the_nearest_command_is_suggested(typed: str, meant: str) -> None:
-    assert nearest_slash_command(typed) == meant
+    assert nearest_slash_command(SLASH_COMMANDS, typed) == meant
 
 
 MESSAGES = (

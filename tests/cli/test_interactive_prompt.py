@@ -13,8 +13,9 @@ from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from terminal.scripted_house import HANG, ScriptedHouse, calls, says
 
-from hermes.cli.chat.interactive import InteractiveChat, open_input_history
-from hermes.cli.chat.interfaces import ChatDisplay, ChatInfo
+from hermes.cli.chat.banner import ChatInfo
+from hermes.cli.chat.interactive import open_input_history, open_session
+from hermes.cli.chat.session import ChatDisplay
 from hermes.cli.chat.terminals import PromptTerminal
 from hermes.core.errors import InvalidApiKey
 from hermes.core.events.runs import RunRenamed, RunStarted, TurnEnded
@@ -67,7 +68,7 @@ async def chatting(
     output = Vt100_Output(page, lambda: Size(rows=24, columns=80), term="xterm")
     with create_pipe_input() as keys:
         prompt = PromptTerminal(input=keys, output=output, **more)
-        sitting = InteractiveChat(prompt, ChatDisplay())
+        sitting = open_session(prompt, ChatDisplay())
         house = ScriptedHouse(script, sitting.approver, journal=journal, ask=sitting.approver.ask)
         chat = Chat(house, keys, page, prompt)
 
@@ -397,7 +398,7 @@ async def test_a_resumed_session_shows_what_was_said_and_carries_on_what_was_cut
 async def test_a_screen_that_swallows_everything_does_not_stop_the_chat() -> None:
     with create_pipe_input() as keys:
         prompt = PromptTerminal(input=keys, output=DummyOutput())
-        sitting = InteractiveChat(prompt, ChatDisplay(spinner=True))
+        sitting = open_session(prompt, ChatDisplay(spinner=True))
         house = ScriptedHouse([says("unseen")], sitting.approver)
         keys.send_text("hi" + ENTER + CTRL_D)
         with anyio.fail_after(10):

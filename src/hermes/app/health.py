@@ -114,12 +114,12 @@ async def check_health_now(
         scheduler = ProbeScheduler(
             asked.probes, environment, nowhere, home=loaded.home, settings=settings.probes
         )
-        checked, results = await run_health_round(probe_rounds(scheduler), settings.health.timeout)
+        checked, found = await run_health_round(probe_rounds(scheduler), settings.health.timeout)
+    results = list(found)
     services = {each.name: each.service for each in asked.probes}
-    results = [
-        _with_explanation(each, asked.missing.get(services.get(each.name, ""), ""))
-        for each in results
-    ]
+    for at, each in enumerate(results):
+        if not each.ok and (why := asked.missing.get(services.get(each.name, ""))):
+            results[at] = replace(each, detail=f"{each.detail}; {why}")
     if problem := await _record(loaded, checked):
         checked = _with_journal(checked)
         results = [*results, HealthCheckResult(name=JOURNAL_CHECK, ok=False, detail=problem)]
@@ -152,10 +152,6 @@ async def _reserve_in_use(journal: Journal) -> str:
 
 def _with_journal(checked: HealthChecked) -> HealthChecked:
     return replace(checked, ok=False, failing=(*checked.failing, JOURNAL_CHECK))
-
-
-def _with_explanation(looked: HealthCheckResult, why: str) -> HealthCheckResult:
-    return replace(looked, detail=f"{looked.detail}; {why}") if why and not looked.ok else looked
 
 
 async def forget_service(loaded: LoadedSettings, folder: Path, name: str) -> bool:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import anyio
 import click
@@ -50,14 +51,7 @@ def resume_unattended_in_background(loaded: LoadedSettings, waiting: Sequence[st
     """Resume interrupted runs in another process; returns a note for the user."""
     if not waiting:
         return []
-    with (loaded.home / UNATTENDED_LOG_NAME).open("ab") as log:
-        subprocess.Popen(
-            [sys.executable, "-m", "hermes.cli", "sessions", "carry-on"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    _start_in_background(loaded.home / UNATTENDED_LOG_NAME, ["sessions", "carry-on"])
     runs = ", ".join(waiting)
     return [f"interrupted earlier, resumed in the background: {runs} ({UNATTENDED_LOG_NAME})"]
 
@@ -74,7 +68,10 @@ def start_review_if_due(loaded: LoadedSettings, overrides: Mapping[str, str]) ->
     try:
         if not anyio.run(_is_review_due, loaded):
             return False
-        _start_review(loaded, overrides)
+        options = [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
+        _start_in_background(
+            loaded.home / REVIEW_LOG_NAME, [*options, "skills", "review", "--background"]
+        )
     except (HermesError, OSError):
         return False
     return True
@@ -89,11 +86,10 @@ async def _is_review_due(loaded: LoadedSettings) -> bool:
     return False
 
 
-def _start_review(loaded: LoadedSettings, overrides: Mapping[str, str]) -> None:
-    options = [word for key, value in overrides.items() for word in ("--set", f"{key}={value}")]
-    with (loaded.home / REVIEW_LOG_NAME).open("ab") as log:
+def _start_in_background(log_file: Path, words: Sequence[str]) -> None:
+    with log_file.open("ab") as log:
         subprocess.Popen(
-            [sys.executable, "-m", "hermes.cli", *options, "skills", "review", "--background"],
+            [sys.executable, "-m", "hermes.cli", *words],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

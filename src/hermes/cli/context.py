@@ -1,10 +1,10 @@
 """Loads settings, queries the journal, finds runs, and parses time options for commands."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import click
 
@@ -59,12 +59,6 @@ HELD_EVENTS_WARNING = (
 MAX_RECENT_RUNS = 50
 
 
-class RunLister(Protocol):
-    async def runs(
-        self, *, limit: int = 50, parent: str | None = "", deleted: bool = False
-    ) -> Sequence[RunSummary]: ...
-
-
 def require_journal(loaded: LoadedSettings) -> StoreLocation:
     location = loaded.store
     if not store_exists(location):
@@ -109,7 +103,7 @@ def has_content(run: RunSummary) -> bool:
     return bool(run.messages > 1 or run.task or run.title)
 
 
-async def run_to_resume(journal: RunLister, wanted: str, *, excluded_run: str = "") -> str:
+async def run_to_resume(journal: JournalStore, wanted: str, *, excluded_run: str = "") -> str:
     """Return the id of `wanted`; without one, the latest run; empty when there is none."""
     if wanted:
         return (await find_run(journal, wanted)).id
@@ -117,7 +111,7 @@ async def run_to_resume(journal: RunLister, wanted: str, *, excluded_run: str = 
     return next((run.id for run in runs if has_content(run) and run.id != excluded_run), "")
 
 
-async def find_run(journal: RunLister, wanted: str) -> RunSummary:
+async def find_run(journal: JournalStore, wanted: str) -> RunSummary:
     """Find by id, its beginning or end, the title, or `latest`."""
     runs = await journal.runs(limit=MAX_LISTED_RUNS, parent=None)
     if wanted == "latest" and runs:

@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parent))
 from scripted_house import HANG, ScriptedHouse, calls, says
 
-from hermes.cli.chat.interactive import InteractiveChat, open_terminal
-from hermes.cli.chat.interfaces import ChatInfo
+from hermes.cli.chat.banner import ChatInfo
+from hermes.cli.chat.interactive import open_session, open_terminal
 from hermes.settings.schema import DisplaySettings
 
 FIRST = """## A plan
@@ -28,7 +28,7 @@ And that is the end of the plan."""
 
 
 async def main() -> None:
-    sitting = InteractiveChat(*open_terminal(DisplaySettings(), Path(sys.argv[1])))
+    sitting = open_session(*open_terminal(DisplaySettings(), Path(sys.argv[1])))
     script = [says(FIRST), calls("terminal", command="df -h"), says("It is full: 日本語."), HANG]
     house = ScriptedHouse(script, sitting.approver, pace=0.03, ask=sitting.approver.ask)
     tools = tuple((spec.name, spec.description) for spec in house.means.executor.specs)

@@ -1,7 +1,5 @@
 """Whether a review is due, according to the journal. Fast: asked at the end of every chat."""
 
-from collections.abc import AsyncIterator
-
 from hermes.core.events.skills import SkillsReviewed
 from hermes.core.protocols import Journal, JournalRecord
 from hermes.settings.load import LoadedSettings
@@ -27,7 +25,11 @@ async def find_due_review(
     tasks = list_finished_tasks(records)
     if not any(task.failed or task.errors for task in tasks) and last is not None:
         earlier = () if last.changed else last.runs
-        again = [each for run in earlier async for each in _read_run(journal, run)]
+        again = [
+            each
+            for run in earlier
+            async for each in journal.read(run=run, kinds=REVIEW_EVENT_KINDS)
+        ]
         tasks = list_finished_tasks(again)
     failing = [task for task in tasks if task.failed or task.errors]
     return DueReview(why="asked for", tasks=tuple(failing[-10:])) if failing else None
@@ -47,7 +49,3 @@ async def _since_last_review(journal: Journal) -> tuple[SkillsReviewed | None, l
     records = [each async for each in journal.read(after=after, kinds=REVIEW_EVENT_KINDS)]
     event = last.event if last is not None else None
     return event if isinstance(event, SkillsReviewed) else None, records
-
-
-def _read_run(journal: Journal, run: str) -> AsyncIterator[JournalRecord]:
-    return journal.read(run=run, kinds=REVIEW_EVENT_KINDS)

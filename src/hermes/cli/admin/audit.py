@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from hermes.cli import exit_codes
 from hermes.cli.context import find_run, load_settings, query_journal, require_journal, since_option
@@ -128,7 +129,7 @@ class _VerifyProgress:
 
 
 def _print_report(report: "AuditReport", as_json: bool) -> None:
-    plain = {name: getattr(report, name) for name in report.__struct_fields__}
+    plain = asdict(report)
     if as_json:
         print_json({"ok": report.status == "verified", **plain})
         return
@@ -195,7 +196,7 @@ def show(
     audit_filter = AuditFilter(since=since, run=wanted, rule=rule, verdict=verdict or "")
     actions = [action for action in fold_audited_actions(records) if audit_filter.matches(action)]
     if as_json:
-        print_json([{name: getattr(a, name) for name in a.__struct_fields__} for a in actions])
+        print_json([asdict(action) for action in actions])
         return
     print_table(
         ("event", "at", "run", "who", "action", "verdict", "rule", "people", "result"),

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
+from msgspec.structs import asdict
 
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings, require_journal
@@ -41,9 +42,9 @@ def verify(ctx: click.Context, as_json: bool) -> int:
 
     report = verify_store(require_journal(load_settings(ctx)))
     if as_json:
-        print_json({"ok": not report.problems, **_report_data(report)})
+        print_json({"ok": not report.problems, **asdict(report)})
     else:
-        print_fields(_report_data(report))
+        print_fields(asdict(report))
         for problem in report.problems:
             note(problem)
         echo(
@@ -81,7 +82,7 @@ def compact(ctx: click.Context, as_json: bool) -> None:
 
         discard_index(loaded)
     if as_json:
-        print_json(_report_data(done))
+        print_json(asdict(done))
     else:
         echo(f"{done.purged} texts removed; {done.bytes_before:,} → {done.bytes_after:,} bytes")
 
@@ -106,16 +107,10 @@ def salvage(ctx: click.Context, into: Path | None, yes: bool, as_json: bool) -> 
         return exit_codes.OK
     saved = salvage_journal(path, into)
     if as_json:
-        print_json(_report_data(saved))
+        print_json(asdict(saved))
     else:
-        print_fields(_report_data(saved))
+        print_fields(asdict(saved))
     return exit_codes.OK
-
-
-def _report_data(report: object) -> dict[str, object]:
-    """All fields, also those with default values."""
-    names: tuple[str, ...] = getattr(report, "__struct_fields__", ())
-    return {name: getattr(report, name) for name in names}
 
 
 STORE_COMMANDS = {
@@ -142,7 +137,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
     from hermes.memory.journal.maintenance import read_status
 
     found = read_status(require_journal(load_settings(ctx)))
-    facts = {name: getattr(found, name) for name in found.__struct_fields__}
+    facts = asdict(found)
     if as_json:
         print_json(facts)
     else:
@@ -173,7 +168,7 @@ def migrate(ctx: click.Context, wanted: str, origin: str | None, as_json: bool) 
     with _migration_progress(quiet=as_json) as progress:
         result = copy_store(source, target, progress)
     if as_json:
-        print_json({name: getattr(result, name) for name in result.__struct_fields__})
+        print_json(asdict(result))
         return
     echo(f"{result.copied:,} events copied; {result.target} has {result.events:,}, all equal")
     echo(f"newest: {result.last}, digest {result.digest[:16]}…")

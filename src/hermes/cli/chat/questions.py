@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import anyio
 
 from hermes.app.policy import user_name
-from hermes.cli.chat.interfaces import ChatTerminal
+from hermes.cli.chat.terminals import ChatTerminal
 from hermes.cli.render.terminal_text import TextStyle, clean, display_width, escape_invisible, wrap
 from hermes.core.actions import Action, Approval, ApprovalScope, approval_objection, why_not_always
 from hermes.core.events.approvals import ApprovalRequested

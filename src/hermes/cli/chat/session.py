@@ -1,26 +1,46 @@
-"""Runs a chat session: starts and stops turns, prints their output, animates the spinner."""
+"""A chat session: reads the input, starts and stops turns, prints their output."""
 
+import re
 import textwrap
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from hermes.agent.conversation import Conversation
-from hermes.cli.chat.interfaces import (
-    PROMPT_LABEL,
-    ChatApplication,
-    ChatDisplay,
-    ChatInfo,
-    ChatTerminal,
-)
-from hermes.cli.chat.questions import QuestionQueue
+from hermes.agent.history import ConversationHistory, rebuild_history
+from hermes.cli.chat.banner import ChatInfo, render_banner
+from hermes.cli.chat.questions import QuestionQueue, TerminalApprover
+from hermes.cli.chat.terminals import PROMPT_LABEL, ChatTerminal, InputInterrupted
+from hermes.cli.context import run_to_resume
 from hermes.cli.render.answer_stream import FragmentKind, OutputFragment
+from hermes.cli.render.lines import call_line
 from hermes.cli.render.terminal_text import TextStyle, clean, clip, wrap
+from hermes.cli.render.tool_progress import ProgressMode
 from hermes.cli.render.transcript import Transcript, TranscriptFollower
 from hermes.core.errors import HermesError
+from hermes.core.knowledge import RECALL_NOTE_PREFIX
+from hermes.core.messages import Message, Value
+from hermes.plumbing.problems import closest_name
 from hermes.plumbing.units import format_duration
+
+if TYPE_CHECKING:
+    from hermes.app.application import Application
+    from hermes.app.models import ModelReachability
+
+
+class ChatDisplay(Value, kw_only=True, frozen=True):
+    """How the output is displayed on this terminal."""
+
+    style: TextStyle = TextStyle()
+    spinner: bool = False
+    reasoning: bool = False
+    progress: ProgressMode = "all"
+    banner: bool = True
 
 
 def style_fragment(
@@ -82,27 +102,56 @@ def spinner_frame(activity: str, elapsed: float, width: int) -> str:
 
 STOP_TIMEOUT_S = 3.0
 """Time for an interrupted turn to record how it ended."""
+LEAVE_INTERVAL_S = 1.0
+"""A second Ctrl-C within this time leaves the chat."""
+MAX_RESUME_LINES = 8
 
 TURN_ACTIVITY = "on it"
+_SLASH_COMMAND = re.compile(r"/([a-zA-Z?]+)(?:\s+(.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class SlashCommand:
+    name: str
+    help: str
+    run: "Callable[[ChatSession, str], Awaitable[None]]"
+    argument: str = ""
+    """Name of the argument in /help; in brackets when optional."""
+    complete: "Callable[[ChatSession], Awaitable[Sequence[str]]] | None" = None
+    activity: str = ""
+    """Spinner text while it runs. A command with an activity runs only when idle."""
+    aliases: tuple[str, ...] = ()
+
+
+def find_slash_command(commands: Sequence[SlashCommand], name: str) -> SlashCommand | None:
+    return next((each for each in commands if name in (each.name, *each.aliases)), None)
+
+
+def nearest_slash_command(commands: Sequence[SlashCommand], name: str) -> str:
+    """Return the most similar command; empty when none is similar."""
+    known = [word for each in commands for word in (each.name, *each.aliases) if len(word) > 1]
+    longer = [word for word in known if word.startswith(name)]
+    return longer[0] if longer else closest_name(name, known, cutoff=0.5)
 
 
 class ChatSession:
+    """The terminal and the approver, which the application needs to start; then the chat itself."""
+
+    application: "Application"
+    conversation: Conversation
+    info: ChatInfo
+    transcript: Transcript
+    transcript_follower: TranscriptFollower
+    _group: TaskGroup
+
     def __init__(
-        self,
-        application: ChatApplication,
-        conversation: Conversation,
-        terminal: ChatTerminal,
-        questions: QuestionQueue,
-        *,
-        info: ChatInfo,
-        display: ChatDisplay,
+        self, terminal: ChatTerminal, display: ChatDisplay, commands: Sequence[SlashCommand]
     ) -> None:
-        self.application = application
-        self.conversation = conversation
         self.terminal = terminal
-        self.info = info
         self.display = display
-        self.questions = questions
+        self.commands = commands
+        self.questions = QuestionQueue(terminal)
+        self.approver = TerminalApprover(self.questions, terminal, display.style)
         self.activity = ""
         """The running turn or slow command; empty when idle."""
         self.tone_instruction = ""
@@ -111,12 +160,152 @@ class ChatSession:
         self._stopping = self._finished = False
         self._idle, self._working = anyio.Event(), anyio.Event()
         self._idle.set()
+        self._interrupted_at = -LEAVE_INTERVAL_S
+
+    async def run(
+        self,
+        application: "Application",
+        info: ChatInfo,
+        *,
+        resume: str | None = None,
+        model: str = "",
+        warnings: Sequence[str] = (),
+        check_server: "Callable[[str], ModelReachability] | None" = None,
+    ) -> None:
+        """`resume` is a run, or empty for the latest; None starts a new session."""
+        self.application = application
+        if resume is None:
+            conversation = await application.begin()
+        else:
+            run = await run_to_resume(application.journal, resume)
+            conversation = await application.resume(run)
+        if model:  # recorded, so that a resumed run uses the same model
+            await conversation.switch(application.open_model(model))
+        self.conversation = conversation
+        self.info = replace(info, model=conversation.model.name)  # that of a resumed run
         self.transcript = self._transcript_of(conversation)
         self.transcript_follower = TranscriptFollower(
             application.bus, self.transcript, self.print_fragments
         )
-        questions.changed = self.update_prompt
-        terminal.set_live_rows(self.live_rows)
+        self.questions.changed = self.update_prompt
+        self.terminal.set_live_rows(self.live_rows)
+        reached = check_server(conversation.model.name) if check_server is not None else None
+        await self._print_banner(warnings, reached.words if reached else "")
+        async with anyio.create_task_group() as self._group:
+            await self._group.start(self.transcript_follower.run)
+            self._group.start_soon(self.terminal.run)
+            self._group.start_soon(self.animate)
+            if reached is not None:
+                self._group.start_soon(self._report_unreachable_model, reached)
+            if resume is not None:
+                self.start(TURN_ACTIVITY, self.show_resumed)
+            await self._read_input()
+            await self.close()
+            self._group.cancel_scope.cancel()
+        if any(message.role == "user" for message in self.conversation.messages):
+            hint = f"to continue this session: hermes --resume {self.conversation.run}"
+            await self.terminal.print(self.display.style.dim(hint))
+
+    async def _print_banner(self, warnings: Sequence[str], model: str) -> None:
+        if self.display.banner:
+            info = replace(self.info, model=model or self.info.model)
+            run, width = self.conversation.run, self.terminal.width
+            greeting = render_banner(info, run=run, width=width, style=self.display.style)
+            await self.terminal.print(greeting + "\n")
+        for warning in warnings:
+            await self.note(clean(warning), "error")
+
+    async def _report_unreachable_model(self, reach: "ModelReachability") -> None:
+        """Runs beside the chat: a server that does not answer must not delay the prompt."""
+        if why := await reach.trouble():
+            await self.note(clean(f"{reach.name}: {why}"), "error")
+
+    async def _read_input(self) -> None:
+        while True:
+            self.update_prompt()
+            try:
+                line = await self.terminal.read()
+            except InputInterrupted:
+                await self._handle_interrupt()
+            except EOFError:
+                return
+            else:
+                await self._handle_line(line)
+
+    async def _handle_line(self, line: str) -> None:
+        text = line.strip()
+        await self.wait_until_steerable()
+        if self.questions.label:
+            await self._handle_answer(text)
+        elif not text:
+            return
+        elif command := _SLASH_COMMAND.fullmatch(text):
+            await self._echo(text)
+            await self._run_slash_command(command[1].lower(), (command[2] or "").strip())
+        elif not self.activity:
+            await self._echo(text)
+            words, self.tone_instruction = self.tone_instruction + text, ""
+            self.start(TURN_ACTIVITY, lambda: self.conversation.say(words))
+        elif self.activity == TURN_ACTIVITY:
+            await self._echo(text)
+            self.conversation.steer(text)
+        else:
+            await self.note(f"{self.activity}: wait, or /stop it", "error")
+
+    async def _handle_answer(self, text: str) -> None:
+        label = self.questions.label
+        if self.questions.try_answer(text):
+            await self._echo(text or "(nothing)", label)
+        else:
+            await self.note(f"not an answer to this: {clean(text) or '(nothing)'}", "error")
+
+    async def _run_slash_command(self, name: str, argument: str) -> None:
+        command = find_slash_command(self.commands, name)
+        if command is None:
+            meant = nearest_slash_command(self.commands, name)
+            hint = f"did you mean /{meant}?" if meant else "/help lists them"
+            await self.note(f"there is no command /{name}; {hint}", "error")
+        elif not command.activity:
+            try:
+                await command.run(self, argument)
+            except HermesError as error:
+                await self.note(clean(str(error)), "error")
+        elif self.activity:
+            await self.note(f"/{name} must wait: {self.activity}. /stop interrupts it", "error")
+        else:
+            run = command.run
+            self.start(command.activity, lambda: run(self, argument))
+
+    async def _handle_interrupt(self) -> None:
+        """Decline, stop, or discard the input; two at an empty prompt leave the chat."""
+        now = time.monotonic()
+        again, self._interrupted_at = now - self._interrupted_at < LEAVE_INTERVAL_S, now
+        if self.questions.decline():
+            await self.note("refused")
+        elif self.stop() or self.terminal.discard_input():
+            return
+        elif again:
+            self.terminal.close()
+        else:
+            await self.note("Ctrl-C again leaves; the session can be resumed")
+
+    async def _echo(self, text: str, label: str = PROMPT_LABEL) -> None:
+        """The input disappears when it is sent, so print it above."""
+        if self.terminal.can_redraw:
+            echoed = clean(text).replace("\n", "\n… ")
+            await self.terminal.print(self.display.style.bold(f"{label}{echoed}"))
+
+    async def show_resumed(self) -> None:
+        """Show the last messages and continue the turn that was interrupted, if any."""
+        conversation, width = self.conversation, self.terminal.width
+        if lines := message_lines(conversation.messages, width, last=MAX_RESUME_LINES):
+            await self.terminal.print(self.display.style.dim("\n".join(lines)))
+        history = await rebuild_history(self.application.journal, conversation.run)
+        if not history.open:
+            await self.note(f"back in {conversation.run}")
+            return
+        await self.note(describe_interrupted_turn(history, width))
+        await conversation.carry_on()
 
     def _transcript_of(self, conversation: Conversation) -> Transcript:
         return Transcript(
@@ -147,14 +336,14 @@ class ChatSession:
     async def note(self, text: str, kind: FragmentKind = "note") -> None:
         await self.print_fragments([OutputFragment(kind, text)])
 
-    def start(self, group: TaskGroup, what: str, work: Callable[[], Awaitable[object]]) -> None:
+    def start(self, what: str, work: Callable[[], Awaitable[object]]) -> None:
         """Start a turn or a slow command. The session is busy at once."""
         self.activity, self._stopping, self._finished = what, False, False
         self._scope, self._idle = anyio.CancelScope(), anyio.Event()
         self.transcript.activity_started_at = time.monotonic()
         self._working.set()
         self.update_prompt()
-        group.start_soon(self._run_activity, work)
+        self._group.start_soon(self._run_activity, work)
 
     async def _run_activity(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
@@ -223,3 +412,32 @@ class ChatSession:
             await self._working.wait()
             self.terminal.refresh()
             await anyio.sleep(SPINNER_FRAME_S)
+
+
+def message_lines(messages: Sequence[Message], width: int, *, last: int = 0) -> list[str]:
+    """Return one line per message; `last` keeps only that many at the end."""
+    lines = []
+    for message in messages:
+        text = clip(clean(message.text), max(width - 4, 10))
+        if message.role == "user" and text and not text.startswith(RECALL_NOTE_PREFIX):
+            lines.append(f"❯ {text}")
+        elif message.role == "assistant":
+            lines += [f"  {text}"] if text else []
+            if message.calls:
+                names = ", ".join(clean(call.name) for call in message.calls)
+                lines.append(f"  🔧 {clip(names, max(width - 6, 10))}")
+    return lines[-last:]
+
+
+def describe_interrupted_turn(history: ConversationHistory, width: int) -> str:
+    """Describe the open tool calls of an interrupted turn. They may have taken effect."""
+    calls = history.unanswered()
+    if not calls:
+        return "the last turn was interrupted before its answer; continuing it"
+    rows = [f"the last turn was interrupted in {len(calls)} tool call(s); continuing it:"]
+    for call in calls:
+        again = (
+            "will run again" if history.may_run(call) else "may have taken effect; not run again"
+        )
+        rows.append(f"  {call_line(call, width - 44)} — {again}")
+    return "\n".join(rows)

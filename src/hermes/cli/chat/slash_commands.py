@@ -1,8 +1,7 @@
 """The slash commands of the chat: the table, the actions, completion and /save."""
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,14 +9,13 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from hermes.cli.chat import slash_views
-from hermes.cli.chat.session import TURN_ACTIVITY, ChatSession
-from hermes.cli.chat.slash_views import show_resumed_session, show_rows
+from hermes.cli.chat.session import TURN_ACTIVITY, ChatSession, SlashCommand, find_slash_command
+from hermes.cli.chat.slash_views import show_rows
 from hermes.cli.context import run_to_resume
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.runs import RunRenamed
 from hermes.core.messages import Message
-from hermes.plumbing.problems import closest_name
 
 
 def save_conversation(name: str, *, run: str, messages: Sequence[Message]) -> str:
@@ -158,7 +156,7 @@ async def resume_session(session: ChatSession, argument: str) -> None:
         await session.note("there is no other session yet", "error")
         return
     session.switch_conversation(await session.application.resume(wanted))
-    await show_resumed_session(session)
+    await session.show_resumed()
 
 
 async def set_title(session: ChatSession, argument: str) -> None:
@@ -183,22 +181,6 @@ async def toggle_verbose(session: ChatSession, argument: str) -> None:
 
 async def leave_chat(session: ChatSession, argument: str) -> None:
     session.terminal.close()
-
-
-SlashHandler = Callable[[ChatSession, str], Awaitable[None]]
-
-
-@dataclass(frozen=True)
-class SlashCommand:
-    name: str
-    help: str
-    run: SlashHandler
-    argument: str = ""
-    """Name of the argument in /help; in brackets when optional."""
-    complete: Callable[[ChatSession], Awaitable[Sequence[str]]] | None = None
-    activity: str = ""
-    """Spinner text while it runs. A command with an activity runs only when idle."""
-    aliases: tuple[str, ...] = ()
 
 
 async def _show_help(session: ChatSession, argument: str) -> None:
@@ -260,19 +242,6 @@ SLASH_COMMANDS = (
 )
 
 
-def find_slash_command(name: str) -> SlashCommand | None:
-    return next((each for each in SLASH_COMMANDS if name in (each.name, *each.aliases)), None)
-
-
-def nearest_slash_command(name: str) -> str:
-    """Return the most similar command; empty when none is similar."""
-    known = [
-        word for each in SLASH_COMMANDS for word in (each.name, *each.aliases) if len(word) > 1
-    ]
-    longer = [word for word in known if word.startswith(name)]
-    return longer[0] if longer else closest_name(name, known, cutoff=0.5)
-
-
 class SlashCompleter(Completer):
     def __init__(self, session: ChatSession) -> None:
         self._session = session
@@ -290,7 +259,7 @@ class SlashCompleter(Completer):
             return
         name, space, argument = before[1:].partition(" ")
         if not space:
-            for command in SLASH_COMMANDS:
+            for command in self._session.commands:
                 if command.name.startswith(name.lower()):
                     yield Completion(command.name, -len(name), display_meta=command.help)
             return
@@ -299,5 +268,5 @@ class SlashCompleter(Completer):
                 yield Completion(word, -len(argument))
 
     async def _words(self, name: str) -> Iterable[str]:
-        command = find_slash_command(name)
+        command = find_slash_command(self._session.commands, name)
         return await command.complete(self._session) if command and command.complete else ()

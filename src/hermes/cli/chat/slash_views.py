@@ -3,13 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from hermes.agent.history import ConversationHistory, rebuild_history
-from hermes.cli.chat.session import ChatSession
-from hermes.cli.render.lines import call_line, format_usage
+from hermes.cli.chat.session import ChatSession, message_lines
+from hermes.cli.render.lines import format_usage
 from hermes.cli.render.terminal_text import clean, clip, display_width
 from hermes.core.events.runs import ModelAnswered, RunDeleted, RunStarted
-from hermes.core.knowledge import RECALL_NOTE_PREFIX
-from hermes.core.messages import Message
 
 MAX_RECENT_RUNS = 20
 
@@ -70,21 +67,6 @@ async def show_history(session: ChatSession, argument: str) -> None:
     await session.terminal.print("\n".join(lines) or "there are no messages yet")
 
 
-def message_lines(messages: Sequence[Message], width: int, *, last: int = 0) -> list[str]:
-    """Return one line per message; `last` keeps only that many at the end."""
-    lines = []
-    for message in messages:
-        text = clip(clean(message.text), max(width - 4, 10))
-        if message.role == "user" and text and not text.startswith(RECALL_NOTE_PREFIX):
-            lines.append(f"❯ {text}")
-        elif message.role == "assistant":
-            lines += [f"  {text}"] if text else []
-            if message.calls:
-                names = ", ".join(clean(call.name) for call in message.calls)
-                lines.append(f"  🔧 {clip(names, max(width - 6, 10))}")
-    return lines[-last:]
-
-
 async def model_names(session: ChatSession) -> Sequence[str]:
     return session.info.models
 
@@ -104,35 +86,3 @@ async def run_names(session: ChatSession) -> Sequence[str]:
         elif isinstance(event, RunDeleted):
             runs.pop(event.run, None)
     return list(reversed(runs))[:MAX_RECENT_RUNS]
-
-
-MAX_RESUME_LINES = 8
-
-
-async def show_resumed_session(session: ChatSession) -> None:
-    """Show the last messages and continue the turn that was interrupted, if any."""
-    lines = message_lines(
-        session.conversation.messages, session.terminal.width, last=MAX_RESUME_LINES
-    )
-    if lines:
-        await session.terminal.print(session.display.style.dim("\n".join(lines)))
-    history = await rebuild_history(session.application.journal, session.conversation.run)
-    if not history.open:
-        await session.note(f"back in {session.conversation.run}")
-        return
-    await session.note(describe_interrupted_turn(history, session.terminal.width))
-    await session.conversation.carry_on()
-
-
-def describe_interrupted_turn(history: ConversationHistory, width: int) -> str:
-    """Describe the open tool calls of an interrupted turn. They may have taken effect."""
-    calls = history.unanswered()
-    if not calls:
-        return "the last turn was interrupted before its answer; continuing it"
-    rows = [f"the last turn was interrupted in {len(calls)} tool call(s); continuing it:"]
-    for call in calls:
-        again = (
-            "will run again" if history.may_run(call) else "may have taken effect; not run again"
-        )
-        rows.append(f"  {call_line(call, width - 44)} — {again}")
-    return "\n".join(rows)

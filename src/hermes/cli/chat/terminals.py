@@ -34,7 +34,12 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import Output
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from hermes.cli.chat.interfaces import PROMPT_LABEL, InputInterrupted
+PROMPT_LABEL = "❯ "
+"""The prompt while no question is open."""
+
+
+class InputInterrupted(Exception):
+    """The user pressed Ctrl-C. Raised when a terminal is read; not a failure."""
 
 
 class ChatInputQueue:
@@ -73,6 +78,7 @@ class LineTerminal:
     """Reads a line only when the chat waits for one, so that input can be piped in."""
 
     can_redraw = False
+    """True where pending text is drawn above the input and then printed as whole blocks."""
 
     def __init__(self, source: int, sink: TextIO, *, width: int = 80) -> None:
         self.width = max(width, 20)
@@ -86,6 +92,7 @@ class LineTerminal:
         self._entries = ChatInputQueue()
 
     async def run(self) -> None:
+        """Run until the user leaves or `close` is called."""
         with self._life:
             try:
                 async with anyio.create_task_group() as group:
@@ -96,6 +103,7 @@ class LineTerminal:
                 self._entries.close()
 
     async def read(self) -> str:
+        """Return the next entry. Raises `InputInterrupted`, and `EOFError` at the end."""
         return await self._entries.read()
 
     async def print(self, text: str, *, end: str = "\n") -> None:
@@ -106,6 +114,7 @@ class LineTerminal:
         """There is no screen to clear."""
 
     def set_prompt(self, label: str | None) -> None:
+        """Set the prompt; None while a turn runs and no question is open."""
         if self._reading and label and label != self._label:
             self._write(f"\n{label}")  # the prompt printed before is no longer valid
         self._label = label
@@ -115,6 +124,7 @@ class LineTerminal:
             self._wanted = anyio.Event()
 
     def discard_input(self) -> bool:
+        """Discard text that was typed but not sent; False when there was none."""
         return False  # the terminal edits an unfinished line itself
 
     def set_live_rows(self, live: Callable[[int, int], Sequence[str]]) -> None:
@@ -347,3 +357,6 @@ class PromptTerminal:
 
     def _prefix(self) -> StyleAndTextTuples:
         return [("bold", self._label or PROMPT_LABEL)]
+
+
+ChatTerminal = LineTerminal | PromptTerminal

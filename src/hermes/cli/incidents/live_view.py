@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hermes.cli.incidents.live_state import (
-    LiveCheck,
     LiveCommand,
     LiveIncident,
     LiveNotification,
@@ -72,13 +71,10 @@ class _LiveView:
         width = max(options.max_width, 20)
         for max_rows in (MAX_COMMAND_ROWS, 5, 3, 1):
             content = Group(*_sections(self.live, self.now, width, max_rows))
-            if not self.rows or _height(console, options, content) <= self.rows or max_rows == 1:
+            height = len(console.render_lines(content, options, pad=False)) if self.rows else 0
+            if height <= self.rows or max_rows == 1:
                 yield content
                 return
-
-
-def _height(console: Console, options: ConsoleOptions, content: RenderableType) -> int:
-    return len(console.render_lines(content, options, pad=False))
 
 
 def _sections(
@@ -215,7 +211,11 @@ def _command_row(command: LiveCommand, width: int) -> Iterator[Text]:
 
 def _check_rows(live: LiveIncident, width: int, max_rows: int) -> Iterator[Text]:
     """The checks that have failed; the others are only counted."""
-    doubted = [(name, check) for name, check in live.checks.items() if not _never_failed(check)]
+    doubted = [
+        (name, check)
+        for name, check in live.checks.items()
+        if False in (check.before, check.after, check.trigger)
+    ]
     for name, check in doubted[:max_rows]:
         line = Text()
         for at, state in enumerate((check.before, check.after, check.trigger)):
@@ -229,10 +229,6 @@ def _check_rows(live: LiveIncident, width: int, max_rows: int) -> Iterator[Text]
         yield Text(f"and {len(doubted) - max_rows} more, {fine} of them fine", style="dim")
     if others := len(live.checks) - len(doubted):
         yield Text(f"✓ {others} {'others were' if doubted else 'are'} fine", style="green")
-
-
-def _never_failed(check: LiveCheck) -> bool:
-    return False not in (check.before, check.after, check.trigger)
 
 
 def _check_mark(state: bool | None) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from hermes.cli.memory.context import MEMORY_RUN, NO_FACT_LIMIT, FactContext, wi
 from hermes.cli.output import echo, print_json, progress_bar
 from hermes.core.errors import HermesError
 from hermes.learning.session_memory import worth_learning
-from hermes.memory.facts.fact import Fact, FactQuery
+from hermes.memory.facts.fact import FactQuery
 from hermes.memory.facts.recorder import noted_facts
 from hermes.memory.facts.sharing import export_facts, read_exported_facts
 
@@ -28,7 +28,8 @@ def export(ctx: click.Context, everything: bool, output: Path | None) -> None:
 
     async def query(context: FactContext) -> list[bytes]:
         found = await context.recorder.facts.find(FactQuery(state=None, limit=NO_FACT_LIMIT))
-        kept = [fact for fact in found if _should_export(fact, everything)]
+        wanted = ("current", "ended") if everything else ("current",)
+        kept = [fact for fact in found if fact.state in wanted]
         lines = export_facts(reversed(kept), platform.node() or "elsewhere")
         return [context.redact(line.decode()).encode() for line in lines]
 
@@ -41,10 +42,6 @@ def export(ctx: click.Context, everything: bool, output: Path | None) -> None:
     except OSError as error:
         raise HermesError(f"cannot write {output}: {error.strerror}") from error
     echo(f"{len(lines)} facts written to {output}")
-
-
-def _should_export(fact: Fact, everything: bool) -> bool:
-    return fact.state == "current" or (everything and fact.state == "ended")
 
 
 @cli_command("hermes memory import facts.jsonl --origin web-2")

@@ -141,8 +141,7 @@ def history(ctx: click.Context, fact: str | None, limit: int, as_json: bool) -> 
 
 def fact_data(fact: Fact) -> dict[str, Any]:
     """Every field, also those with default values."""
-    plain = {name: getattr(fact, name) for name in fact.__struct_fields__}
-    return {**plain, "state": fact.state}
+    return {**msgspec.structs.asdict(fact), "state": fact.state}
 
 
 def _fact_fields(fact: Fact) -> dict[str, object]:
@@ -180,12 +179,8 @@ def _history_row(event: object) -> tuple[str, str, str, str]:
         case FactNoted():
             return "noted", event.fact, event.actor or event.trust, clip(event.text, 70)
         case FactConfirmed():
-            return (
-                "confirmed",
-                event.fact,
-                event.actor,
-                f"by events {_format_sources(event.sources)}",
-            )
+            sources = ", ".join(map(str, event.sources)) or "–"
+            return "confirmed", event.fact, event.actor, f"by events {sources}"
         case FactEnded():
             return "ended", event.fact, event.actor, f"{event.reason} {event.by}".strip()
         case FactForgotten():
@@ -196,10 +191,6 @@ def _history_row(event: object) -> tuple[str, str, str, str]:
             words = [*(f"+ {one}" for one in event.added), *(f"- {one}" for one in event.removed)]
             return "notes", event.file, event.by, clip("; ".join(words), 70)
     return "", "", "", ""
-
-
-def _format_sources(sources: tuple[int, ...]) -> str:
-    return ", ".join(map(str, sources)) or "–"
 
 
 @cli_command("""

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from hermes.app.policy import effective_policy_settings, kernel_support_here, open_policy
+from hermes.app.policy import effective_policy_settings, home_path, kernel_support_here, open_policy
 from hermes.cli.lazy import CommandWithExamples
 from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
@@ -168,7 +168,7 @@ class FolderPolicy:
 
     def __init__(self, loaded: LoadedSettings, folder: Path) -> None:
         self.folder = folder
-        self.home = user_home(loaded)
+        self.home = home_path(loaded)
         self.of = cache(lambda isolated: open_policy(loaded, folder, isolated=isolated))
         self.kernel = cache(lambda environment: kernel_support_here(loaded, environment))
 
@@ -189,20 +189,11 @@ class FolderPolicy:
         return {**request, "cwd": str(self.folder / cwd)}
 
 
-def user_home(loaded: LoadedSettings) -> str:
-    return loaded.secrets.get("HOME") or str(Path.home())
-
-
 def working_folder(cwd: str) -> Path:
     try:
         return Path(cwd).expanduser().absolute()
     except (FileNotFoundError, RuntimeError) as error:  # the folder was removed, or HOME is not set
         raise SettingsError(f"cannot find the folder {cwd or '.'}: {error}") from error
-
-
-def own_policy_folder(loaded: LoadedSettings) -> Path:
-    own = loaded.settings.policy.folder
-    return Path(own).expanduser() if own else loaded.home / "policies"
 
 
 def documents_in_force(
@@ -271,7 +262,7 @@ def build_replay_policy(
     replay: PolicyReplayContext,
 ) -> DocumentPolicy:
     """Build a policy that uses the recorded time and reads no files."""
-    home, folder = user_home(loaded), str(replay.folder)
+    home, folder = home_path(loaded), str(replay.folder)
     own = protected_paths(loaded.home, replay.folder, [loaded.journal])
 
     def context_for(action: Action) -> ActionContext:

@@ -5,8 +5,9 @@ from functools import cache
 from pathlib import Path
 
 import click
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from hermes.app.policy import always_rules_path
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
@@ -18,7 +19,6 @@ from hermes.cli.policy.context import (
     documents_in_force,
     load_policy_files,
     overlay_documents,
-    own_policy_folder,
     require_valid,
     short_source,
     working_folder,
@@ -69,7 +69,11 @@ def test(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> int:
     failed = [result for result in results if not result.ok]
     if as_json:
         print_json(
-            {"cases": len(results), "failed": len(failed), "results": _test_result_data(results)}
+            {
+                "cases": len(results),
+                "failed": len(failed),
+                "results": [asdict(one) for one in results],
+            }
         )
     else:
         _print_test_results(results, failed)
@@ -106,10 +110,6 @@ def _count_text(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _test_result_data(results: list[PolicyTestResult]) -> list[dict[str, object]]:
-    return [{name: getattr(one, name) for name in one.__struct_fields__} for one in results]
-
-
 @cli_command("""
 hermes policy lint                       your files, and those of this project
 hermes policy lint new-rule.yaml policies/
@@ -138,7 +138,7 @@ def _find_problems(loaded: LoadedSettings, folder: Path, files: tuple[Path, ...]
     settings = loaded.settings.policy
     present = load_policies(settings, loaded.home, folder)
     if not files:
-        own = [own_policy_folder(loaded), folder / ".hermes" / "policies"]
+        own = [always_rules_path(loaded).parent, folder / ".hermes" / "policies"]
         paths = [path for path in own if path.is_dir()]
         known = load_set(settings.set).documents
         return list(dict.fromkeys([*present.problems, *lint_files(paths, known)]))

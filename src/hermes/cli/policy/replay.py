@@ -9,6 +9,7 @@ from typing import get_args
 
 import click
 import msgspec
+from msgspec.structs import asdict
 
 from hermes.app.policy import effective_policy_settings
 from hermes.cli.context import find_run, load_settings, query_journal, since_option
@@ -100,9 +101,7 @@ def replay(
         _replay_in_order(recorded, replay_context.clock),
     )
     if as_json:
-        print_json(
-            {"actions": len(recorded), "changes": [_difference_data(each) for each in found]}
-        )
+        print_json({"actions": len(recorded), "changes": [asdict(each) for each in found]})
         return
     print_table(
         ("run", "action", "was", "by", "would be", "by"),
@@ -186,10 +185,6 @@ def _rebuild_action(
 def _difference_row(one: ReplayDifference) -> tuple[str, ...]:
     node = clip(escape_invisible(one.node), 60)
     return one.run, node, one.before, one.before_rule, one.after, one.after_rule
-
-
-def _difference_data(one: ReplayDifference) -> dict[str, object]:
-    return {name: getattr(one, name) for name in one.__struct_fields__}
 
 
 @cli_command("hermes policy report --since 7d --json")

@@ -8,23 +8,20 @@ from typing import Any
 import click
 import msgspec
 
-from hermes.app.policy import effective_policy_settings
+from hermes.app.policy import always_rules_path, effective_policy_settings, home_path
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.cli.policy.context import (
     POLICY_SET_NAMES,
     documents_in_force,
-    own_policy_folder,
     short_source,
-    user_home,
     working_folder,
 )
 from hermes.cli.render.terminal_text import clean
 from hermes.core.errors import HermesError
 from hermes.plumbing.problems import suggest_name
 from hermes.policy.approvals.always_allowed import (
-    ALWAYS_FILE_NAME,
     list_allowlisted_commands,
     list_always,
     revoke_always,
@@ -64,7 +61,7 @@ def list_(ctx: click.Context, set_name: str | None, isolated: bool, as_json: boo
     loaded = load_settings(ctx, {"policy.set": set_name} if set_name else None)
     settings = effective_policy_settings(loaded, isolated=isolated)
     found = documents_in_force(loaded, working_folder(""), isolated=isolated)
-    rule_set = compile_rule_set(found.documents, settings, user_home(loaded))
+    rule_set = compile_rule_set(found.documents, settings, home_path(loaded))
     rows = list(_rule_rows(rule_set, {each.source: each for each in found.documents}))
     if as_json:
         print_json({"set": settings.set, "rules": rows})
@@ -164,7 +161,7 @@ def _source_text(located: LocatedDocument) -> str:
 def always(ctx: click.Context, name: str | None, as_json: bool) -> None:
     """List what is permanently allowed (the answer "always", command_allowlist), or revoke one."""
     loaded = load_settings(ctx)
-    file = own_policy_folder(loaded) / ALWAYS_FILE_NAME
+    file = always_rules_path(loaded)
     if name:
         if not revoke_always(file, name):
             raise HermesError(f"there is no {name!r} in {file}; `hermes policy always` lists them")

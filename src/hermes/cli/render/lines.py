@@ -64,11 +64,10 @@ def _summarize_arguments(arguments: Mapping[str, Any]) -> str:
         value = arguments.get(key)
         if isinstance(value, str) and value:
             return value
-    return ", ".join(f"{key}={_argument_text(value)}" for key, value in arguments.items())
-
-
-def _argument_text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return ", ".join(
+        f"{key}={value if isinstance(value, str) else msgspec.json.encode(value).decode()}"
+        for key, value in arguments.items()
+    )
 
 
 def result_mark(result: ToolResult) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_fields, print_json, print_table
@@ -41,7 +41,12 @@ def list_(ctx: click.Context, category: str, task: str, every: bool, as_json: bo
         }
         found = sorted((s for s in found if s.name in scores), key=lambda s: -scores[s.name])
     if as_json:
-        print_json([{**skill_data(skill), **_score_field(scores, skill)} for skill in found])
+        print_json(
+            [
+                {**skill_data(skill), **({"score": scores[skill.name]} if task else {})}
+                for skill in found
+            ]
+        )
         return
     rows = [
         (
@@ -106,10 +111,6 @@ def skill_data(skill: Skill) -> dict[str, Any]:
     }
 
 
-def _score_field(scores: dict[str, float], skill: Skill) -> dict[str, float]:
-    return {"score": scores[skill.name]} if skill.name in scores else {}
-
-
 USAGE_EVENTS = ("playbook.ended", "skill.shown")
 
 
@@ -137,7 +138,7 @@ def stats(ctx: click.Context, as_json: bool) -> None:
     found = with_journal(loaded, count_usage) if store_exists(loaded.store) else []
     found = [replace(usage, state=states.get(usage.skill, "gone")) for usage in found]
     if as_json:
-        print_json([_usage_fields(usage) for usage in found])
+        print_json([asdict(usage) for usage in found])
         return
     rows = [
         (
@@ -174,10 +175,6 @@ async def count_usage(journal: JournalStore) -> list[SkillUsageRow]:
         )
         for name in sorted({*shown, *outcomes})
     ]
-
-
-def _usage_fields(usage: SkillUsageRow) -> dict[str, object]:
-    return {name: getattr(usage, name) for name in usage.__struct_fields__}
 
 
 READ_ONLY_EFFECTS = frozenset({"read", "network-local", "read-as-root", "secret-read"})

@@ -4,6 +4,7 @@ import os
 from contextlib import AsyncExitStack
 
 import click
+from msgspec.structs import asdict
 
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_fields, print_json
@@ -58,7 +59,7 @@ def show_review_status(ctx: click.Context, as_json: bool) -> None:
 
         status = await read_review_status(context.journal, context.loaded)
         if as_json:
-            print_json({name: getattr(status, name) for name in status.__struct_fields__})
+            print_json(asdict(status))
             return
         last = status.last
         print_fields(

@@ -2,6 +2,7 @@
 
 import anyio
 import click
+from msgspec.structs import asdict
 
 from hermes.app.application import open_application
 from hermes.app.skills.library import tool_caller
@@ -61,7 +62,7 @@ def run(
         raise SettingsError(f"{name} has no parameter {sorted(unknown)[0]!r}; there are: {known}")
     result = anyio.run(_run_playbook, loaded, skill, facts, dry_run, undo)
     if as_json:
-        print_json({each: getattr(result, each) for each in result.__struct_fields__})
+        print_json(asdict(result))
     else:
         _print_result(result)
     if result.outcome != "applied":
