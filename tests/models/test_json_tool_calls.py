@@ -68,4 +68,5 @@ def test_an_answer_can_be_shown_while_it_grows(answer: str) -> None:
 def test_the_schema_leaves_one_choice_a_tool_and_the_answer() -> None:
     choices = json_tool_calls.reply_schema([TERMINAL])["anyOf"]
     assert choices[0]["properties"]["tool"] == {"const": "terminal"}
+    assert choices[0]["properties"]["arguments"]["additionalProperties"] is False
     assert "answer" in choices[1]["properties"]

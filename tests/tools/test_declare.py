@@ -47,7 +47,7 @@ async def use(which: FunctionTool, **arguments: Any) -> str:
 def test_the_signature_becomes_the_schema_in_one_piece() -> None:
     schema = pack.spec.parameters
     assert schema["required"] == ["path"]
-    assert schema["additionalProperties"] is False
+    assert "additionalProperties" not in schema  # arguments are checked when a call arrives
     assert schema["properties"]["path"] == {"type": "string", "description": "what to pack"}
     assert schema["properties"]["level"] == {
         "type": "integer",
@@ -65,11 +65,7 @@ def test_name_description_risk_and_needs_come_from_the_declaration() -> None:
     assert (spec.name, spec.risk, spec.alone) == ("pack", Risk.CHANGE, True)
     assert spec.description == "Pack a folder.\n\nInto one file."
     assert pack.needs.programs == ("tar",)
-    assert nothing.spec.parameters == {
-        "type": "object",
-        "properties": {},
-        "additionalProperties": False,
-    }
+    assert nothing.spec.parameters == {"type": "object", "properties": {}}
 
 
 async def test_defaults_fill_in_and_numbers_sent_as_text_are_understood() -> None:
@@ -92,10 +88,8 @@ async def test_a_misfit_is_told_with_what_would_fit(arguments: dict[str, Any], t
     with pytest.raises(ToolError) as caught:
         await use(pack, **arguments)
     assert told in str(caught.value)
-    assert (
-        "It takes: path: string, level: integer = 5, steps: array = [], mode: fast | small = 'fast'"
-        in str(caught.value)
-    )
+    takes = "path: string, level: integer = 5, steps: array (optional), mode: fast | small = 'fast'"
+    assert f"It takes: {takes}" in str(caught.value)
 
 
 async def test_a_tool_without_parameters_says_that_it_takes_nothing() -> None:

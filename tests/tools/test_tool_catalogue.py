@@ -126,12 +126,11 @@ def test_our_definitions_leave_room_for_the_others_within_eight_kilobytes() -> N
     assert size <= 5_000, size
 
 
-def test_every_definition_has_a_description_and_a_closed_schema() -> None:
+def test_every_definition_has_a_description_and_an_object_schema() -> None:
     for entry in json.loads(definitions(OURS)):
         function = entry["function"]
         assert function["description"]
         assert function["parameters"]["type"] == "object"
-        assert function["parameters"]["additionalProperties"] is False
 
 
 def test_the_file_tools_cost_no_yaml() -> None:

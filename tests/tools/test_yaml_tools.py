@@ -68,8 +68,7 @@ def test_a_file_becomes_a_tool_with_schema_and_risk(folder: Path) -> None:
     assert spec.parameters["required"] == ["name"]
     assert spec.parameters["properties"]["name"] == {"type": "string", "description": "who"}
     assert spec.parameters["properties"]["mark"]["enum"] == ["!", "?"]
-    assert spec.parameters["properties"]["loud"] == {"type": "boolean", "default": False}
-    assert spec.parameters["additionalProperties"] is False
+    assert spec.parameters["properties"]["loud"] == {"type": "boolean"}
 
 
 def test_values_become_words_flags_and_nothing(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 import msgspec
 
@@ -100,14 +101,18 @@ def _paths_used(messages: Sequence[Message]) -> set[str]:
     }
 
 
-_STANDING_WORDS = re.compile(
-    r"\b(always|never|from now on|remember|do not|don[’']t|must(n[’']t)?|make sure|ensure"
-    r"|at all times|keep in mind|whenever|every time|each time|in (the )?future|no longer"
-    r"|only (use|ever|do)|prefer|avoid|stop (using|doing|asking)|under no circumstances"
-    r"|before (you )?(do|chang|delet)\w*|shall|may not|should(n[’']t)?|is forbidden"
-    r"|not allowed|instead of|rule)\b",
-    re.IGNORECASE,
-)
+@cache
+def _standing_words() -> re.Pattern[str]:  # compiled when it is needed: it takes a millisecond
+    return re.compile(
+        r"\b(always|never|from now on|remember|do not|don[’']t|must(n[’']t)?|make sure|ensure"
+        r"|at all times|keep in mind|whenever|every time|each time|in (the )?future|no longer"
+        r"|only (use|ever|do)|prefer|avoid|stop (using|doing|asking)|under no circumstances"
+        r"|before (you )?(do|chang|delet)\w*|shall|may not|should(n[’']t)?|is forbidden"
+        r"|not allowed|instead of|rule)\b",
+        re.IGNORECASE,
+    )
+
+
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[.!?。])\s+|\n")
 MAX_INSTRUCTION_CHARS = 1200
@@ -124,13 +129,13 @@ def find_standing_instructions(texts: Iterable[str]) -> list[str]:
 
 def _instructions(text: str) -> Iterable[str]:
     for paragraph in _PARAGRAPH.split(text):
-        if not _STANDING_WORDS.search(paragraph):
+        if not _standing_words().search(paragraph):
             continue
         if len(paragraph) <= MAX_INSTRUCTION_CHARS:
             yield paragraph.strip()
             continue
         for sentence in _SENTENCE.split(paragraph):
-            if _STANDING_WORDS.search(sentence):
+            if _standing_words().search(sentence):
                 yield sentence.strip()
 
 

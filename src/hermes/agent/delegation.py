@@ -52,13 +52,13 @@ DELEGATE_TOOL_NAME = "delegate"
 
 
 class SubagentTask(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    goal: Annotated[str, about("What to find out or do, complete in itself.")]
-    context: Annotated[str, about("What it must know; it sees nothing of this conversation.")] = ""
-    tools: Annotated[list[str], about("Names of the tools it may use; empty: all of yours.")] = []
-    model: Annotated[str, about("Another model, by name.")] = ""
-    max_iterations: Annotated[int, about("Steps it may take.")] = 0
-    max_tokens: Annotated[int, about("Tokens it may spend.")] = 0
-    timeout: Annotated[float, about("Seconds until it is cut off.")] = 0.0
+    goal: Annotated[str, about("what to find out or do, complete in itself")]
+    context: Annotated[str, about("what it must know; it sees nothing of this conversation")] = ""
+    tools: Annotated[list[str], about("names; empty: all of yours")] = []
+    model: Annotated[str, about("another one")] = ""
+    max_iterations: int = 0
+    max_tokens: int = 0
+    timeout: Annotated[float, about("seconds")] = 0.0
 
 
 class SubagentReport(Value, kw_only=True, frozen=True):
@@ -100,14 +100,10 @@ def delegate_tool(
 ) -> FunctionTool:
     crew = SubagentPool(dependencies, open_subagent, directory)
 
-    async def delegate(
-        context: ToolContext,
-        tasks: Annotated[list[SubagentTask], about("They run side by side.")],
-    ) -> str:
-        """Hand independent tasks to subagents that work side by side and report back.
+    async def delegate(context: ToolContext, tasks: list[SubagentTask]) -> str:
+        """Give independent tasks to subagents that work in parallel and report back.
 
-        Worth it for several investigations at once or for one that would fill this conversation.
-        Each answers with status, answer, run, seconds and tokens."""
+        For several investigations at once, or one that would fill this conversation."""
         return await crew.run_tasks(context.run, tasks)
 
     return tool(risk=Risk.READ)(delegate)

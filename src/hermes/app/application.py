@@ -169,9 +169,10 @@ async def open_application(
         search = JournalSearch(loaded)
         stack.callback(search.close)
         await stack.enter_async_context(index_in_background(search, store))
-        memory.session_recall = search if search.has_index else None
+        earlier = search if search.has_index else None
+        memory.session_recall = earlier
         skills = ApplicationSkills(loaded, folder, store)
-        own = application_tools(loaded, memory, search, skills)
+        own = application_tools(loaded, memory, earlier, skills)
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
         own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)

@@ -38,7 +38,7 @@ def environment_options(loaded: LoadedSettings, folder: Path) -> EnvironmentOpen
     )
 
 
-DELEGATE_TOOL = "delegate"
+DELEGATE_TOOL, SESSION_SEARCH_TOOL = "delegate", "session_search"
 
 
 class AgentTooling(Value, frozen=True):
@@ -51,10 +51,15 @@ class AgentTooling(Value, frozen=True):
 
 
 def application_tools(
-    loaded: LoadedSettings, notes: KeepsNotes, search: SearchesSessions, skills: ReadsSkillLibrary
+    loaded: LoadedSettings,
+    notes: KeepsNotes,
+    search: SearchesSessions | None,
+    skills: ReadsSkillLibrary,
 ) -> dict[str, Tool]:
     """Tools that use data of the home, and not only the environment."""
-    own: dict[str, Tool] = {"session_search": make_session_search(search), **make_skills(skills)}
+    own: dict[str, Tool] = make_skills(skills)
+    if search is not None:
+        own[SESSION_SEARCH_TOOL] = make_session_search(search)
     return {**own, "memory": make_memory(notes)} if loaded.settings.memory.notes else own
 
 
@@ -76,6 +81,9 @@ def build_tooling(
         if loaded.settings.model.default == LOCAL_MODEL and not toolsets:
             # So small a model calls tools without need; it may only talk.
             settings = msgspec.structs.replace(settings, toolsets=())
+    if own is not None and SESSION_SEARCH_TOOL not in own:  # there is no earlier session
+        disabled = (*settings.disabled, SESSION_SEARCH_TOOL)
+        settings = msgspec.structs.replace(settings, disabled=disabled)
     terminal = loaded.settings.terminal
     extra: dict[str, Tool] = {
         "terminal": make_terminal(timeout=terminal.timeout, max_timeout=terminal.max_timeout),

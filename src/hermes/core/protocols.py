@@ -236,7 +236,8 @@ class ToolContext:
 class Tool(Protocol):
     """Something the model can call. `ToolError` is reported to the model; other errors are bugs."""
 
-    spec: ToolSpec
+    @property
+    def spec(self) -> ToolSpec: ...
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str: ...
 

@@ -19,10 +19,23 @@ _ANSWER_START = re.compile(r'\{\s*"answer"\s*:\s*"')
 def reply_schema(tools: Sequence[ToolSpec]) -> dict[str, Any]:
     """The schema of a reply."""
     choices: list[dict[str, Any]] = [
-        _object_schema(tool={"const": tool.name}, arguments=tool.parameters) for tool in tools
+        _object_schema(tool={"const": tool.name}, arguments=_closed_schema(tool.parameters))
+        for tool in tools
     ]
     choices.append(_object_schema(answer={"type": "string", "maxLength": MAX_ANSWER_CHARS}))
     return {"anyOf": choices}
+
+
+def _closed_schema(schema: Any) -> Any:
+    """The schema, in which no object may have other properties: the grammar must not offer any."""
+    if isinstance(schema, list):
+        return [_closed_schema(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: _closed_schema(value) for key, value in schema.items()}
+    if "properties" in inner and isinstance(inner["properties"], dict):
+        inner.setdefault("additionalProperties", False)
+    return inner
 
 
 def _object_schema(**properties: dict[str, Any]) -> dict[str, Any]:

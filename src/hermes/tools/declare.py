@@ -5,6 +5,7 @@ Describe a parameter with `Annotated[str, about("...")]`.
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
@@ -56,15 +57,22 @@ class FunctionTool:
         needs: ToolRequirements,
     ) -> None:
         self._body = body
-        self._arguments = _arguments_struct(body)
+        self._risk, self._alone = risk, alone
         self.needs = needs
-        self.spec = ToolSpec(
-            name=body.__name__,
-            description=inspect.cleandoc(body.__doc__ or ""),
+
+    @cached_property
+    def spec(self) -> ToolSpec:  # made when it is needed: some tools are replaced before that
+        return ToolSpec(
+            name=self._body.__name__,
+            description=inspect.cleandoc(self._body.__doc__ or ""),
             parameters=json_schema(self._arguments),
-            risk=risk,
-            alone=alone,
+            risk=self._risk,
+            alone=self._alone,
         )
+
+    @cached_property
+    def _arguments(self) -> type[msgspec.Struct]:
+        return _arguments_struct(self._body)
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         checked = self.fit(arguments)
@@ -72,7 +80,7 @@ class FunctionTool:
         return await self._body(context, **values)
 
     def fit(self, arguments: Mapping[str, Any]) -> msgspec.Struct:
-        return check_arguments(self.spec.name, self._arguments, arguments)
+        return check_arguments(self._body.__name__, self._arguments, arguments)
 
 
 def tool(
@@ -119,8 +127,13 @@ def _arguments_struct(body: Callable[..., Awaitable[str]]) -> type[msgspec.Struc
     )
 
 
+_EMPTY_DEFAULTS: tuple[object, ...] = (None, "", False, 0, [])
+_NULL = {"type": "null"}
+
+
 def _inline_references(schema: Any, parts: Mapping[str, Any]) -> Any:
-    """The schema with every reference replaced by its target, and no titles."""
+    """The schema with every reference replaced by its target, and without what a model can do
+    without: titles, empty defaults, and that other arguments are refused."""
     if isinstance(schema, list):
         return [_inline_references(item, parts) for item in schema]
     if not isinstance(schema, dict):
@@ -130,6 +143,15 @@ def _inline_references(schema: Any, parts: Mapping[str, Any]) -> Any:
     inner = {key: _inline_references(value, parts) for key, value in schema.items()}
     if inner.get("type") == "object":
         inner.pop("title", None)
+    if inner.get("additionalProperties") is False:
+        del inner["additionalProperties"]
+    if "default" not in inner or inner["default"] not in _EMPTY_DEFAULTS:
+        return inner
+    del inner["default"]
+    choices = [each for each in inner.get("anyOf", ()) if each != _NULL]
+    if len(choices) == 1:  # instead of null it is left out
+        del inner["anyOf"]
+        inner |= choices[0]
     return inner
 
 
@@ -140,6 +162,7 @@ def _describe_parameters(schema: Mapping[str, Any]) -> str:
     for name, inner in schema.get("properties", {}).items():
         choices = inner.get("enum") or [part.get("type") for part in inner.get("anyOf", ())]
         kind = inner.get("type") or " | ".join(str(choice) for choice in choices) or "anything"
-        default = "" if name in required else f" = {inner.get('default')!r}"
+        default = f" = {inner['default']!r}" if "default" in inner else ""
+        default = default if default or name in required else " (optional)"
         parts.append(f"{name}: {kind}{default}")
     return ", ".join(parts) or "nothing"

@@ -5,6 +5,7 @@ import posixpath
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from weakref import WeakValueDictionary
 
 import anyio
@@ -57,6 +58,19 @@ class SeenFiles:
         if lock is None:
             lock = self._locks[key] = anyio.Lock()
         return lock
+
+
+class Unavailable:
+    """In place of what a tool uses, where there is none: the tool can be listed, and refuses."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def __getattr__(self, name: str) -> Any:
+        def refuse(*arguments: object) -> Any:
+            raise ToolError(self._why)
+
+        return refuse
 
 
 def content_digest(data: bytes) -> str:

@@ -239,7 +239,7 @@ def make_execute_code(dependencies: ToolDependencies) -> Tool:
         """Run Python where the commands run, to do in one turn what needs many calls.
 
         The other tools are functions there: print(terminal("uptime")). They return text, raise
-        ToolFailed, and may be called from threads. Print only what you need to see.
+        ToolFailed, and may be called from threads. Print only what you need.
         """
         session = CodeSession(
             context,

@@ -4,15 +4,15 @@ Each step shows a little more, within a budget of tokens: what is read stays in 
 model for the rest of the run.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
-from hermes.core.errors import ToolError
 from hermes.core.events.skills import SkillShown
 from hermes.core.knowledge import ReadsSkillLibrary, SkillCard
 from hermes.core.messages import Risk
 from hermes.core.protocols import Tool, ToolContext
 from hermes.tools.declare import about, tool
+from hermes.tools.dependencies import Unavailable
 
 MAX_INDEX_TOKENS = 600
 MAX_SKILLS_READ_PER_RUN = 2
@@ -22,32 +22,13 @@ CHARS_PER_TOKEN = 3.8
 _MAX_REMEMBERED_RUNS = 256
 
 
-class EmptySkillLibrary:
-    """Where there is no library."""
-
-    async def categories(self) -> Sequence[tuple[str, int]]:
-        return ()
-
-    async def cards(self, category: str = "", task: str = "") -> Sequence[SkillCard]:
-        return ()
-
-    async def body(self, name: str) -> str:
-        raise ToolError("there are no skills here")
-
-    async def outline(self, name: str) -> str:
-        raise ToolError("there are no skills here")
-
-    async def linked(self, name: str, file: str) -> str:
-        raise ToolError("there are no skills here")
-
-
 def make_skills(library: ReadsSkillLibrary) -> dict[str, Tool]:
     """All three; they share what each run has read."""
     read: dict[str, set[str]] = {}
 
     @tool(risk=Risk.READ)
     async def skills_categories(context: ToolContext) -> str:
-        """List the categories of skills: proven ways to do things, written down."""
+        """List the categories of skills."""
         found = await library.categories()
         if not found:
             return "There are no skills here."
@@ -56,10 +37,10 @@ def make_skills(library: ReadsSkillLibrary) -> dict[str, Tool]:
     @tool(risk=Risk.READ)
     async def skills_list(
         context: ToolContext,
-        category: Annotated[str, about("only of this category")] = "",
-        task: Annotated[str, about("what you are about to do: the fitting ones come first")] = "",
+        category: str = "",
+        task: Annotated[str, about("what you are about to do: ranks them")] = "",
     ) -> str:
-        """List skills by name with what each is for. Read the fitting one before you begin."""
+        """List skills with what each is for. Read the fitting one before you begin."""
         found = render_skill_index(await library.cards(category, task))
         return found or "No skill fits. Work without one."
 
@@ -67,9 +48,9 @@ def make_skills(library: ReadsSkillLibrary) -> dict[str, Tool]:
     async def skill_view(
         context: ToolContext,
         name: str,
-        file: Annotated[str, about("a file that the skill links to, instead of its body")] = "",
+        file: Annotated[str, about("a linked file, instead of the body")] = "",
     ) -> str:
-        """Read one skill, or one file it links to. A run reads at most two whole skills."""
+        """Read a skill, or a file it links to. A run reads at most two whole skills."""
         if file:
             return cut_to_tokens(await library.linked(name, file), MAX_FILE_TOKENS)
         seen = _skills_read(read, context.run)
@@ -119,8 +100,9 @@ def _skills_read(read: dict[str, set[str]], run: str) -> set[str]:
     return read.setdefault(run, set())
 
 
-_UNAVAILABLE_LIBRARY_TOOLS = make_skills(EmptySkillLibrary())
-skills_categories, skills_list, skill_view = _UNAVAILABLE_LIBRARY_TOOLS.values()
+skills_categories, skills_list, skill_view = make_skills(
+    Unavailable("there are no skills here")
+).values()
 
 
 CreateSkill = Callable[[ToolContext, str, str], Awaitable[str]]
@@ -129,28 +111,17 @@ FindSkill = Callable[[str], Tool]
 """A compiled skill by its name. Raises `ToolError` naming the existing ones."""
 
 
-async def _no_compiler(context: ToolContext, name: str, task: str) -> str:
-    raise ToolError("no skills can be made here")
-
-
-def _no_skill(name: str) -> Tool:
-    raise ToolError("there are no Python skills here")
-
-
 def make_compiler_tools(create: CreateSkill, find: FindSkill) -> dict[str, Tool]:
     @tool(risk=Risk.READ, alone=True)
     async def skill_create(
         context: ToolContext,
-        name: Annotated[str, about("of the function: a-z, 0-9 and _")],
-        task: Annotated[
-            str, about("what it takes, does, writes and returns, in whole sentences, with examples")
-        ],
+        name: Annotated[str, about("a-z, 0-9 and _")],
+        task: Annotated[str, about("what it takes, does, writes and returns, with examples")],
     ) -> str:
-        """Make a new Python skill: a function that you, and every later session, can call.
+        """Create a Python skill: a function that you and later sessions can call.
 
-        For work that no tool does and that will come again. It is drafted, looked over, and
-        proven by its own tests in a sandbox; only then is it kept. It computes and may read and
-        write files below data/; it reaches no network and no other program.
+        For work that no tool does and that will recur. It is kept if its tests pass in a sandbox.
+        It computes, and reads and writes files below data/; no network, no other programs.
         """
         return await create(context, name, task)
 
@@ -158,16 +129,15 @@ def make_compiler_tools(create: CreateSkill, find: FindSkill) -> dict[str, Tool]
     async def skill_call(
         context: ToolContext,
         name: str,
-        arguments: Annotated[dict[str, Any], about("as its parameters say")],
+        arguments: Annotated[dict[str, Any], about("its parameters")],
     ) -> str:
-        """Call a Python skill by its name, where it is not a tool of its own."""
+        """Call a Python skill that is not a tool of its own."""
         return await find(name)(context, arguments)
 
     return {"skill_create": skill_create, "skill_call": skill_call}
 
 
-_UNAVAILABLE_COMPILER_TOOLS: Mapping[str, Tool] = make_compiler_tools(_no_compiler, _no_skill)
-skill_create, skill_call = (
-    _UNAVAILABLE_COMPILER_TOOLS["skill_create"],
-    _UNAVAILABLE_COMPILER_TOOLS["skill_call"],
-)
+skill_create, skill_call = make_compiler_tools(
+    Unavailable("no skills can be made here").create,
+    Unavailable("there are no Python skills here").find,
+).values()

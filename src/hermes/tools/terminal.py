@@ -62,14 +62,12 @@ def make_terminal(*, timeout: float = 120.0, max_timeout: float = 600.0) -> Func
         workdir: Annotated[str, about("folder for this command only")] = "",
         background: Annotated[bool, about("keep it running; returns a session_id")] = False,
         pty: Annotated[bool, about("give it a terminal; implies background")] = False,
-        watch: Annotated[
-            tuple[str, ...], about("tell me when such words appear (background)")
-        ] = (),
+        watch: Annotated[tuple[str, ...], about("report such words (background)")] = (),
     ) -> str:
-        """Run a bash command. Folder, variables and functions persist from call to call.
+        """Run a bash command. Folder, variables and functions persist between calls.
 
-        Nothing can be typed into it: use flags such as -y. Start servers and other long work
-        with background=true and look after them with `process`.
+        Nothing can be typed into it: use flags such as -y. Start servers and long work with
+        background=true; `process` manages them.
         """
         if background or pty:
             return await _start_background(context, command, workdir, pty=pty, watch=watch)
@@ -125,11 +123,11 @@ async def process(
     action: Literal["list", "poll", "log", "wait", "kill", "write", "submit"],
     session_id: str = "",
     data: Annotated[str, about("for write, submit")] = "",
-    offset: Annotated[int, about("log: first line; negative counts from the end")] = -200,
-    limit: Annotated[int, about("log: number of lines")] = 200,
+    offset: Annotated[int, about("log: first line; negative: from the end")] = -200,
+    limit: Annotated[int, about("log: lines")] = 200,
     timeout: Annotated[float, about("wait: seconds")] = 60.0,
 ) -> str:
-    """Background processes: list them, poll for new output, read the log, wait for the end, kill,
+    """Background processes: list, poll for new output, read the log, wait for the end, kill,
     write to the input, submit (write and press Enter)."""
     processes = context.processes
     if processes is None:

@@ -9,7 +9,7 @@ from hermes.core.knowledge import SkillCard
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import Journal, ToolContext
 from hermes.settings.load import LoadedSettings
-from hermes.skills.discovery import SkillRoot, default_roots, read_descriptions
+from hermes.skills.discovery import SkillRoot, default_roots, find_skill_folders, read_descriptions
 from hermes.tools.executor import Executor
 from hermes.tools.skills import MAX_INDEX_TOKENS, render_skill_index
 
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 SKILL_VIEW_TOOL = "skill_view"
 """Where an agent has this tool, its prompt lists the skills."""
-SKILLS_HEADING = "Skills, proven ways to do things; skill_view(name) opens one before you begin:"
+SKILLS_HEADING = (
+    "Skills, proven ways to do things: skills_list(task) ranks them, skill_view(name) opens one "
+    "before you begin."
+)
+BUNDLED_NAMES_TOKENS = 250
 
 
 def open_library(
@@ -76,13 +80,13 @@ class ApplicationSkills:
         return await (await self._open()).linked(name, file)
 
     def section(self) -> str:
-        """For the prompt: the names of skills and their purpose, within the budget of tokens."""
-        found = [
-            SkillCard(name=name, description=description)
-            for name, description in read_descriptions(root.path for root in self._roots())
-        ]
-        listed = render_skill_index(found, MAX_INDEX_TOKENS - 50)
-        return f"{SKILLS_HEADING}\n{listed}" if listed else ""
+        """For the prompt: own skills with their purpose within the budget, bundled ones by name."""
+        bundled, *roots = self._roots()
+        own = dict(read_descriptions(root.path for root in roots))
+        cards = [SkillCard(name=name, description=about) for name, about in own.items()]
+        names = [each.name for each in find_skill_folders(bundled.path) if each.name not in own]
+        listed = render_skill_index(cards, MAX_INDEX_TOKENS - BUNDLED_NAMES_TOKENS)
+        return "\n".join(filter(None, (SKILLS_HEADING, listed, ", ".join(names))))
 
     def _roots(self) -> "list[SkillRoot]":
         return default_roots(self._loaded.home, self._folder)

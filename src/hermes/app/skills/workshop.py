@@ -279,12 +279,14 @@ async def skill_tools(
         takes = ", ".join(
             f"{each.name}: {each.type_text}" for each in compiled.signature.parameters
         )
-        made_tools[known.function] = workshop.tool(known)
+        made_tools.update({known.function: workshop.tool(known), "skill_call": call_skill})
         note = f"{known.function}({takes}) is a tool of yours from now on."
         return "\n".join([*lines, note])
 
     own: dict[str, Tool] = make_compiler_tools(create, workshop.find)
-    registered = read_registry(workshop.root)
+    call_skill, registered = own["skill_call"], read_registry(workshop.root)
+    if not registered:
+        del own["skill_call"]  # there is nothing to call yet
     states = await read_skill_states(journal) if registered else {}
     for known in registered:
         if states.get(known.skill) != "retired":
