@@ -25,8 +25,6 @@ from incident_facts import Facts, facts_of, same_span
 from incident_life import MODELS, PLAYBOOKS, SERVICES, Life, events_of, lives
 
 from hermes.cli.incidents.live_state import (
-    apply_event,
-    belongs_to_incident,
     event_line,
     fold_live_incident,
 )
@@ -269,8 +267,8 @@ def check_live(life: Life, facts: Facts, now: datetime) -> None:
     assert int(found[1] if found else 0) == len(facts.unchecked), text
     scene = fold_live_incident(())
     for recorded in records:
-        if belongs_to_incident(scene, recorded.event):
-            scene = apply_event(scene, recorded)
+        if scene.concerns(recorded.event):
+            scene.apply(recorded)
             only_known_names(event_line(scene, recorded), facts)
 
 

@@ -19,7 +19,6 @@ from rich.console import Console
 from hermes.cli.incidents.live_state import (
     MAX_COMMANDS,
     LiveIncident,
-    apply_event,
     event_line,
     fold_live_incident,
 )
@@ -189,10 +188,9 @@ def test_a_thousand_looks_do_not_push_a_change_out_of_sight() -> None:
 
 def test_events_of_others_leave_the_scene_as_it_is() -> None:
     tale, other = resolved(), resolved("incident-other")
-    scene = fold_live_incident(recorded(*tale.events))
-    same = scene
+    scene, same = (fold_live_incident(recorded(*tale.events)) for _ in range(2))
     for each in recorded(*other.events):
-        same = apply_event(same, each)
+        same.apply(each)
     assert same == scene
 
 
@@ -210,7 +208,7 @@ def test_lines_tell_the_same_story_without_a_screen() -> None:
     tale = resolved()
     tale.closed()
     for each in recorded(*tale.events):
-        scene = apply_event(scene, each)
+        scene.apply(each)
         told.append(event_line(scene, each) if scene.incident else "")
     story = "\n".join(filter(None, told))
     for part in (

@@ -3,11 +3,9 @@
 The live view, the plain output and recordings are all rendered from a `LiveIncident`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Literal
-
-from msgspec import field
-from msgspec.structs import replace
 
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
@@ -36,7 +34,6 @@ from hermes.core.events.tools import (
     ToolStarted,
 )
 from hermes.core.incident import Incident, apply_incident_event
-from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import RecordedCall
 from hermes.skills.playbook.commands import parse_terminal_result
@@ -49,8 +46,8 @@ MAX_COMMAND_CHARACTERS = 4_000
 CommandState = Literal["asked", "waiting", "running", "ok", "failed", "refused"]
 
 
-class LiveCommand(Value, kw_only=True, frozen=True):
-    call_id: str
+@dataclass
+class LiveCommand:
     command: str = ""
     who: str = ""
     """The investigator or the playbook; empty for the commander."""
@@ -64,7 +61,8 @@ class LiveCommand(Value, kw_only=True, frozen=True):
     detail: str = ""
 
 
-class LiveCheck(Value, kw_only=True, frozen=True):
+@dataclass
+class LiveCheck:
     """The result of a check before and after the changes."""
 
     before: bool | None = None
@@ -78,26 +76,31 @@ class LiveCheck(Value, kw_only=True, frozen=True):
         return next((s for s in (self.trigger, self.after, self.before) if s is not None), None)
 
 
-class LiveNotification(Value, kw_only=True, frozen=True):
+@dataclass
+class LiveNotification:
     """A notification, with the sinks that accepted it and those that failed."""
 
     title: str
     about: str = ""
-    sent: tuple[str, ...] = ()
-    failing: tuple[str, ...] = ()
+    sent: list[str] = field(default_factory=list)
+    failing: list[str] = field(default_factory=list)
 
 
-class LiveIncident(Value, kw_only=True, frozen=True):
+@dataclass
+class LiveIncident:
+    """Folded with `apply`, event by event."""
+
     incident: Incident | None = None
-    phases: tuple[PhaseEntered, ...] = ()
-    layers: Mapping[str, LayerInvestigated] = field(default_factory=dict)
-    commands: Mapping[str, LiveCommand] = field(default_factory=dict)
-    checks: Mapping[str, LiveCheck] = field(default_factory=dict)
-    waiting: Mapping[str, ApprovalRequested | ActionAnnounced] = field(default_factory=dict)
-    notices: Mapping[str, LiveNotification] = field(default_factory=dict)
-    declined: frozenset[str] = frozenset()
+    phases: list[PhaseEntered] = field(default_factory=list)
+    layers: dict[str, LayerInvestigated] = field(default_factory=dict)
+    commands: dict[str, LiveCommand] = field(default_factory=dict)
+    """By the id of the call."""
+    checks: dict[str, LiveCheck] = field(default_factory=dict)
+    waiting: dict[str, ApprovalRequested | ActionAnnounced] = field(default_factory=dict)
+    notices: dict[str, LiveNotification] = field(default_factory=dict)
+    declined: set[str] = field(default_factory=set)
     """Playbooks that checked for their fault and did not find it."""
-    unchecked: frozenset[str] = frozenset()
+    unchecked: set[str] = field(default_factory=set)
     """Playbooks whose checks did not complete."""
     model_calls: int = 0
 
@@ -106,144 +109,134 @@ class LiveIncident(Value, kw_only=True, frozen=True):
         known = self.incident
         return known is not None and (known.closed or known.recovered) is not None
 
+    def concerns(self, event: BaseEvent | UnknownEvent) -> bool:
+        """Whether the event is about this incident; before it is opened, only `incident.opened`."""
+        if isinstance(event, UnknownEvent):
+            return False
+        if self.incident is None:
+            return event.kind == "incident.opened"
+        details = self.incident.details
+        if isinstance(event, NotificationSent | NotificationAttempted):
+            return event.notice in self.notices
+        if about := getattr(event, "incident", ""):
+            return bool(about == details.incident)
+        return event.run == details.run or event.run.startswith(f"{details.run}/")
+
+    def apply(self, recorded: JournalRecord) -> None:
+        """Events of other incidents change nothing."""
+        event = recorded.event
+        if not self.concerns(event):
+            return
+        known = {} if self.incident is None else {self.incident.details.incident: self.incident}
+        apply_incident_event(known, recorded)
+        self.incident = next(iter(known.values()), None)
+        match event:
+            case ToolRequested() | ToolDecided() | ToolApproved() | ToolStarted() | ToolFinished():
+                self._apply_tool_event(event)
+            case ChangeBegan() | ChangesUndone():
+                self._apply_change_event(event)
+            case ApprovalRequested() | ActionAnnounced() if event.approval:
+                self.waiting[event.approval] = event
+            case ApprovalSettled():
+                self.waiting.pop(event.approval, None)
+            case NotificationQueued():
+                self.notices[event.notice] = LiveNotification(event.title, event.about)
+            case NotificationSent() | NotificationAttempted():
+                self._apply_notification_event(event)
+            case _:
+                self._apply_phase_event(event)
+
+    def _apply_phase_event(self, event: object) -> None:
+        match event:
+            case PhaseEntered():
+                self.phases.append(event)
+            case LayerInvestigated():
+                self.layers[event.layer] = event
+            case IncidentChecked():
+                check = self.checks.setdefault(event.check, LiveCheck())
+                setattr(check, event.when, event.ok)
+                check.detail = event.detail
+            case ModelAnswered():
+                self.model_calls += 1
+            case PlaybookEnded() | PlaybookStarted() if not event.dry:
+                self._apply_playbook_event(event)
+            case IncidentReopened():  # earlier checks no longer count
+                self.phases, self.checks, self.layers = [], {}, {}
+
+    def _apply_playbook_event(self, event: PlaybookEnded | PlaybookStarted) -> None:
+        """Classify a playbook by its last check; playbooks that made changes are left out."""
+        self.declined.discard(event.skill)
+        self.unchecked.discard(event.skill)
+        played = self.incident.played if self.incident is not None else ()
+        if isinstance(event, PlaybookEnded) and event.skill not in played:
+            (self.declined if found_nothing(event) else self.unchecked).add(event.skill)
+
+    def _apply_tool_event(
+        self, event: ToolRequested | ToolDecided | ToolApproved | ToolStarted | ToolFinished
+    ) -> None:
+        if isinstance(event, ToolRequested):
+            if event.call.name not in ANSWER_TOOLS:
+                command = self._command(event.call.id)
+                command.command = call_text(RecordedCall(request=event))
+                command.who = command.who or event.run.partition("/")[2]
+            return
+        id = event.result.call_id if isinstance(event, ToolFinished) else event.call_id
+        if id in self.commands:
+            _advance_command(self.commands[id], event)
+
+    def _apply_change_event(self, event: ChangeBegan | ChangesUndone) -> None:
+        if isinstance(event, ChangeBegan):
+            command = self._command(event.call_id)
+            command.command = command.command or event.command
+            command.who = command.who or event.by.rpartition("/")[2]
+            command.changes, command.undo = True, event.undo
+            return
+        for id in {*event.calls, *event.failed} & self.commands.keys():
+            self.commands[id].undone = "failed" if id in event.failed else "yes"
+
+    def _apply_notification_event(self, event: NotificationSent | NotificationAttempted) -> None:
+        notification, sink = self.notices[event.notice], event.sink
+        if isinstance(event, NotificationSent):
+            notification.sent.append(sink)
+            notification.failing = [name for name in notification.failing if name != sink]
+        elif event.error and sink not in notification.failing:
+            notification.failing.append(sink)
+
+    def _command(self, id: str) -> LiveCommand:
+        """The command with this call id; beyond the limit, the oldest one that only reads goes."""
+        command = self.commands.setdefault(id, LiveCommand())
+        if len(self.commands) > MAX_COMMANDS:
+            read_only = [each for each, known in self.commands.items() if not known.changes]
+            del self.commands[(read_only or list(self.commands))[0]]
+        return command
+
 
 def fold_live_incident(records: Iterable[JournalRecord]) -> LiveIncident:
     live = LiveIncident()
     for recorded in records:
-        live = apply_event(live, recorded)
+        live.apply(recorded)
     return live
-
-
-def belongs_to_incident(live: LiveIncident, event: BaseEvent | UnknownEvent) -> bool:
-    """Whether the event belongs to this incident; before it is opened, only `incident.opened`."""
-    if isinstance(event, UnknownEvent):
-        return False
-    if live.incident is None:
-        return event.kind == "incident.opened"
-    details = live.incident.details
-    if isinstance(event, NotificationSent | NotificationAttempted):
-        return event.notice in live.notices
-    about = getattr(event, "incident", "")
-    if about:
-        return bool(about == details.incident)
-    return event.run == details.run or event.run.startswith(f"{details.run}/")
-
-
-def apply_event(live: LiveIncident, recorded: JournalRecord) -> LiveIncident:
-    """Return the state after the event; events of other incidents change nothing."""
-    event = recorded.event
-    if not belongs_to_incident(live, event):
-        return live
-    known = {} if live.incident is None else {live.incident.details.incident: live.incident}
-    apply_incident_event(known, recorded)
-    live = replace(live, incident=next(iter(known.values()), None))
-    match event:
-        case ToolRequested() | ToolDecided() | ToolApproved() | ToolStarted() | ToolFinished():
-            return _apply_tool_event(live, event)
-        case ChangeBegan() | ChangesUndone():
-            return _apply_change_event(live, event)
-        case ApprovalRequested() | ActionAnnounced() | ApprovalSettled():
-            return _apply_approval_event(live, event)
-        case NotificationQueued() | NotificationSent() | NotificationAttempted():
-            return _apply_notification_event(live, event)
-        case _:
-            return _apply_phase_event(live, event)
-
-
-def _apply_phase_event(live: LiveIncident, event: object) -> LiveIncident:
-    match event:
-        case PhaseEntered():
-            return replace(live, phases=(*live.phases, event))
-        case LayerInvestigated():
-            return replace(live, layers={**live.layers, event.layer: event})
-        case IncidentChecked():
-            check = live.checks.get(event.check, LiveCheck())
-            check = replace(check, **{event.when: event.ok, "detail": event.detail})
-            return replace(live, checks={**live.checks, event.check: check})
-        case ModelAnswered():
-            return replace(live, model_calls=live.model_calls + 1)
-        case PlaybookEnded() | PlaybookStarted() if not event.dry:
-            return _apply_playbook_event(live, event)
-        case IncidentReopened():  # earlier checks no longer count
-            return replace(live, phases=(), checks={}, layers={})
-        case _:
-            return live
-
-
-def _apply_playbook_event(
-    live: LiveIncident, event: PlaybookEnded | PlaybookStarted
-) -> LiveIncident:
-    """Classify a playbook by its last check; playbooks that made changes are left out."""
-    name = frozenset({event.skill})
-    live = replace(live, declined=live.declined - name, unchecked=live.unchecked - name)
-    played = live.incident.played if live.incident is not None else ()
-    if isinstance(event, PlaybookStarted) or event.skill in played:
-        return live
-    if found_nothing(event):
-        return replace(live, declined=live.declined | name)
-    return replace(live, unchecked=live.unchecked | name)
-
-
-def _apply_tool_event(
-    live: LiveIncident,
-    event: ToolRequested | ToolDecided | ToolApproved | ToolStarted | ToolFinished,
-) -> LiveIncident:
-    if isinstance(event, ToolRequested):
-        if event.call.name in ANSWER_TOOLS:
-            return live
-        known = live.commands.get(event.call.id, LiveCommand(call_id=event.call.id))
-        who = known.who or event.run.partition("/")[2]
-        return _with_command(
-            live, replace(known, command=call_text(RecordedCall(request=event)), who=who)
-        )
-    id = event.result.call_id if isinstance(event, ToolFinished) else event.call_id
-    command = live.commands.get(id)
-    return live if command is None else _with_command(live, _advance_command(command, event))
 
 
 def _advance_command(
     command: LiveCommand, event: ToolDecided | ToolApproved | ToolStarted | ToolFinished
-) -> LiveCommand:
+) -> None:
     match event:
         case ToolDecided():
-            state: CommandState = {"ask": "waiting", "deny": "refused"}.get(event.verdict, "asked")  # type: ignore[assignment]
-            return replace(command, state=state, decision=f"{event.verdict}: {event.rule}")
+            states: dict[str, CommandState] = {"ask": "waiting", "deny": "refused"}
+            command.state = states.get(event.verdict, "asked")
+            command.decision = f"{event.verdict}: {event.rule}"
         case ToolApproved():
-            decision = f"approved by {event.by}" if event.approved else f"refused by {event.by}"
-            return replace(
-                command, state="asked" if event.approved else "refused", decision=decision
-            )
+            command.state = "asked" if event.approved else "refused"
+            command.decision = f"{'approved' if event.approved else 'refused'} by {event.by}"
         case ToolStarted():
-            return replace(command, state="running")
-        case ToolFinished():
-            if command.state == "refused":  # a refused call finishes without a start
-                return command
+            command.state = "running"
+        case ToolFinished() if command.state != "refused":  # that one finishes without a start
             end = parse_terminal_result(event.result, command.command, event.seconds)
             succeeded = end.status == "ok" and end.code in (0, None) and not end.timed_out
             problem = "ran out of time" if end.timed_out else f"exit code {end.code}"
-            return replace(
-                command,
-                state="ok" if succeeded else "failed",
-                seconds=event.seconds,
-                detail="" if succeeded else problem,
-            )
-
-
-def _apply_change_event(live: LiveIncident, event: ChangeBegan | ChangesUndone) -> LiveIncident:
-    if isinstance(event, ChangeBegan):
-        known = live.commands.get(event.call_id, LiveCommand(call_id=event.call_id))
-        command = known.command or event.command
-        who = known.who or event.by.rpartition("/")[2]
-        return _with_command(
-            live, replace(known, command=command, who=who, changes=True, undo=event.undo)
-        )
-    undone: dict[str, Literal["yes", "failed"]] = dict.fromkeys(event.calls, "yes")
-    undone |= dict.fromkeys(event.failed, "failed")
-    commands = {
-        id: replace(each, undone=undone[id]) if id in undone else each
-        for id, each in live.commands.items()
-    }
-    return replace(live, commands=commands)
+            command.state = "ok" if succeeded else "failed"
+            command.seconds, command.detail = event.seconds, "" if succeeded else problem
 
 
 def main_line(command: str) -> str:
@@ -257,40 +250,6 @@ def main_line(command: str) -> str:
     if len(lines) < 2:
         return candidates[0] if candidates else ""
     return f"{candidates[0]} … ({len(command.strip().splitlines())} lines)"
-
-
-def _apply_approval_event(
-    live: LiveIncident, event: ApprovalRequested | ActionAnnounced | ApprovalSettled
-) -> LiveIncident:
-    waiting = dict(live.waiting)
-    if isinstance(event, ApprovalSettled):
-        waiting.pop(event.approval, None)
-    elif event.approval:
-        waiting[event.approval] = event
-    return replace(live, waiting=waiting)
-
-
-def _apply_notification_event(
-    live: LiveIncident, event: NotificationQueued | NotificationSent | NotificationAttempted
-) -> LiveIncident:
-    if isinstance(event, NotificationQueued):
-        notification = LiveNotification(title=event.title, about=event.about)
-        return replace(live, notices={**live.notices, event.notice: notification})
-    notification = live.notices[event.notice]
-    if isinstance(event, NotificationSent):
-        failing = tuple(name for name in notification.failing if name != event.sink)
-        notification = replace(notification, sent=(*notification.sent, event.sink), failing=failing)
-    elif event.error and event.sink not in notification.failing:
-        notification = replace(notification, failing=(*notification.failing, event.sink))
-    return replace(live, notices={**live.notices, event.notice: notification})
-
-
-def _with_command(live: LiveIncident, command: LiveCommand) -> LiveIncident:
-    commands = {**live.commands, command.call_id: command}
-    if len(commands) > MAX_COMMANDS:
-        read_only = [id for id, each in commands.items() if not each.changes]
-        del commands[(read_only or list(commands))[0]]
-    return replace(live, commands=commands)
 
 
 LINE_COLUMNS = 160

@@ -172,21 +172,19 @@ def _layer_panel(layer: LayerInvestigated, width: int) -> Panel:
 
 def _command_rows(live: LiveIncident, width: int, max_rows: int) -> Iterator[Text]:
     """Changes and running or waiting commands stay; other commands give way to later ones."""
-    everything = list(live.commands.values())
-    kept = [each for each in everything if each.changes or each.state in ("waiting", "running")]
+    everything = list(live.commands.items())
+    kept = [id for id, each in everything if each.changes or each.state in ("waiting", "running")]
     kept = kept[-max_rows:]
-    others = [each for each in everything if each not in kept]
-    shown = {
-        each.call_id for each in (*others[max(0, len(others) + len(kept) - max_rows) :], *kept)
-    }
+    others = [id for id, _ in everything if id not in kept]
+    shown = {*others[max(0, len(others) + len(kept) - max_rows) :], *kept}
     left = len(everything) - len(shown)
     earlier = [f"{left} earlier"] if left > 0 else []
     earlier += [f"playbooks that did not match: {len(live.declined)}"] if live.declined else []
     earlier += [f"not checked: {len(live.unchecked)}"] if live.unchecked else []
     if earlier:
         yield Text(_clip_line(", ".join(earlier), width - 2), style="dim")
-    for each in everything:
-        if each.call_id in shown:
+    for id, each in everything:
+        if id in shown:
             yield from _command_row(each, width)
 
 

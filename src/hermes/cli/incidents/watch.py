@@ -13,8 +13,6 @@ import click
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.incidents.live_state import (
     LiveIncident,
-    apply_event,
-    belongs_to_incident,
     event_line,
     fold_live_incident,
 )
@@ -125,23 +123,23 @@ async def follow_incident(
     """Yield the state after each event, past and then live, until the incident is over."""
     live, last = LiveIncident(), await journal.last()
     for recorded in await incident_records(journal, run):
-        if recorded.seq <= last and belongs_to_incident(live, recorded.event):
-            live = apply_event(live, recorded)
+        if recorded.seq <= last and live.concerns(recorded.event):
+            live.apply(recorded)
             yield live, recorded
     if live.is_over:
         return
     async with aclosing(Bus(journal).follow(after=last)) as events:  # type: ignore[type-var]
         async for recorded in events:
             last = recorded.seq
-            if belongs_to_incident(live, recorded.event):
-                live = apply_event(live, recorded)
+            if live.concerns(recorded.event):
+                live.apply(recorded)
                 yield live, recorded
             if live.is_over:
                 break
     await anyio.sleep(NOTIFICATION_GRACE_S)
     async for recorded in journal.read(after=last, kinds=NOTIFICATION_EVENTS):
-        if belongs_to_incident(live, recorded.event):
-            live = apply_event(live, recorded)
+        if live.concerns(recorded.event):
+            live.apply(recorded)
             yield live, recorded
 
 
