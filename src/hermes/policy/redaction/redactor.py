@@ -192,7 +192,6 @@ def _find_word(lower: str, word: str) -> Iterator[int]:
 
 def _pattern_spans(text: str, lower: str) -> Iterator[SecretSpan]:
     for context in SECRET_CONTEXTS:
-        whole = "secret" not in context.regex.groupindex
         for anchor in context.anchors:
             done = 0
             for position in _find_word(lower, anchor):
@@ -200,6 +199,7 @@ def _pattern_spans(text: str, lower: str) -> Iterator[SecretSpan]:
                 if found is None:
                     continue
                 done = found.end()
+                whole = "secret" not in found.re.groupindex
                 start, end = found.span(0 if whole else "secret")
                 if whole or not _is_placeholder(text[start:end]):
                     yield _unquoted_span(text, start, end, context.name)

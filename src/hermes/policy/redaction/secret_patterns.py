@@ -5,8 +5,8 @@ For speed, plain words are searched first: a pattern is tried only where its wor
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import pairwise
-from typing import Any
 
 from hermes.core.messages import Value
 from hermes.policy.redaction.folded_text import SecretSpan
@@ -78,12 +78,22 @@ class SecretContext(Value, frozen=True):
     name: str
     anchors: tuple[str, ...]
     """In lower case; the pattern is tried where one of them occurs."""
-    regex: Any
+    pattern: str
     """The group `secret` is removed, or the whole match without this group."""
 
+    @property
+    def regex(self) -> re.Pattern[str]:
+        return _compile_context(self.pattern)
 
-def _build_context(name: str, anchors: tuple[str, ...], regex: str) -> SecretContext:
-    return SecretContext(name, anchors, re.compile(regex, re.IGNORECASE | re.DOTALL))
+
+@cache
+def _compile_context(pattern: str) -> re.Pattern[str]:
+    """Compiled when an anchor occurs: all of them together take a tenth of a short start."""
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
+
+
+def _build_context(name: str, anchors: tuple[str, ...], pattern: str) -> SecretContext:
+    return SecretContext(name, anchors, pattern)
 
 
 _WORD_START = r"(?<![A-Za-z0-9_])"
