@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 MAX_MODULES = {"--version": 5, "chat -q": 200, "watch": 340}
+SOURCE = Path(__file__).resolve().parents[1] / "src"
 MARKER = "modules loaded: "
 PROGRAM = f"""
 import atexit, runpy, sys
@@ -25,9 +26,10 @@ runpy.run_module("hermes.cli", run_name="__main__", alter_sys=True)
 
 
 def count_modules(arguments: list[str], home: Path) -> int:
+    variables = {"HERMES_HOME": str(home), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "NO_COLOR": "1"}
     printed = subprocess.check_output(
         [sys.executable, "-c", PROGRAM, *arguments],
-        env={"HERMES_HOME": str(home), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "NO_COLOR": "1"},
+        env={**variables, "PYTHONPATH": str(SOURCE)},  # this checkout, not the installed one
         stderr=subprocess.STDOUT,
         text=True,
         timeout=300,

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 import anyio
 import anyio.to_thread
@@ -17,13 +17,14 @@ from hermes.core.events import Event
 from hermes.core.events.approvals import ActionStopped, ApprovalSettled, GrantGiven
 from hermes.core.events.operations import CheckpointSigned
 from hermes.core.events.tools import ToolApproved, ToolDecided, ToolFinished
-from hermes.memory.held_copy import HeldCopy
-from hermes.memory.journal.buffered_journal import BufferedJournal, JournalOutage
-from hermes.memory.journal.disk import MIB, RESERVE_FILE_NAME, DiskReserve
-from hermes.memory.journal.maintenance import JournalTip
 from hermes.memory.store import JournalStore, open_journal
 from hermes.policy.audit.head import head_file, write_head
 from hermes.settings.load import LoadedSettings
+
+if TYPE_CHECKING:
+    from hermes.memory.held_copy import HeldCopy
+    from hermes.memory.journal.buffered_journal import BufferedJournal, JournalOutage
+    from hermes.memory.journal.maintenance import JournalTip
 
 JOURNAL_CHECK_INTERVAL_S = 1.0
 """Seconds between two checks of the file, and between two attempts to write it again."""
@@ -31,6 +32,9 @@ JOURNAL_CHECK_INTERVAL_S = 1.0
 
 def open_buffered_journal(loaded: LoadedSettings) -> AbstractAsyncContextManager[JournalStore]:
     """The journal of a watch. A database on a server is used directly: it is not in the home."""
+    from hermes.memory.journal.buffered_journal import BufferedJournal
+    from hermes.memory.journal.disk import MIB, RESERVE_FILE_NAME, DiskReserve
+
     settings, store = loaded.settings.store, loaded.store
     if not isinstance(store, Path):
         return open_journal(store, timeout_s=settings.patience)
@@ -44,7 +48,7 @@ def open_buffered_journal(loaded: LoadedSettings) -> AbstractAsyncContextManager
 
 @asynccontextmanager
 async def _report_losses(
-    opening: AbstractAsyncContextManager[BufferedJournal],
+    opening: "AbstractAsyncContextManager[BufferedJournal]",
 ) -> AsyncGenerator[JournalStore, None]:
     """Reports at the end what was never recorded."""
     journal = None
@@ -68,10 +72,10 @@ class JournalMonitor:
 
     def __init__(
         self,
-        journal: BufferedJournal,
+        journal: "BufferedJournal",
         *,
         say: Callable[[str], None] = write_warning,
-        copy: HeldCopy | None = None,
+        copy: "HeldCopy | None" = None,
     ) -> None:
         self._journal, self._say = journal, say
         self._copy = copy
@@ -112,7 +116,7 @@ class JournalMonitor:
         elif self._copy is not None:
             self._copy.remove()  # also what a watch left that was killed
 
-    def _announce(self, outage: JournalOutage | None) -> None:
+    def _announce(self, outage: "JournalOutage | None") -> None:
         if outage is not None and self._announced is None:
             self._say(
                 f"the journal cannot be written: {outage.reason}\n"
@@ -138,8 +142,8 @@ class AcceptsCheckpoints(Protocol):
     """A journal that can append a signed checkpoint."""
 
     async def append_checkpoint(
-        self, sign: Callable[[JournalTip], CheckpointSigned]
-    ) -> JournalTip | None: ...
+        self, sign: "Callable[[JournalTip], CheckpointSigned]"
+    ) -> "JournalTip | None": ...
 
 
 class CheckpointSigner:
@@ -196,7 +200,7 @@ class CheckpointSigner:
         if self._error is not None and error is None:
             raise self._error
 
-    async def sign(self) -> JournalTip | None:
+    async def sign(self) -> "JournalTip | None":
         """Sign for everything written so far; None when there is nothing new, or the journal
         cannot."""
         self._due, self._has_decision, self._has_unsigned = anyio.Event(), False, False

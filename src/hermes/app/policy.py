@@ -30,11 +30,11 @@ from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.messages import ToolCall
 from hermes.core.plugins import PLUGIN_FOLDER_NAME
 from hermes.plumbing.files import is_locked
-from hermes.policy.actions.action_effects import IncidentFacts
 from hermes.policy.settings import PolicySettings
 from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
+    from hermes.policy.actions.action_effects import IncidentFacts
     from hermes.policy.approvals.approver import JournalApprover
     from hermes.policy.decide import DocumentPolicy
 
@@ -74,8 +74,9 @@ class LazyPolicy:
 
     def set_incident(self, run: str, incident: str, severity: str, service: str) -> None:
         """The incident of this run, for rules with a condition on it."""
-        facts = IncidentFacts(id=incident, severity=severity, service=service)
-        self._incidents[run] = facts
+        from hermes.policy.actions.action_effects import IncidentFacts
+
+        self._incidents[run] = IncidentFacts(id=incident, severity=severity, service=service)
 
     def _folders(self) -> tuple[Path, Path]:
         return always_rules_path(self._loaded).parent, self._folder / ".hermes" / "policies"
@@ -93,10 +94,11 @@ def open_policy(
     folder: Path,
     *,
     isolated: bool,
-    incidents: Mapping[str, IncidentFacts] | None = None,
+    incidents: "Mapping[str, IncidentFacts] | None" = None,
 ) -> "DocumentPolicy":
     """Raises `SettingsError` naming every problem in the policy files with file and line."""
     from hermes.environments.sandboxing.sandbox_records import SandboxRecords
+    from hermes.policy.actions.action_effects import IncidentFacts
     from hermes.policy.actions.reader import (
         ActionContext,
         ActionReader,

@@ -10,7 +10,6 @@ import click
 
 from hermes.cli.output import note
 from hermes.core.errors import HermesError
-from hermes.memory.held_copy import HeldCopy, JournalWithHeld, runtime_folder
 from hermes.memory.journal.runs import RunSummary
 from hermes.memory.store import (
     JournalStore,
@@ -89,6 +88,8 @@ async def _query(
 
 def _with_held_events(location: StoreLocation, journal: JournalStore) -> JournalStore:
     """Adds the events that a watch holds in memory, if it left a copy, and prints which it is."""
+    from hermes.memory.held_copy import HeldCopy, JournalWithHeld, runtime_folder
+
     held = HeldCopy(location, runtime_folder()).read() if isinstance(location, Path) else None
     if held is None:
         click.echo(READ_ONLY_JOURNAL_WARNING, err=True)
