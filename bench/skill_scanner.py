@@ -19,7 +19,7 @@ from skill_corpus import HERE, made, read_corpus
 
 from hermes.environments.sandbox import SandboxEnvironment
 from hermes.learning.exchange_publisher import shell_effects
-from hermes.skills.exchange.archive import compute_files_digest
+from hermes.skills.exchange.bundle import compute_files_digest
 from hermes.skills.scanner.finding import SkillFile, read_skill_files
 from hermes.skills.scanner.scan import scan_skill
 from hermes.skills.scanner.trial import run_trial

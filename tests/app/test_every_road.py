@@ -169,7 +169,7 @@ MAY_REACH_OUT = {
     "gym/": "breaks and mends its own throw-away boxes",
     "cli/": "what a person types is theirs to decide: updates, log-ins, a pager",
     "plumbing/": "the HTTP client and server, for those listed here",
-    "skills/exchange/transport.py": "fetches what a person names; what it is, is scanned",
+    "skills/exchange/index.py": "fetches what a person names; what it is, is scanned",
     "skills/exchange/publish_server.py": "serves what a person publishes, and runs nothing",
     "memory/postgres/": "the journal's own connection",
     "web/": "listens for people and machines; what they want takes the road",

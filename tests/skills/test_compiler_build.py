@@ -84,7 +84,11 @@ async def compiled(workshop: SkillWorkshop, code: str = CODE, tests: str = TESTS
         code=use_relative_paths(code),
         tests=use_relative_paths(tests),
     )
-    await workshop.compile(draft, nowhere, "run-1", "me")
+    await prove_and_save(workshop, draft)
+
+
+async def prove_and_save(workshop: SkillWorkshop, draft: PythonSkillDraft) -> None:
+    await workshop.save(await workshop.prove(draft, nowhere, "run-1"), nowhere, "run-1", "me")
 
 
 async def test_by_hand_it_is_proven_the_same_way_and_not_mended(tmp_path: Path) -> None:
@@ -205,14 +209,14 @@ async def test_a_missing_module_comes_only_from_the_list_and_only_with_its_hash(
     workshop = a_workshop(tmp_path, **{"skills.wheels": str(tmp_path)})
     draft = PythonSkillDraft(function="one_row", code=TABLE, tests=TABLE_TEST)
     with pytest.raises(CompilationFailed, match="tinytable is not on the allow-list"):
-        await workshop.compile(draft, nowhere, "run-1", "me")
+        await prove_and_save(workshop, draft)
     workshop.root.mkdir(parents=True)
     listed = workshop.root / "modules.txt"
     listed.write_text(f"tinytable: tinytable==1.0 --hash=sha256:{'0' * 64}\n")
     with pytest.raises(ToolError, match=r"tinytable==1\.0 could not be installed"):
-        await workshop.compile(draft, nowhere, "run-1", "me")
+        await prove_and_save(workshop, draft)
     listed.write_text(f"tinytable: tinytable==1.0 --hash=sha256:{digest}\n")
-    await workshop.compile(draft, nowhere, "run-1", "me")
+    await prove_and_save(workshop, draft)
     pinned = workshop.root / "one-row" / "requirements.txt"
     assert pinned.read_text() == f"tinytable==1.0 --hash=sha256:{digest}\n"
     assert await workshop.find("one-row")(context(Heard()), {"a": "y"}) == "y | y"

@@ -8,10 +8,14 @@ from compiler_fixtures import scripted
 from verified_run import COMMANDS, LOG, WRITE, a_run
 
 from hermes.core.protocols import JournalRecord
-from hermes.skills.distill.distillation import distill_run, improve_with_model
+from hermes.skills.distill.distillation import (
+    DistilledSkill,
+    distill_run,
+    improve_with_model,
+    write_distilled_skill,
+)
 from hermes.skills.distill.literals import DistilledParameter, insert_placeholders
 from hermes.skills.distill.rehearsal import CommandOutput, RehearsalResult
-from hermes.skills.distill.skill_draft import DistilledSkill, write_distilled_skill
 from hermes.skills.distill.verified_run import DistillationError, read_verified_run
 from hermes.skills.playbook.parameters import fill_template, find_quoted_placeholder
 

@@ -8,15 +8,16 @@ import pytest
 from exchange_homes import a_skill, bundle, check, entries, key
 from msgspec.structs import replace
 
-from hermes.skills.exchange.archive import (
-    ExchangeError,
+from hermes.skills.exchange.bundle import (
+    SkillBundle,
     compute_files_digest,
     pack_files,
+    read_bundle,
     unpack_files,
 )
-from hermes.skills.exchange.bundle import SkillBundle, read_bundle
 from hermes.skills.exchange.keyring import Keyring
 from hermes.skills.exchange.signed_statements import (
+    ExchangeError,
     KeyRotation,
     RevocationList,
     SignedStatement,

@@ -16,7 +16,7 @@ from hermes.memory.facts.fact import fact_id
 from hermes.memory.facts.recorder import FactRecorder
 from hermes.memory.facts.sharing import scope_change
 from hermes.memory.journal.in_memory import InMemoryJournal
-from hermes.skills.exchange.archive import ExchangeError
+from hermes.skills.exchange.signed_statements import ExchangeError
 
 pytestmark = pytest.mark.anyio
 TEXT = "The orders database moved to db-7 in March"

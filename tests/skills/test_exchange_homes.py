@@ -9,11 +9,11 @@ import pytest
 from exchange_homes import BODY, a_home, a_skill, check, entries, fetched, imported, key
 
 from hermes.app.skills.exchange import SkillExchange
-from hermes.skills.exchange.archive import ExchangeError
 from hermes.skills.exchange.bundle import BundleContents, build_bundle, read_bundle
 from hermes.skills.exchange.importer import EvidenceResult, ImportExamination
 from hermes.skills.exchange.index import INDEX_FOLDER
 from hermes.skills.exchange.publish_server import serve_folder
+from hermes.skills.exchange.signed_statements import ExchangeError
 from hermes.skills.format.skill_folder import compute_skill_digest
 from hermes.skills.history import SkillHistory
 from hermes.skills.scanner.finding import SkillFile

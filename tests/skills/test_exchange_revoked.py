@@ -19,7 +19,6 @@ from hermes.core.events.skills import SkillChanged
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.settings.load import LoadedSettings
 from hermes.skills.compiler.registry import RegisteredSkill, read_registry, register_skill
-from hermes.skills.exchange.archive import ExchangeError
 from hermes.skills.exchange.bundle import read_bundle
 from hermes.skills.exchange.index import (
     INDEX_FILE,
@@ -29,7 +28,12 @@ from hermes.skills.exchange.index import (
     write_index_file,
 )
 from hermes.skills.exchange.keyring import Keyring
-from hermes.skills.exchange.signed_statements import KeyRotation, RevocationList, sign_statement
+from hermes.skills.exchange.signed_statements import (
+    ExchangeError,
+    KeyRotation,
+    RevocationList,
+    sign_statement,
+)
 
 pytestmark = pytest.mark.anyio
 NOW = datetime.now(UTC)

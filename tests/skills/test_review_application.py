@@ -121,7 +121,7 @@ async def test_evolution_ends_at_the_same_gate(tmp_path: Path) -> None:
     manual = (folder / "SKILL.md").read_text()
     model = scripted(*[f"```\n{text}\n```", f"```\n{manual}\n```"] * 10)
     skill = home.library().find("disk-full")
-    accepted, detail = await evolve_skill(skill, home.lives, model, replays(keeps_a_tail), plays=16)
+    accepted, detail = await evolve_skill(skill, home.lives, model, replays(keeps_a_tail))
     assert accepted, detail
     assert "tail -c 1M" in (folder / "playbook.yaml").read_text()
     with pytest.raises(SettingsError, match="no case has proven"):

@@ -30,9 +30,8 @@ from hermes.gym.episodes.run_summary import run_events
 from hermes.gym.random_source import Split
 from hermes.gym.scenario import Scenario, find_scenario
 from hermes.skills.discovery import SkillRoot
-from hermes.skills.distill.distillation import distill_run
+from hermes.skills.distill.distillation import distill_run, write_distilled_skill
 from hermes.skills.distill.rehearsal import CommandOutput, RehearsalResult, RunRehearsal
-from hermes.skills.distill.skill_draft import write_distilled_skill
 from hermes.skills.library import Skill, SkillLibrary
 from hermes.skills.lifecycle.evaluation import ReplayCase, ReplayResult, RunReplay
 from hermes.skills.playbook.commands import parse_terminal_result

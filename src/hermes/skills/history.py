@@ -70,14 +70,10 @@ class SkillHistory:
     def restore(self, folder: Path, version: SkillVersion, *, by: str = "") -> SkillVersion:
         """Restores an old version as a new one; the current content is recorded first."""
         self.record(folder, reason="before a rollback", by=by)
-        old = folder.with_name(f".{folder.name}.old")
         new = folder.with_name(f".{folder.name}.new")
-        for each in (old, new):
-            shutil.rmtree(each, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
         copy_skill(self.version_folder(folder.name, version), new)
-        folder.rename(old)
-        new.rename(folder)
-        shutil.rmtree(old)
+        swap_in(new, folder)
         return self.record(folder, reason=f"rolled back to version {version.number}", by=by)
 
     def diff(self, name: str, old: SkillVersion, new: SkillVersion | Path) -> str:
@@ -97,6 +93,16 @@ def copy_skill(source: Path, target: Path) -> None:
         copied = target / path.relative_to(source)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, copied)
+
+
+def swap_in(new: Path, folder: Path) -> None:
+    """Puts the new folder in the place of the old one, if there is one."""
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _diff_folders(before: Path, after: Path) -> Sequence[str]:

@@ -60,7 +60,15 @@ class SkillMatcher:
     def __init__(self, skills: Iterable[Skill]) -> None:
         self._skills = list(skills)
         self._weights: list[dict[str, float]] = [_term_weights(skill) for skill in self._skills]
-        self._patterns = [_alert_patterns(skill) for skill in self._skills]
+        self._patterns = [
+            [
+                re.compile(each, re.IGNORECASE | re.MULTILINE)
+                for each in skill.playbook.signature.alert
+            ]
+            if skill.playbook
+            else []
+            for skill in self._skills
+        ]
         counts = Counter(word for weights in self._weights for word in weights)
         total = len(self._skills) + 1
         self._rarity = {word: math.log(1 + total / count) for word, count in counts.items()}
@@ -164,12 +172,6 @@ def _term_weights(skill: Skill) -> dict[str, float]:
             gain = weight * _PHRASE_FACTOR if " " in term else weight
             found[term] = max(found.get(term, 0.0), gain)
     return found
-
-
-def _alert_patterns(skill: Skill) -> list[re.Pattern[str]]:
-    playbook = skill.playbook
-    patterns = playbook.signature.alert if playbook else ()
-    return [re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in patterns]
 
 
 class SkillCatalog:

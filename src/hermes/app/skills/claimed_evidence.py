@@ -6,7 +6,9 @@ from pathlib import Path
 import anyio
 
 from hermes.core.errors import HermesError
+from hermes.skills.discovery import SkillRoot
 from hermes.skills.exchange.importer import EvidenceResult, parse_claimed_cases
+from hermes.skills.format.skill_text import parse_skill_text
 from hermes.skills.library import Skill
 from hermes.skills.lifecycle.evaluation import ReplayCase, ReplayResult, parse_replay_case
 from hermes.skills.lifecycle.status import SkillStatus
@@ -27,7 +29,8 @@ async def replay_evidence(folder: Path, evidence: Sequence[SkillFile]) -> Eviden
         missing = ", ".join(sorted({case.name for case in claimed}))
         why = f"{missing} cannot be played here" if claimed else "its evidence names no case"
         return EvidenceResult("not-run", why)
-    skill = _read_skill(folder)
+    text = parse_skill_text((folder / "SKILL.md").read_text(encoding="utf-8"), folder=folder.name)
+    skill = Skill(folder, SkillRoot(folder.parent, "user"), text, "trusted")
     if skill.playbook is None:
         return EvidenceResult("not-run", "it has no playbook that could be played", listed)
     try:
@@ -85,11 +88,3 @@ async def _replay_case(skill: Skill, case: ReplayCase) -> ReplayResult | None:
     with anyio.move_on_after(REPLAY_TIMEOUT_S):
         return await replay_in_gym(skill, find_baseline("no-op"))(case, True)
     return None
-
-
-def _read_skill(folder: Path) -> Skill:
-    from hermes.skills.discovery import SkillRoot
-    from hermes.skills.format.skill_text import parse_skill_text
-
-    text = parse_skill_text((folder / "SKILL.md").read_text(encoding="utf-8"), folder=folder.name)
-    return Skill(folder, SkillRoot(folder.parent, "user"), text, "trusted")

@@ -28,7 +28,6 @@ from hermes.memory.store import open_journal
 from hermes.models.open import ModelConnections
 from hermes.settings.load import LoadedSettings
 from hermes.skills.compiler.registry import unregister_skill
-from hermes.skills.exchange.archive import ExchangeError
 from hermes.skills.exchange.bundle import (
     BUNDLE_SUFFIX,
     BundleContents,
@@ -46,27 +45,30 @@ from hermes.skills.exchange.index import (
     INDEX_FOLDER,
     PublisherIndex,
     SkillOffer,
+    build_published_address,
     check_index_age,
+    fetch_bytes,
+    fetch_index,
+    is_git_source,
+    is_http_url,
     parse_index_file,
     summarize_index,
     verify_index,
     write_index_file,
 )
 from hermes.skills.exchange.keyring import Keyring
-from hermes.skills.exchange.placement import SkillPlacement
-from hermes.skills.exchange.signed_statements import SignedStatement, StatementSigner, shorten_key
-from hermes.skills.exchange.transport import (
-    build_published_address,
-    fetch_bytes,
-    fetch_index,
-    is_git_source,
-    is_http_url,
+from hermes.skills.exchange.placement import SkillPlacement, read_visible_files
+from hermes.skills.exchange.signed_statements import (
+    ExchangeError,
+    SignedStatement,
+    StatementSigner,
+    shorten_key,
 )
-from hermes.skills.format.skill_folder import is_hidden_path, referenced_snippets
+from hermes.skills.format.skill_folder import referenced_snippets
 from hermes.skills.history import SkillHistory
 from hermes.skills.library import Skill
 from hermes.skills.lifecycle.status import change_state
-from hermes.skills.scanner.finding import ScanFinding, SkillFile, read_skill_files
+from hermes.skills.scanner.finding import ScanFinding, SkillFile
 from hermes.skills.scanner.model_review import review_with_model
 
 
@@ -196,12 +198,14 @@ class SkillExchange:
             given = tuple(sorted({*own.given, skill.digest}))
             self._publisher.save(replace(own, versions=versions, given=given))
         kept = _bundle_entries(skill)
+        lines = [msgspec.json.encode(each) for each in evidence if each.digest == skill.digest]
+        proof = SkillFile(path=MEASUREMENTS_FILE, data=b"\n".join(lines))
         goods = BundleContents(
             name=skill.name,
             version=number,
             publisher=publisher,
             skill=kept,
-            evidence=_evidence_entries(evidence, skill.digest),
+            evidence=(proof,) if lines else (),
             past=self._earlier_versions(skill),
             capabilities=find_capabilities(kept),
         )
@@ -340,18 +344,9 @@ async def read_measurements(journal: Journal, skill: str) -> list[SkillMeasured]
     return [each for each in found if isinstance(each, SkillMeasured) and each.skill == skill]
 
 
-def _evidence_entries(measured: Sequence[SkillMeasured], digest: str) -> tuple[SkillFile, ...]:
-    lines = [msgspec.json.encode(each) for each in measured if each.digest == digest]
-    return (SkillFile(path=MEASUREMENTS_FILE, data=b"\n".join(lines)),) if lines else ()
-
-
 def _bundle_entries(skill: Skill) -> tuple[SkillFile, ...]:
     """Its own files, and those its playbook uses: another home has other skills, or none."""
-    own = [
-        each
-        for each in read_skill_files(skill.folder)
-        if not each.link and not is_hidden_path(each.path)
-    ]
+    own = read_visible_files(skill.folder)
     lent = [
         SkillFile(path=name, data=file.read_bytes(), executable=bool(file.stat().st_mode & 0o100))
         for name, file in referenced_snippets(skill.folder)

@@ -1,5 +1,6 @@
 """The lifecycle of skills: drafted, evaluated, promoted, used, demoted."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from hermes.core.protocols import Journal, PublishEvents
 from hermes.settings.load import LoadedSettings
 from hermes.skills.discovery import SkillRoot
 from hermes.skills.format.skill_folder import compute_skill_digest
-from hermes.skills.history import SkillHistory, copy_skill
+from hermes.skills.history import SkillHistory, copy_skill, swap_in
 from hermes.skills.library import Skill, SkillLibrary
 from hermes.skills.lifecycle.evaluation import (
     EvaluationCriteria,
@@ -36,7 +37,7 @@ from hermes.skills.lifecycle.status import (
 )
 
 if TYPE_CHECKING:
-    from hermes.skills.distill.skill_draft import DistilledSkill
+    from hermes.skills.distill.distillation import DistilledSkill
 
 DRAFTS_FOLDER = ".drafts"
 SKILL_EVENT_KINDS = ("skill.changed", "skill.measured", "skill.used")
@@ -84,7 +85,7 @@ class SkillLifecycle:
         self, distilled: "DistilledSkill", *, run: str, by: str = "hermes"
     ) -> SkillDraft:
         """A new skill, or the next version of a similar one."""
-        from hermes.skills.distill.skill_draft import write_distilled_skill
+        from hermes.skills.distill.distillation import write_distilled_skill
 
         trial = self.root / DRAFTS_FOLDER / distilled.name
         write_distilled_skill(distilled, trial)
@@ -98,19 +99,8 @@ class SkillLifecycle:
         folder = self.root / distilled.name
         trial.rename(folder)
         self._history.record(folder, reason="distilled", by=by)
-        digest = compute_skill_digest(folder)
-        await self._publish(
-            SkillChanged(
-                run=run,
-                skill=distilled.name,
-                digest=digest,
-                state="draft",
-                reason="distilled from a verified run",
-                evidence=(run,),
-                by=by,
-            )
-        )
-        return SkillDraft(skill=distilled.name, folder=folder, digest=digest)
+        reason = "distilled from a verified run"
+        return await self._record_draft(folder, run=run, reason=reason, evidence=(run,), by=by)
 
     async def _extend(
         self, trial: Path, near: SimilarSkill, library: SkillLibrary, *, run: str, by: str
@@ -120,22 +110,38 @@ class SkillLifecycle:
         old = library.find(near.skill)
         folder = self.root / DRAFTS_FOLDER / old.name
         extend_skill(old, trial, folder)
-        digest = compute_skill_digest(folder)
-        await self._publish(
-            *await self._baseline_events(old, run=run, by=by),
-            SkillChanged(
-                run=run,
-                skill=old.name,
-                digest=digest,
-                state="draft",
-                parents=(old.digest,),
-                evidence=(run,),
-                reason=f"extends it: a new one was ×{near.score:.2f} the same",
-                by=by,
-                candidate=True,
-            ),
+        reason = f"extends it: a new one was ×{near.score:.2f} the same"
+        drafted = await self._record_draft(
+            folder, old, run=run, reason=reason, evidence=(run,), by=by
         )
-        return SkillDraft(skill=old.name, folder=folder, digest=digest, extends=near)
+        return msgspec.structs.replace(drafted, extends=near)
+
+    async def _record_draft(
+        self,
+        folder: Path,
+        parent: Skill | None = None,
+        *,
+        run: str,
+        reason: str,
+        evidence: tuple[str, ...] = (),
+        by: str,
+    ) -> SkillDraft:
+        """With a parent, the draft waits as its next version."""
+        digest = compute_skill_digest(folder)
+        before = await self._baseline_events(parent, run=run, by=by) if parent else []
+        event = SkillChanged(
+            run=run,
+            skill=folder.name,
+            digest=digest,
+            state="draft",
+            parents=(parent.digest,) if parent else (),
+            evidence=evidence,
+            reason=reason,
+            by=by,
+            candidate=parent is not None,
+        )
+        await self._publish(*before, event)
+        return SkillDraft(skill=folder.name, folder=folder, digest=digest)
 
     async def _baseline_events(self, old: Skill, *, run: str, by: str) -> list[SkillChanged]:
         """Records the parent, also a bundled one, so that it can be restored."""
@@ -153,31 +159,16 @@ class SkillLifecycle:
         ]
 
     async def candidate(
-        self, skill: Skill, changes: Mapping[str, str], *, run: str, reason: str, by: str = "hermes"
+        self, skill: Skill, changes: Mapping[str, str], *, run: str, reason: str
     ) -> SkillDraft:
         """The next version of a skill with some files changed; it waits for the evaluation."""
         folder = self.root / DRAFTS_FOLDER / skill.name
-        _remove_folder(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         copy_skill(skill.folder, folder)
         for name, text in changes.items():
             (folder / name).write_text(text, encoding="utf-8")
         self.read_skill(folder)
-        digest = compute_skill_digest(folder)
-        standing = await self._baseline_events(skill, run=run, by=by)
-        await self._publish(
-            *standing,
-            SkillChanged(
-                run=run,
-                skill=skill.name,
-                digest=digest,
-                state="draft",
-                parents=(skill.digest,),
-                reason=reason,
-                by=by,
-                candidate=True,
-            ),
-        )
-        return SkillDraft(skill=skill.name, folder=folder, digest=digest)
+        return await self._record_draft(folder, skill, run=run, reason=reason, by="hermes")
 
     async def evaluate(
         self,
@@ -207,11 +198,9 @@ class SkillLifecycle:
     async def _claimed_cases(self, folder: Path) -> list[ReplayCase]:
         from hermes.app.skills.claimed_evidence import unproven_cases
 
-        return (
-            []
-            if folder.parent.name == DRAFTS_FOLDER
-            else unproven_cases(await self.life(folder.name))
-        )
+        if folder.parent.name == DRAFTS_FOLDER:
+            return []
+        return unproven_cases(await self.life(folder.name))
 
     async def _record_validation(
         self,
@@ -242,11 +231,12 @@ class SkillLifecycle:
         folder = self.root / candidate.name
         if folder.is_dir():
             self._history.record(folder, reason="before its next version", by=by)
-            folder.rename(folder.with_name(f".{folder.name}.old"))
-        copy_skill(candidate, folder)
+        new = folder.with_name(f".{folder.name}.new")
+        shutil.rmtree(new, ignore_errors=True)
+        copy_skill(candidate, new)
+        swap_in(new, folder)
         self._history.record(folder, reason="passed the gate", by=by)
-        _remove_folder(folder.with_name(f".{folder.name}.old"))
-        _remove_folder(candidate)
+        shutil.rmtree(candidate)
 
     async def record_use(
         self,
@@ -259,29 +249,16 @@ class SkillLifecycle:
         why: str = "",
     ) -> SkillStateChange | None:
         """A use in production; its consequence follows at once: trust, or a demotion."""
-        await self._publish(
-            SkillUsed(
-                run=run,
-                skill=skill,
-                digest=digest,
-                verified=verified,
-                incident=incident,
-                detail=why,
-            )
-        )
-        verdict = decide_after_use(
-            await self.life(skill), run=run, live_uses=self._settings.live_uses
-        )
+        use = SkillUsed(run=run, skill=skill, digest=digest, verified=verified, incident=incident)
+        await self._publish(msgspec.structs.replace(use, detail=why))
+        status = await self.life(skill)
+        verdict = decide_after_use(status, run=run, live_uses=self._settings.live_uses)
         if verdict is not None:
             if verdict.restore:
-                self._restore(skill, verdict.restore)
+                version = self._history.find(skill, verdict.restore[:12])
+                self._history.restore(self.root / skill, version, by="hermes")
             await self._publish(verdict.event)
         return verdict
-
-    def _restore(self, skill: str, digest: str) -> None:
-        folder = self.root / skill
-        version = self._history.find(skill, digest[:12])
-        self._history.restore(folder, version, by="hermes")
 
     def read_skill(self, folder: Path) -> Skill:
         library = SkillLibrary([SkillRoot(folder.parent, "user")])
@@ -290,9 +267,3 @@ class SkillLifecycle:
             reason = "; ".join(map(str, library.problems)) or f"{folder} holds no skill"
             raise SettingsError(reason)
         return found
-
-
-def _remove_folder(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)

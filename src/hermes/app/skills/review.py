@@ -3,13 +3,14 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 
 from hermes.app.run_locks import RunLocked, RunLocks, lock_run
-from hermes.app.skills.lifecycle import SkillLifecycle
+from hermes.app.skills.lifecycle import SkillDraft, SkillLifecycle
 from hermes.app.skills.review_due import find_due_review, list_unreviewed_tasks
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.runs import ModelAnswered
@@ -20,7 +21,12 @@ from hermes.core.run_ids import new_id
 from hermes.settings.load import LoadedSettings
 from hermes.skills.history import copy_skill
 from hermes.skills.library import Skill, SkillLibrary
-from hermes.skills.lifecycle.evaluation import ReplayCase, RunReplay, parse_replay_case
+from hermes.skills.lifecycle.evaluation import (
+    ReplayCase,
+    ReplayResult,
+    RunReplay,
+    parse_replay_case,
+)
 from hermes.skills.lifecycle.proposal import SkillProposal, propose_change
 from hermes.skills.lifecycle.review import DueReview, describe_failures, find_most_common_error
 from hermes.skills.lifecycle.status import SkillStatus
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from hermes.skills.lifecycle.evolution import CaseScore
 
 SKILL_FILE = "SKILL.md"
+MAX_EVOLUTION_REPLAYS = 24
 
 
 async def review_failures(
@@ -73,6 +80,16 @@ async def _try_proposal(
     cases = proving_cases(await lifecycle.life(skill.name))
     if not cases:
         return False, "no case has proven this skill yet, so the change waits as a draft"
+    return await _evaluate_draft(drafted, lifecycle, cases, replay, run)
+
+
+async def _evaluate_draft(
+    drafted: SkillDraft,
+    lifecycle: SkillLifecycle,
+    cases: list[ReplayCase],
+    replay: Callable[[Skill], RunReplay],
+    run: str,
+) -> tuple[bool, str]:
     changed = lifecycle.read_skill(drafted.folder)
     judgement, _ = await lifecycle.evaluate(drafted.folder, cases, replay(changed), run=run)
     return judgement.passed, "it passed the gate" if judgement.passed else judgement.reasons[0]
@@ -89,8 +106,6 @@ async def evolve_skill(
     lifecycle: SkillLifecycle,
     model: Model,
     replay: Callable[[Skill], RunReplay],
-    *,
-    plays: int = 24,
 ) -> tuple[bool, str]:
     """Search for better texts of a skill with `gepa`; the best one still has to pass the
     evaluation.
@@ -98,7 +113,7 @@ async def evolve_skill(
     Raises `SettingsError` without the extra, or without cases to run.
     """
     try:
-        from hermes.skills.lifecycle.evolution import evolve_texts
+        from hermes.skills.lifecycle.evolution import CaseScore, evolve_texts
     except ImportError as error:
         raise SettingsError("this needs the extra: pip install 'hermes[evolve]'") from error
     from tempfile import TemporaryDirectory
@@ -108,53 +123,40 @@ async def evolve_skill(
         raise SettingsError(f"no case has proven {skill.name}; see: hermes skills promote --help")
     texts = {name: skill.read_linked_file(name) for name in skill.files if name == PLAYBOOK}
     texts[SKILL_FILE] = (skill.folder / SKILL_FILE).read_text("utf-8")
-    with TemporaryDirectory() as folder:
-        trial = SkillTextTrial(skill, Path(folder), lifecycle, replay)
-        best = await evolve_texts(texts, cases, trial.score, model, max_replays=plays)
+    trials = count(1)
+    with TemporaryDirectory() as root:
+
+        async def score(changes: dict[str, str], case: ReplayCase) -> CaseScore:
+            """The problems of these texts are the feedback for the next ones."""
+            folder = Path(root, str(next(trials)), skill.name)
+            copy_skill(skill.folder, folder)
+            for name, text in changes.items():
+                (folder / name).write_text(text, encoding="utf-8")
+            try:
+                changed = lifecycle.read_skill(folder)
+            except SettingsError as error:
+                return CaseScore(score=0.0, feedback=str(error))
+            fatal = [str(each) for each in changed.problems if each.fatal]
+            if fatal:
+                return CaseScore(score=0.0, feedback="; ".join(fatal))
+            return _score_replay(await replay(changed)(case, True))
+
+        best = await evolve_texts(texts, cases, score, model, max_replays=MAX_EVOLUTION_REPLAYS)
     if best == texts:
         return False, "nothing better was found"
-    run, reason = new_id("evolve"), f"evolved over {plays} plays"
+    run, reason = new_id("evolve"), f"evolved over {MAX_EVOLUTION_REPLAYS} plays"
     drafted = await lifecycle.candidate(skill, best, run=run, reason=reason)
-    changed = lifecycle.read_skill(drafted.folder)
-    judgement, _ = await lifecycle.evaluate(drafted.folder, cases, replay(changed), run=run)
-    return judgement.passed, "it passed the gate" if judgement.passed else judgement.reasons[0]
+    return await _evaluate_draft(drafted, lifecycle, cases, replay, run)
 
 
-class SkillTextTrial:
-    """Runs a skill with other texts; its problems are the feedback for the next ones."""
+def _score_replay(played: ReplayResult) -> "CaseScore":
+    from hermes.skills.lifecycle.evolution import CaseScore
 
-    def __init__(
-        self,
-        skill: Skill,
-        folder: Path,
-        lifecycle: SkillLifecycle,
-        replay: Callable[[Skill], RunReplay],
-    ) -> None:
-        self._skill, self._lifecycle, self._replay = skill, lifecycle, replay
-        self._folder = folder
-        self._count = 0
-
-    async def score(self, texts: dict[str, str], case: ReplayCase) -> "CaseScore":
-        from hermes.skills.lifecycle.evolution import CaseScore
-
-        self._count += 1
-        folder = self._folder / str(self._count) / self._skill.name
-        copy_skill(self._skill.folder, folder)
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
-        try:
-            changed = self._lifecycle.read_skill(folder)
-        except SettingsError as error:
-            return CaseScore(score=0.0, feedback=str(error))
-        fatal = [str(each) for each in changed.problems if each.fatal]
-        if fatal:
-            return CaseScore(score=0.0, feedback="; ".join(fatal))
-        played = await self._replay(changed)(case, True)
-        outcome = f"{'solved' if played.solved else 'not solved'} in {played.seconds:.1f} s"
-        if played.harm:
-            return CaseScore(score=0.0, feedback=f"{outcome}; harm: {'; '.join(played.harm)}")
-        quick = 1.0 / (1.0 + played.seconds / 10.0)
-        return CaseScore(score=0.7 + 0.3 * quick if played.solved else 0.0, feedback=outcome)
+    outcome = f"{'solved' if played.solved else 'not solved'} in {played.seconds:.1f} s"
+    if played.harm:
+        return CaseScore(score=0.0, feedback=f"{outcome}; harm: {'; '.join(played.harm)}")
+    quick = 1.0 / (1.0 + played.seconds / 10.0)
+    return CaseScore(score=0.7 + 0.3 * quick if played.solved else 0.0, feedback=outcome)
 
 
 REVIEW_RUN = "review"
@@ -212,11 +214,8 @@ async def run_automatic_review(
                 event = await review_failures(found, journal, lifecycle, library, counted, replay)
             except HermesError as error:
                 event = await review_without_model(found, journal, f"no review by a model: {error}")
-        costs = [
-            ModelAnswered(run=REVIEW_RUN, model=each.model, usage=each.usage)
-            for each in counted.answers
-        ]
-        await publish(*costs)
+        for each in counted.answers:
+            await publish(ModelAnswered(run=REVIEW_RUN, model=each.model, usage=each.usage))
     event = event or await review_without_model(found, journal, "it took too long and was given up")
     await publish(event)
     return event

@@ -4,6 +4,7 @@ from hermes.core.events.skills import SkillsReviewed
 from hermes.core.protocols import Journal, JournalRecord
 from hermes.settings.load import LoadedSettings
 from hermes.skills.lifecycle.review import (
+    MAX_TASKS_REVIEWED,
     DueReview,
     FinishedTask,
     check_review_due,
@@ -32,7 +33,9 @@ async def find_due_review(
         ]
         tasks = list_finished_tasks(again)
     failing = [task for task in tasks if task.failed or task.errors]
-    return DueReview(why="asked for", tasks=tuple(failing[-10:])) if failing else None
+    return (
+        DueReview(why="asked for", tasks=tuple(failing[-MAX_TASKS_REVIEWED:])) if failing else None
+    )
 
 
 async def list_unreviewed_tasks(journal: Journal) -> list[FinishedTask]:

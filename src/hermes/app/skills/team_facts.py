@@ -12,8 +12,12 @@ from hermes.learning.exchange_publisher import check_signature
 from hermes.memory.facts.fact import MAX_FACT_CHARS, Fact, FactCandidate, FactQuery
 from hermes.memory.facts.prompt_injection import is_takeover_attempt
 from hermes.memory.facts.recorder import FactRecorder
-from hermes.skills.exchange.signed_statements import SignedStatement, sign_statement
-from hermes.skills.exchange.team_facts import TeamFacts, TeamFactStatement, open_team_facts
+from hermes.skills.exchange.signed_statements import (
+    SignedStatement,
+    TeamFacts,
+    TeamFactStatement,
+    sign_statement,
+)
 
 NO_LIMIT = -1
 
@@ -60,7 +64,7 @@ async def import_team_facts(
     run: str,
 ) -> FactImportResult:
     """Raises `Refused`. A publisher may retract only its own facts."""
-    facts = open_team_facts(sealed, exchange.keyring, check_signature)
+    facts = exchange.keyring.open_facts(sealed, check_signature)
     if facts is None:
         return FactImportResult()
     origin = f"{facts.publisher}@{sealed.key[:8]}"

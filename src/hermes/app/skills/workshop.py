@@ -9,10 +9,8 @@ import msgspec
 
 from hermes.app.skills.library import read_skill_states
 from hermes.core.errors import ToolError
-from hermes.core.events import Event
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.events.skills import CompilerReported, SkillChanged
-from hermes.core.messages import Completion
 from hermes.core.plugins import plugin_names
 from hermes.core.protocols import Environment, Journal, Model, PublishEvents, Tool, ToolContext
 from hermes.settings.load import LoadedSettings
@@ -145,18 +143,23 @@ class SkillWorkshop:
             modules=modules,
             task=draft.task[:2000],
         )
-        step = SkillChanged(run=run, skill=draft.skill, digest=digest, state="draft", by=by)
-        await publish(
-            msgspec.structs.replace(step, parents=parents, reason=draft.task[:300]),
-            msgspec.structs.replace(
-                step,
-                state="compiled",
-                before="draft",
-                parents=parents,
-                evidence=tuple(compiled.output.splitlines()[-12:]),
-                reason=f"its tests pass in the sandbox after {compiled.repairs} repairs",
-            ),
+        drafted = SkillChanged(
+            run=run,
+            skill=draft.skill,
+            digest=digest,
+            state="draft",
+            parents=parents,
+            reason=draft.task[:300],
+            by=by,
         )
+        tested = msgspec.structs.replace(
+            drafted,
+            state="compiled",
+            before="draft",
+            evidence=tuple(compiled.output.splitlines()[-12:]),
+            reason=f"its tests pass in the sandbox after {compiled.repairs} repairs",
+        )
+        await publish(drafted, tested)
         register_skill(self.root, known)
         return known
 
@@ -181,20 +184,6 @@ class SkillWorkshop:
         forge = self.open_compiler(publish, run, draft.skill, on_output)
         await forge.report_progress("Core", f"Skill '{draft.function}' successfully registered.")
 
-    async def compile(
-        self,
-        draft: "PythonSkillDraft",
-        publish: PublishEvents,
-        run: str,
-        by: str,
-        on_output: OutputCallback | None = None,
-    ) -> tuple["CompiledSkill", RegisteredSkill]:
-        """Prove and store. Raises `CompilationFailed`."""
-        compiled = await self.prove(draft, publish, run, on_output)
-        known = await self.save(compiled, publish, run, by)
-        await self.registered(draft, publish, run, on_output)
-        return compiled, known
-
     async def create(
         self,
         context: ToolContext,
@@ -218,7 +207,11 @@ class SkillWorkshop:
         try:
             compiled = await forge.compile(await drafter.draft(), drafter.repair)
         finally:
-            await context.publish(*_cost_events(context.run, drafter.completions))
+            costs = [
+                ModelAnswered(run=context.run, model=each.model, usage=each.usage)
+                for each in drafter.completions
+            ]
+            await context.publish(*costs)
         known = await self.save(compiled, context.publish, context.run, "agent")
         await self.registered(compiled.draft, context.publish, context.run, on_output)
         return compiled, known
@@ -237,10 +230,8 @@ class SkillWorkshop:
         from hermes.skills.lifecycle.similarity import MIN_SIMILARITY, compute_text_similarity
 
         for known in read_registry(self.root):
-            if (
-                known.function != function
-                and compute_text_similarity(task, known.task) >= MIN_SIMILARITY
-            ):
+            alike = compute_text_similarity(task, known.task) >= MIN_SIMILARITY
+            if alike and known.function != function:
                 raise ToolError(
                     f"{known.function} does nearly the same: call it, or create "
                     f"{known.function} again with what it is to do beyond that"
@@ -292,7 +283,3 @@ async def skill_tools(
         if states.get(known.skill) != "retired":
             own[known.function] = workshop.tool(known)
     return own
-
-
-def _cost_events(run: str, completions: Sequence[Completion]) -> list[Event]:
-    return [ModelAnswered(run=run, model=each.model, usage=each.usage) for each in completions]

@@ -24,7 +24,7 @@ from hermes.settings.load import LoadedSettings
 from hermes.skills.compiler.build import CompiledSkill
 from hermes.skills.compiler.draft import PythonSkillDraft, read_draft_folder
 from hermes.skills.compiler.registry import RegisteredSkill
-from hermes.skills.distill.skill_draft import DistilledSkill
+from hermes.skills.distill.distillation import DistilledSkill
 from hermes.skills.history import copy_skill
 from hermes.skills.library import SkillLibrary
 from hermes.skills.lifecycle.evaluation import ReplayCase, ReplayPair, SkillEvaluation

@@ -6,7 +6,7 @@ Modules may be installed for a skill only from a list, at one version, with know
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.core.errors import SettingsError, ToolError
@@ -41,19 +41,15 @@ class CompiledSkill(Value, kw_only=True, frozen=True):
     """What the tests printed."""
 
 
-async def refuse_install(lines: Sequence[str]) -> Path:
-    raise ToolError(f"nothing can be installed here; the skill needs {', '.join(lines)}")
-
-
 @dataclass(frozen=True)
 class SkillCompiler:
     open_sandbox: OpenSandbox
     report_progress: ReportProgress
-    install: InstallRequirements = refuse_install
-    allowed_modules: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    install: InstallRequirements
+    allowed_modules: Mapping[str, Sequence[str]]
     """Modules that may be installed, with their pinned requirements."""
-    max_repairs: int = 3
-    test_timeout_s: float = 60.0
+    max_repairs: int
+    test_timeout_s: float
 
     async def compile(
         self, draft: PythonSkillDraft, repair: RepairDraft | None = None
@@ -87,16 +83,16 @@ class SkillCompiler:
     async def _validate(
         self, draft: PythonSkillDraft, checked: CodeCheckResult
     ) -> tuple[DraftValidation, tuple[str, ...]]:
-        lines = list_requirements(checked.modules, self.allowed_modules)
+        required = (line for name in checked.modules for line in self.allowed_modules[name])
+        lines = tuple(dict.fromkeys(required))
         readable = [await self.install(lines)] if lines else []
+        modules = [str(path) for path in readable]
         async with self.open_sandbox(readable) as environment:
-            modules = [str(path) for path in readable]
             validation = await validate_draft(
                 draft, environment, timeout=self.test_timeout_s, modules=modules
             )
-        await self.report_progress(
-            "Sandbox", f"Executing validation suite… Exit code: {validation.exit_code}"
-        )
+        progress = f"Executing validation suite… Exit code: {validation.exit_code}"
+        await self.report_progress("Sandbox", progress)
         return validation, lines
 
 
@@ -140,13 +136,6 @@ def _parse_line(line: str, where: str) -> tuple[str, tuple[str, ...]]:
                 "--hash=sha256:… or more"
             )
     return name.strip(), pinned
-
-
-def list_requirements(
-    modules: Sequence[str], allowed: Mapping[str, Sequence[str]]
-) -> tuple[str, ...]:
-    """The lines of requirements.txt that these modules need, each once."""
-    return tuple(dict.fromkeys(line for name in modules for line in allowed[name]))
 
 
 def pip_install_command(python: str, target: str, file: str, wheels: str = "") -> str:

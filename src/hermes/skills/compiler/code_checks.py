@@ -100,13 +100,8 @@ _SYSTEM_PATH = re.compile(
 )
 _PARENT_PATH = re.compile(r"(^|[/\\])\.\.([/\\]|$)")
 _TOP_LEVEL_STATEMENTS = (
-    ast.Import,
-    ast.ImportFrom,
-    ast.FunctionDef,
-    ast.ClassDef,
-    ast.AnnAssign,
-    ast.Assign,
-)
+    ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.AnnAssign, ast.Assign,
+)  # fmt: skip
 _CONSTANT_CONSTRUCTORS = frozenset(
     {"frozenset", "set", "dict", "tuple", "list", "Decimal", "compile", "Path"}
 )
@@ -129,28 +124,23 @@ def check_draft(draft: PythonSkillDraft, allowed: Collection[str] = ()) -> CodeC
     problems: list[Problem] = []
     signature: FunctionSignature | None = None
     modules: set[str] = set()
-    for file, text, tests in (
-        (draft.file, draft.code, False),
-        (f"test_{draft.file}", draft.tests, True),
-    ):
+    for file, text in ((draft.file, draft.code), (f"test_{draft.file}", draft.tests)):
+        tests = file != draft.file
+        found: list[tuple[int, str]] = []
         try:
             tree = parse_code(text)
+            own = {*allowed, draft.function} if tests else {*allowed}
+            found += _check_tree(tree, own, tests=tests)
+            modules |= {name for _, name in _imported_modules(tree)} & {*allowed}
+            if tests:
+                found += _check_tests(tree, draft)
+            else:
+                signature = read_signature(tree, draft.function)
         except SkillCodeError as error:
-            problems.append(Problem(file, error.line, str(error)))
-            continue
-        own = {*allowed, draft.function} if tests else {*allowed}
-        problems += [
-            Problem(file, line, cause) for line, cause in _check_tree(tree, own, tests=tests)
-        ]
-        modules |= {name for _, name in _imported_modules(tree)} & {*allowed}
-        try:
-            signature = signature if tests else read_signature(tree, draft.function)
-        except SkillCodeError as error:
-            problems.append(Problem(file, error.line, str(error)))
-        if tests:
-            problems += [Problem(file, line, cause) for line, cause in _check_tests(tree, draft)]
-    found = tuple(dict.fromkeys(problems))
-    return CodeCheckResult(problems=found, signature=signature, modules=tuple(sorted(modules)))
+            found.append((error.line, str(error)))
+        problems += [Problem(file, line, cause) for line, cause in found]
+    unique = tuple(dict.fromkeys(problems))
+    return CodeCheckResult(problems=unique, signature=signature, modules=tuple(sorted(modules)))
 
 
 def parse_code(text: str) -> ast.Module:
@@ -188,16 +178,12 @@ def _check_top_level(tree: ast.Module) -> CodeProblems:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
         if not isinstance(node, _TOP_LEVEL_STATEMENTS):
-            yield (
-                node.lineno,
-                "the top level may have only imports, constants, classes and functions",
-            )
+            allowed = "imports, constants, classes and functions"
+            yield node.lineno, f"the top level may have only {allowed}"
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            for inner in ast.walk(node):
-                if (
-                    isinstance(inner, ast.Call)
-                    and _called_name(inner) not in _CONSTANT_CONSTRUCTORS
-                ):
+            calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
+            for inner in calls:
+                if _called_name(inner) not in _CONSTANT_CONSTRUCTORS:
                     yield inner.lineno, "a constant at the top level may not call anything"
 
 
@@ -281,15 +267,13 @@ def _check_attribute(node: ast.Attribute) -> CodeProblems:
 
 
 def _check_call(node: ast.Call) -> CodeProblems:
-    if _called_name(node) in ATTRIBUTE_FUNCTIONS and isinstance(node.func, ast.Name):
-        name = node.args[1] if len(node.args) > 1 else None
-        plain = isinstance(name, ast.Constant) and isinstance(name.value, str)
-        if not plain:
+    if isinstance(node.func, ast.Name) and node.func.id in ATTRIBUTE_FUNCTIONS:
+        second = node.args[1] if len(node.args) > 1 else None
+        name = second.value if isinstance(second, ast.Constant) else None
+        if not isinstance(name, str):
             yield node.lineno, f"{node.func.id} needs a literal attribute name"
-        elif (
-            isinstance(name, ast.Constant) and name.value in FORBIDDEN_ATTRIBUTES | FORBIDDEN_NAMES
-        ):
-            yield node.lineno, f"a skill may not use {node.func.id} of {name.value!r}"
+        elif name in FORBIDDEN_ATTRIBUTES | FORBIDDEN_NAMES:
+            yield node.lineno, f"a skill may not use {node.func.id} of {name!r}"
 
 
 def _check_text(node: ast.Constant, value: str, *, tests: bool) -> CodeProblems:
@@ -316,12 +300,9 @@ def _check_tests(tree: ast.Module, draft: PythonSkillDraft) -> CodeProblems:
         yield 1, "no test asserts anything"
     if any(each.args.args for each in tests):
         yield tests[0].lineno, "tests take no arguments: there are no fixtures"
-    if not any(isinstance(n, ast.Name) and n.id == draft.function for n in ast.walk(tree)):
-        named = any(
-            isinstance(n, ast.Attribute) and n.attr == draft.function for n in ast.walk(tree)
-        )
-        if not named:
-            yield 1, f"no test calls {draft.function}"
+    names = {getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(tree)}
+    if draft.function not in names:
+        yield 1, f"no test calls {draft.function}"
 
 
 def _called_name(node: ast.Call) -> str:

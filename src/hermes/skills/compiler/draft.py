@@ -171,21 +171,14 @@ class SkillDrafter:
         ]
         self.completions: list[Completion] = []
 
-    async def draft(self) -> PythonSkillDraft:
-        return await self._ask()
-
     async def repair(self, failure: str) -> PythonSkillDraft:
         """Sends the end of the traceback unchanged: it tells most about the failure."""
-        self._messages.append(
-            Message(
-                role="user",
-                text="That failed. Fix it and answer with both complete blocks again.\n\n"
-                f"```\n{failure[-MAX_TRACEBACK_CHARS:]}\n```",
-            )
-        )
-        return await self._ask()
+        order = "That failed. Fix it and answer with both complete blocks again."
+        text = f"{order}\n\n```\n{failure[-MAX_TRACEBACK_CHARS:]}\n```"
+        self._messages.append(Message(role="user", text=text))
+        return await self.draft()
 
-    async def _ask(self) -> PythonSkillDraft:
+    async def draft(self) -> PythonSkillDraft:
         """Raises `ModelError`; an answer without code is a draft that the checks refuse."""
         completion = await self._model.complete(self._messages)
         self.completions.append(completion)

@@ -12,21 +12,10 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Value
 
 _PLAIN_TYPES: dict[str, Any] = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "dict": dict[str, Any],
-    "list": list[Any],
-    "tuple": list[Any],
-    "set": list[Any],
-    "None": None,
-    "Any": Any,
-    "object": Any,
-    "Mapping": dict[str, Any],
-    "Sequence": list[Any],
-    "Iterable": list[Any],
-}
+    "str": str, "int": int, "float": float, "bool": bool, "None": None, "Any": Any, "object": Any,
+    "dict": dict[str, Any], "Mapping": dict[str, Any], "list": list[Any], "tuple": list[Any],
+    "set": list[Any], "Sequence": list[Any], "Iterable": list[Any],
+}  # fmt: skip
 _MAPPING_TYPES = ("dict", "Mapping", "MutableMapping", "Dict")
 _LIST_TYPES = ("list", "Sequence", "Iterable", "List", "set", "frozenset")
 _NO_DEFAULT = object()
@@ -61,7 +50,6 @@ def read_signature(tree: ast.Module, function: str) -> FunctionSignature:
             body.lineno, f"{function} needs a docstring: it becomes the tool's description"
         )
     kind = build_arguments_struct(body)
-    taken = [*body.args.args, *body.args.kwonlyargs]
     defaults = _default_values(body)
     parameters = tuple(
         FunctionParameter(
@@ -69,7 +57,7 @@ def read_signature(tree: ast.Module, function: str) -> FunctionSignature:
             type_text=ast.unparse(each.annotation) if each.annotation else "",
             default_text=f", by default `{defaults[each.arg]!r}`" if each.arg in defaults else "",
         )
-        for each in taken
+        for each in (*body.args.args, *body.args.kwonlyargs)
     )
     return FunctionSignature(
         function=function,
@@ -135,17 +123,13 @@ def parse_function(code: str, function: str) -> ast.FunctionDef:
 
 
 def _default_values(body: ast.FunctionDef) -> dict[str, Any]:
-    found: dict[str, ast.expr] = {}
-    positional = body.args.args
-    start = len(positional) - len(body.args.defaults)
-    found |= {
-        each.arg: value for each, value in zip(positional[start:], body.args.defaults, strict=True)
-    }
-    for each, default in zip(body.args.kwonlyargs, body.args.kw_defaults, strict=True):
-        if default is not None:
-            found[each.arg] = default
+    arguments = body.args
+    missing = len(arguments.args) - len(arguments.defaults)
+    values = [*[None] * missing, *arguments.defaults, *arguments.kw_defaults]
+    names = [each.arg for each in (*arguments.args, *arguments.kwonlyargs)]
+    found = [(name, value) for name, value in zip(names, values, strict=True) if value is not None]
     try:
-        return {name: ast.literal_eval(value) for name, value in found.items()}
+        return {name: ast.literal_eval(value) for name, value in found}
     except ValueError as error:
         raise SkillCodeError(
             body.lineno, f"{body.name}: defaults have to be plain values"
@@ -161,10 +145,13 @@ def _resolve_type(node: ast.expr) -> Any:
         return _resolve_subscript_type(node)
     name = _last_name(node)
     if name not in _PLAIN_TYPES:
-        raise SkillCodeError(
-            node.lineno, f"the type {ast.unparse(node)} cannot be given by a tool call"
-        )
+        raise _unusable_type(node)
     return _PLAIN_TYPES[name]
+
+
+def _unusable_type(node: ast.expr) -> SkillCodeError:
+    cause = f"the type {ast.unparse(node)} cannot be given by a tool call"
+    return SkillCodeError(node.lineno, cause)
 
 
 def _resolve_constant_type(node: ast.Constant) -> Any:
@@ -190,9 +177,7 @@ def _resolve_subscript_type(node: ast.Subscript) -> Any:
         values = tuple(part.value for part in parts if isinstance(part, ast.Constant))
         if len(values) == len(parts):
             return Literal[values]
-    raise SkillCodeError(
-        node.lineno, f"the type {ast.unparse(node)} cannot be given by a tool call"
-    )
+    raise _unusable_type(node)
 
 
 def _last_name(node: ast.expr) -> str:

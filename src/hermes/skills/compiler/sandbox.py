@@ -34,7 +34,6 @@ class DraftValidation(Value, kw_only=True, frozen=True):
     exit_code: int
     output: str = ""
     """What the tests printed; it ends with the traceback that a repair needs."""
-    seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -45,27 +44,23 @@ async def validate_draft(
     draft: PythonSkillDraft,
     environment: Environment,
     *,
-    timeout: float = 60.0,
-    modules: Sequence[str] = (),
+    timeout: float,
+    modules: Sequence[str],
 ) -> DraftValidation:
     """Raises `EnvironmentFailed`; a failure of the code is a result."""
     await write_draft_files(draft, environment)
-    ran = await environment.run(
-        build_runner_command("suite", draft, modules=modules), timeout=timeout
-    )
+    command = build_runner_command("suite", draft, modules=modules)
+    ran = await environment.run(command, timeout=timeout)
     output = ran.output.strip()
     if ran.timed_out:
         late = f"{output}\nTimeoutError: the tests took longer than {timeout:g} s"
-        return DraftValidation(exit_code=124, output=late, seconds=ran.seconds)
-    if ran.exit_code != 0:
-        return DraftValidation(exit_code=ran.exit_code, output=output, seconds=ran.seconds)
-    hollow = await environment.run(
-        build_runner_command("hollow", draft, modules=modules), timeout=timeout
-    )
-    if hollow.exit_code == 0:
-        message = HOLLOW_TESTS_MESSAGE.format(function=draft.function)
-        return DraftValidation(exit_code=1, output=message, seconds=ran.seconds)
-    return DraftValidation(exit_code=0, output=output, seconds=ran.seconds)
+        return DraftValidation(exit_code=124, output=late)
+    if ran.exit_code == 0:
+        command = build_runner_command("hollow", draft, modules=modules)
+        if (await environment.run(command, timeout=timeout)).exit_code == 0:
+            message = HOLLOW_TESTS_MESSAGE.format(function=draft.function)
+            return DraftValidation(exit_code=1, output=message)
+    return DraftValidation(exit_code=ran.exit_code, output=output)
 
 
 async def write_draft_files(draft: PythonSkillDraft, environment: Environment) -> None:

@@ -67,7 +67,8 @@ def find_output_parameters(
 def insert_placeholders(command: str, parameters: Sequence[DistilledParameter]) -> str:
     """Replaces each value by `{{name}}`; quotes are closed before it and opened again."""
     for one in sorted(parameters, key=lambda each: -len(each.value)):
-        command = _replace_value(command, one.value, f"{{{{{one.name}}}}}")
+        bounds = rf"(?<![A-Za-z0-9{{]){re.escape(one.value)}(?![A-Za-z0-9}}])"
+        command = re.sub(bounds, lambda _, name=one.name: f"{{{{{name}}}}}", command)  # type: ignore[misc]
     return _out_of_quotes(command)
 
 
@@ -92,14 +93,14 @@ def _find_literals(commands: Sequence[str]) -> Iterator[tuple[str, ParameterKind
         for command in commands:
             for match in pattern.finditer(command):
                 literal = match[match.re.groups]
-                if literal in seen or literal.startswith(_SYSTEM_PATHS) or not _is_literal(literal):
+                if (
+                    literal in seen
+                    or literal.startswith(_SYSTEM_PATHS)
+                    or re.search(r"[*${]", literal)
+                ):
                     continue
                 seen.add(literal)
                 yield literal, "number" if kind == "word" and literal.isdigit() else kind
-
-
-def _is_literal(literal: str) -> bool:
-    return "*" not in literal and "$" not in literal and "{" not in literal
 
 
 def _find_in_output(
@@ -113,12 +114,11 @@ def _find_in_output(
         if literal in check.command:
             continue  # it was known before this check
         for line in check.output.splitlines():
-            at = _find_position(literal, line)
-            pattern = (
-                _build_anchor(line[:at], literal, kind, check.output, known) if at >= 0 else ""
-            )
+            at = re.search(rf"(?<![\w./-]){re.escape(literal)}(?![\w/-])", line)
+            before = line[: at.start()] if at else ""
+            pattern = _build_anchor(before, literal, kind, check.output, known) if at else ""
             if pattern:
-                name = _parameter_name(line[:at], kind, count)
+                name = _parameter_name(before, kind, count)
                 return DistilledParameter(
                     name=name, value=literal, kind=kind, source=check.command, pattern=pattern
                 )
@@ -159,18 +159,8 @@ def generalize_text(text: str, known: Sequence[DistilledParameter]) -> str:
     return "".join([*pieces, re.escape(text[last:])])
 
 
-def _find_position(literal: str, line: str) -> int:
-    found = re.search(rf"(?<![\w./-]){re.escape(literal)}(?![\w/-])", line)
-    return found.start() if found else -1
-
-
 def _occurs_in(value: str, command: str) -> bool:
     return re.search(rf"(?<![A-Za-z0-9]){re.escape(value)}(?![A-Za-z0-9])", command) is not None
-
-
-def _replace_value(command: str, value: str, name: str) -> str:
-    bounds = rf"(?<![A-Za-z0-9{{]){re.escape(value)}(?![A-Za-z0-9}}])"
-    return re.sub(bounds, lambda match: name, command)
 
 
 def _out_of_quotes(command: str) -> str:
@@ -197,7 +187,7 @@ def _out_of_quotes(command: str) -> str:
 def _parameter_name(before: str, kind: ParameterKind, count: int) -> str:
     words = re.findall(r"[A-Za-z][A-Za-z_]{2,}", before)
     word = words[-1].lower() if words else kind
-    return f"{_slug(word)[:30]}-{kind}" if not count else f"{_slug(word)[:30]}-{kind}-{count + 1}"
+    return f"{_slug(word)[:30]}-{kind}" + (f"-{count + 1}" if count else "")
 
 
 def _slug(text: str) -> str:

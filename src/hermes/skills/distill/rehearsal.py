@@ -79,21 +79,15 @@ async def compare_before_after(
     for _ in range(MAX_REHEARSALS):
         rehearsal = await run_rehearsal(commands)
         if rehearsal.solved:
-            found.append(_build_contrast(checks, len(changes), rehearsal.outputs))
+            outputs = rehearsal.outputs
+            after = outputs[len(checks) + len(changes) + 1 :]
+            pairs = (dict(zip(checks, each, strict=False)) for each in (outputs, after))
+            found.append(RehearsalContrast(*pairs))
         if len(found) == REQUIRED_REHEARSALS:
             return found
     raise DistillationError(
         f"the fix held in {len(found)} of {MAX_REHEARSALS} rehearsals on fresh hosts; "
         f"it has to hold in {REQUIRED_REHEARSALS}"
-    )
-
-
-def _build_contrast(
-    checks: Sequence[str], changes: int, outputs: Sequence[CommandOutput]
-) -> RehearsalContrast:
-    return RehearsalContrast(
-        dict(zip(checks, outputs, strict=False)),
-        dict(zip(checks, outputs[len(checks) + changes + 1 :], strict=False)),
     )
 
 
@@ -127,11 +121,8 @@ def find_diagnostic_signs(
     found: list[DiagnosticSign] = []
     evidence = set(run.diagnosis.evidence) if run.diagnosis else set()
     for check in run.checks_before:
-        sign = (
-            _find_diagnosed_sign(check, run, parameters)
-            if check.seq in evidence or not evidence
-            else None
-        )
+        relevant = check.seq in evidence or not evidence
+        sign = _find_diagnosed_sign(check, run, parameters) if relevant else None
         sign = sign or _find_differing_sign(check, parameters, contrasts)
         if sign is not None and all(sign.command != other.command for other in found):
             found.append(sign)
@@ -151,25 +142,17 @@ def _find_differing_sign(
     after = [each.after[check.command] for each in contrasts if check.command in each.after]
     if not contrasts or len(before) < len(contrasts) or len(after) < len(contrasts):
         return None
+    broken_texts = [check.output, *(each.output for each in before)]
     for line in _rank_lines(before[0].output):
-        pattern = _build_line_pattern(line, parameters)
-        if (
-            pattern
-            and all(
-                _pattern_matches(pattern, text)
-                for text in (check.output, *(b.output for b in before))
-            )
-            and not any(_pattern_matches(pattern, each.output) for each in after)
-        ):
-            return DiagnosticSign(command=check.command, pattern=pattern, gone_after_fix=True)
+        text = _build_line_pattern(line, parameters)
+        pattern = re.compile(text, re.MULTILINE)
+        fixed_too = any(pattern.search(each.output) for each in after)
+        if text and not fixed_too and all(map(pattern.search, broken_texts)):
+            return DiagnosticSign(command=check.command, pattern=text, gone_after_fix=True)
     broken, fixed = {each.code for each in before}, {each.code for each in after}
     if check.code is not None and broken == {check.code} and check.code not in fixed:
         return DiagnosticSign(command=check.command, code=check.code, gone_after_fix=True)
     return None
-
-
-def _pattern_matches(pattern: str, text: str) -> bool:
-    return re.search(pattern, text, re.MULTILINE) is not None
 
 
 def _find_diagnosed_sign(

@@ -57,7 +57,7 @@ class VerifiedRun(Value, kw_only=True, frozen=True):
 
 def read_verified_run(records: Sequence[JournalRecord]) -> VerifiedRun:
     """Raises `DistillationError` for a run that was not verified, or changed nothing by command."""
-    alert = _first_event(records, AlertRaised)
+    alert = next((r.event for r in records if isinstance(r.event, AlertRaised)), None)
     verified = [r.event for r in records if isinstance(r.event, IncidentVerified)]
     if alert is None:
         raise DistillationError("the run has no alert: there is no signature to learn")
@@ -86,10 +86,12 @@ def _read_commands(records: Sequence[JournalRecord]) -> list[RunCommand]:
     found = []
     for call, finish in fold_finished_calls(records):
         command = _read_command(call, finish)
-        if command is not None and (
-            known := _with_recorded_undo(command, call.id, recorded_changes)
-        ):
-            found.append(known)
+        if command is not None and command.changes and recorded_changes:
+            # A change that was not recorded was not part of the fix: a copy for the undo.
+            began = recorded_changes.get(call.id)
+            command = replace(command, undo=began.undo) if began is not None else None
+        if command is not None:
+            found.append(command)
     return found
 
 
@@ -103,16 +105,6 @@ def _recorded_changes(records: Sequence[JournalRecord]) -> dict[str, ChangeBegan
         elif isinstance(event, ChangesUndone):
             found |= dict.fromkeys((*event.calls, *event.failed))
     return found
-
-
-def _with_recorded_undo(
-    command: RunCommand, call: str, recorded_changes: dict[str, ChangeBegan | None]
-) -> RunCommand | None:
-    """None for a change that was not recorded: it was not part of the fix (copies for the undo)."""
-    if not recorded_changes or not command.changes:
-        return command
-    began = recorded_changes.get(call)
-    return replace(command, undo=began.undo) if began is not None else None
 
 
 def _read_command(call: RecordedCall, finish: ToolFinished) -> RunCommand | None:
@@ -137,7 +129,3 @@ def _read_command(call: RecordedCall, finish: ToolFinished) -> RunCommand | None
         changes=changes,
         restarts="service-change" in effects,
     )
-
-
-def _first_event(records: Sequence[JournalRecord], kind: type[AlertRaised]) -> AlertRaised | None:
-    return next((r.event for r in records if isinstance(r.event, kind)), None)

@@ -1,19 +1,21 @@
-"""Builds and reads a signed bundle: a skill with its capabilities, evidence and history."""
+"""Builds and reads a signed bundle: a skill with its capabilities, evidence and history.
 
-from collections.abc import Sequence
+It is packed into deterministic bytes, and only plain files inside the bundle are unpacked.
+"""
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
 
 import msgspec
+from msgspec.structs import replace
 
 from hermes.core.messages import Value
-from hermes.skills.exchange.archive import (
-    ExchangeError,
-    compute_files_digest,
-    pack_files,
-    select_folder_files,
-    unpack_files,
-)
 from hermes.skills.exchange.signed_statements import (
+    ExchangeError,
     SignedStatement,
     StatementSigner,
     VerifySignature,
@@ -24,6 +26,7 @@ from hermes.skills.format.skill_text import MAX_NAME_CHARS, SKILL_NAME
 from hermes.skills.scanner.finding import SkillFile
 
 BUNDLE_FORMAT = 1
+MAX_BUNDLE_BYTES, MAX_BUNDLE_FILES = 24 << 20, 1_200
 MANIFEST_FILE, SIGNATURE_FILE, HISTORY_FILE = "manifest.json", "signature.json", "history.json"
 SKILL_FOLDER, EVIDENCE_FOLDER = "skill", "evidence"
 BUNDLE_SUFFIX = ".skill"
@@ -121,8 +124,8 @@ def read_bundle(data: bytes, check: VerifySignature, *, now: datetime | None = N
         raise ExchangeError(f"the bundle contains the unexpected file {extra[0]!r}")
     statement = _parse_signature(entries[SIGNATURE_FILE], entries[MANIFEST_FILE])
     manifest = open_statement(statement, "manifest", BundleManifest, check)
-    skill = select_folder_files(list(entries.values()), SKILL_FOLDER)
-    evidence = select_folder_files(list(entries.values()), EVIDENCE_FOLDER)
+    skill = _take_folder(SKILL_FOLDER, entries.values())
+    evidence = _take_folder(EVIDENCE_FOLDER, entries.values())
     _check_manifest(manifest, skill, evidence, entries[HISTORY_FILE], now or datetime.now(UTC))
     try:
         past = msgspec.json.decode(entries[HISTORY_FILE].data, type=tuple[EarlierVersion, ...])
@@ -177,8 +180,74 @@ def _check_manifest(
         raise ExchangeError("versions begin with 1")
 
 
-def _add_folder(folder: str, entries: Sequence[SkillFile]) -> list[SkillFile]:
-    return [
-        SkillFile(path=f"{folder}/{each.path}", data=each.data, executable=each.executable)
-        for each in entries
+def _add_folder(folder: str, entries: Iterable[SkillFile]) -> list[SkillFile]:
+    return [replace(each, path=f"{folder}/{each.path}") for each in entries]
+
+
+def _take_folder(folder: str, entries: Iterable[SkillFile]) -> list[SkillFile]:
+    """The files of one folder of the bundle, with paths relative to it."""
+    prefix = f"{folder}/"
+    inside = [each for each in entries if each.path.startswith(prefix)]
+    return [replace(each, path=each.path.removeprefix(prefix)) for each in inside]
+
+
+def compute_files_digest(entries: Iterable[SkillFile]) -> str:
+    """SHA-256 over sorted `mode path sha256(content)` lines."""
+    lines = [
+        f"{'755' if entry.executable else '644'} {entry.path} "
+        f"{hashlib.sha256(entry.data).hexdigest()}\n"
+        for entry in entries
     ]
+    return hashlib.sha256("".join(sorted(lines)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def pack_files(entries: Iterable[SkillFile]) -> bytes:
+    """The same entries always give the same bytes."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for entry in sorted(entries, key=lambda each: each.path):
+            member = tarfile.TarInfo(entry.path)
+            member.size = len(entry.data)
+            member.mode = 0o755 if entry.executable else 0o644
+            archive.addfile(member, io.BytesIO(entry.data))
+    return buffer.getvalue()
+
+
+def unpack_files(data: bytes) -> list[SkillFile]:
+    """Raises `ExchangeError` for data that `pack_files` would not have written."""
+    if len(data) > MAX_BUNDLE_BYTES:
+        raise ExchangeError(
+            f"a bundle of {len(data):,} bytes is refused; at most {MAX_BUNDLE_BYTES:,}"
+        )
+    try:
+        entries = _read_archive(data)
+    except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
+        raise ExchangeError(f"this is not a bundle: {error}") from error
+    if pack_files(entries) != data:
+        raise ExchangeError("the bundle is not in the standard form: something may be hidden in it")
+    return entries
+
+
+def _read_archive(data: bytes) -> list[SkillFile]:
+    entries: list[SkillFile] = []
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        for member in archive:
+            if len(entries) >= MAX_BUNDLE_FILES:
+                raise ExchangeError(f"a bundle has at most {MAX_BUNDLE_FILES} files")
+            entries.append(_read_member(archive, member))
+    names = {entry.path.casefold() for entry in entries}
+    if len(names) != len(entries):
+        raise ExchangeError("two files of the bundle have the same name")
+    return entries
+
+
+def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> SkillFile:
+    path = PurePosixPath(member.name)
+    if not member.isreg():
+        raise ExchangeError(f"{member.name!r} is not a plain file: links and devices are refused")
+    odd = path.is_absolute() or ".." in path.parts or "\\" in member.name
+    if odd or path.as_posix() != member.name:
+        raise ExchangeError(f"{member.name!r} leads out of the bundle")
+    stream = archive.extractfile(member)
+    content = stream.read() if stream is not None else b""
+    return SkillFile(path=member.name, data=content, executable=bool(member.mode & 0o100))

@@ -1,6 +1,5 @@
 """Imports a bundle: verify, quarantine, scan, compare capabilities, try, check evidence, place."""
 
-import ast
 import re
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -11,14 +10,13 @@ from typing import Literal
 
 from hermes.core.messages import Value
 from hermes.plumbing.yaml_document import YamlFileError
-from hermes.skills.exchange.archive import ExchangeError
 from hermes.skills.exchange.bundle import SkillBundle, read_bundle
 from hermes.skills.exchange.keyring import Keyring
 from hermes.skills.exchange.placement import SkillPlacement, plan_placement
-from hermes.skills.exchange.signed_statements import VerifySignature
+from hermes.skills.exchange.signed_statements import ExchangeError, VerifySignature
 from hermes.skills.format.skill_folder import is_hidden_path
 from hermes.skills.format.skill_text import parse_skill_text
-from hermes.skills.history import SkillHistory
+from hermes.skills.history import SkillHistory, swap_in
 from hermes.skills.lifecycle.evaluation import ReplayCase
 from hermes.skills.lint import lint_skill
 from hermes.skills.scanner.finding import (
@@ -28,6 +26,7 @@ from hermes.skills.scanner.finding import (
     decide_scan_verdict,
     read_skill_files,
 )
+from hermes.skills.scanner.python.static_values import parse_python
 from hermes.skills.scanner.scan import scan_skill
 from hermes.skills.scanner.shell_text import ReadEffects, extract_shell_passages
 from hermes.skills.scanner.trial import OpenTrialSandbox, run_trial
@@ -112,7 +111,9 @@ class SkillImporter:
         bundle = read_bundle(data, self.verify_signature)
         known = self.keyring.check_bundle(bundle)
         self.report_progress(f"verified: {bundle.manifest.name} {bundle.manifest.version}")
-        folder = self._quarantine(bundle)
+        name, digest = bundle.manifest.name, bundle.manifest.digest
+        folder = self.root / QUARANTINE_FOLDER / digest[:12] / name
+        replace_folder(folder, bundle.skill)
         findings = list(self._scan(bundle, folder))
         before = find_capabilities(read_skill_files(existing)) if existing is not None else ()
         found = find_capabilities(bundle.skill)
@@ -121,8 +122,10 @@ class SkillImporter:
             self.report_progress("a model reviews it")
             findings += await self.review_with_model(bundle.skill)
         if not any(finding.blocks for finding in findings):
-            findings += await self._run_trial(bundle)
-            tried = self.open_sandbox is not None
+            if self.open_sandbox is not None:
+                self.report_progress("trying its scripts in a sandbox, among canary secrets")
+                findings += await run_trial(bundle.skill, self.open_sandbox)
+                tried = True
             if not any(finding.blocks for finding in findings):
                 proven = await self._check_evidence(bundle, folder)
         return ImportExamination(
@@ -158,12 +161,6 @@ class SkillImporter:
         shutil.rmtree(examined.folder, ignore_errors=True)
         return placement
 
-    def _quarantine(self, bundle: SkillBundle) -> Path:
-        manifest = bundle.manifest
-        folder = self.root / QUARANTINE_FOLDER / f"{manifest.digest[:12]}" / manifest.name
-        replace_folder(folder, bundle.skill)
-        return folder
-
     def _scan(self, bundle: SkillBundle, folder: Path) -> list[ScanFinding]:
         self.report_progress("scanning it")
         name = bundle.manifest.name
@@ -183,12 +180,6 @@ class SkillImporter:
                 _structure_finding("SKILL.md", 2, f"it is signed as {name!r}, but has another name")
             )
         return found
-
-    async def _run_trial(self, bundle: SkillBundle) -> list[ScanFinding]:
-        if self.open_sandbox is None:
-            return []
-        self.report_progress("trying its scripts in a sandbox, among canary secrets")
-        return await run_trial(bundle.skill, self.open_sandbox)
 
     async def _check_evidence(self, bundle: SkillBundle, folder: Path) -> EvidenceResult:
         if not bundle.evidence:
@@ -213,16 +204,11 @@ def replace_folder(folder: Path, entries: Sequence[SkillFile]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(entry.data)
         path.chmod(0o755 if entry.executable else 0o644)
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    new.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    swap_in(new, folder)
 
 
 def _structure_finding(file: str, line: int, cause: str) -> ScanFinding:
-    return ScanFinding(kind="structure", file=file, line=line, cause=cause)
+    return ScanFinding("structure", file, line, cause)
 
 
 def parse_claimed_cases(evidence: Sequence[SkillFile]) -> list[ReplayCase]:
@@ -266,23 +252,12 @@ def _find_file_capabilities(entry: SkillFile) -> Iterator[str]:
             if re.search(r"\bsudo\b", passage.text):
                 yield "runs sudo"
     if entry.path.endswith(".py"):
-        yield from (f"imports {name}" for name in _imported_modules(text))
+        module = parse_python(text)
+        names = ["code that cannot be read"] if module.error else [n for _, n in module.imports()]
+        yield from (f"imports {name}" for name in names)
     if entry.path == "playbook.yaml":
         yield "playbook"
         for command in re.findall(r"^\s*(?:-\s*)?(?:command|undo):\s*(.+)$", text, re.MULTILINE):
             first = command.strip("'\" >|").split(" ")[0]
             if re.fullmatch(r"[a-z][\w.+-]+", first):
                 yield f"runs {first}"
-
-
-def _imported_modules(text: str) -> Iterator[str]:
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        yield "code that cannot be read"
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (each.name.split(".")[0] for each in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module.split(".")[0]

@@ -1,17 +1,26 @@
-"""The index of a publisher: one signed file that lists its skills, for any web server."""
+"""The index of a publisher: one signed file that lists its skills, for any web server or folder."""
 
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import anyio
 import msgspec
 
 from hermes.core.messages import Value
 from hermes.plumbing.files import PUBLIC_MODE, write_atomically
-from hermes.skills.exchange.archive import ExchangeError
+from hermes.plumbing.http_client import (
+    HttpAnswerTooLarge,
+    HttpError,
+    HttpLimits,
+    send_http_request,
+)
+from hermes.skills.exchange.bundle import MAX_BUNDLE_BYTES
 from hermes.skills.exchange.keyring import SeenIndex
 from hermes.skills.exchange.signed_statements import (
+    ExchangeError,
     SignedStatement,
     StatementSigner,
     VerifySignature,
@@ -23,6 +32,7 @@ from hermes.skills.exchange.signed_statements import (
 INDEX_FOLDER = ".well-known/skills"
 INDEX_FILE = "index.json"
 MAX_INDEX_BYTES = 4 << 20
+FETCH_TIMEOUT_S = 30.0
 
 
 class SkillOffer(Value, kw_only=True, frozen=True):
@@ -118,3 +128,55 @@ def check_index_age(
     if warn_days and days > warn_days:
         return f"{age}: what was revoked since then is not known here"
     return ""
+
+
+def is_http_url(source: str) -> bool:
+    return source.startswith(("http://", "https://"))
+
+
+def is_git_source(source: str) -> bool:
+    return source.startswith(("git+", "git@", "ssh://")) or source.rstrip("/").endswith(".git")
+
+
+async def fetch_bytes(source: str, *, max_bytes: int = MAX_BUNDLE_BYTES) -> bytes:
+    """Of a file or over HTTP, and no more than asked for. Raises `ExchangeError`."""
+    if is_http_url(source):
+        return await _http_get(source, max_bytes)
+    try:
+        path = anyio.Path(source)
+        if (await path.stat()).st_size > max_bytes:
+            raise ExchangeError(f"{source} has more than {max_bytes:,} bytes")
+        return await path.read_bytes()
+    except OSError as error:
+        raise ExchangeError(f"{source} cannot be read: {error.strerror}") from error
+
+
+async def fetch_index(base: str) -> bytes:
+    """From the address or folder of a publisher."""
+    return await fetch_bytes(build_published_address(base, INDEX_FILE), max_bytes=MAX_INDEX_BYTES)
+
+
+def build_published_address(base: str, name: str) -> str:
+    base = base.rstrip("/").removesuffix(f"/{INDEX_FILE}").removesuffix(f"/{INDEX_FOLDER}")
+    return f"{base}/{INDEX_FOLDER}/{name}"
+
+
+async def _http_get(url: str, max_bytes: int) -> bytes:
+    limits = HttpLimits(timeout_s=FETCH_TIMEOUT_S, max_answer_bytes=max_bytes)
+    agent = {"User-Agent": "hermes-skills"}
+    try:
+        answer = await send_http_request(
+            "GET", url, limits, headers=agent, same_host_redirects=True
+        )
+    except HttpAnswerTooLarge:
+        raise ExchangeError(f"{url} has more than {max_bytes:,} bytes") from None
+    except HttpError as error:
+        raise ExchangeError(f"{url} could not be fetched: {error}") from error
+    if answer.location:
+        raise ExchangeError(
+            f"{urlsplit(url).netloc} redirects to {answer.location}: not followed; "
+            "use that address directly"
+        )
+    if answer.status >= 300:
+        raise ExchangeError(f"{url} could not be fetched: {answer.status} {answer.reason}")
+    return answer.body

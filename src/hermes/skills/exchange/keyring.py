@@ -9,18 +9,20 @@ from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.plumbing.files import write_atomically
-from hermes.skills.exchange.archive import ExchangeError
 from hermes.skills.exchange.bundle import BundleManifest, SkillBundle
 from hermes.skills.exchange.signed_statements import (
+    ExchangeError,
     KeyRotation,
     RevocationList,
     SignedStatement,
+    TeamFacts,
     VerifySignature,
     open_statement,
     shorten_key,
 )
 
 KEYRING_FILE = "keyring.json"
+MAX_TEAM_FACTS = 5_000
 
 
 class SeenIndex(Value, kw_only=True, frozen=True):
@@ -85,9 +87,8 @@ class KeyringState(Value, kw_only=True, frozen=True):
         if skill.fallen:
             return ""
         if skill.key in self.revoked_keys:
-            return (
-                f"key {shorten_key(skill.key)} of {skill.publisher}, which signed it, was revoked"
-            )
+            key = shorten_key(skill.key)
+            return f"key {key} of {skill.publisher}, which signed it, was revoked"
         publisher = self.publishers.get(skill.publisher)
         own = publisher.taken_back if publisher else ()
         if skill.digest in (*self.revoked_digests, *own):
@@ -231,6 +232,20 @@ class Keyring:
             self.revoke(keys=tuple(set(listed.keys) & set(publisher.keys)))
         return listed
 
+    def open_facts(self, statement: SignedStatement, check: VerifySignature) -> TeamFacts | None:
+        """None when it is known already. Raises `ExchangeError` for an unknown publisher."""
+        facts = open_statement(statement, "facts", TeamFacts, check)
+        publisher = self.find(facts.publisher)
+        self.check_key(statement.key)
+        if statement.key != publisher.key:
+            signer = shorten_key(statement.key)
+            raise ExchangeError(f"facts of {facts.publisher!r} are signed by {signer}: not its key")
+        if len(facts.statements) > MAX_TEAM_FACTS:
+            raise ExchangeError(
+                f"{len(facts.statements):,} facts at once are refused; at most {MAX_TEAM_FACTS:,}"
+            )
+        return facts if facts.number > publisher.facts_number else None
+
     def set_issuer(self, name: str, issuer: bool = True) -> None:
         """From now on; its list is applied again at the next fetch."""
         self._save_publisher(replace(self.find(name), issuer=issuer, list_number=0))
@@ -268,9 +283,8 @@ class Keyring:
         self._save_publisher(replace(self.find(name), facts_number=number))
 
     def forget(self, name: str) -> None:
-        remaining = {
-            n: each for n, each in self.state.publishers.items() if n != self.find(name).name
-        }
+        self.find(name)
+        remaining = {n: each for n, each in self.state.publishers.items() if n != name}
         self._write(replace(self.state, publishers=remaining))
 
     def _save_publisher(self, publisher: KnownPublisher) -> None:

@@ -4,15 +4,17 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
+
+from msgspec.structs import replace
 
 from hermes.core.messages import Value
-from hermes.skills.exchange.archive import compute_files_digest
-from hermes.skills.exchange.bundle import SkillBundle
-from hermes.skills.format.skill_folder import compute_skill_digest, list_skill_files
+from hermes.skills.exchange.bundle import SkillBundle, compute_files_digest
+from hermes.skills.format.skill_folder import compute_skill_digest, is_hidden_path
 from hermes.skills.history import SkillHistory
-from hermes.skills.scanner.finding import SkillFile
+from hermes.skills.scanner.finding import SkillFile, read_skill_files
 
+T = TypeVar("T")
 PlacementKind = Literal["new", "same", "updated", "merged", "kept beside"]
 _MARKDOWN_HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
 
@@ -39,33 +41,28 @@ class SkillPlacement(Value, kw_only=True, frozen=True):
 def plan_placement(root: Path, bundle: SkillBundle, existing: Path | None) -> SkillPlacement:
     """`existing`: the folder of the skill of that name that is in use."""
     manifest = bundle.manifest
+    new = SkillPlacement(folder=manifest.name, how="new", entries=bundle.skill)
     if existing is None:
-        return SkillPlacement(folder=manifest.name, how="new", entries=bundle.skill)
+        return new
     own = compute_skill_digest(existing)
     if own == manifest.digest:
-        return SkillPlacement(folder=manifest.name, how="same", entries=bundle.skill)
+        return replace(new, how="same")
     if existing != root / manifest.name:
         return _place_beside(bundle, own, ())
     if own in manifest.parents:
-        return SkillPlacement(
-            folder=manifest.name, how="updated", entries=bundle.skill, parents=(own,)
-        )
+        return replace(new, how="updated", parents=(own,))
     base = _find_common_ancestor(root, bundle)
     if base is None:
         return _place_beside(bundle, own, ())
-    merged = merge_skill_files(_read_entries(base), _read_entries(existing), bundle.skill)
+    merged = merge_skill_files(read_visible_files(base), read_visible_files(existing), bundle.skill)
     if merged.conflicts:
         return _place_beside(bundle, own, merged.conflicts)
-    parents = (own, manifest.digest)
-    return SkillPlacement(
-        folder=manifest.name, how="merged", entries=merged.entries, parents=parents
-    )
+    return replace(new, how="merged", entries=merged.entries, parents=(own, manifest.digest))
 
 
 def _place_beside(bundle: SkillBundle, own: str, conflicts: tuple[str, ...]) -> SkillPlacement:
-    folder = f"{bundle.manifest.name}@{bundle.key[:8]}"
     return SkillPlacement(
-        folder=folder,
+        folder=f"{bundle.manifest.name}@{bundle.key[:8]}",
         how="kept beside",
         entries=bundle.skill,
         parents=(own,),
@@ -83,15 +80,10 @@ def _find_common_ancestor(root: Path, bundle: SkillBundle) -> Path | None:
     return None
 
 
-def _read_entries(folder: Path) -> list[SkillFile]:
-    return [
-        SkillFile(
-            path=path.relative_to(folder).as_posix(),
-            data=path.read_bytes(),
-            executable=bool(path.stat().st_mode & 0o100),
-        )
-        for path in list_skill_files(folder)
-    ]
+def read_visible_files(folder: Path) -> list[SkillFile]:
+    """The files that belong to the skill, without links and hidden ones."""
+    entries = read_skill_files(folder)
+    return [each for each in entries if not each.link and not is_hidden_path(each.path)]
 
 
 def merge_skill_files(
@@ -103,20 +95,23 @@ def merge_skill_files(
     conflicts: list[str] = []
     for path in sorted({*olds, *mines, *news}):
         old, mine, new = olds.get(path), mines.get(path), news.get(path)
-        if mine == new or new == old:
-            chosen = mine
-        elif mine == old:
-            chosen = new
-        elif path == "SKILL.md" and mine is not None and new is not None:
+        chosen, conflict = _choose_side(old, mine, new)
+        if conflict and path == "SKILL.md" and mine is not None and new is not None:
             text, headings = merge_skill_texts(old.text if old else "", mine.text, new.text)
             conflicts += [f"SKILL.md, {title or 'its beginning'}" for title in headings]
             chosen = SkillFile(path=path, data=text.encode(), executable=mine.executable)
-        else:
+        elif conflict:
             conflicts.append(path)
-            chosen = mine
         if chosen is not None:
             entries.append(chosen)
     return MergeResult(entries=tuple(entries), conflicts=tuple(conflicts))
+
+
+def _choose_side(old: T | None, mine: T | None, new: T | None) -> tuple[T | None, bool]:
+    """The side that changed; ours, and True, when both did."""
+    if mine == new or new == old:
+        return mine, False
+    return (new, False) if mine == old else (mine, True)
 
 
 def merge_skill_texts(base: str, ours: str, theirs: str) -> tuple[str, list[str]]:
@@ -125,14 +120,9 @@ def merge_skill_texts(base: str, ours: str, theirs: str) -> tuple[str, list[str]
     merged: dict[str, str] = {}
     conflicts: list[str] = []
     for title in _merge_order(mine, new):
-        before, left, right = old.get(title), mine.get(title), new.get(title)
-        if left == right or right == before:
-            chosen = left
-        elif left == before:
-            chosen = right
-        else:
+        chosen, conflict = _choose_side(old.get(title), mine.get(title), new.get(title))
+        if conflict:
             conflicts.append(title)
-            chosen = left
         if chosen is not None:
             merged[title] = chosen
     return "".join(merged.values()), conflicts

@@ -2,18 +2,23 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
+from hermes.core.errors import HermesError
+from hermes.core.events.memory import MemoryKind
 from hermes.core.messages import Value
-from hermes.skills.exchange.archive import ExchangeError
 
 SignBytes = Callable[[str, bytes], str]
 """A signature in hex by the key of this home, for a domain and over these bytes."""
 VerifySignature = Callable[[str, str, str, bytes], bool]
 """Whether the holder of a public key (hex) made this signature for a domain over these bytes."""
 T = TypeVar("T")
+
+
+class ExchangeError(HermesError):
+    """A bundle, key or list is refused; the text gives the reason."""
 
 
 class StatementSigner(Value, kw_only=True, frozen=True):
@@ -46,9 +51,8 @@ def open_statement(
     """Raises `ExchangeError` for a wrong signature or another kind."""
     if statement.kind != kind:
         raise ExchangeError(f"expected a statement of kind {kind!r}, found {statement.kind!r}")
-    if not check(
-        statement.key, statement.signature, _signature_domain(kind), statement.body.encode()
-    ):
+    body = statement.body.encode()
+    if not check(statement.key, statement.signature, _signature_domain(kind), body):
         raise ExchangeError(
             f"the signature under this {kind} is not that of key {shorten_key(statement.key)}"
         )
@@ -87,3 +91,23 @@ class RevocationList(Value, kw_only=True, frozen=True):
     digests: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     reason: str = ""
+
+
+class TeamFactStatement(Value, kw_only=True, frozen=True):
+    says: Literal["assert", "confirm", "retract"]
+    fact: str
+    memory: MemoryKind = "semantic"
+    text: str = ""
+    about: tuple[str, ...] = ()
+    relation: str = ""
+    key: str = ""
+    at: datetime
+
+
+class TeamFacts(Value, kw_only=True, frozen=True):
+    """Facts of scope `team`, exchanged between homes: asserted, confirmed, retracted."""
+
+    publisher: str
+    number: int
+    """Higher than in every earlier list."""
+    statements: tuple[TeamFactStatement, ...] = ()

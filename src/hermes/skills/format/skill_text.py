@@ -25,8 +25,6 @@ class SkillText(Value, kw_only=True, frozen=True):
     compatibility: str = ""
     metadata: dict[str, str] = {}
     allowed_tools: tuple[str, ...] = ()
-    body_line: int = 1
-    """The line of the file on which the body begins."""
 
     @property
     def category(self) -> str:
@@ -42,10 +40,11 @@ def parse_skill_text(text: str, *, folder: str = "") -> SkillText:
 
     Raises `YamlFileError` when the front matter is missing or unreadable.
     """
-    document, body, line = split_front_matter(text)
+    document, body, _ = split_front_matter(text)
     data = document.data if isinstance(document.data, dict) else {}
     inner = data.get("metadata")
-    metadata = {str(key): _as_text(value) for key, value in _mapping_items(inner)}
+    items = inner.items() if isinstance(inner, dict) else ()
+    metadata = {str(key): _as_text(value) for key, value in items}
     for key in LEGACY_FRONT_MATTER_KEYS:
         if data.get(key) not in (None, "", []):
             metadata.setdefault(key, _as_text(data[key]))
@@ -58,7 +57,6 @@ def parse_skill_text(text: str, *, folder: str = "") -> SkillText:
         compatibility=_as_text(data.get("compatibility")),
         metadata=metadata,
         allowed_tools=tuple(_as_text(tools).replace(",", " ").split()),
-        body_line=line,
     )
 
 
@@ -77,16 +75,15 @@ def render_skill_text(skill: SkillText) -> str:
     violations = find_format_violations(skill)
     if violations:
         raise ValueError("; ".join(violations))
-    front: dict[str, Any] = {"name": skill.name, "description": skill.description}
-    if skill.license:
-        front["license"] = skill.license
-    if skill.compatibility:
-        front["compatibility"] = skill.compatibility
-    if skill.metadata:
-        front["metadata"] = dict(sorted(skill.metadata.items()))
-    if skill.allowed_tools:
-        front["allowed-tools"] = " ".join(skill.allowed_tools)
-    head = dump_yaml(front)
+    front: dict[str, Any] = {
+        "name": skill.name,
+        "description": skill.description,
+        "license": skill.license,
+        "compatibility": skill.compatibility,
+        "metadata": dict(sorted(skill.metadata.items())),
+        "allowed-tools": " ".join(skill.allowed_tools),
+    }
+    head = dump_yaml({key: value for key, value in front.items() if value})
     return f"---\n{head}---\n{skill.body.strip()}\n"
 
 
@@ -105,10 +102,6 @@ def find_format_violations(skill: SkillText) -> list[str]:
     if len(skill.compatibility) > 500:
         found.append("compatibility: at most 500 characters")
     return found
-
-
-def _mapping_items(value: object) -> list[tuple[Any, Any]]:
-    return list(value.items()) if isinstance(value, dict) else []
 
 
 def _as_text(value: object) -> str:

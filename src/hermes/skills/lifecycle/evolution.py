@@ -16,6 +16,8 @@ from hermes.core.messages import Message, Value
 from hermes.core.protocols import Model
 from hermes.skills.lifecycle.evaluation import ReplayCase
 
+SEARCH_SEED = 7
+
 
 class CaseScore(Value, kw_only=True, frozen=True):
     score: float
@@ -34,8 +36,7 @@ async def evolve_texts(
     score: ScoreCase,
     model: Model,
     *,
-    max_replays: int = 24,
-    seed: int = 7,
+    max_replays: int,
 ) -> dict[str, str]:
     """The best texts found, or the same texts when none was better.
 
@@ -57,7 +58,7 @@ async def evolve_texts(
             reflection_minibatch_size=min(3, len(cases)),
             skip_perfect_score=True,
             logger=_SilentLogger(),
-            seed=seed,
+            seed=SEARCH_SEED,
             raise_on_exception=True,
         )
         return dict(found.best_candidate)
@@ -77,7 +78,7 @@ class _GepaAdapter:
         self, batch: list[ReplayCase], candidate: dict[str, str], capture_traces: bool = False
     ) -> Any:
         scored = [from_thread.run(self._run_case, dict(candidate), case) for case in batch]
-        traces = [(case, one) for case, one in zip(batch, scored, strict=True)]
+        traces = list(zip(batch, scored, strict=True))
         return EvaluationBatch(
             outputs=[one.feedback for one in scored],
             scores=[one.score for one in scored],

@@ -24,7 +24,7 @@ _ERROR_WORDS = re.compile(
     r"error|fail|denied|refused|not found|no such|cannot|exception|timed out|invalid|unknown", re.I
 )
 MAX_SIGNATURE_CHARS = 160
-MAX_SKILLS_LISTED = 3
+MAX_SKILLS_LISTED, MAX_TASKS_REVIEWED = 3, 10
 
 
 class FinishedTask(Value, kw_only=True, frozen=True):
@@ -78,15 +78,12 @@ def check_review_due(
     tasks = list_finished_tasks(records)
     error, affected = find_most_common_error(tasks)
     if affected and len(affected) >= same:
-        return DueReview(
-            why=f"{len(affected)} tasks met the same error: {error}", tasks=_latest_tasks(affected)
-        )
+        why = f"{len(affected)} tasks met the same error: {error}"
+        return DueReview(why=why, tasks=tuple(affected[-MAX_TASKS_REVIEWED:]))
     if len(tasks) >= every:
         failing = [task for task in tasks if task.failed or task.errors]
-        return DueReview(
-            why=f"{len(tasks)} tasks were finished since the last review",
-            tasks=_latest_tasks(failing),
-        )
+        why = f"{len(tasks)} tasks were finished since the last review"
+        return DueReview(why=why, tasks=tuple(failing[-MAX_TASKS_REVIEWED:]))
     return None
 
 
@@ -97,10 +94,6 @@ def find_most_common_error(tasks: Iterable[FinishedTask]) -> tuple[str, list[Fin
         for error in task.errors:
             shared.setdefault(error, []).append(task)
     return max(shared.items(), key=lambda pair: len(pair[1]), default=("", []))
-
-
-def _latest_tasks(tasks: list[FinishedTask]) -> tuple[FinishedTask, ...]:
-    return tuple(tasks[-10:])
 
 
 def normalize_error(text: str) -> str:

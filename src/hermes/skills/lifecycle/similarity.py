@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.plumbing.yaml_document import dump_yaml
-from hermes.skills.history import copy_skill
+from hermes.skills.history import copy_skill, swap_in
 from hermes.skills.library import Skill
 from hermes.skills.matching import extract_terms
 from hermes.skills.playbook.reader import PLAYBOOK_FILE, parse_playbook
@@ -29,9 +30,7 @@ class SimilarSkill(Value, frozen=True):
     """0 to 1: the mean of the overlaps in purpose and in commands."""
 
 
-def find_most_similar(
-    new: Skill, known: Sequence[Skill], *, min_similarity: float = MIN_SIMILARITY
-) -> SimilarSkill | None:
+def find_most_similar(new: Skill, known: Sequence[Skill]) -> SimilarSkill | None:
     """The most similar skill that is not retired."""
     scores = [
         SimilarSkill(each.name, round(compute_similarity(new, each), 4))
@@ -39,27 +38,22 @@ def find_most_similar(
         if each.name != new.name and each.state != "retired"
     ]
     best = max(scores, key=lambda each: each.score, default=None)
-    return best if best is not None and best.score >= min_similarity else None
+    return best if best is not None and best.score >= MIN_SIMILARITY else None
 
 
 def compute_similarity(one: Skill, other: Skill) -> float:
     purpose = _overlap(_purpose_terms(one), _purpose_terms(other))
     if one.playbook is None or other.playbook is None:
         return purpose if (one.playbook is None) == (other.playbook is None) else purpose / 2
-    return (
-        purpose
-        + _overlap(count_changing_commands(one.playbook), count_changing_commands(other.playbook))
-    ) / 2
+    commands = map(count_changing_commands, (one.playbook, other.playbook))
+    return (purpose + _overlap(*commands)) / 2
 
 
 def count_changing_commands(playbook: Playbook) -> Counter[str]:
     """The commands of its changing steps, without their literals."""
-    return Counter(command_shape(step.command) for step in playbook.steps if step.risk != "read")
-
-
-def command_shape(command: str) -> str:
-    plain = _LITERAL.sub("·", _PLACEHOLDER.sub("·", command))
-    return " ".join(plain.split())
+    changing = (step.command for step in playbook.steps if step.risk != "read")
+    plain = (_LITERAL.sub("·", _PLACEHOLDER.sub("·", command)) for command in changing)
+    return Counter(" ".join(command.split()) for command in plain)
 
 
 def compute_text_similarity(one: str, other: str) -> float:
@@ -95,32 +89,21 @@ def extend_skill(old: Skill, new: Path, target: Path) -> None:
     playbook, _ = parse_playbook(text) if text else (None, [])
     if playbook is not None and old.playbook is not None:
         same = count_changing_commands(playbook) == count_changing_commands(old.playbook)
-        kept = (
-            _merge_signature(old.playbook, playbook)
-            if same
-            else _merge_signature(playbook, old.playbook)
-        )
-        (extended / PLAYBOOK_FILE).write_text(_render_playbook(kept), encoding="utf-8")
+        both = (old.playbook, playbook) if same else (playbook, old.playbook)
+        plain = msgspec.to_builtins(_merge_signature(*both), str_keys=True)
+        (extended / PLAYBOOK_FILE).write_text(dump_yaml(plain), encoding="utf-8")
     _add_case(new, extended)
     shutil.rmtree(new, ignore_errors=True)
-    shutil.rmtree(target, ignore_errors=True)
-    extended.rename(target)
+    swap_in(extended, target)
 
 
 def _merge_signature(kept: Playbook, other: Playbook) -> Playbook:
-    words = tuple(dict.fromkeys((*kept.signature.words, *other.signature.words)))[
-        :MAX_SIGNATURE_WORDS
-    ]
-    alert = tuple(dict.fromkeys((*kept.signature.alert, *other.signature.alert)))
-    if not (kept.signature.alert and other.signature.alert):
+    one, two = kept.signature, other.signature
+    words = tuple(dict.fromkeys((*one.words, *two.words)))[:MAX_SIGNATURE_WORDS]
+    alert = tuple(dict.fromkeys((*one.alert, *two.alert)))
+    if not (one.alert and two.alert):
         alert = ()  # one of them applies to every alert
-    signature = msgspec.structs.replace(kept.signature, words=words, alert=alert)
-    return msgspec.structs.replace(kept, signature=signature)
-
-
-def _render_playbook(playbook: Playbook) -> str:
-    plain = msgspec.to_builtins(playbook, str_keys=True)
-    return dump_yaml(plain)
+    return replace(kept, signature=replace(one, words=words, alert=alert))
 
 
 def _add_case(new: Path, target: Path) -> None:

@@ -125,9 +125,8 @@ def decide_after_use(
     """The state change that follows from the uses so far; None when there is none."""
     failed = [use for use in status.uses if not use.verified]
     if failed and status.state in ("validated", "trusted"):
-        return roll_back(
-            status, run=run, reason=f"a live use was not verified: {failed[-1].detail}"
-        )
+        why = f"a live use was not verified: {failed[-1].detail}"
+        return roll_back(status, run=run, reason=why)
     good = sum(use.verified for use in status.uses)
     if status.state == "validated" and good >= live_uses:
         reason = f"{good} live uses verified"
@@ -137,22 +136,18 @@ def decide_after_use(
     return None
 
 
-def roll_back(
-    status: SkillStatus, *, run: str, reason: str, by: str = AUTOMATIC_ACTOR
-) -> SkillStateChange:
+def roll_back(status: SkillStatus, *, run: str, reason: str) -> SkillStateChange:
     """Back to the parent version; without a usable parent the skill becomes a draft again."""
+    draft = change_state(status, "draft", run=run, by=AUTOMATIC_ACTOR, reason=reason)
     before = find_parent_version(status)
     if before is None or before.state not in ("validated", "trusted"):
-        return SkillStateChange(event=change_state(status, "draft", run=run, by=by, reason=reason))
-    event = SkillChanged(
-        run=run,
-        skill=status.skill,
+        return SkillStateChange(event=draft)
+    event = replace(
+        draft,
         digest=before.digest,
         state=before.state,
-        before=status.state,
         parents=before.parents,
         evidence=before.evidence,
         reason=f"rolled back from {status.digest[:12]}: {reason}",
-        by=by,
     )
     return SkillStateChange(event=event, restore=before.digest)

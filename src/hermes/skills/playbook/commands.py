@@ -8,10 +8,7 @@ from typing import Literal
 
 import anyio
 
-from hermes.core.events import Event
-from hermes.core.events.skills import PlaybookStepped
 from hermes.core.messages import ToolCall, ToolResult, Value
-from hermes.core.run_ids import new_id
 from hermes.skills.playbook.schema import ExpectedResult
 
 TERMINAL_TOOL = "terminal"
@@ -26,10 +23,6 @@ TOOL_GRACE_S = 5.0
 """Seconds after the timeout of a command before the tool call is abandoned."""
 
 
-async def discard_events(*events: Event) -> Sequence[int]:
-    return ()
-
-
 async def skip_announcement(call_id: str, command: str, undo: str) -> None:
     return None
 
@@ -37,7 +30,7 @@ async def skip_announcement(call_id: str, command: str, undo: str) -> None:
 @dataclass(frozen=True)
 class PlaybookContext:
     execute: ExecuteCall
-    publish: PublishEvents = discard_events
+    publish: PublishEvents
     run: str = ""
     before_step: BeforeStep = skip_announcement
     step_grace_s: float = TOOL_GRACE_S
@@ -140,64 +133,6 @@ class PlaybookStopped(Exception):
         self.step = step
         self.incomplete = incomplete
         """The command did not run to its end, so its output is no evidence."""
-
-
-class StepRunner:
-    def __init__(self, skill: str, context: PlaybookContext) -> None:
-        self.skill = skill
-        self._context = context
-
-    async def run(
-        self,
-        name: str,
-        command: str,
-        timeout: float,
-        *,
-        id: str = "",
-        grace_s: float = TOOL_GRACE_S,
-    ) -> TerminalResult:
-        id = id or new_id(f"play-{name}")
-        return await run_command(self._context.execute, command, timeout, id=id, grace_s=grace_s)
-
-    async def publish(self, event: Event) -> None:
-        await self._context.publish(event)
-
-    async def publish_step(
-        self,
-        name: str,
-        phase: PlaybookPhase,
-        result: TerminalResult,
-        ok: bool,
-        detail: str,
-        undo: str = "",
-    ) -> None:
-        await self.publish(
-            PlaybookStepped(
-                run=self._context.run,
-                skill=self.skill,
-                step=name,
-                call_id=result.call_id,
-                ok=ok,
-                detail=detail,
-                undo=undo,
-                phase=phase,
-                seconds=round(result.seconds, 3),
-            )
-        )
-
-
-def build_step_result(
-    name: str, phase: PlaybookPhase, result: TerminalResult, *, ok: bool, undo: str = ""
-) -> PlaybookStepResult:
-    return PlaybookStepResult(
-        name=name,
-        phase=phase,
-        command=result.command,
-        undo=undo,
-        ok=ok,
-        output=result.output,
-        call_id=result.call_id,
-    )
 
 
 def incomplete_reason(result: TerminalResult) -> str:

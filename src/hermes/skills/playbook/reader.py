@@ -60,7 +60,13 @@ def parse_playbook(
     )
     problems = [
         document.problem(path, cause, fatal=fatal)
-        for path, cause, fatal in [*missing, *_find_semantic_problems(playbook)]
+        for path, cause, fatal in [
+            *missing,
+            *_find_name_problems(playbook),
+            *_find_pattern_problems(playbook),
+            *_find_parameter_problems(playbook),
+            *_find_command_problems(playbook),
+        ]
     ]
     return (None if any(each.fatal for each in problems) else playbook), problems
 
@@ -116,13 +122,6 @@ def _find_conversion_problems(
         yield error.problem
 
 
-def _find_semantic_problems(playbook: Playbook) -> Iterator[PartProblem]:
-    yield from _find_name_problems(playbook)
-    yield from _find_pattern_problems(playbook)
-    yield from _find_parameter_problems(playbook)
-    yield from _find_command_problems(playbook)
-
-
 def _find_name_problems(playbook: Playbook) -> Iterator[PartProblem]:
     seen = {"alert"}
     for path, part in _iterate_parts(playbook):
@@ -148,10 +147,10 @@ def _find_regex_problems(pattern: str, path: PartPath) -> Iterator[PartProblem]:
 
 
 def _find_parameter_problems(playbook: Playbook) -> Iterator[PartProblem]:
-    sources = [
-        "alert",
-        *(part.name for _, part in _iterate_parts(playbook) if not isinstance(part, PlaybookCheck)),
-    ]
+    parts = [part for _, part in _iterate_parts(playbook)]
+    sources = ["alert", *(part.name for part in parts if not isinstance(part, PlaybookCheck))]
+    commands = [*(part.command for part in parts), *(step.undo for step in playbook.steps)]
+    used = {name for command in commands for name in placeholder_names(command)}
     for name, parameter in playbook.parameters.items():
         path = ("parameters", name)
         if name == UNDO_FOLDER_PARAMETER:
@@ -163,18 +162,16 @@ def _find_parameter_problems(playbook: Playbook) -> Iterator[PartProblem]:
             yield (*path, "labels"), "only an alert has labels", True
         if parameter.default and (why := find_value_problem(parameter.default, parameter.kind)):
             yield (*path, "default"), f"the default {why}", True
-        if not any(name in placeholder_names(text) for _, text, _ in _iterate_commands(playbook)):
+        if name not in used:
             yield path, f"{name} is not used anywhere", False
 
 
 def _find_command_problems(playbook: Playbook) -> Iterator[PartProblem]:
     ready = {"alert"}
     for path, part in _iterate_parts(playbook):
-        before = (
-            _sources_before_steps(playbook)
-            if isinstance(part, PlaybookCheck) and part.symptom
-            else ready
-        )
+        before = ready
+        if isinstance(part, PlaybookCheck) and part.symptom:  # checked before the first step
+            before = {"alert", *(probe.name for probe in playbook.signature.probes)}
         known = {name for name, one in playbook.parameters.items() if one.source in before}
         yield from _find_placeholder_problems((*path, "command"), part.command, known, playbook)
         ready.add(part.name)
@@ -184,11 +181,6 @@ def _find_command_problems(playbook: Playbook) -> Iterator[PartProblem]:
             if not part.undo and part.risk != "read":
                 cause = f"{part.name} changes something and has no undo"
                 yield (*path, "name"), cause, False
-
-
-def _sources_before_steps(playbook: Playbook) -> set[str]:
-    """Sources of the values that are known before the first step."""
-    return {"alert", *(probe.name for probe in playbook.signature.probes)}
 
 
 def _find_placeholder_problems(
@@ -210,20 +202,13 @@ def _find_placeholder_problems(
 
 def _iterate_parts(
     playbook: Playbook,
-) -> Iterator[tuple[PartPath, PlaybookProbe | PlaybookStep | PlaybookCheck]]:
+) -> Iterator[tuple[PartPath, PlaybookProbe | PlaybookStep]]:
     for number, probe in enumerate(playbook.signature.probes):
         yield ("signature", "probes", number), probe
     for number, step in enumerate(playbook.steps):
         yield ("steps", number), step
     for number, check in enumerate(playbook.verify):
         yield ("verify", number), check
-
-
-def _iterate_commands(playbook: Playbook) -> Iterator[tuple[PartPath, str, bool]]:
-    for path, part in _iterate_parts(playbook):
-        yield path, part.command, isinstance(part, PlaybookStep)
-        if isinstance(part, PlaybookStep):
-            yield path, part.undo, True
 
 
 def find_changing_probes(

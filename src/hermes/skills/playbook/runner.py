@@ -4,28 +4,29 @@ Signatures may be checked concurrently; a probe that several playbooks share run
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import anyio
 from msgspec.structs import replace
 
-from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
+from hermes.core.events.skills import PlaybookEnded, PlaybookStarted, PlaybookStepped
 from hermes.core.incident import AlertFacts
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import (
+    TOOL_GRACE_S,
     PlaybookContext,
     PlaybookOutcome,
+    PlaybookPhase,
     PlaybookStepResult,
     PlaybookStopped,
-    StepRunner,
     TerminalResult,
-    build_step_result,
     failure_outcome,
     find_unmet_expectation,
     incomplete_reason,
     missing_program_reason,
+    run_command,
     unchecked_reason,
 )
 from hermes.skills.playbook.parameters import (
@@ -43,6 +44,7 @@ from hermes.skills.playbook.schema import (
 
 UNDO_ROOT = "/var/tmp/hermes-undo"
 VERIFY_PAUSE_S = 0.1
+UNDO_TIMEOUT_S = 30.0
 
 
 class SignatureResult(Value, kw_only=True, frozen=True):
@@ -130,7 +132,6 @@ class PlaybookRunner:
         self._playbook = playbook
         self._context = context
         self._digest = digest
-        self._step_runner = StepRunner(skill, context)
         self._values: dict[str, str] = {}
         self._results: list[PlaybookStepResult] = []
 
@@ -138,8 +139,29 @@ class PlaybookRunner:
         self, facts: AlertFacts, probe_cache: ProbeCache | None = None
     ) -> SignatureResult:
         """The result can be passed to `run`. `probe_cache` is shared with other playbooks."""
-        return await check_signature(
-            self._playbook, facts, self._step_runner, probe_cache or ProbeCache()
+        began, cache = time.monotonic(), probe_cache or ProbeCache()
+        self._values, self._results = {}, []
+        stop: PlaybookStopped | None = None
+        try:
+            self._values = _initial_values(self._playbook, facts)
+            for probe in self._playbook.signature.probes:
+                await self._run_probe(probe, cache)
+            for check in self._playbook.verify:
+                if check.symptom:
+                    await self._check_symptom(check, cache)
+        except PlaybookStopped as error:
+            stop = error
+        last = self._results[-1].output if self._results else ""
+        return SignatureResult(
+            values=self._values,
+            done=tuple(self._results),
+            early_outcome=stop.outcome if stop else None,
+            step=stop.step if stop else "",
+            detail=str(stop) if stop else "",
+            unchecked=unchecked_reason(stop, last) if stop else "",
+            program_missing=bool(stop and missing_program_reason(last)),
+            checked_at=time.monotonic(),
+            seconds=time.monotonic() - began,
         )
 
     async def run(
@@ -151,12 +173,18 @@ class PlaybookRunner:
         self._values, self._results = dict(signature.values), list(signature.done)
         outcome: PlaybookOutcome = signature.early_outcome or "applied"
         step, detail = signature.step, signature.detail
-        try:
-            if signature.early_outcome is None:
-                await self._step_runner.publish(self._started_event(dry=dry))
+        symptoms: tuple[PlaybookCheck, ...] = ()
+        if signature.early_outcome is None:
+            try:
+                await self._publish_start(dry=dry)
                 await self._run_steps_and_checks(dry=dry)
-        except PlaybookStopped as stop:
-            outcome, step, detail = stop.outcome, stop.step, str(stop)
+            except PlaybookStopped as stop:
+                outcome, step, detail = stop.outcome, stop.step, str(stop)
+            symptoms = tuple(
+                replace(check, command=fill_template(check.command, self._values))
+                for check in self._playbook.verify
+                if check.symptom
+            )
         run_result = PlaybookRunResult(
             skill=self.skill,
             outcome=outcome,
@@ -167,26 +195,19 @@ class PlaybookRunner:
             seconds=signature.seconds + time.monotonic() - max(began, signature.checked_at),
             dry=dry,
             unchecked=signature.unchecked,
-            symptoms=self._symptoms() if signature.early_outcome is None else (),
+            symptoms=symptoms,
         )
-        await self._step_runner.publish(self._ended_event(run_result))
+        await self._publish_end(run_result)
         return run_result
-
-    def _symptoms(self) -> tuple[PlaybookCheck, ...]:
-        return tuple(
-            replace(check, command=fill_template(check.command, self._values))
-            for check in self._playbook.verify
-            if check.symptom
-        )
 
     async def undo(self, run_result: PlaybookRunResult) -> PlaybookRunResult:
         """Undoes the steps, the last first. A failure does not stop the others."""
         began, failed, undo_results = time.monotonic(), [], []
         for each in reversed([one for one in run_result.done if one.phase == "step" and one.undo]):
-            result = await self._step_runner.run(each.name, each.undo, 30.0)
+            result = await self._run(each.name, each.undo, UNDO_TIMEOUT_S)
             why = incomplete_reason(result)
             why = why or ("" if result.code == 0 else f"it ended with exit code {result.code}")
-            await self._step_runner.publish_step(each.name, "undo", result, not why, why)
+            await self._publish_step(each.name, "undo", result, why)
             undo_results.append(replace(each, phase="undo", command=each.undo, undo="", ok=not why))
             if why:
                 failed.append(each.name)
@@ -198,7 +219,7 @@ class PlaybookRunner:
             seconds=time.monotonic() - began,
             not_undone=tuple(failed),
         )
-        await self._step_runner.publish(self._ended_event(undone))
+        await self._publish_end(undone)
         return undone
 
     def _known_parameters(self) -> dict[str, str]:
@@ -207,126 +228,166 @@ class PlaybookRunner:
         }
 
     async def _run_steps_and_checks(self, *, dry: bool) -> None:
-        if dry:
-            self._results += self._planned_results()
-            return
         for step in self._playbook.steps:
-            await self._run_step(step)
+            await (self._plan(step, "step", step.undo) if dry else self._run_step(step))
         for check in self._playbook.verify:
-            await self._run_check(check)
+            await (self._plan(check, "verify") if dry else self._run_check(check))
 
-    def _planned_results(self) -> Iterator[PlaybookStepResult]:
-        for step in self._playbook.steps:
-            command = fill_template(step.command, self._values, partial=True)
-            undo = fill_template(step.undo, self._values, partial=True)
-            yield PlaybookStepResult(name=step.name, phase="step", command=command, undo=undo)
-        for check in self._playbook.verify:
-            command = fill_template(check.command, self._values, partial=True)
-            yield PlaybookStepResult(name=check.name, phase="verify", command=command)
+    async def _plan(
+        self, part: PlaybookStep | PlaybookCheck, phase: PlaybookPhase, undo: str = ""
+    ) -> None:
+        command = fill_template(part.command, self._values, partial=True)
+        undo = fill_template(undo, self._values, partial=True)
+        planned = PlaybookStepResult(name=part.name, phase=phase, command=command, undo=undo)
+        self._results.append(planned)
 
     async def _run_step(self, step: PlaybookStep) -> None:
         command = fill_template(step.command, self._values)
         undo = fill_template(step.undo, self._values, partial=True)
         id = new_id(f"play-{step.name}")
         await self._context.before_step(id, command, undo)
-        result = await self._step_runner.run(
+        result = await self._run(
             step.name, command, step.timeout, id=id, grace_s=self._context.step_grace_s
         )
         why = incomplete_reason(result) or find_unmet_expectation(result, step.expect)
         undo = "" if result.status == "denied" else undo
-        await self._step_runner.publish_step(step.name, "step", result, not why, why, undo)
+        await self._publish_step(step.name, "step", result, why, undo)
         if result.status != "denied":  # a failed step may have changed something: keep its undo
-            self._results.append(
-                build_step_result(step.name, "step", result, ok=not why, undo=undo)
-            )
+            self._keep_result(step.name, "step", result, why, undo)
         if why:
             raise PlaybookStopped(failure_outcome(result, "unmet"), step.name, why)
-        more, why = capture_parameters(
-            self._playbook.parameters, step.name, result.output, self._values
-        )
-        self._values |= more
-        if why:
-            raise PlaybookStopped("unmet", step.name, why)
+        self._capture(step.name, result, "unmet")
 
     async def _run_check(self, check: PlaybookCheck) -> None:
         command = fill_template(check.command, self._values)
         deadline = time.monotonic() + check.within
         while True:
-            result = await self._step_runner.run(check.name, command, check.timeout)
+            result = await self._run(check.name, command, check.timeout)
             why = incomplete_reason(result) or find_unmet_expectation(result, check.expect)
             if not why or result.status == "denied" or time.monotonic() >= deadline:
                 break
             await anyio.sleep(VERIFY_PAUSE_S)
-        await self._step_runner.publish_step(check.name, "verify", result, not why, why)
-        self._results.append(build_step_result(check.name, "verify", result, ok=not why))
+        await self._publish_step(check.name, "verify", result, why)
+        self._keep_result(check.name, "verify", result, why)
         if why:
             outcome: PlaybookOutcome = "refused" if result.status == "denied" else "unmet"
             raise PlaybookStopped(outcome, check.name, why)
 
-    def _started_event(self, *, dry: bool) -> PlaybookStarted:
-        return PlaybookStarted(
-            run=self._context.run,
-            skill=self.skill,
-            digest=self._digest,
-            parameters=tuple(self._known_parameters().items()),
-            dry=dry,
+    async def _run_probe(self, probe: PlaybookProbe, cache: ProbeCache) -> None:
+        lookup = await self._look_up(probe, cache)
+        # The following probes need the same program: without it, one probe is enough.
+        incomplete = incomplete_reason(lookup.result) or missing_program_reason(
+            lookup.result.output
         )
+        why = incomplete or find_unmet_expectation(lookup.result, probe.expect)
+        await self._record_probe(probe.name, lookup, why, incomplete=bool(incomplete))
+        self._capture(probe.name, lookup.result, "declined")
 
-    def _ended_event(self, run_result: PlaybookRunResult) -> PlaybookEnded:
-        return PlaybookEnded(
-            run=self._context.run,
-            skill=self.skill,
-            outcome=run_result.outcome,
-            step=run_result.step,
-            detail=run_result.detail,
-            seconds=round(run_result.seconds, 3),
-            steps=run_result.steps_run,
-            not_undone=run_result.not_undone,
-            dry=run_result.dry,
-            unchecked=run_result.unchecked,
+    async def _check_symptom(self, check: PlaybookCheck, cache: ProbeCache) -> None:
+        """The check must fail before the first step; else it proves nothing afterwards."""
+        lookup = await self._look_up(check, cache)
+        result = lookup.result
+        if result.status != "ok":
+            why = incomplete_reason(result)
+        else:
+            holds = not result.timed_out and not find_unmet_expectation(result, check.expect)
+            why = "the symptom is not there" if holds else ""
+        await self._record_probe(check.name, lookup, why)
+
+    async def _look_up(self, probe: PlaybookProbe, cache: ProbeCache) -> ProbeLookup:
+        command = fill_template(probe.command, self._values)
+        return await cache.run_once(command, lambda: self._run(probe.name, command, probe.timeout))
+
+    async def _record_probe(
+        self, name: str, lookup: ProbeLookup, why: str, *, incomplete: bool = False
+    ) -> None:
+        """Raises `PlaybookStopped` when there is a reason to stop."""
+        if lookup.is_new:
+            await self._publish_step(name, "probe", lookup.result, why)
+        self._keep_result(name, "probe", lookup.result, why)
+        if why:
+            outcome = failure_outcome(lookup.result, "declined")
+            raise PlaybookStopped(outcome, name, why, incomplete=incomplete)
+
+    async def _run(
+        self,
+        name: str,
+        command: str,
+        timeout: float,
+        *,
+        id: str = "",
+        grace_s: float = TOOL_GRACE_S,
+    ) -> TerminalResult:
+        id = id or new_id(f"play-{name}")
+        return await run_command(self._context.execute, command, timeout, id=id, grace_s=grace_s)
+
+    def _capture(self, source: str, result: TerminalResult, outcome: PlaybookOutcome) -> None:
+        """Takes parameters from the output. Raises `PlaybookStopped` when one is missing."""
+        found, why = capture_parameters(
+            self._playbook.parameters, source, result.output, self._values
         )
+        self._values |= found
+        if why:
+            raise PlaybookStopped(outcome, source, why)
 
-
-async def check_signature(
-    playbook: Playbook, facts: AlertFacts, step_runner: StepRunner, probe_cache: ProbeCache
-) -> SignatureResult:
-    began = time.monotonic()
-    values: dict[str, str] = {}
-    results: list[PlaybookStepResult] = []
-    outcome: PlaybookOutcome | None = None
-    step = detail = unchecked = ""
-    program_missing = False
-    try:
-        values |= _initial_values(playbook, facts)
-        for probe in playbook.signature.probes:
-            result = await _run_probe(
-                probe, fill_template(probe.command, values), step_runner, probe_cache, results
+    def _keep_result(
+        self, name: str, phase: PlaybookPhase, result: TerminalResult, why: str, undo: str = ""
+    ) -> None:
+        self._results.append(
+            PlaybookStepResult(
+                name=name,
+                phase=phase,
+                command=result.command,
+                undo=undo,
+                ok=not why,
+                output=result.output,
+                call_id=result.call_id,
             )
-            more, why = capture_parameters(playbook.parameters, probe.name, result.output, values)
-            values |= more
-            if why:
-                raise PlaybookStopped("declined", probe.name, why)
-        for check in playbook.verify:
-            if check.symptom:
-                await _check_symptom(
-                    check, fill_template(check.command, values), step_runner, probe_cache, results
-                )
-    except PlaybookStopped as stop:
-        outcome, step, detail = stop.outcome, stop.step, str(stop)
-        last = results[-1].output if results else ""
-        program_missing = bool(missing_program_reason(last))
-        unchecked = unchecked_reason(stop, last)
-    return SignatureResult(
-        values=values,
-        done=tuple(results),
-        early_outcome=outcome,
-        step=step,
-        detail=detail,
-        unchecked=unchecked,
-        program_missing=program_missing,
-        checked_at=time.monotonic(),
-        seconds=time.monotonic() - began,
-    )
+        )
+
+    async def _publish_step(
+        self, name: str, phase: PlaybookPhase, result: TerminalResult, why: str, undo: str = ""
+    ) -> None:
+        await self._context.publish(
+            PlaybookStepped(
+                run=self._context.run,
+                skill=self.skill,
+                step=name,
+                call_id=result.call_id,
+                ok=not why,
+                detail=why,
+                undo=undo,
+                phase=phase,
+                seconds=round(result.seconds, 3),
+            )
+        )
+
+    async def _publish_start(self, *, dry: bool) -> None:
+        await self._context.publish(
+            PlaybookStarted(
+                run=self._context.run,
+                skill=self.skill,
+                digest=self._digest,
+                parameters=tuple(self._known_parameters().items()),
+                dry=dry,
+            )
+        )
+
+    async def _publish_end(self, run_result: PlaybookRunResult) -> None:
+        await self._context.publish(
+            PlaybookEnded(
+                run=self._context.run,
+                skill=self.skill,
+                outcome=run_result.outcome,
+                step=run_result.step,
+                detail=run_result.detail,
+                seconds=round(run_result.seconds, 3),
+                steps=run_result.steps_run,
+                not_undone=run_result.not_undone,
+                dry=run_result.dry,
+                unchecked=run_result.unchecked,
+            )
+        )
 
 
 def _initial_values(playbook: Playbook, facts: AlertFacts) -> dict[str, str]:
@@ -340,57 +401,3 @@ def _initial_values(playbook: Playbook, facts: AlertFacts) -> dict[str, str]:
             raise PlaybookStopped("declined", "", why)
         values[name] = value
     return values
-
-
-async def _check_symptom(
-    check: PlaybookCheck,
-    command: str,
-    step_runner: StepRunner,
-    probe_cache: ProbeCache,
-    results: list[PlaybookStepResult],
-) -> None:
-    """The check must fail before the first step; else it proves nothing afterwards."""
-    lookup = await probe_cache.run_once(
-        command, lambda: step_runner.run(check.name, command, check.timeout)
-    )
-    result = lookup.result
-    denied = result.status != "ok"
-    holds = not denied and not result.timed_out and not find_unmet_expectation(result, check.expect)
-    why = incomplete_reason(result) if denied else "the symptom is not there" if holds else ""
-    await _record_probe(check.name, lookup, why, step_runner, results)
-
-
-async def _run_probe(
-    probe: PlaybookProbe,
-    command: str,
-    step_runner: StepRunner,
-    probe_cache: ProbeCache,
-    results: list[PlaybookStepResult],
-) -> TerminalResult:
-    lookup = await probe_cache.run_once(
-        command, lambda: step_runner.run(probe.name, command, probe.timeout)
-    )
-    result = lookup.result
-    # The following probes need the same program: without it, one probe is enough.
-    incomplete = incomplete_reason(result) or missing_program_reason(result.output)
-    why = incomplete or find_unmet_expectation(result, probe.expect)
-    await _record_probe(probe.name, lookup, why, step_runner, results, incomplete=bool(incomplete))
-    return result
-
-
-async def _record_probe(
-    name: str,
-    lookup: ProbeLookup,
-    why: str,
-    step_runner: StepRunner,
-    results: list[PlaybookStepResult],
-    *,
-    incomplete: bool = False,
-) -> None:
-    """Raises `PlaybookStopped` when there is a reason to stop."""
-    if lookup.is_new:
-        await step_runner.publish_step(name, "probe", lookup.result, not why, why)
-    results.append(build_step_result(name, "probe", lookup.result, ok=not why))
-    if why:
-        outcome = failure_outcome(lookup.result, "declined")
-        raise PlaybookStopped(outcome, name, why, incomplete=incomplete)

@@ -62,16 +62,9 @@ class PlaybookProbe(PlaybookPart, kw_only=True, frozen=True):
     timeout: TimeoutSeconds = 10.0
 
 
-class PlaybookCheck(PlaybookPart, kw_only=True, frozen=True):
+class PlaybookCheck(PlaybookProbe, kw_only=True, frozen=True):
     """A probe that is repeated until it holds or the time is up."""
 
-    name: PlaybookName = ""
-    command: ShellCommand = ""
-    use: SnippetName = ""
-    """As with a probe."""
-    shared: SnippetNames = msgspec.field(default=(), name="with")
-    expect: ExpectedResult = ExpectedResult()
-    timeout: TimeoutSeconds = 10.0
     within: TimeoutSeconds = 5.0
     symptom: bool = False
     """It checks the symptom itself, and not what the steps write: it must fail before the first

@@ -59,7 +59,7 @@ _URL_HOST = re.compile(
 )
 
 
-class SkillAction(Value, kw_only=True, frozen=True):
+class SkillAction(Value, frozen=True):
     kind: str
     file: str
     line: int
@@ -81,12 +81,13 @@ def find_host(text: str) -> str:
 
 def mentions_path(path: str, purpose: DeclaredPurpose) -> bool:
     """`~/.kube/config` in a skill about Kubernetes; sending it is checked elsewhere."""
-    words = [
-        word for word in re.findall(r"[a-z]{3,}", path.casefold()) if word not in _COMMON_PATH_WORDS
-    ]
-    return any(
-        word in purpose.summary for word in words if word not in ("config", "json", "credentials")
-    )
+    words = set(_path_words(path)) - {"config", "json", "credentials"}
+    return any(word in purpose.summary for word in words)
+
+
+def _path_words(path: str) -> list[str]:
+    words = re.findall(r"[a-z]{3,}", path.casefold())
+    return [word for word in words if word not in _COMMON_PATH_WORDS]
 
 
 def is_remote_host(host_name: str) -> bool:
@@ -101,17 +102,14 @@ def compare_with_purpose(
     """A finding for each action that the description does not declare."""
     reported: set[tuple[str, str]] = set()
     for action in actions:
-        cause = (
-            _undeclared_host(action, purpose)
-            if action.kind == "network"
-            else _undeclared_removal(action, purpose)
-        )
-        prominently = action.kind in _SERIOUS_KINDS and not action.in_document
-        quiet = action.kind == "network" and action.in_document
-        if _is_declared(action, purpose) or (
-            action.kind == "network" and _is_loopback(action.host)
-        ):
+        network = action.kind == "network"
+        loopback = network and re.match(r"localhost$|127\.|::1$", action.host)
+        if loopback or _is_declared(action, purpose):
             continue
+        undeclared = _undeclared_host if network else _undeclared_removal
+        cause = undeclared(action, purpose)
+        prominently = action.kind in _SERIOUS_KINDS and not action.in_document
+        quiet = network and action.in_document
         if not cause and not quiet and not purpose.declares(action.kind, prominently=prominently):
             cause = _ACTION_DESCRIPTIONS[action.kind]
             if action.kind not in _INEXCUSABLE_KINDS:
@@ -119,11 +117,7 @@ def compare_with_purpose(
         if cause and (cause, action.file) not in reported:
             reported.add((cause, action.file))
             text = f"{cause}: {action.detail[:80]}" if action.detail else cause
-            yield ScanFinding(kind="capability", file=action.file, line=action.line, cause=text)
-
-
-def _is_loopback(host: str) -> bool:
-    return bool(re.match(r"localhost$|127\.|::1$", host))
+            yield ScanFinding("capability", action.file, action.line, text)
 
 
 def _is_declared(action: SkillAction, purpose: DeclaredPurpose) -> bool:
@@ -140,7 +134,7 @@ def _undeclared_removal(action: SkillAction, purpose: DeclaredPurpose) -> str:
     path = action.removed_path
     if not path.startswith(("/", "~")) or re.match(r"/(?:tmp|dev/shm|var/tmp)/", path):
         return ""
-    words = [w for w in re.findall(r"[a-z]{3,}", path.casefold()) if w not in _COMMON_PATH_WORDS]
+    words = _path_words(path)
     if any(word.rstrip("s") in purpose.prose for word in words):
         return ""
     if not words and "$" in path + action.detail and path not in ("/", "~"):
@@ -151,10 +145,9 @@ def _undeclared_removal(action: SkillAction, purpose: DeclaredPurpose) -> str:
 def _undeclared_host(action: SkillAction, purpose: DeclaredPurpose) -> str:
     """A host that receives data and is not mentioned."""
     host = action.host.strip(".")
-    if not action.sends or not host or _LOCAL_HOST.match(host):
+    known = host.replace("?", "").strip(".")
+    if not action.sends or not known or _LOCAL_HOST.match(host):
         return ""
-    if host.replace("?", "").strip(".") == "":
-        return ""
-    if purpose.names_host(host.replace("?", "").strip("."), in_code=not action.in_document):
+    if purpose.names_host(known, in_code=not action.in_document):
         return ""
     return f"it sends something to {host!r}, which its text does not name"

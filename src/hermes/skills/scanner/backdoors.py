@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import PurePosixPath
 
+import msgspec
+
 from hermes.core.messages import Value
 from hermes.skills.scanner.finding import (
     DOCUMENT_SUFFIXES,
@@ -15,8 +17,12 @@ from hermes.skills.scanner.finding import (
 )
 from hermes.skills.scanner.patterns import read_pattern_file
 from hermes.skills.scanner.purpose import DeclaredPurpose
-from hermes.skills.scanner.python.obfuscation import dotted_name
-from hermes.skills.scanner.python.static_values import ConstantFolder, find_constants
+from hermes.skills.scanner.python.static_values import (
+    PythonModule,
+    dotted_name,
+    last_name,
+    parse_python,
+)
 from hermes.skills.scanner.shell_text import split_long_lines
 
 _DIGEST_CALL = re.compile(r"\.(?:hex)?digest\(\)|\b(?:crc32|adler32|fnv1a\w*|murmur\w*|xxh\w*)\(")
@@ -39,38 +45,36 @@ _DECLARED_SWITCH = re.compile(
 def check_backdoors(path: str, text: str) -> Iterator[ScanFinding]:
     if not path.endswith((".py", ".pyw")) and not re.match(r"#!.*\bpython", text):
         return
+    module = parse_python(text)
     try:
-        tree = ast.parse(text)
-        found = [*_DigestComparisons(tree).found(), *_find_conditional_bypass(tree)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        found = [*_DigestComparisons(module).found(), *_find_conditional_bypass(module)]
+    except (ValueError, RecursionError, MemoryError):
         return
     for line, cause in found:
-        yield ScanFinding(kind="python", file=path, line=line, cause=cause)
+        yield ScanFinding("python", path, line, cause)
 
 
 class _DigestComparisons:
     """Comparisons of digests with fixed values in one module."""
 
-    def __init__(self, tree: ast.Module) -> None:
-        self._tree, self._constants = tree, find_constants(tree)
-        self._digests = {
-            node.targets[0].id: node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Assign)
-            and isinstance(node.targets[0], ast.Name)
-            and _DIGEST_CALL.search(ast.unparse(node.value))
-        }
+    def __init__(self, module: PythonModule) -> None:
+        self._module = module
         self._assigned = {
             node.targets[0].id: node.value
-            for node in ast.walk(tree)
+            for node in module.nodes
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        }
+        self._digests = {
+            name: text
+            for name, value in self._assigned.items()
+            if _DIGEST_CALL.search(text := ast.unparse(value))
         }
 
     def found(self) -> Iterator[tuple[int, str]]:
-        for node in ast.walk(self._tree):
+        for node in self._module.nodes:
             if isinstance(node, ast.Compare):
                 sides = [node.left, *node.comparators]
-            elif isinstance(node, ast.Call) and dotted_name(node.func).endswith("startswith"):
+            elif isinstance(node, ast.Call) and last_name(node.func).endswith("startswith"):
                 sides = [getattr(node.func, "value", node.func), *node.args]
             else:
                 continue
@@ -87,8 +91,8 @@ class _DigestComparisons:
         if _DIGEST_CALL.search(text):
             return text
         names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
-        digest = next((self._digests[name] for name in names if name in self._digests), None)
-        return f"{text} = {ast.unparse(digest)}" if digest is not None else ""
+        digest = next((self._digests[name] for name in names if name in self._digests), "")
+        return f"{text} = {digest}" if digest else ""
 
     def _fixed(self, node: ast.AST, depth: int = 0) -> bool:
         """Whether it is a literal digest, a part of one, or a collection of them."""
@@ -101,24 +105,21 @@ class _DigestComparisons:
             )
         if isinstance(node, ast.Call) and dotted_name(node.func) in ("set", "frozenset", "tuple"):
             return any(self._fixed(each, depth + 1) for each in node.args)
-        value = ConstantFolder(self._constants).fold(node)
+        value = self._module.fold(node)
         if isinstance(value, int):
             return abs(value) > 1 << 16
         return isinstance(value, str) and bool(_HEX_DIGEST.fullmatch(value))
 
 
-def _find_conditional_bypass(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _find_conditional_bypass(module: PythonModule) -> Iterator[tuple[int, str]]:
     """A check that is left out under a condition."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.If) or _DECLARED_SWITCH.search(ast.unparse(node.test)):
+    for node in module.nodes:
+        test = ast.unparse(node.test) if isinstance(node, ast.If) else ""
+        if not isinstance(node, ast.If) or "__name__" in test or _DECLARED_SWITCH.search(test):
             continue
         inside = "\n".join(ast.unparse(each) for each in node.body)
         flat = not any(isinstance(each, ast.If | ast.FunctionDef) for each in node.body)
-        if (
-            flat
-            and (off := _DISABLED_CHECK.search(inside))
-            and "__name__" not in ast.unparse(node.test)
-        ):
+        if flat and (off := _DISABLED_CHECK.search(inside)):
             yield node.lineno, f"it skips a check under a condition: {off[0]!r}"
 
 
@@ -164,17 +165,14 @@ def check_weak_secrets(path: str, text: str, purpose: DeclaredPurpose) -> Iterat
     ):
         return
     code = split_long_lines(_CODE_COMMENT.sub("", text[:MAX_SECRET_SCAN_CHARS]))
-    for pattern in (
-        (_SEEDED_RANDOM,) if _STRONG_RANDOM.search(code) else (_SEEDED_RANDOM, _HASHED_CLOCK)
-    ):
-        if found := pattern.search(code):
-            line = line_number(code, found.start())
-            cause = "it generates secrets that can be predicted from the time or the seed"
-            excerpt = " ".join(found[0].split())[:60]
-            yield ScanFinding(
-                kind="capability", file=path, line=line, cause=f"{cause}: {excerpt!r}"
-            )
-            return
+    found = _SEEDED_RANDOM.search(code)
+    if found is None and not _STRONG_RANDOM.search(code):
+        found = _HASHED_CLOCK.search(code)
+    if found is not None:
+        cause = "it generates secrets that can be predicted from the time or the seed"
+        excerpt = " ".join(found[0].split())[:60]
+        line = line_number(code, found.start())
+        yield ScanFinding("capability", path, line, f"{cause}: {excerpt!r}")
 
 
 MAX_HARM_SCAN_CHARS = 256 << 10
@@ -183,23 +181,18 @@ _COMMENT_LINE = re.compile(r"^[ \t]*(?:#(?!!)|//)[^\n]*", re.MULTILINE)
 
 class _BlockedPattern(Value, frozen=True):
     cause: str
-    all: tuple[re.Pattern[str], ...]
-    where: re.Pattern[str]
+    all: tuple[str, ...]
+    where: str = ""
     """Matched against the path of the file."""
 
 
 @cache
 def _load_blocked_patterns() -> tuple[_BlockedPattern, ...]:
-    return tuple(
-        _BlockedPattern(
-            row["cause"],
-            tuple(_compile_pattern(each) for each in row["all"]),
-            _compile_pattern(row.get("where", "")),
-        )
-        for row in read_pattern_file("always_blocked")["harm"]
-    )
+    rows = read_pattern_file("always_blocked")["harm"]
+    return msgspec.convert(rows, tuple[_BlockedPattern, ...])
 
 
+@cache
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace("\n", ""), re.IGNORECASE | re.MULTILINE)
 
@@ -210,16 +203,13 @@ def check_always_blocked(path: str, text: str, purpose: DeclaredPurpose) -> Iter
         return
     code = split_long_lines(_COMMENT_LINE.sub("", text[:MAX_HARM_SCAN_CHARS]))
     for harm in _load_blocked_patterns():
-        if not harm.where.search(path):
+        if not _compile_pattern(harm.where).search(path):
             continue
-        matches = [pattern.search(code) for pattern in harm.all]
-        first = matches[0]
-        if first is None or not all(matches):
+        first, *others = (_compile_pattern(each).search(code) for each in harm.all)
+        if first is None or not all(others):
             continue
         thing = first.groupdict().get("thing") or ""
         if thing and thing.casefold().rstrip("s") in purpose.prose:
             continue
-        line = line_number(code, first.start())
-        excerpt = " ".join(first[0].split())[:80]
-        cause = f"{harm.cause}: {excerpt!r}"
-        yield ScanFinding(kind="capability", file=path, line=line, cause=cause)
+        cause = f"{harm.cause}: {' '.join(first[0].split())[:80]!r}"
+        yield ScanFinding("capability", path, line_number(code, first.start()), cause)

@@ -12,6 +12,7 @@ from hermes.skills.scanner.finding import (
     DOCUMENT_SUFFIXES,
     TABLE_SUFFIXES,
     ScanFinding,
+    find_fenced_python,
     line_number,
 )
 from hermes.skills.scanner.other_languages import find_other_actions
@@ -95,9 +96,6 @@ _HERMES_ADMIN_COMMAND = re.compile(
     r"^\s*hermes\s+(?:approvals?|policy|config\s+set|skills\s+trust|memory\s+(?:add|set|write))\b"
 )
 """Commands by which the user controls the agent; a skill must not use them."""
-_PYTHON_FENCE = re.compile(
-    r"^[ \t]*```(?:python|py|python3)[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE
-)
 
 
 def check_actions(
@@ -118,7 +116,7 @@ def find_actions(path: str, text: str) -> Iterator[SkillAction]:
         if passage.is_script or suffix in (".yaml", ".yml"):
             yield from find_shell_actions(path, passage, in_document=in_document)
         elif _HERMES_ADMIN_COMMAND.search(passage.text):
-            yield SkillAction(kind="agent", file=path, line=passage.line, detail=passage.text)
+            yield SkillAction("agent", path, passage.line, passage.text)
     for line, language, code in find_embedded_programs(text):
         if language == "python":
             yield from _shift_lines(find_python_actions(path, code), line)
@@ -127,8 +125,8 @@ def find_actions(path: str, text: str) -> Iterator[SkillAction]:
     if suffix in (".py", ".pyw", ".pyi") or re.match(r"#!.*\bpython", text):
         yield from find_python_actions(path, text)
     elif in_document:
-        for found in _PYTHON_FENCE.finditer(text):
-            yield from find_python_actions(path, found[1])
+        for line, code in find_fenced_python(text):
+            yield from _shift_lines(find_python_actions(path, code), line)
     if is_settings_file(path) and not text.startswith("#!"):
         yield from find_settings_actions(path, text)
     yield from find_other_actions(path, text)
@@ -165,7 +163,7 @@ def _check_exfiltration(found: Sequence[SkillAction]) -> Iterator[ScanFinding]:
     ]
     if takes and sends:
         cause = f"it takes {takes[0].detail[:60]!r}, and sends something to {sends[0].host!r}"
-        yield ScanFinding(kind="capability", file=takes[0].file, line=takes[0].line, cause=cause)
+        yield ScanFinding("capability", takes[0].file, takes[0].line, cause)
 
 
 def _check_secret_variables(
@@ -180,7 +178,7 @@ def _check_secret_variables(
         hosts = " ".join(each.host for each in found if each.file == action.file).strip("? ")
         if hosts and not any(word in hosts or word in purpose.summary for word in known):
             cause = f"it reads the undeclared secret {action.detail!r} and uses the network"
-            yield ScanFinding(kind="capability", file=action.file, line=action.line, cause=cause)
+            yield ScanFinding("capability", action.file, action.line, cause)
 
 
 def find_embedded_identities(path: str, text: str) -> Iterator[SkillAction]:
@@ -191,15 +189,11 @@ def find_embedded_identities(path: str, text: str) -> Iterator[SkillAction]:
     for found in _SSH_PUBLIC_KEY.finditer(code):
         if not _KNOWN_HOSTS_PREFIX.search(found["before"]):
             shown = found["key"][:60]
-            yield SkillAction(
-                kind="keys", file=path, line=line_number(code, found.start()), detail=shown
-            )
+            yield SkillAction("keys", path, line_number(code, found.start()), shown)
             break
     wallet = None if suffix in _DATA_SUFFIXES else _WALLET_ADDRESS.search(code)
     if wallet:
-        yield SkillAction(
-            kind="money", file=path, line=line_number(code, wallet.start()), detail=wallet["to"]
-        )
+        yield SkillAction("money", path, line_number(code, wallet.start()), wallet["to"])
 
 
 def check_hosts(
@@ -207,6 +201,7 @@ def check_hosts(
 ) -> Iterator[ScanFinding]:
     """A download from an undeclared host is only noted when the description declares downloads."""
     reported: set[str] = set()
+    public = load_pattern("paths_and_hosts", "public")
     for path, text in texts:
         if PurePosixPath(path).suffix.casefold() in DOCUMENT_SUFFIXES + TABLE_SUFFIXES:
             continue
@@ -215,18 +210,14 @@ def check_hosts(
         gets = not settings and not _SENDING_WORD.search(code)
         gets = gets and purpose.declares("network", prominently=True)
         for at, host in _find_hosts(code, settings=settings):
-            if host in reported or not _is_undeclared_host(host, purpose):
+            if host in reported or public.fullmatch(host):
+                continue
+            if not is_remote_host(host) or purpose.names_host(host):
                 continue
             reported.add(host)
             number = host.replace(".", "").isdigit()
             cause = f"it knows the address {host!r}, which its text does not mention"
-            yield ScanFinding(
-                kind="capability",
-                file=path,
-                line=line_number(code, at),
-                cause=cause,
-                blocks=number or not gets,
-            )
+            yield ScanFinding("capability", path, line_number(code, at), cause, number or not gets)
 
 
 def _find_hosts(code: str, *, settings: bool) -> Iterator[tuple[int, str]]:
@@ -248,9 +239,3 @@ def _find_hosts(code: str, *, settings: bool) -> Iterator[tuple[int, str]]:
     if plain != code:
         hidden = (found for found in _URL_HOST.finditer(plain) if not usual.match(found[0]))
         yield from ((0, found[1].casefold()) for found in hidden)
-
-
-def _is_undeclared_host(host: str, purpose: DeclaredPurpose) -> bool:
-    if not is_remote_host(host) or load_pattern("paths_and_hosts", "public").fullmatch(host):
-        return False
-    return not purpose.names_host(host)

@@ -2,17 +2,19 @@
 
 import codecs
 import io
+import posixpath
 import re
 import sys
 import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 
 from hermes.skills.format.skill_folder import MAX_SKILL_BYTES, MAX_SKILL_FILES
+from hermes.skills.scanner.deobfuscation import normalize_text
 from hermes.skills.scanner.finding import ScanFinding, SkillFile, line_number
-from hermes.skills.scanner.hidden_text import normalize_text
 from hermes.skills.scanner.shell_text import ShellPassage, check_shell, extract_shell_passages
 
 MAX_TEXT_BYTES = 1 << 20
@@ -80,12 +82,14 @@ def check_structure(entries: Sequence[SkillFile], name: str = "") -> Iterator[Sc
         yield _structure_finding(
             "SKILL.md", "a skill needs a SKILL.md in its folder, and there is none"
         )
-    yield from _check_nested_skills(entries)
+    for entry in entries:
+        if entry.path.endswith("/SKILL.md"):
+            yield _structure_finding(entry.path, "a nested skill would be loaded as well")
     yield from _check_include_cycles(entries, name)
 
 
 def _structure_finding(file: str, cause: str, *, line: int = 1, blocks: bool = True) -> ScanFinding:
-    return ScanFinding(kind="structure", file=file, line=line, cause=cause, blocks=blocks)
+    return ScanFinding("structure", file, line, cause, blocks)
 
 
 def _check_size(entries: Sequence[SkillFile]) -> Iterator[ScanFinding]:
@@ -158,14 +162,14 @@ def _check_archive(entry: SkillFile, suffix: str) -> Iterator[ScanFinding]:
         return
     if sum(each.file_size for each in inside) > max(50 << 20, 100 * len(entry.data)):
         yield _structure_finding(entry.path, "an archive that unpacks to a hundred times its size")
+    programs = _BINARY_SUFFIXES | _ARCHIVE_SUFFIXES | {".py", ".sh", ".js", ".pth", ".ps1"}
     unsafe = [
-        each.filename
-        for each in inside
-        if each.filename.startswith("/")
-        or ".." in each.filename
-        or PurePosixPath(each.filename).suffix.casefold()
-        in _BINARY_SUFFIXES | _ARCHIVE_SUFFIXES | {".py", ".sh", ".js", ".pth", ".ps1"}
-        or "vbaProject" in each.filename
+        name
+        for name in (each.filename for each in inside)
+        if name.startswith("/")
+        or ".." in name
+        or "vbaProject" in name
+        or PurePosixPath(name).suffix.casefold() in programs
     ]
     if unsafe:
         yield _structure_finding(
@@ -173,52 +177,24 @@ def _check_archive(entry: SkillFile, suffix: str) -> Iterator[ScanFinding]:
         )
 
 
-def _check_nested_skills(entries: Sequence[SkillFile]) -> Iterator[ScanFinding]:
-    for entry in entries:
-        if entry.path != "SKILL.md" and PurePosixPath(entry.path).name == "SKILL.md":
-            yield _structure_finding(entry.path, "a nested skill would be loaded as well")
-
-
 def _check_include_cycles(entries: Sequence[SkillFile], name: str) -> Iterator[ScanFinding]:
     """Files that include each other, and a skill that refers to itself."""
     includes: dict[str, list[str]] = {}
     for entry in entries:
         if entry.path.endswith((".md", ".txt", ".yaml", ".yml")):
-            around = PurePosixPath(entry.path).parent
+            around = posixpath.dirname(entry.path)
             includes[entry.path] = [
-                _normalize_path(around / found) for found in _INCLUDE_DIRECTIVE.findall(entry.text)
+                posixpath.normpath(posixpath.join(around, found))
+                for found in _INCLUDE_DIRECTIVE.findall(entry.text)
             ]
-    for start in includes:
-        if _has_include_cycle(start, includes):
-            yield _structure_finding(start, "files that include each other in a circle")
-            break
+    try:
+        TopologicalSorter(includes).prepare()
+    except CycleError as error:
+        yield _structure_finding(error.args[1][0], "files that include each other in a circle")
     own = next((entry.text for entry in entries if entry.path == "SKILL.md"), "")
     called = re.search(r"\bskill_(?:view|call)\(\s*(?:name\s*=\s*)?[\"']([\w-]+)", own)
     if name and called and called[1] == name:
         yield _structure_finding("SKILL.md", "it tells the agent to open it again, endlessly")
-
-
-def _normalize_path(path: PurePosixPath) -> str:
-    parts: list[str] = []
-    for part in path.parts:
-        if part == ".." and parts:
-            parts.pop()
-        elif part not in (".", ".."):
-            parts.append(part)
-    return "/".join(parts)
-
-
-def _has_include_cycle(start: str, includes: dict[str, list[str]]) -> bool:
-    visited: set[str] = set()
-    queue = list(includes.get(start, []))
-    while queue:
-        path = queue.pop()
-        if path == start:
-            return True
-        if path not in visited:
-            visited.add(path)
-            queue += includes.get(path, [])
-    return False
 
 
 MAX_DISGUISE_SCAN_BYTES = 256 << 10
@@ -286,38 +262,32 @@ def _check_data_file_execution(entry: SkillFile) -> Iterator[ScanFinding]:
     text = _decode_text(entry.data)
     if not text:
         return
+    found: list[tuple[int, str]] = []
     for passage in extract_shell_passages(entry.path, text):
-        if not passage.only_mentioned and (found := _DATA_FILE_EXECUTION.search(passage.text)):
-            line = passage.line + passage.text.count("\n", 0, found.start())
-            yield _execution_finding(entry.path, line, found[1])
+        if not passage.only_mentioned and (ran := _DATA_FILE_EXECUTION.search(passage.text)):
+            found.append((passage.line + passage.text.count("\n", 0, ran.start()), ran[1]))
     if entry.path.endswith((".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php")):
-        for found in _DATA_FILE_ARGUMENT.finditer(text):
-            yield _execution_finding(entry.path, line_number(text, found.start()), found[1])
-
-
-def _execution_finding(path: str, line: int, what: str) -> ScanFinding:
-    cause = f"it runs {what[:60]!r}, whose name says that it is not a program"
-    return _structure_finding(path, cause, line=line)
+        for ran in _DATA_FILE_ARGUMENT.finditer(text):
+            found.append((line_number(text, ran.start()), ran[1]))
+    for line, name in found:
+        cause = f"it runs {name[:60]!r}, whose name says that it is not a program"
+        yield _structure_finding(entry.path, cause, line=line)
 
 
 def _check_module_shadowing(entries: Sequence[SkillFile]) -> Iterator[ScanFinding]:
     """Next to a script, `json.py` is what its `import json` imports."""
     modules = [each for each in entries if each.path.endswith(".py") and not each.link]
-    packages = {
-        PurePosixPath(each.path).parent
-        for each in modules
-        if each.path.rpartition("/")[2] == "__init__.py"
-    }
-    for module in modules:
-        path = PurePosixPath(module.path)
+    paths = [PurePosixPath(each.path) for each in modules]
+    packages = {path.parent for path in paths if path.name == "__init__.py"}
+    for module, path in zip(modules, paths, strict=True):
         if path.stem not in sys.stdlib_module_names or path.stem.startswith("__"):
             continue
         imports = re.compile(
             rf"^[ \t]*(?:import\s+(?:[\w., ]*[, ])?{path.stem}\b|from\s+{path.stem}\b)",
             re.MULTILINE,
         )
-        for other in modules:
-            beside = PurePosixPath(other.path).parent == path.parent and other is not module
+        for other, other_path in zip(modules, paths, strict=True):
+            beside = other_path.parent == path.parent and other is not module
             started = path.parent not in packages or other.executable
             if beside and started and imports.search(other.text):
                 cause = f"it replaces the Python module {path.stem!r} in {other.path!r}"

@@ -1,5 +1,6 @@
 """Findings in a foreign skill, the verdict that follows from them, and the files of a skill."""
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -12,9 +13,10 @@ FindingKind = Literal[
 ]  # fmt: skip
 DOCUMENT_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".txt")
 TABLE_SUFFIXES = (".csv", ".tsv")
+MAX_READ_BYTES = 16 << 20
 
 
-class ScanFinding(Value, kw_only=True, frozen=True):
+class ScanFinding(Value, frozen=True):
     kind: FindingKind
     file: str
     line: int
@@ -58,24 +60,38 @@ class NpmManifest(Value, frozen=True):
     scripts: dict[str, str] = {}
 
 
-def read_skill_files(folder: Path, *, max_file_bytes: int = 16 << 20) -> list[SkillFile]:
+def read_skill_files(folder: Path) -> list[SkillFile]:
     """Everything below a folder, hidden files and links too. Raises `OSError`."""
-    return sorted(_walk_files(folder, folder, max_file_bytes), key=lambda entry: entry.path)
+    return sorted(_walk_files(folder, folder), key=lambda entry: entry.path)
 
 
-def _walk_files(folder: Path, top: Path, max_file_bytes: int) -> Iterator[SkillFile]:
+def _walk_files(folder: Path, top: Path) -> Iterator[SkillFile]:
     for path in folder.iterdir():
         name = path.relative_to(top).as_posix()
         if path.is_symlink():
             yield SkillFile(path=name, data=b"", link=str(path.readlink()))
         elif path.is_dir():
-            yield from _walk_files(path, top, max_file_bytes)
+            yield from _walk_files(path, top)
         elif path.is_file():
             with path.open("rb") as stream:
-                data = stream.read(max_file_bytes)
+                data = stream.read(MAX_READ_BYTES)
             yield SkillFile(path=name, data=data, executable=bool(path.stat().st_mode & 0o100))
         else:
             yield SkillFile(path=name, data=b"", link="no plain file")
+
+
+CODE_FENCE = re.compile(
+    r"^[ \t]*(?P<marks>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n]*\n"
+    r"(?P<code>.*?)^[ \t]*(?P=marks)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def find_fenced_python(text: str) -> Iterator[tuple[int, str]]:
+    """The Python blocks of a document, each with its first line."""
+    for found in CODE_FENCE.finditer(text):
+        if found["language"].casefold() in ("python", "py", "python3"):
+            yield line_number(text, found.start("code")), found["code"]
 
 
 def line_number(text: str, position: int) -> int:

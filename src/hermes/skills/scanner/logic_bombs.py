@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from hermes.skills.scanner.deobfuscation import remove_case_patterns
@@ -10,8 +10,7 @@ from hermes.skills.scanner.finding import ScanFinding, line_number
 from hermes.skills.scanner.patterns import load_pattern
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.python.actions import find_python_actions
-from hermes.skills.scanner.python.obfuscation import dotted_name
-from hermes.skills.scanner.python.static_values import FoldedValue, find_constants
+from hermes.skills.scanner.python.static_values import PythonModule, last_name, parse_python
 from hermes.skills.scanner.shell_text import MAX_SCRIPT_CHARS, split_long_lines
 
 _CLOCK_CALL = re.compile(
@@ -62,42 +61,48 @@ _STATE_READ = re.compile(
     r"\.get\(\s*['\"]\w*(?:runs?|counts?|counter|uses?|calls?|times|launches|starts)['\"]"
 )
 
+_USE_PATTERNS = {
+    "state": _STATE_READ,
+    "clock": _CLOCK_CALL,
+    "year": _YEAR_ACCESS,
+    "days": _DAY_ARITHMETIC,
+    "part": _DATE_PART_ACCESS,
+}
+
 
 def check_logic_bombs(path: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
     suffix = PurePosixPath(path).suffix.casefold()
-    excused = purpose.declares("watched", prominently=True)
     if suffix in (".py", ".pyw") or re.match(r"#!.*\bpython", text):
         try:
-            found = iter(list(_ConditionAnalyzer(ast.parse(text), path, text).found()))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            found = list(_ConditionAnalyzer(parse_python(text), path, text).found())
+        except (ValueError, RecursionError, MemoryError):
             return
     elif suffix not in (".md", ".markdown", ".rst", ".txt", ".csv", ".html"):
-        found = _find_in_other_code(split_long_lines(remove_case_patterns(text[:MAX_SCRIPT_CHARS])))
+        code = split_long_lines(remove_case_patterns(text[:MAX_SCRIPT_CHARS]))
+        found = list(_find_in_other_code(code))
     else:
         return
+    excused = {
+        "watched": purpose.declares("watched", prominently=True),
+        "again": purpose.declares("recurs"),
+    }
     for line, kind in found:
-        if kind == "watched" and excused:
-            continue
-        if kind == "again" and purpose.declares("recurs"):
-            continue
-        yield ScanFinding(
-            kind="capability", file=path, line=line, cause=_CONDITION_DESCRIPTIONS[kind]
-        )
-        return
+        if not excused.get(kind):
+            yield ScanFinding("capability", path, line, _CONDITION_DESCRIPTIONS[kind])
+            return
 
 
 class _ConditionAnalyzer:
     """Tracks which names of a Python module depend on host, clock or state."""
 
-    def __init__(self, tree: ast.Module, path: str, text: str) -> None:
-        self._tree = tree
+    def __init__(self, module: PythonModule, path: str, text: str) -> None:
+        self._module = module
         self._known: dict[str, set[str]] = {}
-        self._constants = find_constants(tree)
         self._counted = {
-            _base_name(node.target) for node in ast.walk(tree) if isinstance(node, ast.AugAssign)
+            _base_name(node.target) for node in module.nodes if isinstance(node, ast.AugAssign)
         } | {
             _base_name(node.targets[0])
-            for node in ast.walk(tree)
+            for node in module.nodes
             if isinstance(node, ast.Assign) and re.search(r"\+ 1\b", ast.unparse(node.value))
         }
         self._action_lines = [
@@ -109,7 +114,7 @@ class _ConditionAnalyzer:
             self._propagate_kinds()
 
     def _propagate_kinds(self) -> None:
-        for node in ast.walk(self._tree):
+        for node in self._module.nodes:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     self._add_kinds(_base_name(target), self._classify(node.value))
@@ -126,51 +131,58 @@ class _ConditionAnalyzer:
 
     def _classify(self, value: ast.AST) -> set[str]:
         text = ast.unparse(value)
-        kinds = {
-            kind
-            for kind in ("who", "watched", "chance")
-            if load_pattern("conditions", kind).search(text)
-        }
-        if _STATE_READ.search(text):
-            kinds.add("state")
-        kinds |= classify_time_use(value, text)
+        known = ("who", "watched", "chance")
+        kinds = {kind for kind in known if load_pattern("conditions", kind).search(text)}
+        kinds |= {kind for kind, pattern in _USE_PATTERNS.items() if pattern.search(text)}
+        if any(isinstance(each, ast.Call) and _is_fixed_date(each) for each in ast.walk(value)):
+            kinds.add("moment")
         for node in ast.walk(value):
             if isinstance(node, ast.Name):
                 kinds |= self._known.get(node.id, set())
         return kinds
 
     def found(self) -> Iterator[tuple[int, str]]:
-        for node in ast.walk(self._tree):
+        for node in self._module.nodes:
             if isinstance(node, ast.If | ast.While | ast.IfExp):
-                body: list[ast.AST] = [node]
-                if isinstance(node, ast.If) and _only_exits(node.body):
-                    body = [self._tree]
-                yield from self._classify_condition(node.test, node.lineno, body)
+                whole = isinstance(node, ast.If) and _only_exits(node.body)
+                kind = self._classify_condition(node.test, self._module.tree if whole else node)
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.BoolOp):
-                yield from self._classify_condition(node.value.values[0], node.lineno, [node.value])
+                kind = self._classify_condition(node.value.values[0], node.value)
+            else:
+                continue
+            if kind:
+                yield node.lineno, kind
 
-    def _classify_condition(
-        self, test: ast.expr, line: int, body: list[ast.AST]
-    ) -> Iterator[tuple[int, str]]:
+    def _classify_condition(self, test: ast.expr, body: ast.AST) -> str:
+        """The kind of a condition that decides over harm; empty for any other."""
         kinds = self._classify(test)
         if not kinds or not self._is_harmful(body):
-            return
+            return ""
         if "watched" in kinds:
-            yield line, "watched"
-        elif "who" in kinds and _has_literal(test):
-            yield line, "who"
-        elif "state" in kinds and self._is_count(test):
-            yield line, "count"
-        elif "clock" in kinds and compares_with_fixed_date(test, kinds, self._constants):
-            yield line, "when"
-        elif (
-            "clock" in kinds
-            and compares_with_recurring_time(test, kinds)
-            and self._is_destructive(body)
-        ):
-            yield line, "again"
-        elif "chance" in kinds and re.search(r"[<>]|==|% ", ast.unparse(test)):
-            yield line, "chance"
+            return "watched"
+        if "who" in kinds and _has_literal(test):
+            return "who"
+        if "state" in kinds and self._is_count(test):
+            return "count"
+        if "clock" in kinds and self._compares_with_fixed_date(test, kinds):
+            return "when"
+        if "clock" in kinds and _compares_with_recurring_time(test, kinds):
+            calls = (each for each in ast.walk(body) if isinstance(each, ast.Call))
+            if any(last_name(call.func) in _DESTRUCTIVE_CALLS for call in calls):
+                return "again"
+        chance = "chance" in kinds and re.search(r"[<>]|==|% ", ast.unparse(test))
+        return "chance" if chance else ""
+
+    def _compares_with_fixed_date(self, test: ast.AST, kinds: set[str]) -> bool:
+        if not isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Call | ast.Name):
+            return False
+        values: list[object] = []
+        for each in ast.walk(test):
+            if isinstance(each, ast.Constant):
+                values.append(each.value)
+            elif isinstance(each, ast.Name):
+                values.append(self._module.constants.get(each.id))
+        return "moment" in kinds or any(_is_absolute_time(value, kinds) for value in values)
 
     def _is_count(self, test: ast.expr) -> bool:
         numbers = [
@@ -182,26 +194,14 @@ class _ConditionAnalyzer:
         large = any(not isinstance(number, bool) and number >= 2 for number in numbers)
         return large and bool(names & self._counted)
 
-    def _is_destructive(self, body: list[ast.AST]) -> bool:
-        return any(
-            isinstance(each, ast.Call)
-            and dotted_name(each.func).rpartition(".")[2] in _DESTRUCTIVE_CALLS
-            for part in body
-            for each in ast.walk(part)
-        )
-
-    def _is_harmful(self, body: list[ast.AST]) -> bool:
-        for part in body:
-            first = getattr(part, "lineno", 1)
-            last = getattr(part, "end_lineno", None) or 1 << 30
-            if any(first <= line <= last for line in self._action_lines):
-                return True
-            calls = (each for each in ast.walk(part) if isinstance(each, ast.Call))
-            called = [dotted_name(call.func).rpartition(".")[2] for call in calls]
-            overwrites = "open" in called and _MASS_OVERWRITE.search(ast.unparse(part))
-            if overwrites or any(name in _HARMFUL_CALLS for name in called):
-                return True
-        return False
+    def _is_harmful(self, body: ast.AST) -> bool:
+        first = getattr(body, "lineno", 1)
+        last = getattr(body, "end_lineno", None) or 1 << 30
+        if any(first <= line <= last for line in self._action_lines):
+            return True
+        called = {last_name(each.func) for each in ast.walk(body) if isinstance(each, ast.Call)}
+        overwrites = "open" in called and _MASS_OVERWRITE.search(ast.unparse(body))
+        return bool(overwrites) or bool(called & _HARMFUL_CALLS)
 
 
 def _base_name(node: ast.AST) -> str:
@@ -223,7 +223,7 @@ def _has_literal(test: ast.expr) -> bool:
 def _only_exits(body: list[ast.stmt]) -> bool:
     for each in body:
         called = each.value if isinstance(each, ast.Expr) else None
-        last = dotted_name(called.func).rpartition(".")[2] if isinstance(called, ast.Call) else ""
+        last = last_name(called.func) if isinstance(called, ast.Call) else ""
         if not isinstance(each, ast.Return | ast.Raise | ast.Continue) and last not in _EXIT_CALLS:
             return False
     return True
@@ -241,48 +241,14 @@ def _find_in_other_code(text: str) -> Iterator[tuple[int, str]]:
             yield line_number(code, found.start()), kind
 
 
-def classify_time_use(value: ast.AST, text: str) -> set[str]:
-    """How an expression uses time; `text` is its source."""
-    kinds = {
-        kind
-        for kind, pattern in (
-            ("clock", _CLOCK_CALL),
-            ("year", _YEAR_ACCESS),
-            ("days", _DAY_ARITHMETIC),
-            ("part", _DATE_PART_ACCESS),
-        )
-        if pattern.search(text)
-    }
-    if any(isinstance(each, ast.Call) and _is_fixed_date(each) for each in ast.walk(value)):
-        kinds.add("moment")
-    return kinds
-
-
 def _is_fixed_date(call: ast.Call) -> bool:
-    last = dotted_name(call.func).rpartition(".")[2]
     first = call.args[0] if call.args else None
-    if last not in _DATE_CONSTRUCTORS or not isinstance(first, ast.Constant):
+    if last_name(call.func) not in _DATE_CONSTRUCTORS or not isinstance(first, ast.Constant):
         return False
-    return _is_absolute_time(first.value, frozenset({"year", "days"}))
+    return _is_absolute_time(first.value, {"year", "days"})
 
 
-def compares_with_fixed_date(
-    test: ast.AST, kinds: set[str], constants: Mapping[str, FoldedValue]
-) -> bool:
-    """Whether the clock is compared with a fixed date."""
-    if not isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Call | ast.Name):
-        return False
-    if "moment" in kinds:
-        return True
-    for each in ast.walk(test):
-        if isinstance(each, ast.Constant) and _is_absolute_time(each.value, kinds):
-            return True
-        if isinstance(each, ast.Name) and _is_absolute_time(constants.get(each.id), kinds):
-            return True
-    return False
-
-
-def _is_absolute_time(value: object, kinds: set[str] | frozenset[str]) -> bool:
+def _is_absolute_time(value: object, kinds: set[str]) -> bool:
     if isinstance(value, str):
         return bool(_DATE_TEXT.fullmatch(value))
     if not isinstance(value, int | float) or isinstance(value, bool):
@@ -299,7 +265,7 @@ def _is_absolute_time(value: object, kinds: set[str] | frozenset[str]) -> bool:
     )
 
 
-def compares_with_recurring_time(test: ast.AST, kinds: set[str]) -> bool:
+def _compares_with_recurring_time(test: ast.AST, kinds: set[str]) -> bool:
     """Whether the clock is compared with a weekday, a month or an hour."""
     return "part" in kinds and any(
         isinstance(each, ast.Compare)

@@ -100,7 +100,7 @@ def _passage_finding(passage: _HarmfulPassage, entries: Sequence[SkillFile]) -> 
     for file, line in _find_quote(quote, entries):
         if len(quote) >= _MIN_QUOTE_CHARS:
             cause = f"{passage.harm.strip()[:200]}: {quote[:100]!r}"
-            return ScanFinding(kind="model", file=file, line=line, cause=cause)
+            return ScanFinding("model", file, line, cause)
     return _review_note(f"it quotes words that are not in the skill: {quote[:80]!r}")
 
 
@@ -115,4 +115,4 @@ def _find_quote(quote: str, entries: Sequence[SkillFile]) -> Iterator[tuple[str,
 
 
 def _review_note(cause: str) -> ScanFinding:
-    return ScanFinding(kind="model", file="SKILL.md", line=1, cause=cause, blocks=False)
+    return ScanFinding("model", "SKILL.md", 1, cause, False)

@@ -26,15 +26,11 @@ def check_other_code(path: str, text: str) -> Iterator[ScanFinding]:
         return
     for rule in load_patterns("other", "signs"):
         if found := rule.pattern.search(text):
-            yield _code_finding(path, line_number(text, found.start()), rule.cause)
+            yield ScanFinding("shell", path, line_number(text, found.start()), rule.cause)
     secret = load_pattern("other", "secret").search(text)
     if secret and load_pattern("other", "network").search(text):
         line = line_number(text, secret.start())
-        yield _code_finding(path, line, f"it reads {secret[0]!r} and talks to the network")
-
-
-def _code_finding(path: str, line: int, cause: str) -> ScanFinding:
-    return ScanFinding(kind="shell", file=path, line=line, cause=cause)
+        yield ScanFinding("shell", path, line, f"it reads {secret[0]!r} and talks to the network")
 
 
 _ACTION_SUFFIXES = _CODE_SUFFIXES | {".awk", ".groovy"}
@@ -51,7 +47,7 @@ def find_other_actions(path: str, text: str) -> Iterator[SkillAction]:
     for kind in _ACTION_KINDS:
         if found := load_pattern("other_actions", kind).search(text):
             line = line_number(text, found.start())
-            yield SkillAction(kind=kind, file=path, line=line, detail=" ".join(found[0].split()))
+            yield SkillAction(kind, path, line, " ".join(found[0].split()))
     network_use = load_pattern("other", "network").search(text)
     if network_use:
         sends = bool(_SENDING_WORD.search(text))
@@ -62,9 +58,7 @@ def find_other_actions(path: str, text: str) -> Iterator[SkillAction]:
         }
         for host in sorted(hosts):
             line = line_number(text, network_use.start())
-            yield SkillAction(
-                kind="network", file=path, line=line, detail=network_use[0], host=host, sends=sends
-            )
+            yield SkillAction("network", path, line, network_use[0], host=host, sends=sends)
 
 
 MAX_CODE_CHARS = 256 << 10
@@ -100,10 +94,6 @@ def _fold_join(found: re.Match[str]) -> str:
     if found.groupdict().get("turned"):
         parts.reverse()
     return (found.groupdict().get("by") or "").join(parts)
-
-
-def _fold_reversed(found: re.Match[str]) -> str:
-    return found["of"][1:-1][::-1]
 
 
 def _fold_encoded(found: re.Match[str]) -> str | None:
@@ -154,7 +144,7 @@ _STRING_TRICKS: tuple[tuple[re.Pattern[str], FoldMatch], ...] = tuple(
         ),
         (
             rf"\b(?:strrev\s*\(|scalar\s+reverse\s*\(?)\s*(?P<of>{_STRING_LITERAL})\s*\)?",
-            _fold_reversed,
+            lambda found: found["of"][1:-1][::-1],
         ),
         (
             rf"\b(?:Buffer\.from|atob|base64_decode|hex2bin|decode_base64|decode64|unhexlify)\s*\(\s*"
@@ -177,16 +167,18 @@ def check_string_tricks(path: str, text: str) -> Iterator[ScanFinding]:
     code = split_long_lines(text[:MAX_CODE_CHARS])
     plain, hidden = undo_string_tricks(code)
     if hidden:
-        yield _string_finding(path, code, hidden[0], f"a string hides {hidden[1][:60]!r}")
+        at, value = hidden
+        cause = f"a string hides {value[:60]!r}"
+        yield ScanFinding("shell", path, line_number(code, at), cause)
     known = {each.cause for each in check_other_code(path, code)}
     for each in check_other_code(path, plain) if plain != code else ():
         if each.cause not in known:
             cause = f"{each.cause}; it is hidden by tricks with strings"
-            yield ScanFinding(kind="shell", file=path, line=1, cause=cause)
+            yield ScanFinding("shell", path, 1, cause)
     for line, inside in decode_hidden_texts(code):
         if len(inside) > 30 and _PROGRAM_TEXT.search(inside) and _ACTING_CALL.search(inside):
             cause = f"hidden in encoded text: a program, {' '.join(inside.split())[:60]!r}"
-            yield ScanFinding(kind="encoded", file=path, line=line, cause=cause)
+            yield ScanFinding("encoded", path, line, cause)
             return
 
 
@@ -223,7 +215,3 @@ def _quote_value(found: re.Match[str], fold: FoldMatch) -> str:
     if value is None or not value.isprintable() or "'" in value or len(value) > 400:
         return found[0]
     return value if fold is _fold_escapes else f"'{value}'"
-
-
-def _string_finding(path: str, code: str, at: int, cause: str) -> ScanFinding:
-    return ScanFinding(kind="shell", file=path, line=line_number(code, at), cause=cause)

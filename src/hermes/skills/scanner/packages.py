@@ -17,7 +17,7 @@ from hermes.skills.scanner.patterns import (
     replace_separators,
 )
 from hermes.skills.scanner.purpose import DeclaredPurpose
-from hermes.skills.scanner.python.obfuscation import dotted_name
+from hermes.skills.scanner.python.static_values import dotted_name, parse_python
 from hermes.skills.scanner.shell_text import split_long_lines
 
 MAX_REQUIREMENTS_CHARS = 64 << 10
@@ -57,7 +57,7 @@ def check_dependencies(path: str, text: str) -> Iterator[ScanFinding]:
         if lookalike and name not in reported:
             reported.add(name)
             cause = f"{name!r} looks like the well-known package {lookalike!r}, but is another one"
-            yield ScanFinding(kind="dependency", file=path, line=line, cause=cause)
+            yield ScanFinding("dependency", path, line, cause)
 
 
 def _check_direct_urls(path: str, text: str) -> Iterator[ScanFinding]:
@@ -71,13 +71,16 @@ def _check_direct_urls(path: str, text: str) -> Iterator[ScanFinding]:
         return
     for found in pattern.finditer(text):
         cause = f"installing it fetches something from another source: {found[0].strip()[:80]!r}"
-        yield _package_finding(path, text, found.start(), cause)
+        yield ScanFinding("dependency", path, line_number(text, found.start()), cause)
 
 
 def find_required_packages(path: str, text: str) -> Iterator[tuple[int, str]]:
     name = PurePosixPath(path).name.casefold()
     if is_requirements_file(path, text):
-        yield from _parse_requirement_lines(text)
+        for number, row in enumerate(text.splitlines(), 1):
+            package = _PACKAGE_NAME.match(row.strip())
+            if package and not row.startswith("-"):
+                yield number, package[1]
     elif name == "package.json":
         yield from _parse_quoted_names(
             text,
@@ -95,7 +98,7 @@ def find_required_packages(path: str, text: str) -> Iterator[tuple[int, str]]:
         line = line_number(text, found.start())
         yield from ((line, name) for name in _parse_install_arguments(found[1]))
     if path.endswith(".py"):
-        yield from _find_imports(text)
+        yield from (each for each in parse_python(text).imports() if "_" not in each[1])
 
 
 def is_requirements_file(path: str, text: str) -> bool:
@@ -133,13 +136,6 @@ def find_lookalike(name: str) -> str:
     return ""
 
 
-def _parse_requirement_lines(text: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        found = _PACKAGE_NAME.match(line.strip())
-        if found and not line.startswith("-"):
-            yield number, found[1]
-
-
 def _parse_quoted_names(text: str, block: str, each: str) -> Iterator[tuple[int, str]]:
     for found in re.finditer(block, text):
         line = line_number(text, found.start())
@@ -156,23 +152,6 @@ def _parse_install_arguments(text: str) -> Iterator[str]:
         found = _PACKAGE_NAME.match(word)
         if found and not word.startswith("@"):
             yield re.sub(r"\.whl$", "", found[1])
-
-
-def _find_imports(text: str) -> Iterator[tuple[int, str]]:
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            modules = [each.name for each in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            modules = [node.module]
-        else:
-            continue
-        for module in modules:
-            if "_" not in module:
-                yield node.lineno, module.split(".")[0]
 
 
 def _edit_distance(one: str, two: str) -> int:
@@ -240,15 +219,18 @@ _PLACEHOLDER_HOST = re.compile(
 
 def check_package_sources(path: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
     reported: set[str] = set()
+    known = load_pattern("paths_and_hosts", "packages")
     code = split_long_lines(text[:MAX_SOURCE_SCAN_CHARS])
     for at, address in _find_index_urls(path, code):
         host = re.sub(r"^https?://(?:[^/@]*@)?", "", address).split("/")[0].split(":")[0].casefold()
-        if host in reported or not _is_unknown_index(host, address):
+        if host in reported or known.fullmatch(host) or not is_remote_host(host):
+            continue
+        if _PLACEHOLDER_HOST.search(address):
             continue
         reported.add(host)
         declared = bool(_PRIVATE_INDEX_WORDS.search(purpose.summary)) and purpose.names_host(host)
         cause = f"packages come from {host!r}, which is not a known index"
-        yield _package_finding(path, code, at, cause, blocks=not declared)
+        yield ScanFinding("dependency", path, line_number(code, at), cause, not declared)
     if PurePosixPath(path).suffix not in (".md", ".markdown", ".rst"):
         yield from _check_hashes(path, code, purpose)
 
@@ -265,28 +247,16 @@ def _find_index_urls(path: str, code: str) -> Iterator[tuple[int, str]]:
             yield found.start(), next(each for each in found.groups() if each)
 
 
-def _is_unknown_index(host: str, address: str) -> bool:
-    known = load_pattern("paths_and_hosts", "packages").fullmatch(host)
-    return is_remote_host(host) and not known and not _PLACEHOLDER_HOST.search(address)
-
-
 def _check_hashes(path: str, code: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
     """Hashes of packages that are removed or missing."""
     if (found := _HASH_REMOVAL.search(code)) and not _HASH_WORDS.search(purpose.summary):
         cause = f"it removes the hashes of packages: {' '.join(found[0].split())[:60]!r}"
-        yield _package_finding(path, code, found.start(), cause)
+        yield ScanFinding("dependency", path, line_number(code, found.start()), cause)
     if PurePosixPath(path).name.casefold() in ("package-lock.json", "npm-shrinkwrap.json"):
         hashed, fetched = len(_INTEGRITY_ENTRY.findall(code)), len(_RESOLVED_ENTRY.findall(code))
         if hashed < fetched:
             cause = f"{fetched - hashed} of {fetched} locked packages have no hash"
-            yield _package_finding(path, code, 0, cause)
-
-
-def _package_finding(
-    path: str, code: str, at: int, cause: str, *, blocks: bool = True
-) -> ScanFinding:
-    line = line_number(code, at)
-    return ScanFinding(kind="dependency", file=path, line=line, cause=cause, blocks=blocks)
+            yield ScanFinding("dependency", path, line_number(code, 0), cause)
 
 
 _NPM_HOOKS = (
@@ -323,7 +293,7 @@ def check_install_hooks(path: str, text: str, skill_paths: frozenset[str]) -> It
         steps = _find_setup_calls(text)
     for line, source, usual in steps:
         cause = f"installing it runs {source[:80]!r}"
-        yield ScanFinding(kind="dependency", file=path, line=line, cause=cause, blocks=not usual)
+        yield ScanFinding("dependency", path, line, cause, not usual)
 
 
 def _find_npm_hooks(
@@ -361,12 +331,10 @@ def _is_usual_step(command: str, folder: PurePosixPath, skill_paths: frozenset[s
 
 
 def _find_setup_calls(text: str) -> Iterator[tuple[int, str, bool]]:
-    try:
-        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    module = parse_python(text)
+    if module.error:
         yield 1, "a setup.py that cannot be read", False
-        return
-    for call in calls:
+    for call in module.calls:
         name, source = dotted_name(call.func), ast.unparse(call)
         if _NETWORK_CALL.match(name) or name in ("eval", "__import__"):
             yield call.lineno, source, False

@@ -9,8 +9,8 @@ import msgspec
 
 from hermes.core.foreign_text import one_line
 from hermes.core.messages import Value
-from hermes.skills.scanner.finding import ScanFinding, line_number
-from hermes.skills.scanner.hidden_text import normalize_text
+from hermes.skills.scanner.deobfuscation import normalize_text
+from hermes.skills.scanner.finding import CODE_FENCE, ScanFinding, line_number
 from hermes.skills.scanner.patterns import load_pattern, load_patterns, read_pattern_file
 from hermes.skills.scanner.purpose import DeclaredPurpose
 
@@ -56,8 +56,8 @@ def check_prose(file: str, text: str) -> Iterator[ScanFinding]:
         for found in rule.pattern.finditer(lowered):
             line = line_number(lowered, found.start())
             quoted = _is_only_quoted(lowered, found)
-            yield _prose_finding(
-                file, line, f"{rule.cause}: {_excerpt(found[0])}", blocks=not quoted
+            yield ScanFinding(
+                "prose", file, line, f"{rule.cause}: {_excerpt(found[0])}", blocks=not quoted
             )
             if not quoted:
                 break
@@ -70,12 +70,12 @@ def _check_invisible_text(file: str, text: str) -> Iterator[ScanFinding]:
         line = line_number(text, found.start())
         if _ORDERS_AGENT.search(inside) or len(_ADDRESSES_AGENT.findall(inside)) >= 2:
             cause = f"a hidden comment addresses the agent: {_excerpt(inside)}"
-            yield _prose_finding(file, line, cause)
+            yield ScanFinding("prose", file, line, cause)
     for found in _INVISIBLE_STYLE.finditer(text):
         around = text[found.start() : found.start() + 400]
         line = line_number(text, found.start())
         if len(_ADDRESSES_AGENT.findall(around)) >= 2:
-            yield _prose_finding(file, line, "invisible text addresses the agent")
+            yield ScanFinding("prose", file, line, "invisible text addresses the agent")
 
 
 def _is_only_quoted(text: str, found: re.Match[str]) -> bool:
@@ -111,10 +111,6 @@ def _count_words_around(text: str, begin: int, end: int) -> int:
     return len(re.findall(r"\w{2,}", _QUOTATION.sub("", line)))
 
 
-def _prose_finding(file: str, line: int, cause: str, *, blocks: bool = True) -> ScanFinding:
-    return ScanFinding(kind="prose", file=file, line=line, cause=cause, blocks=blocks)
-
-
 def _excerpt(text: str, max_chars: int = 80) -> str:
     return repr(one_line(text, max_chars))
 
@@ -123,9 +119,6 @@ MAX_SENTENCE_CHARS = 400
 """A longer sentence is cut: ideas far apart are not related."""
 MAX_SENTENCE_GAP_LINES = 4
 """Lines between two related sentences."""
-_CODE_FENCE = re.compile(
-    r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*\2", re.DOTALL | re.M
-)
 _TEXT_FENCE_LANGUAGES = ("", "text", "txt", "md", "markdown")
 _PARAGRAPH_START = re.compile(r"\s*(?:[-*+>|#]|\d+[.)]|\w[\w-]*\s*:\s|<)")
 _LIST_MARKER = re.compile(r"^(?:\d+[.)]|[a-z][.)]|[-*+>])\s+")
@@ -199,7 +192,7 @@ def check_sentences(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[
                 reported.add(rule.cause)
                 sentence = index.sentences[number]
                 cause = f"{rule.cause}: {_excerpt(sentence.text, max_chars=100)}"
-                yield ScanFinding(kind="prose", file=file, line=sentence.line, cause=cause)
+                yield ScanFinding("prose", file, sentence.line, cause)
                 break
 
 
@@ -219,24 +212,19 @@ class _IdeaIndex:
 
     def spans_of(self, idea: str) -> IdeaSpans:
         if idea not in self._found:
-            self._found[idea] = self._find_spans(_load_sentence_rules()[0][idea])
+            found = self._found[idea] = {}
+            for each in _load_sentence_rules()[0][idea].finditer(self.text):
+                number = bisect_right(self._starts, each.start()) - 1
+                found.setdefault(number, []).append(each.span())
         return self._found[idea]
 
     def find_sentences(self, rule: SentenceRule) -> list[int]:
         """Sentences in which all ideas of the rule occur."""
-        numbers: set[int] | None = None
-        for idea in rule.meet:
-            here = set(self.spans_of(idea))
-            numbers = here if numbers is None else numbers & here
-            if not numbers:
-                return []
-        return sorted(numbers or ()) if not rule.afar or self.spans_of(rule.afar) else []
-
-    def _find_spans(self, pattern: re.Pattern[str]) -> IdeaSpans:
-        found: IdeaSpans = {}
-        for each in pattern.finditer(self.text):
-            found.setdefault(bisect_right(self._starts, each.start()) - 1, []).append(each.span())
-        return found
+        numbers = set(self.spans_of(rule.meet[0]))
+        for idea in rule.meet[1:]:
+            if numbers:
+                numbers &= set(self.spans_of(idea))
+        return sorted(numbers) if not rule.afar or self.spans_of(rule.afar) else []
 
 
 def _rule_holds(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
@@ -315,7 +303,7 @@ def split_into_sentences(text: str) -> Iterator[ProseSentence]:
 def _split_single_sentences(text: str) -> Iterator[ProseSentence]:
     """Joins continued lines and leaves out code."""
     paragraph, first_line = "", 0
-    for number, line in enumerate([*_remove_code(text).split("\n"), ""], 1):
+    for number, line in enumerate([*CODE_FENCE.sub(_keep_text_fence, text).split("\n"), ""], 1):
         if paragraph and (not line.strip() or _PARAGRAPH_START.match(line)):
             yield from _split_paragraph(paragraph, first_line)
             paragraph = ""
@@ -332,8 +320,6 @@ def _split_paragraph(paragraph: str, line: int) -> Iterator[ProseSentence]:
             yield ProseSentence(part[:MAX_SENTENCE_CHARS], line)
 
 
-def _remove_code(text: str) -> str:
-    def kept(found: re.Match[str]) -> str:
-        return found[0] if found[3] in _TEXT_FENCE_LANGUAGES else "\n" * found[0].count("\n")
-
-    return _CODE_FENCE.sub(kept, text)
+def _keep_text_fence(found: re.Match[str]) -> str:
+    is_text = found["language"] in _TEXT_FENCE_LANGUAGES
+    return found[0] if is_text else "\n" * found[0].count("\n")

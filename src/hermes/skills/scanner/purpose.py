@@ -4,11 +4,10 @@ import re
 from collections.abc import Sequence
 
 from hermes.core.messages import Value
-from hermes.skills.scanner.finding import SkillFile
-from hermes.skills.scanner.hidden_text import normalize_text
+from hermes.skills.scanner.deobfuscation import normalize_text
+from hermes.skills.scanner.finding import CODE_FENCE, SkillFile
 from hermes.skills.scanner.patterns import load_pattern
 
-_CODE_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?^[ \t]*\1", re.DOTALL | re.MULTILINE)
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---", re.DOTALL)
 _HEADING_LINE = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
 _DESCRIPTION_FIELD = re.compile(
@@ -86,7 +85,7 @@ def read_purpose(entries: Sequence[SkillFile]) -> DeclaredPurpose:
     ).casefold()
     head = _FRONT_MATTER.search(own)
     description = " ".join(_DESCRIPTION_FIELD.findall(head[1])) if head else ""
-    body = _CODE_FENCE.sub("\n", own[head.end() :] if head else own)
+    body = CODE_FENCE.sub("\n", own[head.end() :] if head else own)
     texts = [
         each.text.casefold() for each in entries if each.path.endswith((".md", ".txt", ".rst"))
     ]

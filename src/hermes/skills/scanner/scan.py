@@ -14,8 +14,12 @@ from hermes.skills.scanner.backdoors import (
     check_backdoors,
     check_weak_secrets,
 )
-from hermes.skills.scanner.capabilities import check_actions, check_hosts
-from hermes.skills.scanner.deobfuscation import decode_hidden_texts
+from hermes.skills.scanner.capabilities import check_actions, check_hosts, find_embedded_programs
+from hermes.skills.scanner.deobfuscation import (
+    check_hidden_text,
+    decode_hidden_texts,
+    normalize_text,
+)
 from hermes.skills.scanner.file_structure import (
     check_disguised_files,
     check_expansion,
@@ -27,9 +31,8 @@ from hermes.skills.scanner.finding import (
     ScanVerdict,
     SkillFile,
     decide_scan_verdict,
-    line_number,
+    find_fenced_python,
 )
-from hermes.skills.scanner.hidden_text import check_hidden_text, normalize_text
 from hermes.skills.scanner.logic_bombs import check_logic_bombs
 from hermes.skills.scanner.other_languages import check_other_code, check_string_tricks
 from hermes.skills.scanner.packages import (
@@ -52,12 +55,7 @@ from hermes.skills.scanner.shell_text import (
 MAX_SCANNED_FILE_BYTES = 1 << 20
 """Longer files are reported by the structure check."""
 MAX_PROSE_CHARS = 256 << 10
-_PYTHON_FENCE = re.compile(r"^```(?:python|py|python3)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_PYTHON_HEREDOC = re.compile(
-    r"\bpython[\d.]*\s+-?[^\n]*<<-?\s*[\"']?(\w+)[\"']?[^\n]*\n(.*?)^\s*\1\s*$|"
-    r"\bpython[\d.]*\s+-c\s+'([^']+)'",
-    re.DOTALL | re.MULTILINE,
-)
+_PROSE_SUFFIXES = (*DOCUMENT_SUFFIXES, ".yaml", ".yml", ".html", ".json", ".csv")
 _COMMENT_TEXT = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
 _DESCRIPTION_LINES = 5
 """The first lines of SKILL.md, with name and description."""
@@ -128,22 +126,22 @@ def _check_file(
     yield from check_dependencies(path, text)
     yield from check_logic_bombs(path, text, purpose)
     yield from check_always_blocked(path, text, purpose)
-    yield from check_against_purpose(path, text, purpose)
-    prose = remove_quotations(text, purpose) if _reads_as_prose(path) else _extract_comments(text)
-    yield from check_prose(path, prose)
-    if len(prose) > MAX_PROSE_CHARS and path.endswith(DOCUMENT_SUFFIXES):
-        yield ScanFinding(kind="structure", file=path, line=1, cause="too much text to read")
-    else:
-        yield from check_sentences(path, prose[:MAX_PROSE_CHARS].casefold(), purpose)
-    for line, inside in decode_hidden_texts(text):
-        yield from _check_decoded_text(path, line, inside)
-
-
-def check_against_purpose(path: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
     yield from check_package_sources(path, text, purpose)
     yield from check_backdoors(path, text)
     yield from check_string_tricks(path, text)
     yield from check_weak_secrets(path, text, purpose)
+    prose = (
+        remove_quotations(text, purpose)
+        if path.endswith(_PROSE_SUFFIXES)
+        else _extract_comments(text)
+    )
+    yield from check_prose(path, prose)
+    if len(prose) > MAX_PROSE_CHARS and path.endswith(DOCUMENT_SUFFIXES):
+        yield ScanFinding("structure", path, 1, "too much text to read")
+    else:
+        yield from check_sentences(path, prose[:MAX_PROSE_CHARS].casefold(), purpose)
+    for line, inside in decode_hidden_texts(text):
+        yield from _check_decoded_text(path, line, inside)
 
 
 def _check_code(path: str, text: str, read_effects: ReadEffects | None) -> Iterator[ScanFinding]:
@@ -154,12 +152,10 @@ def _check_code(path: str, text: str, read_effects: ReadEffects | None) -> Itera
         yield from check_shell(path, passage, read_effects)
     if path.endswith((".py", ".pyw", ".pyi")) or re.match(r"#!.*\bpython", text):
         yield from check_python(path, text, shell)
-    for found in _PYTHON_FENCE.finditer(text):
-        start = line_number(text, found.start())
-        for each in check_python(path, found[1], shell):
-            yield replace(each, line=each.line + start)
-    for found in _PYTHON_HEREDOC.finditer(text):
-        yield from check_python(path, found[2] or found[3], shell)
+    embedded = ((at, code) for at, by, code in find_embedded_programs(text) if by == "python")
+    for start, code in (*find_fenced_python(text), *embedded):
+        for each in check_python(path, code, shell):
+            yield replace(each, line=each.line + start - 1)
     if path.endswith(".ipynb"):
         yield from _check_notebook(path, text, read_effects)
     yield from check_other_code(path, text)
@@ -172,9 +168,7 @@ def _check_notebook(
     try:
         cells = msgspec.json.decode(text, type=_Notebook).cells
     except msgspec.DecodeError:
-        yield ScanFinding(
-            kind="structure", file=path, line=1, cause="a notebook that cannot be read"
-        )
+        yield ScanFinding("structure", path, 1, "a notebook that cannot be read")
         return
     for cell in cells:
         source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
@@ -198,16 +192,10 @@ def _check_decoded_text(path: str, line: int, inside: str) -> Iterator[ScanFindi
     )
     for each in found[:1]:
         if each.blocks:
-            yield ScanFinding(
-                kind="encoded", file=path, line=line, cause=f"hidden in encoded text: {each.cause}"
-            )
+            yield ScanFinding("encoded", path, line, f"hidden in encoded text: {each.cause}")
     if runs:
         cause = f"hidden in encoded text: a program, {' '.join(inside.split())[:60]!r}"
-        yield ScanFinding(kind="encoded", file=path, line=line, cause=cause)
-
-
-def _reads_as_prose(path: str) -> bool:
-    return path.endswith((*DOCUMENT_SUFFIXES, ".yaml", ".yml", ".html", ".json", ".csv"))
+        yield ScanFinding("encoded", path, line, cause)
 
 
 def _extract_comments(text: str) -> str:
@@ -250,7 +238,8 @@ def downgrade_declared(
 ) -> Iterator[ScanFinding]:
     """The same findings; declared ones no longer block."""
     for each in found:
-        line = _line_text(texts.get(each.file, ""), each.line)
+        lines = texts.get(each.file, "").split("\n")
+        line = lines[each.line - 1] if 0 < each.line <= len(lines) else ""
         if each.blocks and (
             _matches_exception(each, line, purpose)
             or _is_declared_source(each, line, purpose)
@@ -258,11 +247,6 @@ def downgrade_declared(
         ):
             each = replace(each, blocks=False)
         yield each
-
-
-def _line_text(text: str, number: int) -> str:
-    lines = text.split("\n")
-    return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
 def _matches_exception(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
@@ -280,22 +264,19 @@ def _is_declared_source(each: ScanFinding, line: str, purpose: DeclaredPurpose) 
     """An installer from a host, or a login file, that the description names."""
     if each.cause == _DOWNLOAD_AND_RUN_CAUSE and each.file.endswith(DOCUMENT_SUFFIXES):
         hosts = [found.casefold() for found in _HTTPS_HOST.findall(line)]
-        return bool(hosts) and all(_registered_domain(host) in purpose.summary for host in hosts)
+        return bool(hosts) and all(
+            ".".join(host.split(".")[-2:]) in purpose.summary for host in hosts
+        )
     if each.cause.startswith("it reads ") and each.cause.endswith("talks to the network"):
         secret = load_pattern("python", "secret").search(each.cause)
         return secret is not None and secret[0].casefold() in purpose.summary
     return False
 
 
-def _registered_domain(host: str) -> str:
-    return ".".join(host.split(".")[-2:])
-
-
 def _is_teaching_example(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
     """A text about attacks shows them in a table or in a reference file."""
-    if not purpose.declares("teaches", prominently=True) or not each.file.endswith(
-        DOCUMENT_SUFFIXES
-    ):
+    teaches = purpose.declares("teaches", prominently=True)
+    if not teaches or not each.file.endswith(DOCUMENT_SUFFIXES):
         return False
     aside = PurePosixPath(each.file).parts[0] in ("references", "examples", "samples")
     kinds = ("shell", "encoded", "python", "capability")

@@ -8,7 +8,12 @@ from hermes.skills.scanner.action import SkillAction, find_host
 from hermes.skills.scanner.deobfuscation import unfold_shell
 from hermes.skills.scanner.finding import line_number
 from hermes.skills.scanner.patterns import load_pattern
-from hermes.skills.scanner.shell_text import ShellPassage, join_continued_lines, split_long_lines
+from hermes.skills.scanner.shell_text import (
+    LOGIN_COMMAND,
+    ShellPassage,
+    join_continued_lines,
+    split_long_lines,
+)
 
 MAX_SQL_CHARS = 256 << 10
 _SQL_COMMENT = re.compile(r"--[^\n]*|/\*[\s\S]*?\*/")
@@ -116,34 +121,28 @@ def find_shell_actions(
     file: str, passage: ShellPassage, *, in_document: bool = False
 ) -> Iterator[SkillAction]:
     """`in_document`: a code block of the document, which the user sees."""
-    for number, line in join_continued_lines(unfold_shell(passage.text)):
-        if line.lstrip().startswith("#"):
-            continue
+    plain = unfold_shell(passage.text)
+    trusted = load_pattern("shell", "trusted_installers")
+    for number, line in join_continued_lines(plain):
         at = passage.line + number
-        if load_pattern("shell", "trusted_installers").search(line):
+        if line.lstrip().startswith("#") or trusted.search(line):
             continue
         for kind in _KINDS_ANYWHERE if in_document else (*_KINDS_ANYWHERE, *_KINDS_IN_SCRIPTS):
             if found := load_pattern("shell_actions", kind).search(line):
-                action = SkillAction(
-                    kind=kind, file=file, line=at, detail=found[0].strip(), in_document=in_document
-                )
+                action = SkillAction(kind, file, at, found[0].strip(), in_document=in_document)
                 yield from () if _runs_caller_argument(kind, line, passage.text) else (action,)
         if not in_document and (secret := _find_secret_path(line)):
-            yield SkillAction(kind="credentials", file=file, line=at, detail=secret)
+            yield SkillAction("credentials", file, at, secret)
         yield from _find_writes(file, at, line, in_document)
         if not in_document:
             yield from _find_removals(file, at, line)
         yield from _find_network_actions(file, at, line, in_document)
 
     if not in_document:
-        yield from _find_download_and_run(
-            file, passage.line, split_long_lines(unfold_shell(passage.text))
-        )
+        yield from _find_download_and_run(file, passage.line, split_long_lines(plain))
     if temporary := _TEMPORARY_SCRIPT.search(passage.text):
         at = passage.line + passage.text.count("\n", 0, temporary.start())
-        yield SkillAction(
-            kind="unreadable", file=file, line=at, detail=" ".join(temporary[0].split())[-60:]
-        )
+        yield SkillAction("unreadable", file, at, " ".join(temporary[0].split())[-60:])
 
 
 def _runs_caller_argument(kind: str, line: str, text: str) -> bool:
@@ -158,7 +157,7 @@ def find_settings_actions(file: str, text: str) -> Iterator[SkillAction]:
         pattern = re.compile(load_pattern("shell_actions", f"settings_{kind}").pattern, re.I | re.M)
         if found := pattern.search(text):
             at = line_number(text, found.start())
-            yield SkillAction(kind=kind, file=file, line=at, detail=" ".join(found[0].split()))
+            yield SkillAction(kind, file, at, " ".join(found[0].split()))
 
 
 def _find_download_and_run(file: str, first: int, text: str) -> Iterator[SkillAction]:
@@ -177,15 +176,12 @@ def _find_download_and_run(file: str, first: int, text: str) -> Iterator[SkillAc
                 continue
             at = first + text.count("\n", 0, found.start())
             excerpt = " ".join(found[0].split())[:80]
-            yield SkillAction(
-                kind="brings", file=file, line=at, detail=excerpt, host=find_host(words) or "?"
-            )
+            yield SkillAction("brings", file, at, excerpt, host=find_host(words) or "?")
 
 
 def _find_secret_path(line: str) -> str:
     """A path of secrets, unless it is only a key for a login."""
-    rest = re.sub(r"\b(?:ssh|scp|rsync|sftp|ssh-copy-id|ssh-add|ssh-keygen|git)\b[^\n]*", "", line)
-    found = load_pattern("shell", "secret_anywhere").search(rest)
+    found = load_pattern("shell", "secret_anywhere").search(LOGIN_COMMAND.sub("", line))
     return found[0].strip() if found else ""
 
 
@@ -195,28 +191,20 @@ def _find_writes(file: str, at: int, line: str, in_document: bool) -> Iterator[S
         path = re.sub(r"^(?:\$HOME|\$\{HOME\}|/root|/home/\w+)(?=/)", "~", path)
         for kind in ("agent", "workflows", "names", "access", "stays", "tracks", "privilege"):
             if path and load_pattern("paths_and_hosts", kind).search(path):
-                yield SkillAction(
-                    kind=kind, file=file, line=at, detail=f"writes {path}", in_document=in_document
-                )
+                yield SkillAction(kind, file, at, f"writes {path}", in_document=in_document)
                 break
 
 
 def _find_removals(file: str, at: int, line: str) -> Iterator[SkillAction]:
     for found in _REMOVAL_COMMAND.finditer(line):
         target = next((each for each in found.groups() if each), "")
-        narrow = target.startswith(".") and "-name" in found[0]
+        if target.startswith(".") and "-name" in found[0]:
+            continue
         for each in re.sub(r"\s\d?>\S+|[\"']", " ", target).split():
             here = re.fullmatch(r"(?![./~*]+$)[\w.*-][\w./*-]*", each)
-            if (
-                not narrow
-                and not here
-                and not each.startswith("-")
-                and not _OUTPUT_PATH.search(each)
-            ):
+            if not here and not each.startswith("-") and not _OUTPUT_PATH.search(each):
                 path = re.sub(r"^(?:\$HOME|\$\{HOME\})(?=/|$)", "~", each)
-                yield SkillAction(
-                    kind="delete", file=file, line=at, detail=found[0].strip(), removed_path=path
-                )
+                yield SkillAction("delete", file, at, found[0].strip(), removed_path=path)
 
 
 def _find_network_actions(
@@ -229,17 +217,11 @@ def _find_network_actions(
     host = (lookup[1] if lookup else find_host(line)) or next(
         (each for each in (bare.groups() if bare else ()) if each), ""
     )
-    sends = (
-        bool(lookup)
-        or bool(_SENDING_OPTION.search(line))
-        or bool(re.search(r"\?\S*=\S*\$|/\$\(", line))
-    )
+    sends = bool(lookup or _SENDING_OPTION.search(line) or re.search(r"\?\S*=\S*\$|/\$\(", line))
     if in_document:
         sends = sends and bool(_LOCAL_DATA.search(line.replace(host, "")))
-    yield SkillAction(
-        kind="network", file=file, line=at, detail=line.strip()[:80], host=host.casefold(),
-        sends=sends, in_document=in_document,
-    )  # fmt: skip
+    shown, host = line.strip()[:80], host.casefold()
+    yield SkillAction("network", file, at, shown, "", host, sends, in_document)
 
 
 def find_sql_actions(path: str, text: str) -> Iterator[SkillAction]:
@@ -264,5 +246,5 @@ def _read_sql(path: str, code: str, first: int, around: str = "") -> Iterator[Sk
             if not scratch:
                 line = first + bare.count("\n", 0, found.start())
                 excerpt = " ".join(found[0].split())
-                yield SkillAction(kind=kind, file=path, line=line, detail=excerpt)
+                yield SkillAction(kind, path, line, excerpt)
                 break

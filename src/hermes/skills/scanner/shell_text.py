@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from hermes.core.messages import Value
 from hermes.skills.scanner.deobfuscation import remove_case_patterns, unfold_shell
-from hermes.skills.scanner.finding import DOCUMENT_SUFFIXES, ScanFinding, line_number
+from hermes.skills.scanner.finding import CODE_FENCE, DOCUMENT_SUFFIXES, ScanFinding, line_number
 from hermes.skills.scanner.patterns import load_pattern, load_patterns
 
 _COMMAND_KEYS = (
@@ -43,12 +43,12 @@ _SETTINGS_SUFFIXES = {
     ".tf", ".hcl", ".properties", ".gitconfig", ".cnf", ".env", ".nomad", ".network", ".link",
     ".override", ".crontab", ".logrotate", "",
 }  # fmt: skip
+LOGIN_COMMAND = re.compile(r"\b(?:ssh|scp|rsync|sftp|ssh-copy-id|ssh-add|ssh-keygen|git)\b[^\n]*")
+ShellCause = tuple[int, str, bool]
+"""The line in a passage, what is wrong, and whether it blocks."""
 ReadEffects = Callable[[str], frozenset[str]]
 """The effects of a shell text, as named by the command analysis of the policy."""
 MAX_SCRIPT_CHARS = 256 << 10
-_CODE_FENCE = re.compile(
-    r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^\1\2", re.DOTALL | re.MULTILINE
-)
 _INDENTED_COMMANDS = re.compile(
     r"(?:\A|\n[ \t]*)\n((?:(?: {4}|\t)[ \t]*(?:[$>] )?(?:sudo\s+|[A-Z_]+=\S+\s+)*"
     r"(?:curl|wget|bash|sh|python3?|pip3?|npm|npx|node|git|export|echo|printf|cat|rm|chmod|ssh|scp|nc|dd|crontab|systemctl|eval|"
@@ -88,19 +88,6 @@ _BUILD_FILES = {
     "makefile", "dockerfile", "justfile", "containerfile", "rakefile", "crontab", "procfile",
 }  # fmt: skip
 _BLOCKING_EFFECTS = frozenset({"wipe", "fork-bomb", "self-change"})
-_TIME_OR_HOST_CONDITION = re.compile(
-    r"\bdate\s+\+\S*[^\n]*(?:-g[te]|-l[te]|>|<|==|=)\s*[\"']?\d{4,}|\bhostname\b[^\n]*(?:==?|=~)|"
-    r"\$\(date[^)]*\)[\"']?\s*(?:-g[te]|>|==?)\s*[\"']?\d{4}|\bRANDOM\b\s*%|\bwhoami\b[^\n]*(?:==?|=~)",
-)
-_HARMFUL_COMMAND = re.compile(
-    r"\brm\s+-\w*[rf]|\bcurl\b|\bwget\b|\bnc\b|\bdd\b|\beval\b|base64|\bmkfs|shred\b"
-)
-_INSECURE_DOWNLOAD = re.compile(
-    r"(?:curl|wget|urlretrieve|urlopen|requests\.get)\b[^\n]*(?:http://(?!localhost|127\.)|https?://\d+\.\d+)"
-)
-_MADE_EXECUTABLE = re.compile(
-    r"\bchmod\s+(?:\+x|[0-7]*7[0-7]*|u\+x|a\+x)\b|\b(?:ba)?sh\s+\S*(?:tmp|\$)|^\s*\./", re.M
-)
 _LONG_LINE = re.compile(r"[^\n]{2000}")
 _UNREADABLE_LINE = re.compile(r"[^\n]{16000}")
 _ALL_VARIABLES = re.compile(
@@ -130,14 +117,14 @@ def extract_shell_passages(path: str, text: str) -> Iterator[ShellPassage]:
     if (
         name.suffix in _SCRIPT_SUFFIXES
         or name.name.casefold() in _BUILD_FILES
-        or _has_shell_shebang(text)
+        or re.match(r"#!.*\b(?:ba|z|da|k)?sh\b", text)
     ):
         yield ShellPassage(text, 1)
     elif name.suffix in DOCUMENT_SUFFIXES:
-        for found in _CODE_FENCE.finditer(text):
-            if found[3].casefold() in _SHELL_FENCE_LANGUAGES:
-                yield ShellPassage(found[4], text.count("\n", 0, found.start()) + 2)
-        bare = _CODE_FENCE.sub(_blank_lines, text)
+        for found in CODE_FENCE.finditer(text):
+            if found["language"].casefold() in _SHELL_FENCE_LANGUAGES:
+                yield ShellPassage(found["code"], line_number(text, found.start("code")))
+        bare = CODE_FENCE.sub(lambda found: "\n" * found[0].count("\n"), text)
         for found in _INDENTED_COMMANDS.finditer(bare):
             yield ShellPassage(found[1], line_number(text, found.start(1)))
         for found in _INLINE_CODE.finditer(bare):
@@ -184,21 +171,33 @@ def check_shell(
     path: str, passage: ShellPassage, read_effects: ReadEffects | None = None
 ) -> Iterator[ScanFinding]:
     text = split_long_lines(remove_case_patterns(passage.text[:MAX_SCRIPT_CHARS]))
-    if (passage.is_script and len(passage.text) > MAX_SCRIPT_CHARS) or _UNREADABLE_LINE.search(
-        passage.text
-    ):
-        yield _shell_finding(path, passage.line, "a line or a script that is too long to read")
-    reported: set[str] = set()
-    for number, line in join_continued_lines(text):
-        for cause in _find_line_causes(line):
-            if cause not in reported:
-                reported.add(cause)
-                acts = not passage.only_mentioned or bool(CONCRETE_TARGET.search(line))
-                yield _shell_finding(path, passage.line + number, cause, blocks=acts)
-    yield from _check_unfolded(path, passage, text, reported)
-    yield from _check_whole_passage(path, passage, text)
+    causes = list(_find_causes_by_line(passage, text))
+    too_long = passage.is_script and len(passage.text) > MAX_SCRIPT_CHARS
+    if too_long or _UNREADABLE_LINE.search(passage.text):
+        causes.append((0, "a line or a script that is too long to read", True))
+    causes += [(0, cause, True) for cause in _find_causes_in_whole(passage, text)]
     if read_effects is not None and passage.is_script:
-        yield from _check_effects(path, passage, text, read_effects)
+        causes += _find_effect_causes(text, read_effects)
+    for number, cause, blocks in causes:
+        yield ScanFinding("shell", path, passage.line + number, cause, blocks)
+
+
+def _find_causes_by_line(passage: ShellPassage, text: str) -> Iterator[ShellCause]:
+    """Each cause once; those found only after string tricks are undone were hidden."""
+    reported: set[str] = set()
+    plain = unfold_shell(text)
+    hidden_lines = join_continued_lines(plain) if plain != text else []
+    for hidden, lines in ((False, join_continued_lines(text)), (True, hidden_lines)):
+        for number, line in lines:
+            for cause in _find_line_causes(line):
+                if cause in reported:
+                    continue
+                reported.add(cause)
+                if hidden:
+                    yield number, f"{cause}; it is hidden by tricks with strings", True
+                else:
+                    acts = not passage.only_mentioned or bool(CONCRETE_TARGET.search(line))
+                    yield number, cause, acts
 
 
 def split_long_lines(text: str) -> str:
@@ -240,78 +239,34 @@ def _find_line_causes(line: str) -> Iterator[str]:
             yield "code fetched from an unknown address is run without inspection"
 
 
-def _check_unfolded(
-    path: str, passage: ShellPassage, text: str, reported: set[str]
-) -> Iterator[ScanFinding]:
-    """The same check after string tricks are undone: new causes were hidden."""
-    plain = unfold_shell(text)
-    if plain == text:
-        return
-    for number, line in join_continued_lines(plain):
-        for cause in _find_line_causes(line):
-            if cause not in reported:
-                reported.add(cause)
-                hidden = f"{cause}; it is hidden by tricks with strings"
-                yield _shell_finding(path, passage.line + number, hidden)
-
-
-def _check_whole_passage(path: str, passage: ShellPassage, text: str) -> Iterator[ScanFinding]:
-    """Combinations over the whole passage: secrets and network, a condition and harm."""
+def _find_causes_in_whole(passage: ShellPassage, text: str) -> Iterator[str]:
+    """Combinations over the whole passage: secrets or variables, and the network."""
     code = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
-    plain = unfold_shell(code)
-    carries = _matches("secret_anywhere", plain) and _matches("out_anywhere", plain)
-    if passage.is_script and carries and not _is_only_login(plain):
-        yield _shell_finding(path, passage.line, "it reads secrets and can send them out")
-    if passage.is_script and _TIME_OR_HOST_CONDITION.search(code) and _HARMFUL_COMMAND.search(code):
-        yield _shell_finding(
-            path, passage.line, "it waits for a date or a machine, and then does harm"
-        )
-    if passage.is_script and _INSECURE_DOWNLOAD.search(code) and _MADE_EXECUTABLE.search(code):
-        yield _shell_finding(path, passage.line, "code fetched from an unprotected address is run")
-    if (
-        passage.is_script
-        and _ALL_VARIABLES.search(code)
-        and _matches("out_anywhere", _join_continuations(code))
-    ):
-        yield _shell_finding(path, passage.line, "it takes all variables and can send them out")
+    if passage.is_script:
+        plain = unfold_shell(code)
+        carries = _matches("secret_anywhere", plain) and _matches("out_anywhere", plain)
+        if carries and not _is_only_login(plain):
+            yield "it reads secrets and can send them out"
+        if _ALL_VARIABLES.search(code) and _matches("out_anywhere", code.replace("\\\n", " ")):
+            yield "it takes all variables and can send them out"
     made = {found[1] for found in _DECODED_VARIABLE.finditer(code)}
     if made & {found[1] for found in _VARIABLE_EXECUTION.finditer(code)}:
-        yield _shell_finding(path, passage.line, "text that is assembled at run time is run")
+        yield "text that is assembled at run time is run"
 
 
 def _is_only_login(text: str) -> bool:
     """Secrets are used only for a login with ssh, scp and the like."""
-    rest = re.sub(r"(?:ssh|scp|rsync|sftp|ssh-copy-id|ssh-add|ssh-keygen|git)\b[^\n]*", "", text)
+    rest = LOGIN_COMMAND.sub("", text)
     return not (_matches("secret_anywhere", rest) and _matches("out_anywhere", text))
 
 
-def _check_effects(
-    path: str, passage: ShellPassage, text: str, effects: ReadEffects
-) -> Iterator[ScanFinding]:
-    found = effects(text)
+def _find_effect_causes(text: str, read_effects: ReadEffects) -> Iterator[ShellCause]:
+    found = read_effects(text)
     for effect in sorted(found & _BLOCKING_EFFECTS):
-        yield _shell_finding(path, passage.line, f"the command analysis reports: {effect}")
+        yield 0, f"the command analysis reports: {effect}", True
     if {"secret-read", "network-out"} <= found and not _is_only_login(text):
-        joined = _matches("secret_anywhere", text)
-        cause = "it reads secrets and sends something out"
-        yield _shell_finding(path, passage.line, cause, blocks=joined)
-
-
-def _join_continuations(text: str) -> str:
-    return text.replace("\\\n", " ")
+        yield 0, "it reads secrets and sends something out", _matches("secret_anywhere", text)
 
 
 def _matches(table: str, text: str) -> bool:
     return bool(load_pattern("shell", table).search(text))
-
-
-def _shell_finding(path: str, line: int, cause: str, *, blocks: bool = True) -> ScanFinding:
-    return ScanFinding(kind="shell", file=path, line=line, cause=cause, blocks=blocks)
-
-
-def _has_shell_shebang(text: str) -> bool:
-    return bool(re.match(r"#!.*\b(?:ba|z|da|k)?sh\b", text))
-
-
-def _blank_lines(found: re.Match[str]) -> str:
-    return "\n" * found[0].count("\n")

@@ -5,7 +5,7 @@ import secrets
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import anyio
 import msgspec
@@ -17,20 +17,12 @@ from hermes.core.protocols import Environment
 from hermes.skills.scanner.action import mentions_path
 from hermes.skills.scanner.finding import NpmManifest, ScanFinding, SkillFile
 from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
-from hermes.skills.scanner.python.api_names import SECRET_VARIABLE_NAME
-from hermes.skills.scanner.sandbox_hooks import (
-    read_node_hook,
-    read_program_shim,
-    read_python_driver,
-    read_python_hook,
-    read_shell_hook,
-)
+from hermes.skills.scanner.python.actions import SECRET_VARIABLE_NAME
 from hermes.skills.scanner.shell_text import ShellPassage, check_shell, extract_commands
 from hermes.skills.scanner.trial_verdict import (
     CANARY_DOCUMENT_FILES,
     CANARY_SECRET_FILES,
     CanarySecret,
-    TrialEvent,
     is_forensic_evidence,
     judge_trial_event,
 )
@@ -80,6 +72,20 @@ _SHIMMED_PROGRAMS = (
 )  # fmt: skip
 
 
+_CANARY_FILES = (*CANARY_SECRET_FILES, *CANARY_DOCUMENT_FILES)
+_HOOKS_FOLDER = Path(__file__).parent / "sandbox_hooks"
+_WATCHING_PROGRAMS = {
+    "watch/python/sitecustomize.py": "sitecustomize.txt",
+    "watch/driver.py": "driver.txt",
+    "watch/bin/curl": "shim.txt",
+    "watch/shell": "shell.txt",
+    "watch/node.cjs": "node.txt",
+}
+"""By path in the sandbox: the audit hook that every Python process loads first; the driver, which
+runs a Python script as a user would, and then each of its functions; the stand-in for programs that
+use the network or install something; what every bash and every node process loads first."""
+
+
 class SkillEntryPoint(Value, frozen=True):
     file: str
     command: str
@@ -113,12 +119,13 @@ async def run_trial(
                     log = await _run_watched(
                         environment, entry_point, f"{profile} WATCH_BAIT={canary.value}{variables}"
                     )
-                    found += _judge_log(entry_point, log, canary, purpose)
-                    found += await _find_changed_files(environment, entry_point, purpose)
+                    causes = list(_judge_log(entry_point.file, log, canary, purpose))
+                    causes += await _find_changed_files(environment, purpose)
+                    for cause, blocks in causes:
+                        found.append(ScanFinding("sandbox", entry_point.file, 1, cause, blocks))
     if scope.cancelled_caught:
-        found.append(
-            _trial_finding(entry_points[0], "its scripts take too long to be tried", blocks=False)
-        )
+        cause = "its scripts take too long to be tried"
+        found.append(ScanFinding("sandbox", entry_points[0].file, 1, cause, False))
     return list(dict.fromkeys(found))
 
 
@@ -128,22 +135,21 @@ async def _prepare_sandbox(
     entry_point: SkillEntryPoint,
     canary: CanarySecret,
 ) -> None:
-    for path in (*CANARY_SECRET_FILES, *CANARY_DOCUMENT_FILES):
+    for path in _CANARY_FILES:
         text = "kept\n" if path in CANARY_DOCUMENT_FILES else f"{canary.value}\n"
         await environment.write(f"~/{path}", text.encode())
     for entry in entries:
         if not entry.link:
             await environment.write(f"skill/{entry.path}", entry.data)
-    await environment.write("watch/python/sitecustomize.py", read_python_hook())
-    await environment.write("watch/driver.py", read_python_driver())
-    await environment.write("watch/bin/curl", read_program_shim())
-    await environment.write("watch/shell", read_shell_hook())
-    await environment.write("watch/node.cjs", read_node_hook())
+    for path, name in _WATCHING_PROGRAMS.items():
+        await environment.write(path, (_HOOKS_FOLDER / name).read_bytes())
     await environment.write("watch/steps.sh", entry_point.script.encode())
-    for name in {"notes.txt", *_sample_names(entry_point)}:
-        await environment.write(
-            f"sample/{name}", _sample_content(name, _sample_columns(entry_point))
-        )
+    arguments = " ".join(entry_point.argument_lines)
+    # Words among the arguments are often names of columns.
+    words = re.findall(r"(?<![\w./-])[a-z]\w{1,20}(?![\w./-])", arguments)
+    columns = ["a", "b", *dict.fromkeys(words)][:8]
+    for name in {"notes.txt", *re.findall(r"sample/([\w-][\w.-]*)", arguments)}:
+        await environment.write(f"sample/{name}", _sample_content(name, columns))
     names = " ".join(_SHIMMED_PROGRAMS)
     # Set access times back: reading a secret, in any language, changes them.
     await environment.run(
@@ -158,22 +164,6 @@ def _variable_value(name: str, canary: CanarySecret) -> str:
     if SECRET_VARIABLE_NAME.search(name):
         return canary.requested_value
     return "http://127.0.0.1:9" if re.search(r"URL|HOST|ENDPOINT|ADDR|SERVER", name) else "sample"
-
-
-def _sample_names(entry_point: SkillEntryPoint) -> set[str]:
-    return {
-        each
-        for each in re.findall(r"sample/([\w.-]+)", " ".join(entry_point.argument_lines))
-        if each[0] != "."
-    }
-
-
-def _sample_columns(entry_point: SkillEntryPoint) -> list[str]:
-    """Words among the arguments are often names of columns."""
-    words = re.findall(
-        r"(?<![\w./-])[a-z]\w{1,20}(?![\w./-])", " ".join(entry_point.argument_lines)
-    )
-    return ["a", "b", *dict.fromkeys(words)][:8]
 
 
 def _sample_content(name: str, columns: list[str]) -> bytes:
@@ -217,25 +207,24 @@ async def _run_watched(environment: Environment, entry_point: SkillEntryPoint, p
 
 
 def _judge_log(
-    entry_point: SkillEntryPoint, log: str, canary: CanarySecret, purpose: DeclaredPurpose
-) -> Iterator[ScanFinding]:
+    file: str, log: str, canary: CanarySecret, purpose: DeclaredPurpose
+) -> Iterator[tuple[str, bool]]:
+    """What it did, and whether that blocks it."""
     for line in list(dict.fromkeys(log.splitlines()))[:MAX_LOG_LINES]:
         what, _, text = line.partition("\t")
         if not text:
             what, text = "trace", line.lstrip("+ ")
-        verdict = judge_trial_event(TrialEvent(what, text), canary, purpose)
+        verdict = judge_trial_event(what, text, canary, purpose)
         if verdict.cause:
-            yield _trial_finding(entry_point, verdict.cause, blocks=verdict.blocks)
+            yield verdict.cause, verdict.blocks
         if what in ("program", "command"):
-            for each in check_shell(entry_point.file, ShellPassage(text, 1, False)):
-                yield _trial_finding(
-                    entry_point, f"it ran {text[:80]!r}: {each.cause}", blocks=each.blocks
-                )
+            for each in check_shell(file, ShellPassage(text, 1, False)):
+                yield f"it ran {text[:80]!r}: {each.cause}", each.blocks
 
 
 async def _find_changed_files(
-    environment: Environment, entry_point: SkillEntryPoint, purpose: DeclaredPurpose
-) -> list[ScanFinding]:
+    environment: Environment, purpose: DeclaredPurpose
+) -> list[tuple[str, bool]]:
     """Secrets that were read, and files of the home that are new or changed."""
     documents = " ".join(f'"$HOME/{path}"' for path in CANARY_DOCUMENT_FILES)
     listed = await environment.run(
@@ -251,16 +240,9 @@ async def _find_changed_files(
             continue
         if line.startswith("read "):
             if name in CANARY_SECRET_FILES and name != ".npmrc":
-                blocks = not is_forensic_evidence(name, purpose)
-                found.append(_trial_finding(entry_point, f"it read ~/{name}", blocks=blocks))
-        elif (
-            name in CANARY_DOCUMENT_FILES
-            or name in CANARY_SECRET_FILES
-            or _is_settings_change(name, purpose)
-        ):
-            found.append(
-                _trial_finding(entry_point, f"it changed ~/{name} in the home of the user")
-            )
+                found.append((f"it read ~/{name}", not is_forensic_evidence(name, purpose)))
+        elif name in _CANARY_FILES or _is_settings_change(name, purpose):
+            found.append((f"it changed ~/{name} in the home of the user", True))
     return found[:6]
 
 
@@ -270,10 +252,6 @@ def _is_settings_change(name: str, purpose: DeclaredPurpose) -> bool:
     if own and own[1] not in _PROTECTED_FOLDERS and re.search(rf"\b{own[1]}\b", purpose.summary):
         return False
     return bool(_HIDDEN_SETTINGS_FILE.search(name))
-
-
-def _trial_finding(entry_point: SkillEntryPoint, cause: str, *, blocks: bool = True) -> ScanFinding:
-    return ScanFinding(kind="sandbox", file=entry_point.file, line=1, cause=cause, blocks=blocks)
 
 
 def find_entry_points(entries: Sequence[SkillFile]) -> list[SkillEntryPoint]:

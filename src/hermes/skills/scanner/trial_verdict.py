@@ -49,16 +49,13 @@ class CanarySecret(Value, frozen=True):
         return f"{self.value}-w"
 
     def is_in(self, text: str) -> bool:
-        """Plain, reversed, in hexadecimal or in base64."""
-        return any(trace in text for trace in self._encoded_forms())
-
-    def _encoded_forms(self) -> tuple[str, ...]:
+        """Plain, reversed, in hexadecimal or in base64, at each of its three alignments."""
         data = self.value.encode()
-        shifted = []
+        forms = [self.value, self.value[::-1], data.hex()]
         for before in range(3):
             coded = base64.b64encode(b"." * before + data).decode()
-            shifted.append(coded[4 * bool(before) + 4 : -4])
-        return (self.value, self.value[::-1], data.hex(), *shifted)
+            forms.append(coded[4 * bool(before) + 4 : -4])
+        return any(form in text for form in forms)
 
 
 _PERSISTENCE_COMMAND = re.compile(r"(?:crontab|at|launchctl)\s(?!-l\b)|systemctl\b.*\benable\b")
@@ -79,20 +76,14 @@ _COMMAND_HOST = re.compile(
 _LOCAL_TARGET = re.compile(r"sample|127\.|localhost|::1|0\.0\.0\.0|/|$")
 
 
-class TrialEvent(Value, frozen=True):
-    what: str
-    text: str
-
-
 class TrialVerdict(Value, frozen=True):
     cause: str = ""
     blocks: bool = True
 
 
 def judge_trial_event(
-    event: TrialEvent, canary: CanarySecret, purpose: DeclaredPurpose
+    what: str, text: str, canary: CanarySecret, purpose: DeclaredPurpose
 ) -> TrialVerdict:
-    what, text = event.what, event.text
     if what == "gone":
         return TrialVerdict(text)
     if what == "ran":
@@ -102,7 +93,9 @@ def judge_trial_event(
             return TrialVerdict()
         return TrialVerdict(f"it sent a secret out: {text[:80]!r}")
     if what in ("open", "trace", "command", "program") and (reached := _find_secret_access(text)):
-        cause = "" if _is_declared_path(reached, purpose) else f"it accessed ~/{reached}"
+        # A path that the text mentions may be read; sending it was judged before.
+        declared = f"~/{reached}" in purpose.all_text or mentions_path(reached, purpose)
+        cause = "" if declared else f"it accessed ~/{reached}"
         return TrialVerdict(cause, blocks=not is_forensic_evidence(reached, purpose))
     if what == "changed" and _HOME_PATH.search(text) and not _is_own_file(text, purpose):
         return TrialVerdict(f"it changed the home of the user: {text[:80]!r}")
@@ -111,11 +104,6 @@ def judge_trial_event(
     if what == "program":
         return _judge_program(text, purpose)
     return TrialVerdict()
-
-
-def _is_declared_path(path: str, purpose: DeclaredPurpose) -> bool:
-    """A path that the text mentions may be read; sending it is judged before."""
-    return f"~/{path}" in purpose.all_text or mentions_path(path, purpose)
 
 
 def is_forensic_evidence(path: str, purpose: DeclaredPurpose) -> bool:

@@ -8,27 +8,102 @@ from collections.abc import Iterator
 from hermes.skills.scanner.action import SkillAction, find_host
 from hermes.skills.scanner.deobfuscation import unfold_shell
 from hermes.skills.scanner.patterns import load_pattern, read_popular_packages
-from hermes.skills.scanner.python import api_names
-from hermes.skills.scanner.python.api_names import NETWORK_LIBRARY, PAYLOAD_ARGUMENTS, SENDING_CALLS
-from hermes.skills.scanner.python.static_values import (
-    UNKNOWN_VALUE,
-    ConstantFolder,
-    NameResolver,
-    find_constants,
-)
+from hermes.skills.scanner.python.static_values import UNKNOWN_VALUE, PythonModule, parse_python
 
+_NETWORK_LIBRARY = re.compile(
+    r"(?:requests|httpx|aiohttp|urllib3|urllib\.request|http\.client|websockets?|smtplib|ftplib|"
+    r"telnetlib|xmlrpc\.client|pycurl|socket|boto3|paramiko|dns\.resolver|imaplib|nntplib|poplib|"
+    r"asyncio\.open_connection|ssl)\b"
+)
+_NETWORK_CALLS = frozenset({
+    "post", "put", "patch", "get", "request", "urlopen", "Request", "HTTPSConnection",
+    "HTTPConnection", "sendmail", "connect", "create_connection", "sendto", "SMTP", "SMTP_SSL",
+    "FTP", "stream", "gethostbyname", "getaddrinfo", "resolve", "query", "Telnet", "ServerProxy",
+    "urlretrieve", "head", "ws_connect", "open_connection", "send_message", "storbinary",
+    "upload_file", "put_object", "send", "sendall", "delete", "options",
+})  # fmt: skip
+_SENDING_CALLS = frozenset({
+    "post", "put", "patch", "sendto", "sendmail", "storbinary", "upload_file", "put_object",
+    "send_message", "create_connection", "gethostbyname", "getaddrinfo", "sendall",
+    "HTTPSConnection", "HTTPConnection", "SMTP", "FTP", "SMTP_SSL",
+})  # fmt: skip
+_PAYLOAD_ARGUMENTS = frozenset({"data", "json", "files", "content", "body", "params", "msg"})
+_COMMAND_ACTION_KINDS = (
+    "stays", "access", "tracks", "workflows", "trust", "proxy", "destroys", "agent", "money",
+    "unprotects", "names",
+)  # fmt: skip
+_REMOVING_CALLS = frozenset({
+    "shutil.rmtree", "os.remove", "os.unlink", "os.removedirs", "os.rmdir",
+    "send2trash.send2trash",
+})  # fmt: skip
+_OUTPUT_PATH = re.compile(
+    r"(?:^|[/_\W])(?:te?mp_?\w*|out|output|build|dist|cache|work|workdir|target|scratch|stag\w*|"
+    r"lock|pid|marker|partial|part|__pycache__|node_modules|unpacked|extract\w*|dest\w*|test\w*|"
+    r"sock\w*)(?:[/_\W]|$)",
+    re.IGNORECASE,
+)
+_WRITING_METHODS = frozenset(
+    ["write_text", "write_bytes", "symlink_to", "hardlink_to", "touch", "rename", "replace"]
+)
+_COPYING_CALLS = frozenset({
+    "shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.move", "shutil.copytree",
+    "os.rename", "os.replace", "os.symlink", "os.link",
+})  # fmt: skip
+_OPENING_CALLS = frozenset({"open", "io.open", "codecs.open"})
+_SPYING_MODULES = frozenset({
+    "pynput", "keyboard", "pyperclip", "mss", "pyautogui", "sounddevice", "pyaudio", "ImageGrab",
+    "pyscreenshot", "Xlib", "evdev", "mouse",
+})  # fmt: skip
+_CODE_EXECUTION_CALLS = frozenset({
+    "exec", "eval", "builtins.exec", "builtins.eval", "runpy.run_path", "runpy.run_module",
+    "execfile", "marshal.loads", "pickle.loads", "pickle.load", "dill.loads", "dill.load",
+    "joblib.load", "types.FunctionType", "types.CodeType", "code.InteractiveInterpreter",
+    "imp.load_source", "ctypes.CDLL", "importlib.util.spec_from_file_location",
+    "importlib.machinery.SourceFileLoader",
+})  # fmt: skip
+_POWERFUL_MODULES = frozenset({
+    "builtins", "__builtins__", "os", "subprocess", "sys", "importlib", "socket", "shutil",
+    "posix",
+})  # fmt: skip
+_DUMPING_CALLS = frozenset(
+    ["dict", "json.dumps", "str", "repr", "list", "sorted", "pprint.pformat", "print"]
+)
+_WHOLE_ENVIRONMENT_CALLS = frozenset(["os.environ.items", "os.environ.copy", "os.environ.values"])
+_INTERPRETER_HOOK = re.compile(
+    r"sys\.(?:meta_path|path_hooks)\.|sys\.(?:settrace|setprofile)$|sys\.addaudithook$"
+)
+_RESOURCE_CONSUMING_CALLS = frozenset({
+    "fork", "Popen", "Process", "Thread", "spawn", "append", "extend", "mkdir", "write",
+    "write_text", "write_bytes", "bytearray", "mkdtemp",
+})  # fmt: skip
+_WAITING_CALLS = frozenset(
+    ["sleep", "wait", "get", "recv", "accept", "join", "select", "readline", "input", "read"]
+)
+SECRET_VARIABLE_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPH|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL|_KEY$|_PAT$|SESSION",
+    re.IGNORECASE,
+)
+_ALL_INTERFACES = re.compile(r"0\.0\.0\.0|\(\s*['\"]{2}\s*,|::")
+_LOCAL_DATA_CALL = re.compile(
+    r"^(?:open|input|io\.open|subprocess|os\.(?:environ|getenv|popen|system|listdir|walk|scandir|"
+    r"uname|getlogin)|glob|getpass|platform|socket\.gethostname|sqlite3|pwd)\b|"
+    r"\.(?:read_text|read_bytes|home|iterdir|rglob|glob|expanduser|open)$"
+)
+_PROCESS_START_CALL = re.compile(
+    r"subprocess\b|os\.(?:system|popen|exec|spawn|posix_spawn)|pty\.|asyncio\.create_sub"
+)
 _UNVERIFIED_TOKEN = re.compile(r"['\"]verify_signature['\"]: False|^algorithms?=\[?['\"]none['\"]")
+_VARIABLE_READS = ("os.getenv", "os.environ.get", "os.environ.pop")
 _WRITE_ACTION_KINDS = ("agent", "workflows", "names", "access", "stays", "tracks", "privilege")
 
 
 def find_python_actions(file: str, text: str) -> list[SkillAction]:
     try:
-        reader = _PythonActionReader(file, ast.parse(text))
+        reader = _PythonActionReader(file, parse_python(text))
         found = list(reader.actions())
         if any(action.kind == "network" for action in found):
-            for line, name in reader.secret_names():
-                found.append(SkillAction(kind="secret-name", file=file, line=line, detail=name))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+            found += reader.secret_names()
+    except (ValueError, RecursionError, MemoryError):
         return []
     return found
 
@@ -36,26 +111,18 @@ def find_python_actions(file: str, text: str) -> list[SkillAction]:
 class _PythonActionReader:
     """Finds what one file calls, writes, removes, replaces and imports."""
 
-    def __init__(self, file: str, tree: ast.Module) -> None:
-        self._file, self._tree = file, tree
-        self._constants = find_constants(tree)
-        self._names = NameResolver(tree, self._constants)
-        self._unused_strings = {
-            id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)
+    def __init__(self, file: str, module: PythonModule) -> None:
+        self._file, self._module, self._names = file, module, module.names
+        used = {
+            self._names.full_name(each)
+            for each in module.nodes
+            if isinstance(each, ast.Attribute | ast.Name)
         }
-        self._starts_processes = any(
-            api_names.PROCESS_START_CALL.match(self._names.full_name(each))
-            for each in ast.walk(tree)
-            if isinstance(each, ast.Attribute | ast.Name)
-        )
-        self._reads_local_data = any(
-            api_names.LOCAL_DATA_CALL.search(self._names.full_name(each))
-            for each in ast.walk(tree)
-            if isinstance(each, ast.Attribute | ast.Name)
-        )
+        self._starts_processes = any(map(_PROCESS_START_CALL.match, used))
+        self._reads_local_data = any(map(_LOCAL_DATA_CALL.search, used))
 
     def actions(self) -> Iterator[SkillAction]:
-        for node in ast.walk(self._tree):
+        for node in self._module.nodes:
             if isinstance(node, ast.Call):
                 yield from self._call_actions(node)
                 yield from self._credential_actions(node)
@@ -63,92 +130,96 @@ class _PythonActionReader:
                 yield from self._import_actions(node)
             elif isinstance(node, ast.BinOp | ast.JoinedStr | ast.Constant):
                 yield from self._credential_actions(node)
-                yield from self._command_text_actions(node)
             elif isinstance(node, ast.List | ast.Tuple):
                 yield from self._command_list_actions(node)
             elif isinstance(node, ast.While):
                 yield from self._flooding_actions(node)
             elif isinstance(node, ast.Assign):
                 yield from self._hook_actions(node)
+        if self._starts_processes:
+            for string in self._module.strings:
+                yield from self._command_text_actions(string)
 
     def _call_actions(self, node: ast.Call) -> Iterator[SkillAction]:
         name = self._names.full_name(node.func)
         last = name.rpartition(".")[2]
-        if last in api_names.NETWORK_CALLS and (out := self._network_action(node, name)):
+        if last in _NETWORK_CALLS and (out := self._network_action(node, name)):
             yield out
-        if name in api_names.REMOVING_CALLS or last in ("unlink", "rmtree", "rmdir"):
+        if name in _REMOVING_CALLS or last in ("unlink", "rmtree", "rmdir"):
             yield from self._removal_actions(node, name)
-        if api_names.INTERPRETER_HOOK.match(name):
+        if _INTERPRETER_HOOK.match(name):
             yield self._build_action("hooks", node, ast.unparse(node))
         yield from self._dynamic_code_actions(node, name, last)
         yield from self._environment_actions(node, name)
         yield from self._trust_actions(node, last)
         yield from self._write_actions(node, name, last)
         serves = last == "bind" or last.endswith(("HTTPServer", "TCPServer"))
-        if serves and node.args and api_names.ALL_INTERFACES.search(ast.unparse(node.args[0])):
+        if serves and node.args and _ALL_INTERFACES.search(ast.unparse(node.args[0])):
             yield self._build_action("listens", node, ast.unparse(node))
 
     def _network_action(self, node: ast.Call, name: str) -> SkillAction | None:
-        return find_network_action(
-            self._file, self._names, node, name, reads_local_data=self._reads_local_data
+        """None when the call does not use the network."""
+        last = name.rpartition(".")[2]
+        named = next((each.value for each in node.keywords if each.arg in ("url", "host")), None)
+        at = 1 if last in ("request", "stream") and len(node.args) > 1 else 0
+        where = named if named is not None else (node.args[at] if node.args else None)
+        text = self._names.resolve_path(where) if where is not None else ""
+        host = find_host(text)
+        if not host and not _NETWORK_LIBRARY.match(name):
+            return None
+        bare = text.split(" ")[0]
+        host = host or (bare if re.fullmatch(r"[\w.?-]+\.[\w.?-]+", bare) else "")
+        carries = (last in ("urlopen", "Request") and len(node.args) > 1) or any(
+            each.arg in _PAYLOAD_ARGUMENTS for each in node.keywords
         )
+        # An address with a part known only at run time can carry local data.
+        dynamic = self._reads_local_data and UNKNOWN_VALUE in text.split("//", 1)[-1]
+        sends = last in _SENDING_CALLS or carries or dynamic
+        source = ast.unparse(node)[:80]
+        return SkillAction("network", self._file, node.lineno, source, host=host, sends=sends)
 
     def _environment_actions(self, node: ast.Call, name: str) -> Iterator[SkillAction]:
-        shows = name in api_names.DUMPING_CALLS and any(
-            self._names.full_name(e) == "os.environ" for e in node.args
+        shows = name in _DUMPING_CALLS and any(
+            self._names.full_name(each) == "os.environ" for each in node.args
         )
-        if shows or (
-            name in api_names.WHOLE_ENVIRONMENT_CALLS and not self._copies_for_child(name)
-        ):
+        # A changed copy is usual when a program is started.
+        for_child = name == "os.environ.copy" and any(
+            isinstance(each, ast.keyword) and each.arg == "env" for each in self._module.nodes
+        )
+        if shows or (name in _WHOLE_ENVIRONMENT_CALLS and not for_child):
             yield self._build_action("environment", node, ast.unparse(node))
 
-    def _copies_for_child(self, name: str) -> bool:
-        """A changed copy is usual when a program is started."""
-        return name == "os.environ.copy" and any(
-            isinstance(each, ast.keyword) and each.arg == "env" for each in ast.walk(self._tree)
-        )
-
     def _removal_actions(self, node: ast.Call, name: str) -> Iterator[SkillAction]:
-        target = node.args[0] if name in api_names.REMOVING_CALLS and node.args else node.func
+        target = node.args[0] if name in _REMOVING_CALLS and node.args else node.func
         if isinstance(target, ast.Attribute):
             target = target.value
         source, path = ast.unparse(target), self._names.resolve_path(target)
-        is_output = api_names.OUTPUT_PATH.search
+        is_output = _OUTPUT_PATH.search
         if is_output(source) or is_output(path) or "tempfile" in source:
             return
         kind = next((kind for kind in ("agent", "tracks") if _path_matches(kind, path)), "delete")
         kind = "tracks" if "/var/log" in path else kind
         removed = path if kind == "delete" else ""
-        yield SkillAction(
-            kind=kind,
-            file=self._file,
-            line=node.lineno,
-            detail=ast.unparse(node),
-            removed_path=removed,
-        )
+        yield SkillAction(kind, self._file, node.lineno, ast.unparse(node), removed)
 
     def _dynamic_code_actions(self, node: ast.Call, name: str, last: str) -> Iterator[SkillAction]:
         first = node.args[0] if node.args else None
-        if name in api_names.CODE_EXECUTION_CALLS or last in ("exec_module", "load_module"):
+        if name in _CODE_EXECUTION_CALLS or last in ("exec_module", "load_module"):
             plain = name in ("exec", "eval") and isinstance(first, ast.Constant)
             library = first is not None and self._names.resolve_path(first).startswith("lib")
-            given = (
-                name.startswith("runpy.")
-                and first is not None
-                and self._is_command_line_value(first)
-            )
+            given = name.startswith("runpy.") and self._is_command_line_value(first)
             if not plain and not given and not (name == "ctypes.CDLL" and library):
                 yield self._build_action("dynamic", node, ast.unparse(node))
         elif name in ("getattr", "builtins.getattr") and first is not None and len(node.args) > 1:
-            wanted = ConstantFolder(self._constants).fold(node.args[1])
-            if self._names.full_name(first) in api_names.POWERFUL_MODULES and not isinstance(
-                wanted, str
-            ):
+            known = isinstance(self._module.fold(node.args[1]), str)
+            if self._names.full_name(first) in _POWERFUL_MODULES and not known:
                 yield self._build_action("unreadable", node, ast.unparse(node))
 
-    def _is_command_line_value(self, node: ast.expr) -> bool:
+    def _is_command_line_value(self, node: ast.expr | None) -> bool:
         """Whether it comes from the command line, so the user chose it."""
         source = self._names.first_value(node) if isinstance(node, ast.Name) else node
+        if source is None:
+            return False
         return bool(re.match(r"sys\.argv|(?:args|options|opts|ns)\.", ast.unparse(source)))
 
     def _trust_actions(self, node: ast.Call, last: str) -> Iterator[SkillAction]:
@@ -177,13 +248,13 @@ class _PythonActionReader:
     def _written_path(self, node: ast.Call, name: str, last: str) -> ast.expr | None:
         """The path that a call writes to, if it writes."""
         method = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if name in api_names.OPENING_CALLS and node.args:
+        if name in _OPENING_CALLS and node.args:
             return node.args[0] if self._writes(node, 1) else None
         if last == "open" and method is not None:
             return method if self._writes(node, 0) else None
-        if last in api_names.WRITING_METHODS:
+        if last in _WRITING_METHODS:
             return method
-        if name in api_names.COPYING_CALLS and len(node.args) > 1:
+        if name in _COPYING_CALLS and len(node.args) > 1:
             return node.args[1]
         return node.args[-1] if last in ("extractall", "unpack_archive") and node.args else None
 
@@ -191,7 +262,7 @@ class _PythonActionReader:
         mode = next((each.value for each in node.keywords if each.arg == "mode"), None)
         if mode is None:
             mode = node.args[at] if len(node.args) > at else None
-        how = ConstantFolder(self._constants).fold(mode) if mode is not None else "r"
+        how = self._module.fold(mode) if mode is not None else "r"
         return bool(re.search(r"[wax+]", str(how or "r")))
 
     def _flooding_actions(self, node: ast.While) -> Iterator[SkillAction]:
@@ -202,8 +273,8 @@ class _PythonActionReader:
         ends = any(isinstance(e, ast.Break | ast.Return | ast.Raise | ast.Yield) for e in inside)
         calls = [each for each in inside if isinstance(each, ast.Call)]
         called = {self._names.full_name(each.func).rpartition(".")[2] for each in calls}
-        takes = called & api_names.RESOURCE_CONSUMING_CALLS
-        if takes and not called & api_names.WAITING_CALLS and (not ends or "fork" in called):
+        takes = called & _RESOURCE_CONSUMING_CALLS
+        if takes and not called & _WAITING_CALLS and (not ends or "fork" in called):
             yield self._build_action("floods", node, f"while True: {', '.join(sorted(takes))}")
 
     def _hook_actions(self, node: ast.Assign) -> Iterator[SkillAction]:
@@ -220,7 +291,7 @@ class _PythonActionReader:
         """Whether it replaces a module of the standard library or of a well-known package."""
         if not isinstance(target, ast.Subscript):
             return False
-        name = ConstantFolder(self._constants).fold(target.slice)
+        name = self._module.fold(target.slice)
         if not isinstance(name, str):
             return True
         first = name.split(".")[0]
@@ -232,32 +303,25 @@ class _PythonActionReader:
         if away and load_pattern("python", "secret").search(path):
             yield self._build_action("credentials", node, path)
 
-    def _command_text_actions(self, node: ast.expr) -> Iterator[SkillAction]:
+    def _command_text_actions(self, string: ast.Constant) -> Iterator[SkillAction]:
         """A command in a string, in a file that starts processes."""
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-            return
-        text = node.value
-        if (
-            not self._starts_processes
-            or " " not in text
-            or len(text) > 4000
-            or id(node) in self._unused_strings
-        ):
+        text = str(string.value)
+        if " " not in text or len(text) > 4000:
             return
         for kind in ("stays", "access", "tracks", "shadows"):
             if found := load_pattern("shell_actions", kind).search(text):
-                yield self._build_action(kind, node, found[0].strip())
+                yield self._build_action(kind, string, found[0].strip())
 
     def _command_list_actions(self, node: ast.List | ast.Tuple) -> Iterator[SkillAction]:
         """A command as a list: `["git", "push", …]`."""
         first = node.elts[0] if node.elts else None
-        program = ConstantFolder(self._constants).fold(first) if first is not None else None
+        program = self._module.fold(first) if first is not None else None
         if not self._starts_processes or not isinstance(program, str) or len(node.elts) < 2:
             return
         command = unfold_shell(self._names.resolve_path(node)[:400])
         if not re.fullmatch(r"[\w./-]{2,40}", program):
             return
-        for kind in api_names.COMMAND_ACTION_KINDS:
+        for kind in _COMMAND_ACTION_KINDS:
             if found := load_pattern("shell_actions", kind).search(command):
                 yield self._build_action(kind, node, found[0].strip())
 
@@ -265,70 +329,25 @@ class _PythonActionReader:
         names = {each.name.split(".")[0] for each in node.names}
         if isinstance(node, ast.ImportFrom):
             names.add((node.module or "").split(".")[0])
-        for name in sorted(names & api_names.SPYING_MODULES):
+        for name in sorted(names & _SPYING_MODULES):
             yield self._build_action("spies", node, f"imports {name}")
 
     def _build_action(self, kind: str, node: ast.AST, detail: str) -> SkillAction:
-        return SkillAction(
-            kind=kind, file=self._file, line=getattr(node, "lineno", 1), detail=detail
-        )
+        return SkillAction(kind, self._file, getattr(node, "lineno", 1), detail)
 
-    def secret_names(self) -> Iterator[tuple[int, str]]:
+    def secret_names(self) -> Iterator[SkillAction]:
         """Environment variables whose names indicate a secret."""
-        reads = ("os.getenv", "os.environ.get", "os.environ.pop")
-        for node in ast.walk(self._tree):
-            wanted: ast.expr | None = None
-            if (
-                isinstance(node, ast.Subscript)
-                and self._names.full_name(node.value) == "os.environ"
-            ):
-                wanted = node.slice
-            elif (
-                isinstance(node, ast.Call)
-                and node.args
-                and self._names.full_name(node.func) in reads
-            ):
-                wanted = node.args[0]
-            name = ConstantFolder(self._constants).fold(wanted) if wanted is not None else None
-            if isinstance(name, str) and api_names.SECRET_VARIABLE_NAME.search(name):
-                yield getattr(node, "lineno", 1), name
+        for node in self._module.nodes:
+            if isinstance(node, ast.Subscript):
+                read, wanted = self._names.full_name(node.value) == "os.environ", node.slice
+            elif isinstance(node, ast.Call) and node.args:
+                read, wanted = self._names.full_name(node.func) in _VARIABLE_READS, node.args[0]
+            else:
+                continue
+            name = self._module.fold(wanted) if read else None
+            if isinstance(name, str) and SECRET_VARIABLE_NAME.search(name):
+                yield self._build_action("secret-name", node, name)
 
 
 def _path_matches(kind: str, path: str) -> bool:
     return bool(load_pattern("paths_and_hosts", kind).search(path))
-
-
-def find_network_action(
-    file: str, names: NameResolver, node: ast.Call, name: str, *, reads_local_data: bool = True
-) -> SkillAction | None:
-    """None when the call does not use the network. `reads_local_data`: the file reads local data
-    that an address could carry."""
-    last = name.rpartition(".")[2]
-    text = _resolve_address(names, node, last)
-    if not NETWORK_LIBRARY.match(name) and not find_host(text):
-        return None
-    bare = text.split(" ")[0]
-    host = find_host(text) or (bare if re.fullmatch(r"[\w.?-]+\.[\w.?-]+", bare) else "")
-    return SkillAction(
-        kind="network",
-        file=file,
-        line=node.lineno,
-        detail=ast.unparse(node)[:80],
-        host=host,
-        sends=last in SENDING_CALLS
-        or _carries_data(node, last)
-        or (reads_local_data and UNKNOWN_VALUE in text.split("//", 1)[-1]),
-    )
-
-
-def _resolve_address(names: NameResolver, node: ast.Call, last: str) -> str:
-    named = next((each.value for each in node.keywords if each.arg in ("url", "host")), None)
-    at = 1 if last in ("request", "stream") and len(node.args) > 1 else 0
-    where = named if named is not None else (node.args[at] if node.args else None)
-    return names.resolve_path(where) if where is not None else ""
-
-
-def _carries_data(node: ast.Call, last: str) -> bool:
-    if last in ("urlopen", "Request") and len(node.args) > 1:
-        return True
-    return any(each.arg in PAYLOAD_ARGUMENTS for each in node.keywords)

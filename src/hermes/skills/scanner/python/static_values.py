@@ -1,12 +1,15 @@
-"""Computes values and full names in Python code without running it."""
+"""Parses Python code, and computes values and full names in it without running it."""
 
 import ast
 import base64
 import binascii
 import codecs
+import operator
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
+from typing import Any
 
 FoldedValue = str | bytes | int | list["FoldedValue"] | None
 MAX_FOLDED_LENGTH = 200_000
@@ -30,11 +33,21 @@ _DECODERS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+_ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.BitXor: operator.xor,
+    ast.Mod: operator.mod,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
 class ConstantFolder:
     """Computes constant expressions. `names`: the names with one constant value."""
 
-    def __init__(self, names: Mapping[str, FoldedValue] | None = None) -> None:
-        self._names = dict(names or {})
+    def __init__(self, names: Mapping[str, FoldedValue]) -> None:
+        self._names = dict(names)
         self._folds_left = 20_000
 
     def fold(self, node: ast.AST) -> FoldedValue:
@@ -44,15 +57,11 @@ class ConstantFolder:
             return None
         try:
             method = getattr(self, f"_{type(node).__name__.lower()}", None)
-            return None if method is None else self._limit_length(method(node))
+            value: FoldedValue = None if method is None else method(node)
         except (ValueError, TypeError, LookupError, ArithmeticError, zlib.error, MemoryError):
             return None
-
-    @staticmethod
-    def _limit_length(value: FoldedValue) -> FoldedValue:
-        if isinstance(value, str | bytes | list) and len(value) > MAX_FOLDED_LENGTH:
-            return None
-        return value
+        too_long = isinstance(value, str | bytes | list) and len(value) > MAX_FOLDED_LENGTH
+        return None if too_long else value
 
     def _constant(self, node: ast.Constant) -> FoldedValue:
         value = node.value
@@ -75,12 +84,13 @@ class ConstantFolder:
     def _binop(self, node: ast.BinOp) -> FoldedValue:
         left, right = self.fold(node.left), self.fold(node.right)
         if isinstance(left, int) and isinstance(right, int):
-            return _fold_arithmetic(node.op, left, right)
+            compute = _ARITHMETIC.get(type(node.op))
+            small = abs(left) < 1 << 40 and abs(right) < 1 << 40
+            return compute(left, right) if compute and small else None
         if isinstance(node.op, ast.Add):
-            if isinstance(left, bytes) and isinstance(right, bytes):
-                return left + right
-            if isinstance(left, list) and isinstance(right, list):
-                return left + right
+            for kind in (bytes, list):
+                if isinstance(left, kind) and isinstance(right, kind):
+                    return left + right  # type: ignore[operator]
             return _to_text(left) + _to_text(right) if isinstance(left or right, str) else None
         if isinstance(node.op, ast.Mod) and isinstance(left, str):
             values = right if isinstance(right, list) else [right]
@@ -129,7 +139,7 @@ class ConstantFolder:
     _listcomp = _generatorexp
 
     def _call(self, node: ast.Call) -> FoldedValue:
-        name = _last_name(node.func)
+        name = last_name(node.func)
         arguments = [self.fold(each) for each in node.args]
         if name in _DECODERS and arguments and isinstance(arguments[0], str | bytes):
             return _DECODERS[name](_to_bytes(arguments[0]))
@@ -140,7 +150,10 @@ class ConstantFolder:
     def _function(self, name: str, node: ast.Call, arguments: list[FoldedValue]) -> FoldedValue:
         if name == "map" and len(node.args) == 2 and isinstance(arguments[1], list | bytes):
             wanted = getattr(node.args[0], "id", "")
-            return [_to_character(each) if wanted == "chr" else each for each in list(arguments[1])]
+            values = list(arguments[1])
+            if wanted != "chr":
+                return values
+            return [chr(each) if isinstance(each, int) else _to_text(each) for each in values]
         first = arguments[0] if arguments else None
         if name == "chr" and isinstance(first, int):
             return chr(first)
@@ -153,17 +166,15 @@ class ConstantFolder:
         if name == "reversed" and isinstance(first, str | list):
             return list(reversed(first))
         if name == "int" and isinstance(first, str):
-            return int(
-                first, arguments[1] if len(arguments) > 1 and isinstance(arguments[1], int) else 10
-            )
+            base = arguments[1] if len(arguments) > 1 else 10
+            return int(first, base if isinstance(base, int) else 10)
         return first if name in ("list", "tuple") and isinstance(first, list) else None
 
     def _method(self, value: FoldedValue, name: str, arguments: list[FoldedValue]) -> FoldedValue:
         first = arguments[0] if arguments else None
         if name == "decode" and isinstance(first, str | bytes) and value is None:
-            return _decode_text(
-                _to_text(first), _to_text(arguments[1]) if len(arguments) > 1 else ""
-            )
+            encoding = _to_text(arguments[1]) if len(arguments) > 1 else ""
+            return _decode_text(_to_text(first), encoding)
         if name == "join" and isinstance(value, str | bytes) and isinstance(first, list | str):
             return _join_texts(_to_text(value), [_to_text(each) for each in first])
         if name in ("decode", "encode"):
@@ -194,24 +205,6 @@ def _is_small_result(pattern: str, words: list[str]) -> bool:
     """Checked before formatting: a short expression can produce gigabytes."""
     fields = 1 + pattern.count("{") + pattern.count("%")
     return (1 + max(map(len, words), default=0)) * fields < MAX_FOLDED_LENGTH
-
-
-def _fold_arithmetic(operator: ast.operator, left: int, right: int) -> FoldedValue:
-    if isinstance(operator, ast.Add):
-        return left + right
-    if isinstance(operator, ast.Sub):
-        return left - right
-    if isinstance(operator, ast.BitXor):
-        return left ^ right
-    if isinstance(operator, ast.Mod) and right:
-        return left % right
-    if isinstance(operator, ast.Mult) and abs(left) < 1 << 40 and abs(right) < 1 << 40:
-        return left * right
-    return left // right if isinstance(operator, ast.FloorDiv) and right else None
-
-
-def _to_character(value: FoldedValue) -> str:
-    return chr(value) if isinstance(value, int) else _to_text(value)
 
 
 def _decode_text(text: str, encoding: str) -> FoldedValue:
@@ -298,7 +291,8 @@ class NameResolver:
             return
         name = self.full_name(value)
         is_alias = isinstance(value, ast.Attribute | ast.Name) or (
-            isinstance(value, ast.Call) and _is_dynamic_lookup(value)
+            isinstance(value, ast.Call)
+            and last_name(value.func) in ("__import__", "import_module", "getattr")
         )
         if name and name != target.id and is_alias:
             self._known.setdefault(target.id, name)
@@ -382,14 +376,67 @@ class NameResolver:
         return UNKNOWN_VALUE
 
 
-def _is_dynamic_lookup(node: ast.Call) -> bool:
-    return _last_name(node.func) in ("__import__", "import_module", "getattr")
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
 def _reads_home_variable(node: ast.Call) -> bool:
     first = node.args[0] if node.args else None
     return isinstance(first, ast.Constant) and first.value in ("HOME", "USERPROFILE")
+
+
+def last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def dotted_name(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{dotted_name(node.value)}.{node.attr}".lstrip(".")
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+class PythonModule:
+    """A file that was parsed, also one that cannot be: it is empty then, and `error` says why.
+
+    Constants and names are computed at the first use, which may raise `RecursionError`.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.error = ""
+        self.tree = ast.Module(body=[], type_ignores=[])
+        try:
+            self.tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            self.error = str(error) or type(error).__name__
+        self.nodes = list(ast.walk(self.tree))
+        self.calls = [node for node in self.nodes if isinstance(node, ast.Call)]
+
+    @cached_property
+    def constants(self) -> dict[str, FoldedValue]:
+        return find_constants(self.tree)
+
+    @cached_property
+    def names(self) -> NameResolver:
+        return NameResolver(self.tree, self.constants)
+
+    @cached_property
+    def strings(self) -> list[Any]:
+        """Constants with a text that is used; a string statement is a comment."""
+        unused = {id(node.value) for node in self.nodes if isinstance(node, ast.Expr)}
+        texts = [node for node in self.nodes if isinstance(node, ast.Constant)]
+        return [each for each in texts if isinstance(each.value, str) and id(each) not in unused]
+
+    def fold(self, node: ast.AST) -> FoldedValue:
+        return ConstantFolder(self.constants).fold(node)
+
+    def imports(self) -> list[tuple[int, str]]:
+        """The top level of each module that it imports, with the line."""
+        found = []
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                found += [(node.lineno, each.name.split(".")[0]) for each in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.append((node.lineno, node.module.split(".")[0]))
+        return found
+
+
+@lru_cache(maxsize=4)
+def parse_python(text: str) -> PythonModule:
+    """Several checks read each file."""
+    return PythonModule(text)
