@@ -307,7 +307,7 @@ def duplicates(played: Played) -> Found:
             show["service"]
             for show in filter(None, played.shows.values())
             if show.get("service")
-            and record.caused <= opened_at(show) <= (record.fine or 0) + 5
+            and record.caused <= event_time(show, "opened_at") <= (record.fine or 0) + 5
             and matches_service(record.outage, show["service"])
         ]
         for service, count in Counter(opened).items():

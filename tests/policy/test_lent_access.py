@@ -90,10 +90,12 @@ def test_filters_and_clients_go_together() -> None:
         'awk \'BEGIN {ARGV[1] = "/etc/a" "b"; ARGC = 2} {print}\'',
     ],
 )
-def test_credentials_and_the_network_are_kept_from_readers_of_unknown_files(reader: str) -> None:
+def test_credentials_are_kept_from_readers_of_unknown_files(reader: str) -> None:
     assert judged(reader)[0] == "allow"
     assert judged(f"{reader}; systemctl status x")[0] == "allow"
-    for neighbour in ("docker ps", "kubectl version --client", "curl -s http://127.0.0.1:8080/"):
+    # Secrets that it finds at run time are refused when it opens them.
+    assert judged(f"{reader}; curl -s http://127.0.0.1:8080/")[0] == "allow"
+    for neighbour in ("docker ps", "kubectl version --client"):
         verdict, reason = judged(f"{reader}; {neighbour}")
         assert (verdict, "only known at run time" in reason) == ("ask", True), neighbour
 

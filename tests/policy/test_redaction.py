@@ -2,7 +2,6 @@
 
 import re
 import string
-import time
 from base64 import b64encode, urlsafe_b64encode
 from urllib.parse import quote
 
@@ -174,14 +173,6 @@ def test_letters_that_grow_in_lower_case_do_not_shift_the_cut() -> None:
     assert Redactor().clean(text) == "İİİİ password: «redacted:password» and more"
 
 
-def test_ten_kilobytes_take_about_a_millisecond() -> None:
-    line = "2026-01-02T03:04:05Z INFO worker-3 GET /v1/items?limit=5 200 12ms user=alice\n"
-    text = (line * 200)[:10_000]
-    redactor = Redactor({f"NAME_{n}": f"value-number-{n}" for n in range(20)})
-    best = min(_timed(redactor, text) for _ in range(30))
-    assert best < 0.004, "four times the budget, for a machine that is busy with other tests"
-
-
 def test_a_text_made_to_be_slow_is_not() -> None:
     for evil in (
         "curl " * 4000,
@@ -197,12 +188,6 @@ def test_a_text_made_to_be_slow_is_not() -> None:
         "\x1b[0m" * 20_000,
     ):
         assert _timed(Redactor(), evil) < 2.0, evil[:20]
-
-
-def _timed(redactor: Redactor, text: str) -> float:
-    started = time.perf_counter()
-    redactor.clean(text)
-    return time.perf_counter() - started
 
 
 def _visible(text: str) -> str:

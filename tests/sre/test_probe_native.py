@@ -20,7 +20,7 @@ from hermes.core.protocols import CommandResult
 from hermes.environments.local import LocalEnvironment
 from hermes.sre.probes.evaluation import judge_probe
 from hermes.sre.probes.kinds.native_services import RESTART_QUIET_S, ListenerHistory
-from hermes.sre.probes.native import TIMEOUT_EXIT_CODE, NativeProbes
+from hermes.sre.probes.native import TIMEOUT_EXIT_CODE, NativeProbes, _cpu_times
 from hermes.sre.probes.probe import Probe, ProbeKind
 from hermes.sre.probes.probe_runner import ProbeResult, run_probes
 from hermes.sre.settings import ProbeSettings
@@ -454,7 +454,5 @@ async def test_values_of_the_kernel_are_read_without_a_thread(tmp_path: Path) ->
 
 
 def test_work_of_low_priority_does_not_make_the_processors_busy() -> None:
-    from hermes.sre.probes.native import _cpu_times
-
     before, now = _cpu_times("cpu 10 0 10 100 0 0 0 0"), _cpu_times("cpu 10 900 10 200 0 0 0 0")
     assert now[0] - before[0] == now[1] - before[1] == 1000

@@ -49,8 +49,9 @@ _ACCESS_NAMES = {
     **dict.fromkeys(("repository", "repositories"), "the write access to the repository"),
 }
 """Parts of a profile, with the access that they give."""
-_CARRIES_SECRETS = frozenset({"own_secrets", "hidden", "network", "ports"})
-"""Access that shows secrets or takes them away, so that it matters which files are read."""
+_SHOWS_SECRETS = frozenset({"own_secrets", "hidden"})
+"""Access with which it matters which files are read; other secrets found at run time are refused
+when they are opened."""
 
 
 def mark_lent_access(
@@ -103,12 +104,12 @@ def _grants_more(part: str, profile: ConfinementProfile, own: ConfinementProfile
     if part == "hidden":
         return bool(set(needed) - set(given))
     if part == "network":
-        return given == "any" and needed != "any"
-    if part == "ports":
-        return own.network != "any" and bool(set(given) - set(needed))
-    return (
-        bool(set(given) - set(needed)) if isinstance(given, tuple) else bool(given) > bool(needed)
-    )
+        return profile.network == "any" and own.network != "any"
+    if part == "ports" and own.network == "any":
+        return False
+    if isinstance(given, tuple):
+        return bool(set(given) - set(needed))
+    return bool(given) and not needed
 
 
 def _describe_access(effects: ActionEffects, step: ActionStep, own: ConfinementProfile) -> str:
@@ -131,7 +132,7 @@ def _find_reason(
         folders = folders_of(step) if folders_of and git_verb(step) not in _PLAIN_VERBS else ()
         found = _find_repository_program(step, folders) or _find_new_folder(effects, step, folders)
         return found and f"{found} may run a program, which"
-    if _CARRIES_SECRETS.intersection(lent) and _reads_unknown_files(effects, step):
+    if _SHOWS_SECRETS.intersection(lent) and _reads_unknown_files(effects, step):
         return f"{name} reads files that are only known at run time, and"
     if not name or _is_plain(name) or _only_tells_version(name, step):
         return ""
