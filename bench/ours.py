@@ -1,6 +1,6 @@
 """Drives our agent against the instant server: the counterpart of `peer_driver.py`.
 
-usage: python bench/ours.py PORT HOME [--warm]
+usage: python bench/ours.py PORT HOME [--warm] [--unconfined]
 """
 
 import json
@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
 from hermes.app import Application, open_application
 from hermes.core.actions import Action, Approval, Decision
@@ -34,6 +35,10 @@ async def main(port: str, home: str) -> None:
     }
     loaded = load(home=Path(home), variables={"PATH": "/usr/bin:/bin"}, overrides=overrides)
     async with open_application(loaded, approver=yes) as house:
+        if "--unconfined" in sys.argv:
+            policy = house.agent_dependencies.executor.policy
+            judge = policy.decide
+            policy.decide = lambda action: replace(judge(action), enforced="")
         wall = time.perf_counter()
         await converse(house)
         wall, cpu = time.perf_counter() - wall, time.process_time()

