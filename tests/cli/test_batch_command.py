@@ -10,7 +10,7 @@ from pathlib import Path
 from hermes_command import Hermes
 
 from hermes import AIAgent
-from hermes.gym.training.trajectory_formats import from_openai, from_sharegpt
+from trajectory_reader import from_openai, from_sharegpt
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 

@@ -8,6 +8,7 @@ import pytest
 
 from hermes.core import plugins
 from hermes.core.errors import SettingsError
+from hermes.gym.scenario import installed_scenarios, load_scenario
 from hermes.models.scripted import open_scripted
 
 
@@ -35,6 +36,25 @@ def test_a_plug_in_of_another_distribution_is_found(tmp_path: Path) -> None:
         text=True,
     )
     assert found.stdout == "an odd model\n", found.stderr
+
+
+def test_a_package_offers_folders_of_scenarios(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "drills_of_ours-1.0.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("[hermes.scenarios]\nours = drills_of_ours:folder\n")
+    (tmp_path / "drills_of_ours.py").write_text(
+        f"from pathlib import Path\ndef folder():\n    return Path({str(tmp_path)!r})\n"
+    )
+    (tmp_path / "own-drill").mkdir()
+    (tmp_path / "own-drill" / "scenario.py").write_text("raise SystemExit('not today')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = installed_scenarios()
+    assert found["own-drill"] == tmp_path / "own-drill"
+    assert "config-typo-after-edit" in found
+    with pytest.raises(SettingsError, match=r"scenario\.py: SystemExit: not today"):
+        load_scenario(found["own-drill"])
 
 
 def test_loading_a_built_in_does_not_pay_for_the_metadata_of_the_world() -> None:

@@ -20,14 +20,8 @@ from hermes.core.events.runs import (
 from hermes.core.events.tools import ToolFinished
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, ToolSpec
 from hermes.gym.training.trajectory import build_trajectories, count_tool_calls
-from hermes.gym.training.trajectory_formats import (
-    escape_tags,
-    from_openai,
-    from_sharegpt,
-    to_openai,
-    to_sharegpt,
-    unescape_tags,
-)
+from hermes.gym.training.trajectory_formats import escape_tags, to_openai, to_sharegpt
+from trajectory_reader import from_openai, from_sharegpt, unescape_tags
 
 SPEC = ToolSpec(
     name="terminal", description="Runs it.", parameters={"type": "object"}, risk=Risk.DESTROY

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, update_wrapper
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import msgspec
@@ -69,6 +70,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "unit": "hermes.sre.probes.kinds.services:unit_command",
         "zombies": "hermes.sre.probes.kinds.host:zombies_command",
     },
+    "scenarios": {"built_in": "hermes.gym.scenarios:folder"},
     "tools": {
         "clarify": "hermes.tools.conversation:clarify",
         "execute_code": "hermes.tools.execute_code:make_execute_code",
@@ -197,9 +199,8 @@ def plugin_problems(home: Path | None = None) -> Iterator[str]:
     taken: dict[tuple[str, str], str] = {}
     for source in _sources(home):
         if source.group not in BUILT_IN:
-            if source.group != "scenarios":
-                known = ", ".join(f"{_GROUP_PREFIX}{each}" for each in BUILT_IN)
-                yield f"{source.origin}: no group {_GROUP_PREFIX}{source.group}; there are: {known}"
+            known = ", ".join(f"{_GROUP_PREFIX}{each}" for each in BUILT_IN)
+            yield f"{source.origin}: no group {_GROUP_PREFIX}{source.group}; there are: {known}"
             continue
         built_in = "Hermes itself" if source.name in BUILT_IN[source.group] else ""
         first = built_in or taken.setdefault((source.group, source.name), source.origin)
@@ -354,8 +355,8 @@ def _load_file(path: Path, changed_ns: int, size: int) -> PluginFile:
         return PluginFile(str(path), problem=str(error), words=_words(path))
 
 
-def _file_table(path: Path) -> dict[str, dict[str, Any]]:
-    name = f"hermes_plugin_{path.stem.replace('-', '_')}"
+def import_file(name: str, path: Path) -> ModuleType:
+    """A file of an outside author as a module. Raises `PluginError` for any error in it."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -365,6 +366,11 @@ def _file_table(path: Path) -> dict[str, dict[str, Any]]:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # code of the author: any error is possible
         raise PluginError(_error_text(error)) from error
+    return module
+
+
+def _file_table(path: Path) -> dict[str, dict[str, Any]]:
+    module = import_file(f"hermes_plugin_{path.stem.replace('-', '_')}", path)
     table = getattr(module, FILE_TABLE_NAME, None)
     try:
         groups = msgspec.convert(table, dict[str, dict[str, Any]])

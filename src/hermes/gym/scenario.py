@@ -1,15 +1,13 @@
 """Loads scenarios. Each is a folder with `scenario.py` and `texts.yaml`."""
 
-import importlib.util
 import shutil
-import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from hermes.core.errors import SettingsError
+from hermes.core.errors import PluginError, SettingsError
 from hermes.core.messages import Value
+from hermes.core.plugins import import_file, load_plugin, plugin_names
 from hermes.gym.random_source import RandomSource, Split
 from hermes.gym.renamed import find_renamed, report_renamed
 from hermes.gym.scenario_spec import ScenarioGroup, ScenarioSpec
@@ -84,15 +82,10 @@ def load_scenario(folder: Path) -> Scenario:
     if not file.is_file():
         raise SettingsError(f"{folder} is no scenario: there is no {SCENARIO_FILE} in it")
     name = f"hermes_scenario_{folder.resolve().name.replace('-', '_')}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise SettingsError(f"{file} cannot be loaded as Python")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # code of the scenario's author: any error is possible
-        raise SettingsError(f"{file}: {type(error).__name__}: {error}") from error
+        module = import_file(name, file)
+    except PluginError as error:
+        raise SettingsError(f"{file}: {error}") from error
     found = getattr(module, "SCENARIO", None)
     if not isinstance(found, Scenario):
         raise SettingsError(f"{file} has no SCENARIO; see `hermes drill show` for an example")
@@ -103,10 +96,8 @@ def load_scenario(folder: Path) -> Scenario:
 
 def installed_scenarios() -> dict[str, Path]:
     """Names and folders. An entry point returns a folder that contains scenario folders."""
-    found: dict[str, Path] = {}
-    for entry in entry_points(group="hermes.scenarios"):
-        root = entry.load()()
-        found |= {each.name: each for each in _scenario_folders(root)}
+    roots = [load_plugin("scenarios", name)() for name in plugin_names("scenarios")]
+    found = {each.name: each for root in roots for each in _scenario_folders(root)}
     return dict(sorted(found.items()))
 
 
