@@ -6,6 +6,7 @@ expected verdicts. `rules.documents` reads them, `rules.rule` compiles them.
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -257,13 +258,18 @@ def schema_problems(kind: Any, data: Any, path: KeyPath = ()) -> Iterator[Schema
         yield path, f"{_key_name(path)}: expected {_describe(kind)}, got {_preview(data)}"
 
 
+@cache
+def _fields_by_key(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    return {field.encode_name: field for field in msgspec.structs.fields(struct)}
+
+
 def _section_problems(
     struct: type[msgspec.Struct], data: Any, path: KeyPath
 ) -> Iterator[SchemaProblem]:
     if not isinstance(data, dict):
         yield path, f"{_key_name(path)}: expected keys and values, got {_preview(data)}"
         return
-    known = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    known = _fields_by_key(struct)
     for key, value in data.items():
         if key not in known:
             yield (
