@@ -2,6 +2,7 @@
 
 import re
 import string
+import time
 from base64 import b64encode, urlsafe_b64encode
 from urllib.parse import quote
 
@@ -187,7 +188,9 @@ def test_a_text_made_to_be_slow_is_not() -> None:
         "password is " * 4_000,
         "\x1b[0m" * 20_000,
     ):
-        assert _timed(Redactor(), evil) < 2.0, evil[:20]
+        started = time.process_time()
+        Redactor().clean(evil)
+        assert time.process_time() - started < 2.0, evil[:20]
 
 
 def _visible(text: str) -> str:
