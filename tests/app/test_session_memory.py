@@ -68,10 +68,9 @@ class Home:
         return [e for e in found if not isinstance(e, UnknownEvent) and isinstance(e, kinds)]
 
     async def facts(self, **wanted: Any) -> list[Fact]:
-        async with (
-            SqliteJournal.open(self.path / "journal.db") as journal,
-            SqliteFacts.open(self.path / "memory.db", journal) as facts,
-        ):
+        async with SqliteJournal.open(self.path / "journal.db") as journal:
+            facts = SqliteFacts(self.path / "memory.db", journal)
+            await facts.catch_up()
             return list(await facts.find(FactQuery(**wanted)))
 
     async def prompts(self) -> list[str]:

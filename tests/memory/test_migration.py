@@ -27,7 +27,7 @@ BROKEN = (*MIGRATIONS, "CREATE TABLE mood(name); CREATE TABLE mood(name)")
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     path = tmp_path / "journal.db"
-    connection = open_for_writing(path).connection
+    connection = open_for_writing(path)
     connection.execute("INSERT INTO gap VALUES(1, 2)")
     connection.close()
     return path
@@ -53,24 +53,20 @@ def wait_for_a_backup(folder: Path) -> None:
 
 
 def test_a_new_file_is_made_without_a_backup(tmp_path: Path) -> None:
-    opened = open_for_writing(tmp_path / "journal.db", migrations=LATER)
-    opened.connection.close()
-    assert opened.backup is None
-    assert state(opened.path)[0] == NOW + 1
+    path = tmp_path / "journal.db"
+    open_for_writing(path, migrations=LATER).close()
+    assert state(path)[0] == NOW + 1
     assert [file.name for file in tmp_path.iterdir()] == ["journal.db"]
 
 
 def test_an_older_file_is_copied_and_brought_up_to_date(old: Path) -> None:
-    opened = open_for_writing(old, migrations=LATER)
-    opened.connection.close()
-    assert opened.backup is not None
-    assert opened.backup.name.startswith(f"journal.db.v{NOW}-")
-    assert opened.backup.stat().st_mode & 0o777 == 0o600
-    assert state(opened.backup) == (NOW, {"event", "gap"}, [(1, 2)])
+    open_for_writing(old, migrations=LATER).close()
+    (backup,) = old.parent.glob(f"journal.db.v{NOW}-*")
+    assert backup.stat().st_mode & 0o777 == 0o600
+    assert state(backup) == (NOW, {"event", "gap"}, [(1, 2)])
     assert state(old) == (NOW + 1, {"event", "gap", "mood"}, [(1, 2)])
-    again = open_for_writing(old, migrations=LATER)
-    again.connection.close()
-    assert again.backup is None
+    open_for_writing(old, migrations=LATER).close()
+    assert list(old.parent.glob(f"journal.db.v{NOW}-*")) == [backup]
     with pytest.raises(StoreTooNew):
         open_for_writing(old)
 
@@ -94,5 +90,5 @@ def test_a_process_killed_in_the_middle_leaves_the_old_version_as_it_was(old: Pa
         migrating.kill()
     assert migrating.wait(timeout=20) == -signal.SIGKILL
     assert state(old) == (NOW, {"event", "gap"}, [(1, 2)])
-    open_for_writing(old, migrations=LATER).connection.close()
+    open_for_writing(old, migrations=LATER).close()
     assert state(old)[0] == NOW + 1

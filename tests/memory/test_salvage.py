@@ -126,7 +126,7 @@ def test_a_salvaged_journal_goes_on_and_gives_no_number_twice(path: Path) -> Non
 def test_what_is_only_in_the_log_is_saved_too(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy" / "journal.db"
     copy.parent.mkdir()
-    connection = open_for_writing(path).connection
+    connection = open_for_writing(path)
     insert_rows(connection, [row_from_event(said(number)) for number in range(401, 411)])
     for name in ("journal.db", "journal.db-wal"):  # as a crash would leave them
         (copy.parent / name).write_bytes((path.parent / name).read_bytes())
@@ -168,7 +168,7 @@ def test_saving_into_another_file_leaves_the_original_where_it_is(path: Path) ->
 
 
 def test_a_journal_in_use_is_not_swapped_under_its_users(path: Path) -> None:
-    user = open_for_writing(path).connection
+    user = open_for_writing(path)
     with pytest.raises(StoreError, match="locked"):
         salvage(path)
     assert insert_rows(user, [row_from_event(said(401))]) == 401

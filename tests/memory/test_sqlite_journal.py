@@ -238,7 +238,7 @@ def move_away(path: Path) -> None:
 
 def put_another_in_its_place(path: Path) -> None:
     other = path.with_name("other.db")
-    open_for_writing(other).connection.close()
+    open_for_writing(other).close()
     other.rename(path)
 
 

@@ -94,10 +94,10 @@ async def test_a_journal_on_a_read_only_disk_can_be_asked_and_not_added_to(
 
 
 async def test_a_full_file_fails_one_write_and_takes_the_next(tmp_path: Path) -> None:
-    opened = open_for_writing(tmp_path / "journal.db")
-    room = opened.connection.pragma("page_count") + 20
-    opened.connection.pragma("max_page_count", room)
-    writer = SqliteWriter(opened, lambda newest: None)
+    path = tmp_path / "journal.db"
+    connection = open_for_writing(path)
+    connection.pragma("max_page_count", connection.pragma("page_count") + 20)
+    writer = SqliteWriter(connection, path, lambda newest: None)
     try:
         with pytest.raises(StoreFull):
             await writer.submit([row_from_event(said(os.urandom(250_000).hex()))])

@@ -53,7 +53,7 @@ def copy_store(
 
 def _create_store(location: StoreLocation) -> None:
     if isinstance(location, Path):
-        open_for_writing(location).connection.close()
+        open_for_writing(location).close()
     else:
         import_module("hermes.memory.postgres.schema").migrate_schema(location)
 

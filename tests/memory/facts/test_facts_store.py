@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -74,7 +75,8 @@ class Store:
 
     async def after(self, *events: Event) -> list[Fact]:
         await self.journal.append(*events)
-        async with SqliteFacts.open(self.path, self.journal) as facts:
+        with closing(SqliteFacts(self.path, self.journal)) as facts:
+            await facts.catch_up()
             return list(await facts.find(FactQuery(state=None)))
 
     async def keep(self, *candidates: FactCandidate, now: datetime = AT) -> list[Fact]:
@@ -307,7 +309,8 @@ async def test_the_audit_names_each_kind_of_trouble(store: Store) -> None:
         fact("one", "the port is 1", key="port"),
         fact("two", "the port is 2", key="port"),
     )
-    async with SqliteFacts.open(store.path, store.journal) as facts:
+    with closing(SqliteFacts(store.path, store.journal)) as facts:
+        await facts.catch_up()
         redact = lambda text: text.replace("hunter2", "***")  # noqa: E731 - one word
         found = await audit_facts(facts, store.journal, redact=redact, now=AT + timedelta(days=1))
         old = await audit_facts(facts, store.journal, redact=str, now=AT + timedelta(days=400))
@@ -368,17 +371,17 @@ def kill_writers(folder: Path) -> set[str]:
 
 async def test_killed_writers_side_by_side_lose_nothing_they_acknowledged(tmp_path: Path) -> None:
     acknowledged = await anyio.to_thread.run_sync(kill_writers, tmp_path)
-    async with (
-        SqliteJournal.open(tmp_path / "journal.db") as journal,
-        SqliteFacts.open(tmp_path / "memory.db", journal) as facts,
-    ):
+    async with SqliteJournal.open(tmp_path / "journal.db") as journal:
+        facts = SqliteFacts(tmp_path / "memory.db", journal)
+        await facts.catch_up()
         known = {fact.text for fact in await facts.find(FactQuery(limit=-1))}
     assert acknowledged <= known
 
 
 async def test_a_thousand_facts_are_searched_in_milliseconds(store: Store) -> None:
     await store.after(*[note(f"f{n}", f"host web-{n} is in rack {n % 40}") for n in range(1_000)])
-    async with SqliteFacts.open(store.path, store.journal) as facts:
+    with closing(SqliteFacts(store.path, store.journal)) as facts:
+        await facts.catch_up()
         with anyio.fail_after(2):
             for n in range(50):
                 assert (await facts.like(f"rack of web-{n}"))[0].id == f"f{n}"

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,8 @@ async def test_what_one_machine_learned_another_knows(tmp_path: Path, database: 
     async with open_journal(database) as one, open_journal(database) as other:
         note = FactNoted(run="r", fact="f1", memory="semantic", text="nginx needs postgres")
         await one.append(note)
-        async with SqliteFacts.open(tmp_path / "memory.db", other) as facts:
+        with closing(SqliteFacts(tmp_path / "memory.db", other)) as facts:
+            await facts.catch_up()
             found = await facts.like("postgres")
         assert [fact.id for fact in found] == ["f1"]
 

@@ -1,8 +1,8 @@
 """The facts of a home in `memory.db`: updated from the journal, rebuilt when it is damaged."""
 
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -206,17 +206,6 @@ class SqliteFacts:
         self._connection: apsw.Connection | None = None
         self._inode = 0
         self._lock = Lock()
-
-    @classmethod
-    @asynccontextmanager
-    async def open(cls, path: Path, journal: Journal) -> AsyncGenerator["SqliteFacts", None]:
-        """Created if necessary, and caught up."""
-        facts = cls(path, journal)
-        try:
-            await facts.catch_up()
-            yield facts
-        finally:
-            facts.close()
 
     async def catch_up(self) -> int:
         """Read the events that are missing here; returns the number it has reached."""

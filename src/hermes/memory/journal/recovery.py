@@ -249,7 +249,7 @@ def _missing_ranges(
 def _write_journal(
     path: Path, events: Mapping[int, RecoveredRow], lost: Iterable[tuple[int, int]]
 ) -> None:
-    connection = open_for_writing(path).connection
+    connection = open_for_writing(path)
     try:
         connection.execute("BEGIN IMMEDIATE")
         digest = GENESIS_DIGEST

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
 
@@ -163,17 +162,13 @@ could not recover. From version 2 on a body may also be compressed; see `rows`.
 """
 
 
-class WritableJournalFile(NamedTuple):
-    connection: apsw.Connection
-    path: Path
-    backup: Path | None
-    """Copy of the file as it was before a migration."""
-
-
 def open_for_writing(
     path: Path, *, migrations: Sequence[str] = MIGRATIONS, timeout_s: float = LOCK_TIMEOUT_S
-) -> WritableJournalFile:
-    """Open the journal for writing, created or migrated as needed."""
+) -> apsw.Connection:
+    """Open the journal for writing, created or migrated as needed.
+
+    Before a migration the file is copied beside itself.
+    """
     with translate_errors(path):
         check_wal(path)
         create_file(path)
@@ -182,13 +177,13 @@ def open_for_writing(
             if connection.readonly("main"):
                 raise StoreReadOnly(f"the journal {path} cannot be written: see its permissions")
             enable_wal(connection, path, timeout_s)
-            backup = _migrate(connection, path, migrations)
+            _migrate(connection, path, migrations)
             connection.execute("PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=8388608")
             last_seq_and_digest(connection)
         except BaseException:
             close_without_checkpoint(connection)
             raise
-    return WritableJournalFile(connection, path, backup)
+    return connection
 
 
 @contextmanager
@@ -252,19 +247,19 @@ def unknown_schema_objects(connection: apsw.Connection) -> list[str]:
     )
 
 
-def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[str]) -> Path | None:
+def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[str]) -> None:
     if _checked_version(connection, path, migrations) == len(migrations):
-        return None
+        return
     with write_transaction(connection):
         # Again: another process may have been faster.
         version = _checked_version(connection, path, migrations)
-        backup = _back_up_file(path, version) if 0 < version < len(migrations) else None
+        if 0 < version < len(migrations):
+            _back_up_file(path, version)
         for step in migrations[version:]:
             connection.execute(step)
         connection.execute(
             f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={len(migrations)}"
         )
-    return backup
 
 
 def _checked_version(connection: apsw.Connection, path: Path, migrations: Sequence[str]) -> int:
@@ -280,7 +275,7 @@ def _checked_version(connection: apsw.Connection, path: Path, migrations: Sequen
     return version
 
 
-def _back_up_file(path: Path, version: int) -> Path:
+def _back_up_file(path: Path, version: int) -> None:
     """Copy the committed state; the caller holds the write lock, so it cannot change."""
     backup = path.with_name(f"{path.name}.v{version}-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     partial = backup.with_name(backup.name + ".partial")
@@ -293,4 +288,4 @@ def _back_up_file(path: Path, version: int) -> Path:
     finally:
         target.close()
         source.close()
-    return partial.rename(backup)
+    partial.rename(backup)

@@ -29,7 +29,6 @@ from hermes.memory.journal.reading import SQLITE_QUERIES, StoreReader
 from hermes.memory.journal.rows import row_from_event
 from hermes.memory.journal.sqlite_file import (
     LOCK_TIMEOUT_S,
-    WritableJournalFile,
     connect,
     open_for_writing,
     translate_errors,
@@ -110,15 +109,15 @@ Answer = TypeVar("Answer")
 class SqliteJournal(StoreReader):
     """Fulfils `core.protocols.Journal`. Belongs to the event loop it was opened in."""
 
-    def __init__(self, opened: WritableJournalFile, *, timeout_s: float = LOCK_TIMEOUT_S) -> None:
+    def __init__(
+        self, connection: apsw.Connection, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S
+    ) -> None:
         super().__init__(SQLITE_QUERIES)
-        self.path = opened.path
-        self.backup = opened.backup
-        """Copy of the file from before a migration, when opening it made one."""
+        self.path = path
         self._timeout_s = timeout_s
-        self._writer = SqliteWriter(opened, self.set_newest)
-        self._read_connections = ReadConnectionPool(opened.path, timeout_s)
-        self._commit_watch = CommitWatch(opened.path, self.wake_waiters)
+        self._writer = SqliteWriter(connection, path, self.set_newest)
+        self._read_connections = ReadConnectionPool(path, timeout_s)
+        self._commit_watch = CommitWatch(path, self.wake_waiters)
         self._threads = anyio.CapacityLimiter(4)
         self._closed = False
 
@@ -149,8 +148,7 @@ class SqliteJournal(StoreReader):
     ) -> "SqliteJournal":
         """Like `open`, but the caller closes it."""
         opening = partial(open_for_writing, path, timeout_s=timeout_s)
-        opened = await anyio.to_thread.run_sync(opening)
-        return cls(opened, timeout_s=timeout_s)
+        return cls(await anyio.to_thread.run_sync(opening), path, timeout_s=timeout_s)
 
     async def append(self, *events: Event) -> Sequence[int]:
         # The position in the order is taken before the first await. A caller that is cancelled

@@ -16,7 +16,6 @@ from hermes.core.events import DURABLE_KINDS
 from hermes.memory.journal.disk import file_identity, free_bytes
 from hermes.memory.journal.rows import GENESIS_DIGEST, EventRow, compress_body
 from hermes.memory.journal.sqlite_file import (
-    WritableJournalFile,
     close_without_checkpoint,
     last_seq_and_digest,
     schema_version,
@@ -40,12 +39,14 @@ class PendingAppend:
 
 
 class SqliteWriter:
-    def __init__(self, opened: WritableJournalFile, committed: Callable[[int], None]) -> None:
+    def __init__(
+        self, connection: apsw.Connection, path: Path, committed: Callable[[int], None]
+    ) -> None:
         """`committed` is called in the event loop with the newest number after each commit."""
-        self._connection = opened.connection
-        self._path = opened.path
-        self._file = file_identity(opened.path)
-        self._version = schema_version(opened.connection)
+        self._connection = connection
+        self._path = path
+        self._file = file_identity(path)
+        self._version = schema_version(connection)
         self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[PendingAppend | None] = SimpleQueue()
