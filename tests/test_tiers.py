@@ -1,5 +1,9 @@
 """Each entry of the table of tiers names test files that exist, and each tier has tests."""
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -25,3 +29,37 @@ def test_the_longest_entry_counts() -> None:
 def test_no_file_is_in_two_tiers() -> None:
     assert len(ENTRIES) == len(set(ENTRIES))
     assert set(tiers.FILES_BY_TIER) < set(tiers.TIERS)
+
+
+@pytest.mark.command
+def test_tests_of_one_file_run_in_one_process() -> None:
+    variables = {name: value for name, value in os.environ.items() if "XDIST" not in name}
+    words = ["-n", "2", "-vv", "-p", "no:cacheprovider", "-k", "an_entry_names", __file__]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        env=variables,
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    workers = re.findall(r"^\[(gw\d)\] .* PASSED", done.stdout, re.MULTILINE)
+    assert len(workers) == len(ENTRIES), done.stdout
+    assert len(set(workers)) == 1
+
+
+@pytest.mark.parametrize(
+    ("test", "group"),
+    [
+        ("environments/test_contract.py::TestEnvironments::test_a[docker]", "docker"),
+        ("environments/test_docker.py::test_a", "docker"),
+        ("environments/test_contract.py::TestEnvironments::test_a[ssh]", "ssh"),
+        (
+            "environments/test_contract.py::TestEnvironments::test_a[kubernetes-stand-in]",
+            "environments/test_contract.py kubernetes",
+        ),
+        ("core/test_bus.py::test_a[docker]", "core/test_bus.py"),
+    ],
+)
+def test_tests_with_one_daemon_are_one_group(test: str, group: str) -> None:
+    assert tiers.process_group(f"tests/{test}") == group

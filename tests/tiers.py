@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 TIERS = {
     "unit": "no other program, no waiting",
-    "command": "runs the hermes command, in processes and terminals",
+    "command": "starts hermes and other programs, or waits for their rhythm",
     "box": "runs commands in gym boxes, sandboxes or confined by the kernel",
     "daemon": "drives a real server: docker, sshd, PostgreSQL, monitors, a local model",
     "torture": "kills processes and breaks disks, many times",
@@ -18,13 +18,24 @@ FILES_BY_TIER = {
     "command": (
         "app/test_application",
         "app/test_every_road",
+        "app/test_health_answers",
         "app/test_hostile_text",
         "cli/",
+        "previous_version/",
+        "skills/test_automatic_review",
         "skills/test_exchange_command",
         "skills/test_exchange_homes",
+        "skills/test_playbook_runner",
         "skills/test_skills_learning_commands",
+        "sre/test_expected_services",
+        "sre/test_patrol",
+        "sre/test_probe_",
+        "sre/test_trouble_ahead",
         "test_build_checks",
         "test_plugin_page",
+        "tools/test_process",
+        "tools/test_skill_tools",
+        "tools/test_terminal",
     ),
     "box": (
         "app/test_agent_drill",
@@ -38,6 +49,7 @@ FILES_BY_TIER = {
         "policy/commands/test_command_against_bash",
         "skills/test_compiler_build",
         "skills/test_compiler_end_to_end",
+        "skills/test_exchange_evidence",
         "skills/test_learning_from_an_incident",
         "skills/test_playbooks_in_a_box",
         "skills/test_scanner_trial",
@@ -45,6 +57,8 @@ FILES_BY_TIER = {
         "sre/test_commander",
         "sre/test_crew",
         "sre/test_discovery",
+        "sre/test_last_words",
+        "sre/test_sizing_up",
         "sre/test_the_watch",
         "tools/test_confined_tools",
         "tools/test_execute_code",
@@ -71,15 +85,32 @@ FILES_BY_TIER = {
         "sre/test_watch_home",
     ),
     "corpus": (
+        "memory/test_event_format",
+        "policy/commands/test_command_properties",
         "policy/test_blind_sets",
         "policy/test_bypasses",
         "policy/test_event_cleaning",
         "policy/test_policy_by_example",
+        "policy/test_policy_properties",
         "policy/test_redaction",
+        "policy/test_taint",
         "skills/test_scanner_corpora",
         "skills/test_scanner_sentences",
     ),
 }
+
+# Files of one group run one after the other, in one process, and share their daemon.
+DAEMON_GROUPS = {
+    "docker": (
+        "environments/test_docker",
+        "environments/test_remote_confined",
+        "gym/test_docker_boxes",
+    ),
+    "ssh": ("environments/test_ssh", "environments/test_sudo"),
+    "postgres": ("memory/postgres/", "memory/test_journal_contract"),
+}
+# The slow tiers begin first, so that no process is left alone with one of them at the end.
+ORDER = ("daemon", "torture", "box", "command", "corpus", "unit")
 
 
 def tier_of(path: PurePosixPath) -> str:
@@ -92,3 +123,14 @@ def tier_of(path: PurePosixPath) -> str:
         if text.startswith(entry)
     )
     return max(entries, default=(0, "unit"))[1]
+
+
+def process_group(nodeid: str) -> str:
+    """Tests of one group run in one process, one after the other: those of a file, which share what
+    its fixtures start, and files that share a daemon. Each environment of the contract is one."""
+    path, _, test = nodeid.removeprefix("tests/").partition("::")
+    if path == "environments/test_contract.py":
+        place = test.partition("[")[2].rstrip("]").partition("-")[0]
+        return place if place in DAEMON_GROUPS else f"{path} {place}"
+    found = [name for name, starts in DAEMON_GROUPS.items() if path.startswith(starts)]
+    return found[0] if found else path

@@ -252,6 +252,8 @@ async def test_a_daemon_that_stops_is_the_place_s_failure_and_says_how_to_start_
         daemon.remove()
 
 
+SHORT_LINGER_S = 3.0
+"""Long enough for the first command on a busy machine."""
 LIFE = """
 import os, signal, sys
 import anyio
@@ -274,7 +276,7 @@ anyio.run(main)
 def short_lived(address: str, docker: str) -> RemoteEnvironment:
     settings = TerminalSettings(docker_host=address, docker_image=real_docker.WITH_BASH)
     client = ClientProgram(docker, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
-    made = DockerContainer(client, settings, linger=0.5)
+    made = DockerContainer(client, settings, linger=SHORT_LINGER_S)
     return RemoteEnvironment("docker", "x", made, settings=settings, isolated=True)
 
 
@@ -301,7 +303,9 @@ async def test_a_process_outlives_our_crash_and_its_container_outlives_it_not(
     tmp_path: Path,
 ) -> None:
     id, handle = live_and_crash("process")
-    await anyio.sleep(1.5)  # longer than the container waits for somebody to come back
+    await anyio.sleep(
+        1.5 * SHORT_LINGER_S
+    )  # longer than the container waits for somebody to come back
     async with open_docker(real_docker.opening(tmp_path)) as place:
         assert await container(place) != id
         process = await place.find(handle)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pinned_incidents import PINNED_INCIDENTS
 from pinned_skills import PINNED_SKILLS
@@ -346,6 +346,7 @@ def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize("kind", sorted(EVENT_TYPES))
 def test_an_event_survives_being_written_and_read(kind: str) -> None:
+    @settings(max_examples=30)  # of each kind: the kinds share most types of fields
     @given(values_of(msgspec.inspect.type_info(EVENT_TYPES[kind])))
     def survives(event: Event) -> None:
         assert decode_event(kind, encode_event(event)) == event

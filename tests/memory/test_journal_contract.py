@@ -14,7 +14,14 @@ from hermes.testing.journals import ListingJournal
 
 
 class TestJournals(JournalContract):
-    @pytest.fixture(params=["memory", "sqlite", "buffered", "postgres"])
+    @pytest.fixture(
+        params=[
+            "memory",
+            "sqlite",
+            "buffered",
+            pytest.param("postgres", marks=pytest.mark.daemon),
+        ]
+    )
     async def journal(
         self, request: pytest.FixtureRequest, tmp_path: Path
     ) -> AsyncIterator[ListingJournal]:

@@ -77,6 +77,7 @@ def test_a_step_that_fails_leaves_the_old_version_as_it_was(old: Path) -> None:
     assert state(old) == (NOW, {"event", "gap"}, [(1, 2)])
 
 
+@pytest.mark.torture
 def test_a_process_killed_in_the_middle_leaves_the_old_version_as_it_was(old: Path) -> None:
     # The last statement never ends: the kill comes when the tables are changed but not committed.
     endless = (

@@ -145,6 +145,7 @@ async def test_several_processes_at_once_write_it_once(tmp_path: Path) -> None:
     assert event.text == (tmp_path / event.path).read_text()
 
 
+@pytest.mark.torture
 async def test_killed_at_any_moment_it_is_written_whole_and_told_once(tmp_path: Path) -> None:
     chance = random.Random(8)
     for number in range(KILLS):

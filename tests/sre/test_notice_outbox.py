@@ -219,6 +219,7 @@ async def test_a_journal_that_is_full_for_a_while_sends_nothing_twice() -> None:
     assert len(of(journal, NotificationSent)) == 1
 
 
+@pytest.mark.torture
 async def test_fifty_kills_between_sending_and_writing_it_down(tmp_path: Path) -> None:
     """Each life repeats what the one before it died of, marked, and dies of the next."""
     path, kills = tmp_path / "journal.db", 50

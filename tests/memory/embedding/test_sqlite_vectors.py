@@ -111,6 +111,7 @@ for batch in range(int(sys.argv[3]), 10_000):
 """
 
 
+@pytest.mark.torture
 def test_a_killed_writer_loses_nothing_it_acknowledged(path: Path) -> None:
     told = -1
     for _ in range(5):

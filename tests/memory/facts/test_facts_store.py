@@ -369,6 +369,7 @@ def kill_writers(folder: Path) -> set[str]:
     return acknowledged
 
 
+@pytest.mark.torture
 async def test_killed_writers_side_by_side_lose_nothing_they_acknowledged(tmp_path: Path) -> None:
     acknowledged = await anyio.to_thread.run_sync(kill_writers, tmp_path)
     async with SqliteJournal.open(tmp_path / "journal.db") as journal:
