@@ -67,26 +67,24 @@ class HomePublisher:
     """Stored in a file of the home; a published key is never forgotten."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
-    def read(self) -> PublisherState:
+    def publisher_state(self) -> PublisherState:
         try:
-            return msgspec.json.decode(
-                (self._folder / STATE_FILE).read_bytes(), type=PublisherState
-            )
+            return msgspec.json.decode((self.folder / STATE_FILE).read_bytes(), type=PublisherState)
         except FileNotFoundError:
             return PublisherState()
         except msgspec.DecodeError as error:
-            raise SettingsError(f"{self._folder / STATE_FILE} is damaged: {error}") from error
+            raise SettingsError(f"{self.folder / STATE_FILE} is damaged: {error}") from error
 
     def save(self, own: PublisherState) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         data = msgspec.json.format(msgspec.json.encode(own), indent=1)
-        write_atomically(self._folder / STATE_FILE, data)
+        write_atomically(self.folder / STATE_FILE, data)
 
     def name(self, wanted: str = "") -> str:
         """The name of this publisher: chosen once, never changed."""
-        own = self.read()
+        own = self.publisher_state()
         if wanted and own.publisher and wanted != own.publisher:
             raise SettingsError(f"this home publishes as {own.publisher!r} already")
         if not own.publisher:
@@ -97,25 +95,25 @@ class HomePublisher:
     def signer(self) -> StatementSigner:
         from hermes.policy.signing import SigningKeyPair, read_or_create_key
 
-        private = read_or_create_key(self._folder / KEY_FILE, "key of the exchange")
+        private = read_or_create_key(self.folder / KEY_FILE, "key of the exchange")
         return signer_for(SigningKeyPair(private))
 
     def rotate(self) -> tuple[str, str]:
         """Create a new key, signed by the old one; returns both in short form."""
         old, name = self.signer(), self.name()
-        count = len(self.read().rotations) + 1
-        (self._folder / KEY_FILE).rename(self._folder / f"{KEY_FILE}.{count}")
+        count = len(self.publisher_state().rotations) + 1
+        (self.folder / KEY_FILE).rename(self.folder / f"{KEY_FILE}.{count}")
         new = self.signer()
         statement = KeyRotation(publisher=name, new=new.key, at=datetime.now(UTC))
-        own = self.read()
+        own = self.publisher_state()
         self.save(
             replace(own, rotations=(*own.rotations, sign_statement("rotation", statement, old)))
         )
         return shorten_key(old.key), shorten_key(new.key)
 
-    def revoke(self, *, digests: Sequence[str], keys: Sequence[str], every: bool = False) -> bool:
-        """Revoke one of our versions, or all of them; True when the list has grown."""
-        own = self.read()
+    def list_revoked(self, digests: Sequence[str], keys: Sequence[str], *, every: bool) -> bool:
+        """List what is revoked of ours, or of others too; True when the list has grown."""
+        own = self.publisher_state()
         mine = {digest for _, digest in own.versions.values()} | set(own.given)
         ours = {self.signer().key, *(each.key for each in own.rotations)} if keys else set()
         gone = {*own.digests, *(each for each in digests if every or each in mine)}
@@ -128,7 +126,7 @@ class HomePublisher:
 
     def statements(self) -> list[SignedStatement]:
         """Key changes and the list of revocations: every index contains them."""
-        own = self.read()
+        own = self.publisher_state()
         if not own.number:
             return list(own.rotations)
         listed = RevocationList(

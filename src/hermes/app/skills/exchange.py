@@ -20,7 +20,6 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Journal, PublishEvents
 from hermes.learning.exchange_publisher import (
     HomePublisher,
-    PublisherState,
     check_signature,
     shell_effects,
 )
@@ -61,7 +60,6 @@ from hermes.skills.exchange.placement import SkillPlacement, read_visible_files
 from hermes.skills.exchange.signed_statements import (
     ExchangeError,
     SignedStatement,
-    StatementSigner,
     shorten_key,
 )
 from hermes.skills.format.skill_folder import referenced_snippets
@@ -161,32 +159,19 @@ EXCHANGE_FOLDER = "exchange"
 MEASUREMENTS_FILE = "measured.jsonl"
 
 
-class SkillExchange:
+class SkillExchange(HomePublisher):
     """One home as a publisher and as a subscriber."""
 
     def __init__(self, loaded: LoadedSettings) -> None:
+        super().__init__(loaded.home / EXCHANGE_FOLDER)
         self._loaded = loaded
-        self.folder = loaded.home / EXCHANGE_FOLDER
         self.root = loaded.home / "skills"
         self.keyring = Keyring(self.folder)
         self.warnings: list[str] = []
-        self._publisher = HomePublisher(self.folder)
-
-    def publisher_state(self) -> PublisherState:
-        return self._publisher.read()
-
-    def name(self, wanted: str = "") -> str:
-        return self._publisher.name(wanted)
-
-    def signer(self) -> StatementSigner:
-        return self._publisher.signer()
-
-    def rotate(self) -> tuple[str, str]:
-        return self._publisher.rotate()
 
     def record_shared_facts(self, facts: tuple[str, ...]) -> None:
         """Others may import these facts: those that no longer hold are retracted from now on."""
-        self._publisher.save(replace(self.publisher_state(), facts=facts))
+        self.save(replace(self.publisher_state(), facts=facts))
 
     def export(self, skill: Skill, evidence: Sequence[SkillMeasured] = (), name: str = "") -> bytes:
         """A bundle of a skill as it is now; other content is another version."""
@@ -196,7 +181,7 @@ class SkillExchange:
             number += 1
             versions = {**own.versions, skill.name: (number, skill.digest)}
             given = tuple(sorted({*own.given, skill.digest}))
-            self._publisher.save(replace(own, versions=versions, given=given))
+            self.save(replace(own, versions=versions, given=given))
         kept = _bundle_entries(skill)
         lines = [msgspec.json.encode(each) for each in evidence if each.digest == skill.digest]
         proof = SkillFile(path=MEASUREMENTS_FILE, data=b"\n".join(lines))
@@ -243,7 +228,7 @@ class SkillExchange:
                 )
             )
         own = replace(self.publisher_state(), index_number=self.publisher_state().index_number + 1)
-        self._publisher.save(own)
+        self.save(own)
         index = PublisherIndex(
             publisher=own.publisher,
             number=own.index_number,
@@ -251,7 +236,7 @@ class SkillExchange:
             skills=tuple(offers),
         )
         received = [each for one in self.keyring.state.publishers.values() for each in one.said]
-        statements = [*self._publisher.statements(), *received, *facts]
+        statements = [*self.statements(), *received, *facts]
         return write_index_file(folder, index, statements, self.signer())
 
     def revoke(
@@ -262,7 +247,7 @@ class SkillExchange:
         Our own skills always, those of others with `announce`, for homes that made us an issuer.
         """
         self.keyring.revoke(keys=tuple(keys), digests=tuple(digests))
-        return self._publisher.revoke(digests=digests, keys=keys, every=announce)
+        return self.list_revoked(digests, keys, every=announce)
 
     def open_importer(
         self, say: ReportImportProgress, *, sandbox: bool = True, prove: bool = True

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from hermes.core.incident import AlertFacts
 from hermes.core.messages import Value
 from hermes.skills.distill.verified_run import RunCommand
-from hermes.skills.playbook.parameters import VALUE_PATTERNS
+from hermes.skills.playbook.parameters import PLACEHOLDER, VALUE_PATTERNS, open_quote
 from hermes.skills.playbook.schema import ParameterKind
 
 _PATH_LITERAL = re.compile(r"(?<![\w/.-])/(?!dev/null)[\w.@%+-]+(?:/[\w.@%+-]+)+")
@@ -69,7 +69,12 @@ def insert_placeholders(command: str, parameters: Sequence[DistilledParameter]) 
     for one in sorted(parameters, key=lambda each: -len(each.value)):
         bounds = rf"(?<![A-Za-z0-9{{]){re.escape(one.value)}(?![A-Za-z0-9}}])"
         command = re.sub(bounds, lambda _, name=one.name: f"{{{{{name}}}}}", command)  # type: ignore[misc]
-    return _out_of_quotes(command)
+
+    def unquote(found: re.Match[str]) -> str:
+        quote = open_quote(command[: found.start()])
+        return f"{quote}{found[0]}{quote}"
+
+    return PLACEHOLDER.sub(unquote, command)
 
 
 def _split_label(label: str, value: str) -> Iterator[tuple[str, str, ParameterKind, str]]:
@@ -161,27 +166,6 @@ def generalize_text(text: str, known: Sequence[DistilledParameter]) -> str:
 
 def _occurs_in(value: str, command: str) -> bool:
     return re.search(rf"(?<![A-Za-z0-9]){re.escape(value)}(?![A-Za-z0-9])", command) is not None
-
-
-def _out_of_quotes(command: str) -> str:
-    """`'a {{x}} b'` → `'a '{{x}}' b'`, for both kinds of quotes."""
-    parts: list[str] = []
-    quote, position = "", 0
-    while position < len(command):
-        if command.startswith("{{", position) and (end := command.find("}}", position)) > 0:
-            parts.append(f"{quote}{command[position : end + 2]}{quote}")
-            position = end + 2
-            continue
-        letter = command[position]
-        if letter == "\\" and quote != "'":
-            parts.append(command[position : position + 2])
-            position += 2
-            continue
-        if letter in "'\"" and quote in ("", letter):
-            quote = "" if quote else letter
-        parts.append(letter)
-        position += 1
-    return "".join(parts)
 
 
 def _parameter_name(before: str, kind: ParameterKind, count: int) -> str:

@@ -52,13 +52,12 @@ def find_value_problem(value: str, kind: ParameterKind) -> str:
 
 def find_quoted_placeholder(command: str) -> str:
     """The first placeholder inside quotes, where its value would be quoted twice; or ''."""
-    for found in PLACEHOLDER.finditer(command):
-        if _inside_quotes(command[: found.start()]):
-            return found[1]
-    return ""
+    found = PLACEHOLDER.finditer(command)
+    return next((each[1] for each in found if open_quote(command[: each.start()])), "")
 
 
-def _inside_quotes(before: str) -> bool:
+def open_quote(before: str) -> str:
+    """The kind of quotes that a shell text leaves open; or ''."""
     quote, escaped = "", False
     for letter in before:
         if escaped:
@@ -69,7 +68,7 @@ def _inside_quotes(before: str) -> bool:
             quote = "" if letter == quote else quote
         elif letter in "'\"":
             quote = letter
-    return bool(quote)
+    return quote
 
 
 _SHELL_CHARACTERS = str.maketrans(dict.fromkeys("`$\\", " "))

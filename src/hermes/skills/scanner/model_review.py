@@ -6,7 +6,7 @@ quote the skill; a quotation that is not in the skill does not count.
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -63,11 +63,10 @@ async def review_with_model(entries: Sequence[SkillFile], model: Model) -> list[
         return [_review_note(f"the model failed: {error}")]
     if answer is None or answer.read != word:
         return [_review_note("the model did not answer in the requested form")]
-    found = [_passage_finding(each, entries) for each in answer.harmful]
-    return [
-        *found,
-        *([_review_note(f"not shown to it: {', '.join(omitted[:5])}")] if omitted else []),
-    ]
+    findings = [_passage_finding(each, entries) for each in answer.harmful]
+    if omitted:
+        findings.append(_review_note(f"not shown to it: {', '.join(omitted[:5])}"))
+    return findings
 
 
 def _render_files(entries: Sequence[SkillFile]) -> tuple[str, list[str]]:
@@ -96,22 +95,14 @@ def _parse_answer(text: str) -> _ReviewAnswer | None:
 
 
 def _passage_finding(passage: _HarmfulPassage, entries: Sequence[SkillFile]) -> ScanFinding:
-    quote = " ".join(passage.quote.split())
-    for file, line in _find_quote(quote, entries):
-        if len(quote) >= _MIN_QUOTE_CHARS:
-            cause = f"{passage.harm.strip()[:200]}: {quote[:100]!r}"
-            return ScanFinding("model", file, line, cause)
-    return _review_note(f"it quotes words that are not in the skill: {quote[:80]!r}")
-
-
-def _find_quote(quote: str, entries: Sequence[SkillFile]) -> Iterator[tuple[str, int]]:
-    """Where the quotation occurs, whatever its line breaks."""
-    if not quote:
-        return
-    pattern = re.compile(r"\s+".join(re.escape(word) for word in quote.split(" ")))
-    for entry in entries:
+    """The quotation may have other line breaks than the skill."""
+    words = passage.quote.split()
+    quote, pattern = " ".join(words), re.compile(r"\s+".join(map(re.escape, words)))
+    for entry in entries if len(quote) >= _MIN_QUOTE_CHARS else ():
         if found := pattern.search(entry.text):
-            yield entry.path, line_number(entry.text, found.start())
+            cause = f"{passage.harm.strip()[:200]}: {quote[:100]!r}"
+            return ScanFinding("model", entry.path, line_number(entry.text, found.start()), cause)
+    return _review_note(f"it quotes words that are not in the skill: {quote[:80]!r}")
 
 
 def _review_note(cause: str) -> ScanFinding:

@@ -36,33 +36,28 @@ class DeclaredPurpose(Value, kw_only=True, frozen=True):
 
     def declares(self, action: str, *, prominently: bool = False) -> bool:
         """Whether the text mentions the action; `prominently`: in name, description or headings."""
-        return bool(
-            load_pattern("purpose", action).search(self.summary if prominently else self.prose)
-        )
+        text = self.summary if prominently else self.prose
+        return bool(load_pattern("purpose", action).search(text))
 
     def names_host(self, host: str, *, in_code: bool = True) -> bool:
         """Whether the text names the host or its owner."""
         host = host.casefold()
-        if host in (self.all_text if in_code else self.prose):
+        if host in (self.all_text if in_code else self.prose) or _names_owner(self.prose, host):
             return True
-        label = _owner_label(host)
-        if len(label) < 3:
-            return False
-        pattern = re.escape(label).replace(r"\-", r"[\s_-]?")
-        return bool(re.search(rf"\b{pattern}", self.prose)) or self._has_label_prefix(label)
-
-    def _has_label_prefix(self, label: str) -> bool:
-        """`openweather` in name, description or headings declares `openweathermap`."""
-        words = re.findall(r"[a-z]{7,}", self.summary)
+        # `openweather` in name, description or headings declares `openweathermap`.
+        label, words = _owner_label(host), re.findall(r"[a-z]{7,}", self.summary)
         return any(label.startswith(word) and len(label) - len(word) <= 4 for word in words)
 
     def names_host_prominently(self, host: str) -> bool:
         """Whether name, description or a heading names the owner of the host."""
-        label = _owner_label(host.casefold())
-        pattern = re.escape(label).replace(r"\-", r"[\s_-]?")
-        return host.casefold() in self.summary or (
-            len(label) > 2 and bool(re.search(rf"\b{pattern}", self.summary))
-        )
+        host = host.casefold()
+        return host in self.summary or _names_owner(self.summary, host)
+
+
+def _names_owner(text: str, host: str) -> bool:
+    label = _owner_label(host)
+    pattern = re.escape(label).replace(r"\-", r"[\s_-]?")
+    return len(label) > 2 and bool(re.search(rf"\b{pattern}", text))
 
 
 def _owner_label(host: str) -> str:
@@ -72,9 +67,8 @@ def _owner_label(host: str) -> str:
         return ""
     at = -3 if len(parts) > 2 and parts[-2] in _SECOND_LEVEL_LABELS else -2
     label = parts[at]
-    if label in _SHARED_HOSTING_LABELS and not (
-        label in ("github", "gitlab") and parts[-1] == "com"
-    ):
+    own = label in ("github", "gitlab") and parts[-1] == "com"
+    if label in _SHARED_HOSTING_LABELS and not own:
         return ""
     return _HOST_OWNERS.get(label, label)
 
