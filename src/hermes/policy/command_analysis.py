@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 from hermes.policy.commands import syntax, tables
 from hermes.policy.commands.calls import ProgramCall, TooManyCommands, program_name
@@ -63,16 +64,29 @@ _NAMED_HOST = re.compile(
     r"|(?:-h|--(?:host|hostname|server|endpoint|registry|repo|index-url))(?:=|\Z)"
 )
 """Words by which a client of a configured service asks another host instead."""
+_THIS_HOST = re.compile(r"(?:[\w-]+=)?(?:\w+://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?![\w.])|/")
 
 
 def mark_unknown_text_sent(call: ProgramCall) -> None:
-    """What a program of the network is told at run time, it can take to another host."""
+    """What a program of the network is told at run time, it can take to another host.
+
+    To this host it may: a secret found at run time is refused when the command opens it."""
     if call.peeled is not None or not any(map(has_untrusted_text, call.argv[1:])):
         return
-    connects = call.effects.keys() & {"network-local", "network-read"}
-    chooses_host = access_of(call.program).network and any(map(_NAMED_HOST.match, call.argv[1:]))
-    if connects or chooses_host:
+    if "network-read" in call.effects or _chooses_other_host(call):
         call.mark("network-out", f"{call.program} sends what is only known at run time")
+
+
+def _chooses_other_host(call: ProgramCall) -> bool:
+    if not access_of(call.program).network:
+        return False
+    following = dict(pairwise(call.argv))
+    hosts = [
+        following.get(word, "") if word.startswith("-") and "=" not in word else word
+        for word in call.argv[1:]
+        if _NAMED_HOST.match(word)
+    ]
+    return any(not _THIS_HOST.match(host) for host in hosts)
 
 
 def _is_private(path: str, call: ProgramCall) -> bool:

@@ -56,6 +56,8 @@ def _classify_host(host: str, rest: str, user: str) -> tuple[str, str]:
     if has_untrusted_text(host) or has_untrusted_text(user):
         return "network-out", f"connects to {shown}, only known at run time"
     if LOCAL_HOST.match(host.replace(SYSTEM_NAME, "0")):
+        if has_untrusted_text(rest) and not LOOPBACK_HOST.match(host):
+            return "network-out", f"sends what is only known at run time to {shown}"
         return "network-local", f"connects to {shown}"
     if UNKNOWN_TEXT.search(host + rest + user):
         return "network-out", f"sends what is only known at run time to {shown}"
@@ -90,8 +92,8 @@ def curl(call: ProgramCall, entry: ProgramEntry) -> str:
     ):
         if header.startswith("@"):
             call.reads(header[1:])
-        if header.startswith("@"):
-            call.mark("network-out", "a header carries what is only known at run time")
+        if has_untrusted_text(header) or header.startswith("@"):
+            _check_header(call, header)
     if found.has("-u", "--user", "--oauth2-bearer") and "network-read" in call.effects:
         call.mark("network-out", "credentials go to another machine")
     if found.has("-O", "--remote-name", "-J", "--remote-name-all", "--output-dir"):
@@ -142,6 +144,13 @@ def _only_addresses(found: ParsedArguments) -> bool:
     return all("/" in word or "." in word or ":" in word for word in found.loose)
 
 
+def _check_header(call: ProgramCall, header: str) -> None:
+    """A header that is known only at run time may be a token, or anything."""
+    if "network-local" in call.effects and "network-out" not in call.effects:
+        return
+    call.mark("network-out", "a header carries what is only known at run time")
+
+
 def wget(call: ProgramCall, entry: ProgramEntry) -> str:
     found = parse_arguments(call.argv[1:], entry.grammar)
     apply_table(call, entry)
@@ -155,6 +164,11 @@ def wget(call: ProgramCall, entry: ProgramEntry) -> str:
         name = basename(found.words[0].partition("?")[0]) if found.words else SYSTEM_NAME
         call.writes(target or f"{folder}/{name or 'index.html'}", "wget keeps the file")
     _split_requests(call, found)
+    if any(
+        has_untrusted_text(value)
+        for value in found.values("--header", "-U", "--user-agent", "--referer")
+    ):
+        call.mark("network-out", "a header carries what is only known at run time")
     method = found.value("--method") or "GET"
     if method.upper() not in ("GET", "HEAD"):
         call.mark("network-out", f"wget --method {display_text(method)}")
