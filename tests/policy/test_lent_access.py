@@ -169,3 +169,23 @@ def test_text_that_is_only_known_at_run_time_is_not_sent(command: str) -> None:
 )
 def test_names_of_the_system_and_known_words_may_be_sent(command: str) -> None:
     assert judged(command)[0] == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tmux ls -F '#{E:#{a:35}#{l:(touch /srv/x)}}'",
+        "tmux display-message -p '#(id)'",
+        "kubectl create secret generic x --from-file=.env --dry-run=server -o yaml",
+        "kubectl create secret generic x --from-file=a=.env --dry-run=client -o yaml",
+        "kubectl get pods --server=http://127.0.0.1:7777",
+        "kubectl -s http://127.0.0.1:7777 get pods",
+    ],
+)
+def test_formats_and_servers_that_a_client_is_told(command: str) -> None:
+    assert judged(command)[0] == "ask"
+
+
+def test_variables_in_formats_are_read() -> None:
+    assert judged("tmux list-panes -F '#{pane_pid} #S'")[0] == "allow"
+    assert judged("kubectl create configmap x --from-file=app.conf --dry-run=client")[0] == "allow"

@@ -207,13 +207,17 @@ def watch(call: ProgramCall, entry: ProgramEntry) -> str:
     return call.shell(" ".join(found.rest)) if found.rest else ""
 
 
+_PLAIN_TMUX_FORMAT = re.compile(r"#\{[a-z_]+\}|#[A-Z]")
+"""A variable. Modifiers may expand to `#(command)`."""
+
+
 def tmux(call: ProgramCall, entry: ProgramEntry) -> str:
     """tmux: a `;` among the words separates its commands."""
     apply_table(call, entry)
     if any(word.endswith(";") for word in call.argv):
         call.dynamic("several commands of tmux")
-    if any("#(" in word for word in call.argv):
-        call.dynamic("tmux runs a command that stands in a format")
+    if any("#" in _PLAIN_TMUX_FORMAT.sub("", word) for word in call.argv):
+        call.dynamic("tmux may run a command that stands in a format")
     return ANY_WORD
 
 
