@@ -16,7 +16,7 @@ from hermes.core.events import Event
 from hermes.core.events.base import UnknownEvent
 from hermes.core.events.runs import RunRenamed
 from hermes.core.events.tools import ToolApproved
-from hermes.memory.journal.reading import EventReader, StoreQueries
+from hermes.memory.journal.reading import StoreQueries, StoreReader
 from hermes.memory.journal.sqlite_file import open_for_writing
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.memory.journal.verification import verify
@@ -248,10 +248,11 @@ def write(path: Path, sql: str, *values: str) -> None:
     connection.close()
 
 
-class CountedStore:
+class CountedStore(StoreReader):
     """A store with a number of events, which counts the queries for it."""
 
     def __init__(self) -> None:
+        super().__init__(StoreQueries(CountedStore.newest_event, *[CountedStore.newest_event] * 3))
         self.newest = self.queries = 0
         self.broken = False
 
@@ -259,24 +260,21 @@ class CountedStore:
         await anyio.sleep(0.01)
         return question(self)
 
-    def last(self) -> int:
+    def newest_event(self) -> int:
         self.queries += 1
         if self.broken:
             raise StoreError("broken")
         return self.newest
 
-    def reader(self) -> EventReader:
-        return EventReader(self.ask, StoreQueries(CountedStore.last, *[CountedStore.last] * 3))
 
-
-async def follow(reader: EventReader, timeout_s: float = 0.1) -> None:
+async def follow(reader: StoreReader, timeout_s: float = 0.1) -> None:
     while not await reader.wait_for_event_after(0, timeout_s):
         pass
 
 
 async def test_all_who_wait_for_an_event_share_one_query() -> None:
     store = CountedStore()
-    reader = store.reader()
+    reader = store
     async with anyio.create_task_group() as group:
         for _ in range(5):
             group.start_soon(follow, reader)
@@ -288,7 +286,7 @@ async def test_all_who_wait_for_an_event_share_one_query() -> None:
 async def test_a_query_that_failed_is_not_taken_for_an_answer() -> None:
     store = CountedStore()
     store.broken = True
-    reader = store.reader()
+    reader = store
     for _ in range(3):
         with pytest.raises(StoreError):
             await reader.wait_for_event_after(0, 60.0)
@@ -296,7 +294,7 @@ async def test_a_query_that_failed_is_not_taken_for_an_answer() -> None:
 
 async def test_a_notification_leads_to_a_new_query_at_once() -> None:
     store = CountedStore()
-    reader = store.reader()
+    reader = store
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
             for _ in range(3):
