@@ -78,6 +78,10 @@ async def run(
         ("read f < list; while read l; do echo $l; done < $f", "bash"),
         ("read f < list; echo $(<$f)", "bash"),
         ("cat app/deep/*", "cat"),
+        ("xargs -a app/.env echo", "xargs"),
+        ("HOSTFILE=app/.env; compgen -A hostname", "bash"),
+        ("curl -s file://$PWD/app/%2eenv", "curl"),
+        ("git interpret-trailers app/.env", "git"),
         ("diff -N app deep", "diff"),
         ("git diff --no-index /dev/null app/[s]*", "git"),
         ("cp -r app copy; cat copy/.[e]* copy/app/.[e]*", "cp"),
@@ -230,3 +234,9 @@ def test_links_are_resolved_as_the_process_sees_them(tmp_path: Path) -> None:
     assert resolve_links(f"{tmp_path}/up/y", me) == f"{tmp_path.parent}/y"
     assert resolve_links("/", me) == "/"
     assert "loop" in resolve_links(f"{tmp_path}/loop", me)
+
+
+def test_git_reads_no_secret_into_its_index(tmp_path: Path) -> None:
+    for command in ("git add app", "git -C app stage .", "git commit -am x"):
+        assert judged(command, tmp_path).refused_reads, command
+    assert not judged("git status", tmp_path).refused_reads

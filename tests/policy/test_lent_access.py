@@ -176,13 +176,15 @@ def test_names_of_the_system_and_known_words_may_be_sent(command: str) -> None:
     [
         "tmux ls -F '#{E:#{a:35}#{l:(touch /srv/x)}}'",
         "tmux display-message -p '#(id)'",
+        "echo x > proj.git/hooks/post-receive",
+        "chmod +x proj.git/hooks/post-receive",
         "kubectl create secret generic x --from-file=.env --dry-run=server -o yaml",
         "kubectl create secret generic x --from-file=a=.env --dry-run=client -o yaml",
         "kubectl get pods --server=http://127.0.0.1:7777",
         "kubectl -s http://127.0.0.1:7777 get pods",
     ],
 )
-def test_formats_and_servers_that_a_client_is_told(command: str) -> None:
+def test_formats_servers_and_hooks_that_others_follow(command: str) -> None:
     assert judged(command)[0] == "ask"
 
 

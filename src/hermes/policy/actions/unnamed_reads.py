@@ -17,6 +17,11 @@ from hermes.policy.programs import resource_access
 _UNKNOWN_PART = re.compile(r"[…*?\[]")
 _UNKNOWN_INPUT = re.compile(r"""<\s*["']?[^\s|;&<>()'"]*[$`*?\[{]""")
 """A redirection from a name that the shell expands, also of a whole loop."""
+_HIDDEN_READ = re.compile(
+    r"\bxargs\b[^|;&]*\s(?:-\w*a|--arg-file)|\bHOSTFILE\b|\bfile:|\bgit\b[^|;&]*\s(?:add|stage|commit"
+    r"|interpret-trailers|hash-object|mailinfo|apply|stash)\b|--contents|--from-(?:env-)?file"
+)
+"""Ways to read a file that look like words or like the work tree."""
 _LIST_OPTION = re.compile(r"--files?\d?-?from|--files?\b(?==)|--file-list")
 _FOLDER_OPTION = re.compile(r"-[A-Za-z]*[rRadT]|--(?:rec|der|dir|arc|new)")
 _CODE_FILES = (
@@ -68,7 +73,8 @@ def refused_reads(effects: ActionEffects) -> tuple[str, ...]:
     """The patterns of secret files, if the command may read files that it does not name."""
     if not effects.command or "secret-read" in effects.effects:
         return ()
-    if _UNKNOWN_INPUT.search(effects.command) or any(map(_reads_unnamed_files, effects.steps)):
+    hidden = _UNKNOWN_INPUT.search(effects.command) or _HIDDEN_READ.search(effects.command)
+    if hidden or any(map(_reads_unnamed_files, effects.steps)):
         return _secret_patterns()
     return ()
 
