@@ -20,18 +20,16 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 
 import anyio
 import anyio.to_thread
+from function_trace import FunctionTrace
 
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
-from hermes.core.events.base import BaseEvent
 from hermes.core.events.incidents import IncidentClosed
-from hermes.core.incident import INCIDENT_KINDS, IncidentDetails
+from hermes.core.incident import IncidentDetails
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal.in_memory import InMemoryJournal
@@ -52,9 +50,6 @@ from hermes.web.settings import WebSettings
 
 MAX_FUNCTIONS, MAX_FILES = 50, 30
 TIMEOUT_S = 60.0
-SOURCE = Path(__file__).resolve().parent.parent / "src" / "hermes"
-TRACED_KINDS = frozenset({*INCIDENT_KINDS, "alert.raised"})
-UNCOUNTED = ("core/messages.py", "core/events/", "core/incident.py", "core/protocols.py")
 SETTINGS = SreSettings(
     verify=VerifySettings(window=0.2, patience=2.0, every=0.1),
     triage=TriageSettings(group=GroupSettings(delay=0.1)),
@@ -96,52 +91,6 @@ verify:
 class AllowingPolicy:
     def decide(self, action: Action) -> Decision:
         return Decision(verdict="allow", rule="trace", hash="trace")
-
-
-class FunctionTrace:
-    """Notes functions while it is the profile function of the main thread."""
-
-    def __init__(self) -> None:
-        self.counted: dict[tuple[str, str], None] = {}
-        self.all: set[tuple[str, str]] = set()
-
-    def __call__(self, frame: FrameType, event: str, value: object) -> None:
-        name = function_of(frame)
-        if name is None:
-            return
-        self.all.add(name)
-        if event == "call" and name == ("core/bus.py", "Bus.publish"):
-            if has_traced_event(frame.f_locals.get("events")):
-                self._count(*reversed(list(stack_of(frame))))
-        elif event == "return" and has_traced_event(value):
-            self._count(name)
-
-    def _count(self, *names: tuple[str, str]) -> None:
-        for file, function in names:
-            if not file.startswith(UNCOUNTED):
-                self.counted[file, function] = None
-
-
-def function_of(frame: FrameType) -> tuple[str, str] | None:
-    """File and name; None for other packages, lambdas and comprehensions."""
-    code = frame.f_code
-    path = Path(code.co_filename)
-    if not path.is_relative_to(SOURCE) or code.co_name.startswith("<"):
-        return None
-    return path.relative_to(SOURCE).as_posix(), code.co_qualname.replace("<locals>.", "")
-
-
-def stack_of(frame: FrameType | None) -> Iterator[tuple[str, str]]:
-    while frame is not None:
-        if (name := function_of(frame)) is not None:
-            yield name
-        frame = frame.f_back
-
-
-def has_traced_event(value: object) -> bool:
-    if isinstance(value, list | tuple):
-        return any(map(has_traced_event, value))
-    return isinstance(value, BaseEvent) and value.kind in TRACED_KINDS
 
 
 async def trace_alert(home: Path) -> FunctionTrace:
@@ -200,7 +149,7 @@ async def trace_alert(home: Path) -> FunctionTrace:
 
 def post_alert(url: str) -> None:
     request = urllib.request.Request(url, json.dumps(ALERT).encode(), method="POST")
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
         answer.read()
 
 
