@@ -30,7 +30,10 @@ _PROGRAMS = ("sshd", "ssh", "ssh-keygen", "unshare", "nsenter", "setpriv", "busy
 
 _MACHINE = r"""
 cd "$1"
-for file in passwd shadow group; do mount --bind "$file" "/etc/$file"; done
+# A copy of the folder: a mount over a single file is lost when the host replaces that file.
+cp -a /etc etc
+cp passwd shadow group etc/
+mount --bind etc /etc
 mount --bind . /mnt
 mount -t tmpfs none /home
 mount -t tmpfs none /tmp

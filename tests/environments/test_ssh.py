@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -69,6 +70,13 @@ async def test_it_is_the_other_machine_and_not_isolated(far: RemoteEnvironment) 
     assert (far.name, far.target, far.isolated) == ("ssh", f"{USER}@127.0.0.1", False)
     told = await far.run("id -un; pwd; umask")
     assert told.output == f"{USER}\n/home/{USER}\n0022\n"
+
+
+async def test_the_machine_survives_a_new_account_on_the_host(far: RemoteEnvironment) -> None:
+    """`useradd` replaces the file; here its replacement has the same content."""
+    shutil.copy2("/etc/passwd", "/etc/passwd.replaced")
+    shutil.move("/etc/passwd.replaced", "/etc/passwd")
+    assert (await far.run("id -un; grep -c '^hermes:' /etc/passwd")).output.split() == [USER, "1"]
 
 
 async def test_nothing_of_our_variables_is_sent(tmp_path: Path) -> None:
