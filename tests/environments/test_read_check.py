@@ -240,3 +240,14 @@ def test_git_reads_no_secret_into_its_index(tmp_path: Path) -> None:
     for command in ("git add app", "git -C app stage .", "git commit -am x"):
         assert judged(command, tmp_path).refused_reads, command
     assert not judged("git status", tmp_path).refused_reads
+
+
+def test_what_a_person_approved_reads_all_that_it_finds(tmp_path: Path) -> None:
+    action = action_from_description(
+        parse_description({"command": "rsync -a --delete app/ /srv/www"})
+    )
+    effects = ActionReader(analyse_command).read(
+        action, ActionContext(cwd=str(tmp_path), home="/home/x")
+    )
+    assert build_profile(effects).refused_reads
+    assert not build_profile(effects, asked=True).refused_reads

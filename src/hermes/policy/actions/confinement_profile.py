@@ -80,7 +80,7 @@ def build_profile(effects: ActionEffects, *, asked: bool = False) -> Confinement
         special=_special_access(effects, parts),
         optional=_merged(part.optional for part in parts),
         hidden=_hidden_files(effects),
-        refused_reads=(unnamed := refused_reads(effects)),
+        refused_reads=(unnamed := () if asked else refused_reads(effects)),
         credential_programs=credential_programs(effects) if unnamed else (),
         own_secrets="secret-read" in effects.effects or _runs_ourselves(effects),
         may_signal=any(part.may_signal for part in parts),
