@@ -177,7 +177,7 @@ MAY_REACH_OUT = {
     "web/": "listens for people and machines; what they want takes the road",
     "gateway/": "talks to people on their channels",
     "sre/notifications/sinks.py": "tells people, at the addresses that the operator named",
-    "sre/sources/prometheus_client.py": "asks the Prometheus that the settings name, and only asks",
+    "sre/prometheus.py": "asks the Prometheus that the settings name, and only asks",
 }
 
 

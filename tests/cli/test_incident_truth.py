@@ -32,7 +32,8 @@ from hermes.cli.incidents.live_view import render_live_view
 from hermes.core.events.operations import NotificationQueued
 from hermes.core.protocols import JournalRecord
 from hermes.memory.journal.sqlite_journal import SqliteJournal
-from hermes.sre.notifications.composer import NotificationComposer, NotificationState
+from hermes.sre.notifications.composer import NotificationComposer
+from hermes.sre.notifications.notification_state import NotificationState
 from hermes.sre.settings import NoticeSettings
 
 NO_MODEL = re.compile(

@@ -12,13 +12,7 @@ from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
 from hermes.gym.random_source import Split
 from hermes.gym.scenario import find_scenario
 from hermes.policy.command_analysis import analyse_command
-from hermes.sre.assessment.all_clear import (
-    alert_unit,
-    find_false_alarm,
-    find_past_trouble,
-    numbers_in_line,
-)
-from hermes.sre.assessment.assess import Assessment, assess_host
+from hermes.sre.assessment.assess import assess_host
 from hermes.sre.assessment.host_state import (
     SCRIPTS_FOLDER,
     HostObservation,
@@ -32,9 +26,14 @@ from hermes.sre.assessment.host_state import (
     read_script,
 )
 from hermes.sre.assessment.symptoms import (
+    Assessment,
+    alert_unit,
+    find_false_alarm,
+    find_past_trouble,
     find_recent_symptoms,
     find_returned_trouble,
     find_symptoms,
+    numbers_in_line,
 )
 
 in_a_box = pytest.mark.skipif(

@@ -23,9 +23,8 @@ from hermes.core.incident import IncidentDetails, read_incident
 from hermes.core.messages import ToolCall
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.sre.checks import CheckResult
-from hermes.sre.commander import Commander, IncidentResult
+from hermes.sre.commander import MAX_RESUME_GAP_S, Commander, IncidentResult
 from hermes.sre.context import IncidentContext
-from hermes.sre.initial_assessment import MAX_RESUME_GAP_S
 from hermes.sre.model_responder import FailedAttempt, FixResult, Hypothesis, InvestigationResult
 from hermes.tools.executor import Executor
 
@@ -182,7 +181,7 @@ class Mind:
         road = self.ground.execute_for_run(f"{details.run}/fix-{attempt}", executor)
         for number, command in enumerate(self.commands):
             await road(ToolCall(f"m{attempt}-{number}", "terminal", {"command": command}))
-        return FixResult(summary="it is fixed, I promise")
+        return FixResult()
 
 
 GUESS = InvestigationResult(verdict="fix", hypotheses=(Hypothesis(component="web"),))

@@ -24,8 +24,7 @@ from hermes.sre.checks import MAX_CHECKS, relevant_probes
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes, propose_probes
 from hermes.sre.probes.host_scan import HostScan, parse_scan
 from hermes.sre.probes.kinds import native_logs
-from hermes.sre.probes.probe import SUSTAINED_KINDS, Probe
-from hermes.sre.probes.shell_command import shell_command_of
+from hermes.sre.probes.probe import SUSTAINED_KINDS, Probe, shell_command_of
 
 pytestmark = pytest.mark.anyio
 boxed = pytest.mark.skipif(

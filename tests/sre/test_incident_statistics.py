@@ -9,6 +9,8 @@ from incident_story import BEGAN, Tale
 from hermes.core.events.incidents import ChangeBegan, IncidentAcknowledged
 from hermes.core.incident import Incident, fold_incidents
 from hermes.core.protocols import JournalRecord
+from hermes.plumbing.units import ordinal
+from hermes.sre.reports.statements import incident_times
 from hermes.sre.reports.statistics import (
     WITH_SKILLS,
     WITHOUT_SKILLS,
@@ -17,7 +19,6 @@ from hermes.sre.reports.statistics import (
     render_svg_chart,
     render_terminal_chart,
 )
-from hermes.sre.reports.times import incident_times, ordinal
 
 FIXERS = {"playbook": "disk-full", "model": "{}/remediator"}
 """By kind: whom its change names."""

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from hermes.sre.probes.evaluation import INTENDED_QUESTION, ProbeVerdict, judge_probe, learn_value
-from hermes.sre.probes.probe import QUESTION_EXIT_CODE, Probe, ProbeKind
+from hermes.sre.probes.probe import QUESTION_EXIT_CODE, Probe, ProbeKind, shell_command_of
 from hermes.sre.probes.probe_runner import ProbeResult
-from hermes.sre.probes.shell_command import shell_command_of
 from hermes.sre.settings import ProbeSettings
 
 LOAD = Probe(name="load", kind="load", limit=4)

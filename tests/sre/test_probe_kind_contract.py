@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.shell_command import shell_command_of
+from hermes.sre.probes.probe import Probe, shell_command_of
 from hermes.testing import ProbeKindContract
 
 MadeProbe = Callable[[], tuple[Probe, str]]

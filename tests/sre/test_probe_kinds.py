@@ -16,8 +16,7 @@ from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Risk, ToolCall
 from hermes.sre.probes.admission import READ_EFFECTS
-from hermes.sre.probes.probe import Probe, ProbeKind
-from hermes.sre.probes.shell_command import shell_command_of
+from hermes.sre.probes.probe import Probe, ProbeKind, shell_command_of
 
 pytestmark = pytest.mark.anyio
 

@@ -16,13 +16,13 @@ from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.events.incidents import AlertRaised
 from hermes.memory.journal.in_memory import InMemoryJournal
-from hermes.sre.settings import PrometheusRule, PrometheusSettings
-from hermes.sre.sources.prometheus import (
+from hermes.sre.prometheus import (
+    MetricSeries,
     PrometheusSource,
     alert_of_series,
     alertmanager_fingerprint,
 )
-from hermes.sre.sources.prometheus_client import MetricSeries
+from hermes.sre.settings import PrometheusRule, PrometheusSettings
 
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)

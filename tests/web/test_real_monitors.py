@@ -18,8 +18,8 @@ from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import Journal
 from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.sre.prometheus import PrometheusSource
 from hermes.sre.settings import PrometheusRule, PrometheusSettings
-from hermes.sre.sources.prometheus import PrometheusSource
 from hermes.web.alert_server import serve_alerts
 from hermes.web.metrics import AlertMetrics
 from hermes.web.settings import WebSettings

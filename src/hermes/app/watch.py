@@ -255,7 +255,7 @@ async def _open_alert_sources(
     loaded = application.loaded
     prometheus = loaded.settings.sre.prometheus
     if prometheus.url:
-        from hermes.sre.sources.prometheus import PrometheusSource
+        from hermes.sre.prometheus import PrometheusSource
 
         secret = loaded.secrets.get(prometheus.token_variable) or ""
         source = PrometheusSource(application.bus.publish, prometheus, secret=secret)

@@ -176,6 +176,25 @@ class TracksText(Protocol):
     def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None: ...
 
 
+class PolicyWrapper:
+    """Passes everything on to another policy. Implements `Policy`, `TracksActions` and
+    `TracksText`."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def decide(self, action: Action) -> Decision:
+        return self._policy.decide(action)
+
+    def started(self, action: Action) -> None:
+        if isinstance(self._policy, TracksActions):
+            self._policy.started(action)
+
+    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
+        if isinstance(self._policy, TracksText):
+            self._policy.heard(run, text, trusted, call)
+
+
 ApprovalScope = Literal["once", "session", "always"]
 
 

@@ -46,3 +46,9 @@ def format_size(size_bytes: float) -> str:
             break
         size, unit = size / 1024, larger
     return f"{size:.1f} {unit}" if 0 < size < 9.95 and unit != "KiB" else f"{size:.0f} {unit}"
+
+
+def ordinal(number: int) -> str:
+    if 10 <= number % 100 <= 20:
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from hermes.core.actions import Action, Decision, Policy, TracksActions, TracksText
-from hermes.core.messages import ToolCall
+from hermes.core.actions import Action, Decision, Policy, PolicyWrapper
 from hermes.policy.rules.rule import PolicyVerdict
 
 NO_UNDO = "no undo known"
@@ -138,20 +137,13 @@ _UNDO_BUILDERS: Mapping[str, tuple[tuple[str, Callable[[Sequence[str]], list[str
 }
 
 
-class KnownUndoPolicy:
-    """Implements `Policy`, `TracksActions` and `TracksText`. `known` is by call id."""
+class KnownUndoPolicy(PolicyWrapper):
+    """Shows the known undo command with a decision. `known` is by call id."""
 
     def __init__(self, policy: Policy, known: Mapping[str, str]) -> None:
-        self._policy, self._known = policy, known
+        super().__init__(policy)
+        self._known = known
 
     def decide(self, action: Action) -> Decision:
         decision, undo = self._policy.decide(action), self._known.get(action.call.id, "")
         return replace(decision, undo=undo) if isinstance(decision, PolicyVerdict) else decision
-
-    def started(self, action: Action) -> None:
-        if isinstance(self._policy, TracksActions):
-            self._policy.started(action)
-
-    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
-        if isinstance(self._policy, TracksText):
-            self._policy.heard(run, text, trusted, call)

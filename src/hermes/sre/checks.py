@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import anyio
 from msgspec.structs import replace
 
-from hermes.core.errors import EnvironmentFailed
+from hermes.core.errors import EnvironmentFailed, innermost_error
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
@@ -19,6 +21,7 @@ from hermes.sre.probes.probe import STATE_LABEL, Probe
 from hermes.sre.probes.probe_runner import run_probes
 from hermes.sre.settings import ProbeSettings
 
+ResultT = TypeVar("ResultT")
 TIMEOUT_GRACE_S = 2.0
 """Seconds for the environment to stop a command after its timeout."""
 MAX_CHECKS = 16
@@ -72,23 +75,30 @@ async def run_check(
 
 
 async def run_checks(
-    checks: tuple[PlaybookCheck, ...],
-    execute: ExecuteCall,
-    *,
-    timeout: float = 10.0,
-    concurrency: int = 8,
-) -> tuple[CheckResult, ...]:
-    """Run the checks concurrently; the results are in their order."""
-    semaphore, results = anyio.Semaphore(concurrency), dict[int, CheckResult]()
+    checks: Sequence[PlaybookCheck], execute: ExecuteCall, *, timeout: float = 10.0
+) -> list[CheckResult]:
+    return await run_concurrently(
+        [partial(run_check, check, execute, timeout=timeout) for check in checks]
+    )
 
-    async def one(number: int, check: PlaybookCheck) -> None:
+
+async def run_concurrently(
+    jobs: Sequence[Callable[[], Awaitable[ResultT]]], at_once: int = 8
+) -> list[ResultT]:
+    """The results in the order of the jobs. An error is raised as it is, not in a group."""
+    semaphore, results = anyio.Semaphore(max(1, at_once)), dict[int, ResultT]()
+
+    async def one(number: int, job: Callable[[], Awaitable[ResultT]]) -> None:
         async with semaphore:
-            results[number] = await run_check(check, execute, timeout=timeout)
+            results[number] = await job()
 
-    async with anyio.create_task_group() as group:
-        for number, check in enumerate(checks):
-            group.start_soon(one, number, check)
-    return tuple(results[number] for number in range(len(checks)))
+    try:
+        async with anyio.create_task_group() as group:
+            for number, job in enumerate(jobs):
+                group.start_soon(one, number, job)
+    except ExceptionGroup as errors:
+        raise innermost_error(errors) from errors
+    return [results[number] for number in range(len(jobs))]
 
 
 def _last_line(output: str) -> str:
@@ -183,13 +193,6 @@ def _is_host_wide(probe: Probe, words: str) -> bool:
 
 IndependentChecks = Callable[[], Awaitable[Sequence[CheckResult]]]
 """Runs all checks that concern an incident, independent of any fix."""
-
-
-def no_independent_checks(details: IncidentDetails) -> IndependentChecks:
-    async def run() -> Sequence[CheckResult]:
-        return ()
-
-    return run
 
 
 async def open_independent_checks(

@@ -1,6 +1,7 @@
 """Works on one incident from its assessment to its end, and resumes it after a crash."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -11,6 +12,7 @@ from hermes.core.actions import TracksText
 from hermes.core.errors import HermesError, StoreError, innermost_error
 from hermes.core.events.incidents import (
     DiagnosisVerdict,
+    IncidentAssessed,
     IncidentClosed,
     IncidentDiagnosed,
     IncidentPhase,
@@ -18,20 +20,111 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.incident import Incident, IncidentDetails
 from hermes.core.messages import Value
-from hermes.sre.assessment.assess import Assessment
+from hermes.sre.assessment.assess import assess_host
 from hermes.sre.assessment.host_state import LastError, read_last_error
+from hermes.sre.assessment.symptoms import Assessment
 from hermes.sre.attempts import AttemptResult, Attempts
 from hermes.sre.context import IncidentContext, IncidentWork
-from hermes.sre.initial_assessment import assess_incident, earlier_assessment
 from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.undo import undo_changes
-from hermes.sre.verify import Baseline, RecoveryResult, take_baseline, verify, watch_recovery
+from hermes.sre.verify import (
+    Baseline,
+    RecoveryResult,
+    extend_baseline,
+    take_baseline,
+    verify,
+    watch_recovery,
+)
 
+MAX_RESUME_GAP_S = 300.0
+"""Seconds after a crash within which the earlier assessment is still valid."""
+BASELINE_SAMPLES, BASELINE_PAUSE_S = 6, 0.4
+"""How often all checks are run before anything is changed, and the pause between."""
 ESCALATION_TIMEOUT_S = 20.0
-
-
 IncidentOutcome = Literal["resolved", "escalated", "no-incident", "recovered"]
 AnsweredBy = Literal["playbook", "model", "nobody"]
+
+
+@dataclass(frozen=True)
+class InitialAssessment:
+    baseline: Baseline
+    assessment: Assessment
+
+    @property
+    def all_clear(self) -> bool:
+        """The assessment finds nothing wrong, and no check fails."""
+        return self.assessment.all_clear and not self.baseline.failing
+
+
+async def assess_incident(
+    work: IncidentWork,
+    earlier: frozenset[str] | None,
+    playbooks: PlaybookResponder,
+    known: Assessment | None = None,
+) -> InitialAssessment:
+    """`earlier`: checks that failed before a crash; `known`: the assessment from before it."""
+    found: list[Assessment] = [known] if known is not None else []
+    baselines: list[Baseline] = []
+    enough, measured = anyio.Event(), anyio.Event()
+
+    async def wait_until_alone() -> None:
+        """Wait for our own checks to end: their requests would look like those of users."""
+        enough.set()
+        await measured.wait()
+        await playbooks.discard_scan()
+
+    async def judge() -> None:
+        if known is None:
+            facts, execute = work.details.facts, work.execute
+            found.append(await assess_host(facts, execute, wait_until_alone=wait_until_alone))
+            await work.publish(
+                IncidentAssessed(
+                    run=work.details.run,
+                    incident=work.details.incident,
+                    verdict=found[0].verdict,
+                    reasons=found[0].reasons,
+                    calls=found[0].evidence,
+                    component=found[0].component,
+                    mechanism=found[0].mechanism,
+                    value=found[0].value,
+                )
+            )
+        enough.set()
+
+    async def measure() -> None:
+        """Run the checks several times while the host is assessed: a symptom may be
+        intermittent."""
+        try:
+            baselines.append(await take_baseline(work, earlier))
+            for _ in range(BASELINE_SAMPLES - 1):
+                with anyio.move_on_after(min(BASELINE_PAUSE_S, work.settings.verify.every)):
+                    await enough.wait()
+                if enough.is_set() or earlier is not None:
+                    break
+                baselines.append(await extend_baseline(work, baselines[-1]))
+        finally:
+            measured.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(measure)
+        group.start_soon(judge)
+        playbooks.start_scan()
+    return InitialAssessment(baselines[-1], found[0])
+
+
+def earlier_assessment(recorded: Incident, gap_s: float) -> Assessment | None:
+    """The assessment from before a crash; None when it is too old or there is none."""
+    event = recorded.assessed
+    if event is None or gap_s > MAX_RESUME_GAP_S:
+        return None
+    return Assessment(
+        verdict=event.verdict,
+        evidence=event.calls,
+        reasons=event.reasons,
+        component=event.component,
+        mechanism=event.mechanism,
+        value=event.value,
+    )
 
 
 class IncidentResult(Value, kw_only=True, frozen=True):
@@ -140,8 +233,7 @@ class Commander:
     ) -> IncidentResult:
         """Verify the changes of an attempt that a crash interrupted, and undo them if needed. The
         host is not assessed again: it was changed."""
-        known = earlier_assessment(recorded, self._gap)
-        playbooks.resume(recorded, keep_scan_results=known is not None)
+        playbooks.resume(recorded, keep_scan_results=False)
         await self._enter("assess", recorded.attempt)
         baseline = await take_baseline(self._work, recorded.failing, recorded.weak)
         await self._enter("verify", recorded.attempt)

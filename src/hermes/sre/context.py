@@ -10,7 +10,6 @@ import anyio
 
 from hermes.agent.dependencies import AgentDependencies
 from hermes.core.bus import Bus
-from hermes.core.events import Event
 from hermes.core.events.base import RunOrigin
 from hermes.core.incident import Incident, IncidentDetails, read_incident
 from hermes.core.messages import ToolCall, ToolResult
@@ -24,8 +23,8 @@ from hermes.core.protocols import (
 from hermes.core.tool_calls import read_result_numbers
 from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
-from hermes.skills.playbook.commands import ExecuteCall
-from hermes.sre.checks import IndependentChecks, no_independent_checks
+from hermes.skills.playbook.commands import ExecuteCall, PublishEvents
+from hermes.sre.checks import IndependentChecks
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.policies import TrustedPlaybookPolicy
 from hermes.sre.settings import SreSettings
@@ -37,10 +36,6 @@ IncidentLearner = Callable[[IncidentDetails], Awaitable[None]]
 
 async def no_skills() -> Sequence[Skill]:
     return ()
-
-
-async def no_checks_for(details: IncidentDetails) -> IndependentChecks:
-    return no_independent_checks(details)
 
 
 async def do_nothing(details: IncidentDetails) -> None:
@@ -76,13 +71,13 @@ class IncidentContext:
     executor: Executor
     environment: Environment
     artifacts: ArtifactStore
+    checks_for: Callable[[IncidentDetails], Awaitable[IndependentChecks]]
+    """Opens the independent checks for an incident."""
     settings: SreSettings = field(default_factory=SreSettings)
     skills: Callable[[], Awaitable[Sequence[Skill]]] = no_skills
     """Reads the library with the current state of each skill."""
     index: SkillMatcherCache = field(default_factory=SkillMatcherCache)
     """Finds the skills that match an alert; shared by all incidents."""
-    checks_for: Callable[[IncidentDetails], Awaitable[IndependentChecks]] = no_checks_for
-    """Opens the independent checks for an incident."""
     responder: ModelResponder | None = None
     """The models; None where no model is configured."""
     processes: BackgroundProcesses | None = None
@@ -143,8 +138,9 @@ class IncidentWork:
         trusted = executor.with_policy(TrustedPlaybookPolicy(executor.policy))
         return self.context.execute_for_run(self.details.run, trusted)
 
-    async def publish(self, *events: Event) -> Sequence[int]:
-        return await self.context.bus.publish(*events)
+    @property
+    def publish(self) -> PublishEvents:
+        return self.context.bus.publish
 
     async def read(self) -> Incident:
         """Its state by the journal."""

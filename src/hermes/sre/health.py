@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import anyio
+from msgspec.structs import replace
 
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, StoreError
@@ -118,18 +119,7 @@ class HealthSchedule:
             await self._publish_missed(rounds, due, why)
             due += self._every * rounds
         checked, _ = await run_health_round(self._run_checks, self._settings.timeout)
-        await self._publish(
-            HealthChecked(
-                run=WATCH_RUN,
-                at=now,
-                ok=checked.ok,
-                checks=checked.checks,
-                failing=checked.failing,
-                unknown=checked.unknown,
-                seconds=checked.seconds,
-                due=due,
-            )
-        )
+        await self._publish(replace(checked, at=now, due=due))
         return due
 
     async def _next_due(self, due: datetime) -> datetime:

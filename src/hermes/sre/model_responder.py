@@ -40,11 +40,8 @@ class FailedAttempt(Value, kw_only=True, frozen=True):
 class FixResult(Value, kw_only=True, frozen=True):
     """What a model says about its fix; checks decide whether it helped."""
 
-    run: str = ""
-    summary: str = ""
-    check: str = ""
-    """A read-only command that should now exit with 0."""
     gave_up: str = ""
+    """Why nothing could be done; empty when it tried."""
 
 
 class ModelResponder(Protocol):

@@ -8,8 +8,7 @@ about untrusted text do not apply to it; all other rules do.
 
 from msgspec.structs import replace
 
-from hermes.core.actions import Action, Decision, Policy, TracksActions, TracksText
-from hermes.core.messages import ToolCall
+from hermes.core.actions import Action, Decision, Policy, PolicyWrapper
 from hermes.policy.actions.tool_calls import read_intent
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
@@ -19,24 +18,15 @@ DECLARED_SHELL_EFFECTS = frozenset({"write"})
 """Effects that every shell declares; its command tells more exactly."""
 
 
-class TrustedPlaybookPolicy:
-    """Decides without regard to untrusted text that the run has read. Implements `Policy`,
-    `TracksActions` and `TracksText`."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
+class TrustedPlaybookPolicy(PolicyWrapper):
+    """Decides without regard to untrusted text that the run has read. Text that the playbook reads
+    is still untrusted for later actions."""
 
     def decide(self, action: Action) -> Decision:
-        return self._policy.decide(_in_untainted_run(action))
+        return super().decide(_in_untainted_run(action))
 
     def started(self, action: Action) -> None:
-        if isinstance(self._policy, TracksActions):
-            self._policy.started(_in_untainted_run(action))
-
-    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
-        """Text that the playbook reads is still untrusted for later actions."""
-        if isinstance(self._policy, TracksText):
-            self._policy.heard(run, text, trusted, call)
+        super().started(_in_untainted_run(action))
 
 
 def _in_untainted_run(action: Action) -> Action:
@@ -44,12 +34,12 @@ def _in_untainted_run(action: Action) -> Action:
     return replace(action, run=f"{action.run.partition('/')[0]}#playbook")
 
 
-class ReadOnlyPolicy:
-    """Denies every action that does more than read. `own`: tools that only take notes. Implements
-    `Policy`, `TracksActions` and `TracksText`."""
+class ReadOnlyPolicy(PolicyWrapper):
+    """Denies every action that does more than read. `own`: tools that only take notes."""
 
     def __init__(self, policy: Policy, own: frozenset[str] = frozenset()) -> None:
-        self._policy, self._own = policy, own
+        super().__init__(policy)
+        self._own = own
 
     def decide(self, action: Action) -> Decision:
         decision = self._policy.decide(action)
@@ -60,21 +50,11 @@ class ReadOnlyPolicy:
             replace(decision, verdict="deny", rule=READ_ONLY_RULE, reason=why) if why else decision
         )
 
-    def started(self, action: Action) -> None:
-        if isinstance(self._policy, TracksActions):
-            self._policy.started(action)
-
-    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
-        if isinstance(self._policy, TracksText):
-            self._policy.heard(run, text, trusted, call)
-
     def _objection(self, action: Action, decision: Decision) -> str:
         more = action_effects(action, decision) - READING_EFFECTS
         if more:
-            return (
-                "nothing may be changed during an investigation, and the effects are: "
-                f"{_joined_effects(more)}"
-            )
+            effects = ", ".join(sorted(more))
+            return f"nothing may be changed during an investigation, and the effects are: {effects}"
         arguments = action.call.arguments
         if arguments.get("background") or arguments.get("pty"):
             return "nothing may run in the background during an investigation"
@@ -98,7 +78,3 @@ def action_effects(action: Action, decision: Decision) -> frozenset[str]:
 def is_read_only(command: str) -> bool:
     found = analyse_command(command, cwd="/")
     return found.is_read_only and not found.problems
-
-
-def _joined_effects(effects: frozenset[str]) -> str:
-    return ", ".join(sorted(effects))

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -37,9 +36,10 @@ from hermes.core.incident import WATCH_RUN as WATCH_RUN
 from hermes.core.protocols import JournalRecord
 from hermes.sre.commander import Commander
 from hermes.sre.context import IncidentContext, WorkWithdrawal
+from hermes.sre.triage.triage import Triage
 
 TICK_S = 0.5
-"""Seconds between two calls of `TriageEngine.tick`."""
+"""Seconds between two calls of `Triage.tick`."""
 JOURNAL_UNWRITABLE = (
     "waiting: the journal cannot be written, so nothing is changed; a person must act"
 )
@@ -58,21 +58,13 @@ WATCH_KINDS = (
 )
 
 
-class TriageEngine(Protocol):
-    """Has no side effects: the watch publishes the events that `hear` and `tick` return."""
-
-    def apply(self, recorded: JournalRecord) -> None: ...
-    def hear(self, recorded: JournalRecord, now: datetime) -> Sequence[Event]: ...
-    def tick(self, now: datetime) -> Sequence[Event]: ...
-
-
 class IncidentWatch:
     """`context` is called once for each incident."""
 
     def __init__(
         self,
         bus: Bus,
-        triage: TriageEngine,
+        triage: Triage,
         context: Callable[[IncidentDetails], IncidentContext],
         *,
         max_concurrent: int = 20,
@@ -88,10 +80,6 @@ class IncidentWatch:
         self._probes = probes
         self._until_writable = until_writable
         self.alive_at: datetime | None = None
-
-    @property
-    def working(self) -> tuple[str, ...]:
-        return tuple(self._working)
 
     def by_severity(self) -> dict[str, int]:
         """The number of unresolved incidents by severity."""
@@ -138,8 +126,10 @@ class IncidentWatch:
         async for recorded in self._bus.follow(after=last):
             event = recorded.event
             if isinstance(event, AlertRaised):
-                if event.run == WATCH_RUN:  # not one of a drill
-                    await self._publish(self._triage.hear(recorded, datetime.now(UTC)))
+                of_drill = event.run != WATCH_RUN
+                answers = () if of_drill else self._triage.hear(recorded, datetime.now(UTC))
+                if answers:
+                    await self._bus.publish(*answers)
                 continue
             self._triage.apply(recorded)
             if _is_of_drill(event):
@@ -159,8 +149,9 @@ class IncidentWatch:
         while True:
             await anyio.sleep(TICK_S)
             self.alive_at = now = datetime.now(UTC)
-            events = self._triage.tick(now)
-            await self._publish([each for each in events if not self._ends_work(group, each)])
+            events = [each for each in self._triage.tick(now) if not self._ends_work(group, each)]
+            if events:
+                await self._bus.publish(*events)
 
     def _ends_work(self, group: TaskGroup, event: Event) -> bool:
         """Whether it is the recovery of an incident in work: the work ends first."""
@@ -187,11 +178,7 @@ class IncidentWatch:
                     )
             elif isinstance(each, ApprovalSettled):
                 withdrawals.pop(each.approval, None)
-        await self._publish([*withdrawals.values(), event])
-
-    async def _publish(self, events: Sequence[Event]) -> None:
-        if events:
-            await self._bus.publish(*events)
+        await self._bus.publish(*withdrawals.values(), event)
 
     def _start_work(self, group: TaskGroup, details: IncidentDetails) -> None:
         if details.incident not in self._working:
@@ -264,11 +251,8 @@ class IncidentWatch:
 
 class _IncidentWork:
     def __init__(self) -> None:
-        self.scope, self.withdrawal, self.ended = (
-            anyio.CancelScope(),
-            WorkWithdrawal(),
-            anyio.Event(),
-        )
+        self.scope, self.withdrawal = anyio.CancelScope(), WorkWithdrawal()
+        self.ended = anyio.Event()
 
 
 def _needs_work(incident: Incident) -> bool:

@@ -5,7 +5,7 @@ make an alert invalid.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Literal, Protocol, runtime_checkable
@@ -237,7 +237,8 @@ class AlertIntake:
             self._metrics.count_rejected("malformed")
             raise HttpRefusal(HTTPStatus.BAD_REQUEST, str(error)) from error
         try:
-            await self._publish(found.alerts)
+            for first in range(0, len(found.alerts), MAX_ALERTS_PER_APPEND):
+                await self._bus.publish(*found.alerts[first : first + MAX_ALERTS_PER_APPEND])
         except StoreError as error:
             self._metrics.count_rejected("store", len(found.alerts))
             self._failure = JournalFailure(at=datetime.now(UTC))
@@ -256,10 +257,6 @@ class AlertIntake:
         }
         status = HTTPStatus.ACCEPTED if buffered else HTTPStatus.OK
         return HttpReply(status=status, body=msgspec.json.encode(data))
-
-    async def _publish(self, alerts: Sequence[AlertRaised]) -> None:
-        for first in range(0, len(alerts), MAX_ALERTS_PER_APPEND):
-            await self._bus.publish(*alerts[first : first + MAX_ALERTS_PER_APPEND])
 
     def _count(self, found: ParsedAlerts) -> None:
         for alert in found.alerts:

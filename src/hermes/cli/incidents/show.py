@@ -12,30 +12,31 @@ from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.incident import Incident
 from hermes.memory.store import JournalStore, store_exists
-from hermes.plumbing.units import format_duration
+from hermes.plumbing.units import format_duration, ordinal
 from hermes.sre.reports.actions import IncidentAction
 from hermes.sre.reports.report_data import (
     LISTING_KINDS,
     MAX_SEPARATE_QUERIES,
     STATE_KINDS,
+    IncidentAlert,
     ReportData,
     complete_incidents,
     gather_report_data,
     list_incidents,
     read_earlier_incidents,
+    read_incident_alerts,
     read_incident_records,
     resolver_name,
 )
 from hermes.sre.reports.statements import (
     cause_line,
     cause_status,
+    incident_times,
     outcome_text,
     playbooks_not_matched,
     playbooks_unchecked,
     resolver_of,
 )
-from hermes.sre.reports.times import incident_times, ordinal
-from hermes.sre.triage.incident_alerts import IncidentAlert, read_incident_alerts
 
 SEVERITIES = ("P0", "P1", "P2", "P3")
 MAX_SHOWN_ALERTS = MAX_SHOWN_CHECKS = 20

@@ -5,17 +5,16 @@ fine, or a problem in the log that ended and does not return while requests are 
 symptom is found is not enough: many faults are silent.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import anyio
 from msgspec.structs import replace
 
 from hermes.core.incident import AlertFacts
-from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import ExecuteCall, run_command
-from hermes.sre.assessment.all_clear import AllClearReason, find_all_clear_reason, may_be_all_clear
 from hermes.sre.assessment.host_state import (
     HostObservation,
     HostState,
@@ -26,32 +25,20 @@ from hermes.sre.assessment.host_state import (
     read_script,
 )
 from hermes.sre.assessment.symptoms import (
+    Assessment,
+    find_all_clear_reason,
     find_recent_symptoms,
     find_returned_trouble,
     find_symptoms,
+    may_be_all_clear,
 )
+from hermes.sre.checks import run_concurrently
 
-AssessmentVerdict = Literal["no-incident", "recovered", "wrong", "unknown"]
 WaitUntilAlone = Callable[[], Awaitable[None]]
 HOLD_S = 3.0
 """Seconds for which a problem that is over must not return."""
 MAX_ROUNDS = 2
 SCRIPT_TIMEOUT_S = 15.0
-
-
-class Assessment(Value, kw_only=True, frozen=True):
-    verdict: AssessmentVerdict
-    evidence: tuple[str, ...] = ()
-    """Ids of the tool calls that show it."""
-    reasons: tuple[str, ...] = ()
-    component: str = ""
-    """What raised a false alarm, or what had failed for a while."""
-    mechanism: str = ""
-    value: str = ""
-
-    @property
-    def all_clear(self) -> bool:
-        return self.verdict in ("no-incident", "recovered")
 
 
 async def assess_host(
@@ -70,11 +57,11 @@ async def assess_host(
     before = await observer.observe()
     if not before.state.units:
         why = before.state.unchecked or "the call was refused or did not end in time"
-        return observer.assessment("unknown", f"the services could not be listed: {why}")
+        return observer.unknown(f"the services could not be listed: {why}")
     if found := find_symptoms(facts, before):
-        return observer.assessment("wrong", *found)
+        return observer.wrong_or_unknown(found)
     if not may_be_all_clear(facts, before):
-        return observer.undecided_assessment(find_recent_symptoms(facts, before))
+        return observer.wrong_or_unknown(find_recent_symptoms(facts, before))
     if wait_until_alone is not None:
         await wait_until_alone()
         before = await observer.observe(before)
@@ -82,12 +69,12 @@ async def assess_host(
         await anyio.sleep(hold)
         now = await observer.observe(before, logs="words")
         if found := find_symptoms(facts, now):
-            return observer.assessment("wrong", *found)
+            return observer.wrong_or_unknown(found)
         reason = None if find_recent_symptoms(facts, now) else find_all_clear_reason(facts, now)
         if reason and not find_returned_trouble(before, now, reason):
-            return observer.all_clear_assessment(reason)
+            return replace(reason, evidence=observer.calls)
         before = now
-    return observer.undecided_assessment(find_recent_symptoms(facts, before))
+    return observer.wrong_or_unknown(find_recent_symptoms(facts, before))
 
 
 async def observe_host(execute: ExecuteCall) -> HostObservation:
@@ -98,21 +85,15 @@ async def observe_host(execute: ExecuteCall) -> HostObservation:
 class _HostObserver:
     def __init__(self, execute: ExecuteCall) -> None:
         self._execute = execute
-        self._calls: list[str] = []
+        self.calls: tuple[str, ...] = ()
 
     async def observe(
         self, before: HostObservation | None = None, logs: Literal["logs", "words"] = "logs"
     ) -> HostObservation:
         """Run the scripts concurrently."""
         names: list[ScriptName] = [logs, "state", *(() if before else ("checks",))]
-        outputs: dict[ScriptName, str] = {}
-
-        async def one(name: ScriptName) -> None:
-            outputs[name] = await self._run_script(read_script(name))
-
-        async with anyio.create_task_group() as group:
-            for name in names:
-                group.start_soon(one, name)
+        scripts = [partial(self._run_script, read_script(name)) for name in names]
+        outputs = dict(zip(names, await run_concurrently(scripts), strict=True))
         return HostObservation(
             state=parse_host_state(outputs["state"]),
             logs=parse_log_summaries(outputs[logs]),
@@ -125,21 +106,13 @@ class _HostObserver:
         result = await run_command(self._execute, command, SCRIPT_TIMEOUT_S, id=id)
         if result.status != "ok" or result.timed_out:
             return ""
-        self._calls.append(id)
+        self.calls += (id,)
         return result.output
 
-    def assessment(self, verdict: AssessmentVerdict, *reasons: str) -> Assessment:
-        return Assessment(verdict=verdict, evidence=tuple(self._calls), reasons=reasons)
+    def wrong_or_unknown(self, symptoms: Sequence[str]) -> Assessment:
+        if symptoms:
+            return Assessment(verdict="wrong", evidence=self.calls, reasons=tuple(symptoms))
+        return self.unknown("nothing wrong was found, and nothing explains the alert")
 
-    def undecided_assessment(self, doubts: list[str]) -> Assessment:
-        if doubts:
-            return self.assessment("wrong", *doubts)
-        return self.assessment("unknown", "nothing wrong was found, and nothing explains the alert")
-
-    def all_clear_assessment(self, reason: AllClearReason) -> Assessment:
-        return replace(
-            self.assessment(reason.verdict, *reason.reasons),
-            component=reason.component,
-            mechanism=reason.mechanism,
-            value=reason.value,
-        )
+    def unknown(self, why: str) -> Assessment:
+        return Assessment(verdict="unknown", evidence=self.calls, reasons=(why,))

@@ -1,10 +1,230 @@
-"""Finds symptoms on a host, and problems that returned after they were over."""
+"""Finds symptoms on a host, and reasons for an all-clear.
 
+These are a monitor with a wrong limit, or a problem that is over and does not return.
+"""
+
+import re
 from collections.abc import Iterator
+from typing import Literal
 
 from hermes.core.incident import AlertFacts
-from hermes.sre.assessment.all_clear import AllClearReason, alert_unit, is_monitor_alarm
-from hermes.sre.assessment.host_state import HostObservation, LogSummary, UnitState
+from hermes.core.messages import Value
+from hermes.sre.assessment.host_state import HostObservation, LogSummary, MonitorConfig, UnitState
+
+_LIMIT_LINE = re.compile(
+    r"^[\s\"]*([\w.-]*(?:max|min|threshold|limit|critical|crit|warn|alarm|alert|above|below|ceiling"
+    r"|upper|lower|over|under|trigger)[\w.-]*)[\"\s]*[=:>]+[\s\"]*(-?\d+(?:\.\d+)?)",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(?<![\w.:/-])-?\d+(?:\.\d+)?(?![\w:/-]|\.\d)")
+_WORD = re.compile(r"[a-z]{3,}")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]?|\d\d:\d\d:\d\d(?:[.,]\d+)?")
+_LEVEL = re.compile(r"^[\s\[<(|]*(?:level=)?(?:ERROR|FATAL|CRITICAL|WARN(?:ING)?)?[\s\]>):|-]*")
+_PATH = re.compile(r"(?<![\w.])/[\w./@+-]*[\w@+-]")
+_COMMON_WORDS = frozenset(
+    {
+        *("the", "and", "for", "has", "was", "with", "are", "not", "its", "from", "since"),
+        *("above", "below", "over", "min"),
+    }
+)
+HARMLESS_VALUES = (
+    (re.compile(r"percent|%|usage|utili[sz]ation|ratio"), 70.0),
+    (re.compile(r"millisecond|latency|\bms\b|response time|duration"), 150.0),
+    (re.compile(r"number of|count of|files|entries|sessions|sockets|processes"), 50.0),
+)
+"""What is measured, and the highest value that is harmless."""
+NEVER_HARMLESS = re.compile(
+    r"\bage\b|hours? old|backup|backlog|queue|lag\b|pending|expir|certificate|\blost\b|\bfree\b"
+    r"|\bleft\b|available|remaining",
+    re.IGNORECASE,
+)
+"""Measurements of which a small number may be a problem."""
+MIN_GOOD_LINES = 3
+
+
+class Assessment(Value, kw_only=True, frozen=True):
+    verdict: Literal["no-incident", "recovered", "wrong", "unknown"]
+    evidence: tuple[str, ...] = ()
+    """Ids of the tool calls that show it."""
+    reasons: tuple[str, ...] = ()
+    component: str = ""
+    """What raised a false alarm, or what had failed for a while."""
+    mechanism: str = ""
+    value: str = ""
+    monitor: str = ""
+    """For a false alarm: the unit that raises it; its log lines are no symptoms."""
+    works: str = ""
+    """For a problem that is over: the unit that must be observed to work."""
+
+    @property
+    def all_clear(self) -> bool:
+        return self.verdict in ("no-incident", "recovered")
+
+
+def alert_unit(facts: AlertFacts, observation: HostObservation) -> str:
+    """The unit that an alert is about: the longest unit name in its labels, else in its text."""
+    labels = " ".join(facts.labels.values())
+    for text in (labels, facts.combined_text):
+        if found := _units_in(text, observation):
+            return max(found, key=len)
+    return ""
+
+
+def alert_units(facts: AlertFacts, observation: HostObservation) -> list[str]:
+    """All units that the alert names."""
+    return _units_in(facts.combined_text, observation)
+
+
+def _units_in(text: str, observation: HostObservation) -> list[str]:
+    return [
+        unit.name
+        for unit in observation.state.units
+        if re.search(rf"(?<![\w-]){re.escape(unit.name.removesuffix('.service'))}(?![\w-])", text)
+    ]
+
+
+def is_monitor_alarm(log: LogSummary, observation: HostObservation) -> bool:
+    """Whether the log is of a monitor that reports a value beyond its limit."""
+    return any(_reports_limit(check, log) for check in observation.checks if check.unit == log.unit)
+
+
+def _reports_limit(check: MonitorConfig, log: LogSummary) -> bool:
+    if log.asked:  # a service that answers requests logs its own errors
+        return False
+    lines = [*log.error_lines, log.last]
+    limits = {float(value) for _, value in _limits(check)}
+    return any(limits & {float(each) for each in numbers_in_line(line)} for line in lines if line)
+
+
+def _limits(check: MonitorConfig) -> Iterator[tuple[str, str]]:
+    for line in check.lines:
+        if found := _LIMIT_LINE.match(line):
+            yield found[1], found[2]
+
+
+def numbers_in_line(line: str) -> list[str]:
+    apart = re.sub(r"(?<=\w)[=/](?=\d)", " ", _DATE.sub(" ", line))
+    return _NUMBER.findall(apart)
+
+
+def may_be_all_clear(facts: AlertFacts, observation: HostObservation) -> bool:
+    """Whether a second observation may lead to an all-clear."""
+    if any(_matches_alert(check, facts) for check in observation.checks):
+        return True
+    log = observation.logs.get(alert_unit(facts, observation))
+    return log is not None and bool(log.bad) and log.asked > log.bad
+
+
+def find_all_clear_reason(facts: AlertFacts, observation: HostObservation) -> Assessment | None:
+    return find_false_alarm(facts, observation) or find_past_trouble(facts, observation)
+
+
+def find_false_alarm(facts: AlertFacts, observation: HostObservation) -> Assessment | None:
+    """A monitor that raises an alarm at a harmless value, while no other log has an error."""
+    for check in observation.checks:
+        log = observation.logs.get(check.unit, LogSummary(unit=check.unit))
+        if not _matches_alert(check, facts) or not (
+            _reports_limit(check, log) or check.unit == "cron"
+        ):
+            continue
+        if any(other.bad or other.errors for other in _other_logs(observation, check.unit)):
+            continue
+        text = " ".join([*check.lines, facts.combined_text])
+        if NEVER_HARMLESS.search(text):
+            continue
+        for name, limit in _limits(check):
+            value = _measured_value(log, limit) or _measured_value(
+                LogSummary(unit="", last=facts.combined_text), limit
+            )
+            if value is not None and _is_harmless(text.lower(), value):
+                return _false_alarm_reason(check, name, limit, value, facts)
+    return None
+
+
+def _other_logs(observation: HostObservation, monitor: str) -> Iterator[LogSummary]:
+    gone = {unit.name for unit in observation.state.units if unit.active == "failed"}
+    return (log for name, log in observation.logs.items() if name != monitor and name not in gone)
+
+
+def _matches_alert(check: MonitorConfig, facts: AlertFacts) -> bool:
+    """Whether the alert mentions the limit of this monitor, or what it measures."""
+    words = set(_WORD.findall(facts.combined_text.lower())) - _COMMON_WORDS
+    own = set(_WORD.findall(" ".join(check.lines).lower())) - _COMMON_WORDS
+    named_numbers = {float(each) for each in numbers_in_line(facts.combined_text)}
+    limits = {float(value) for _, value in _limits(check)}
+    return len(words & own) >= 2 or (bool(limits & named_numbers) and bool(words & own))
+
+
+def _measured_value(log: LogSummary, limit: str) -> float | None:
+    """The measured value, from the last line that contains the limit."""
+    for line in [log.last, *reversed(log.error_lines)]:
+        numbers = [float(each) for each in numbers_in_line(line)]
+        if float(limit) in numbers:
+            numbers.remove(float(limit))
+            beyond = [each for each in numbers if each > float(limit)]
+            if beyond:
+                return beyond[0]
+    return None
+
+
+def _is_harmless(text: str, value: float) -> bool:
+    return any(pattern.search(text) and value <= most for pattern, most in HARMLESS_VALUES)
+
+
+def _false_alarm_reason(
+    check: MonitorConfig, name: str, limit: str, value: float, facts: AlertFacts
+) -> Assessment:
+    line = next(line for line in check.lines if name in line)
+    monitor = check.unit.removesuffix(".service")
+    return Assessment(
+        verdict="no-incident",
+        component=check.file,
+        mechanism=f"false alarm: the threshold {name} of this check is a wrong limit, too low: a "
+        f"healthy host is at {value:g} and crosses {limit}",
+        value=line,
+        reasons=(
+            f"{monitor} raises an alarm because of {line!r} in {check.file}; it measures {value:g}",
+            "all units run, nothing is full, and no log has an error",
+        ),
+        monitor=check.unit,
+    )
+
+
+def find_past_trouble(facts: AlertFacts, observation: HostObservation) -> Assessment | None:
+    """Errors in the log of the unit of the alert, and only good answers since."""
+    subject = alert_unit(facts, observation)
+    log = observation.logs.get(subject)
+    if log is None or not (log.errors or log.bad) or log.after < MIN_GOOD_LINES or log.died:
+        return None
+    if not any(runs[-1][0] == "S" for runs in log.runs.values()):
+        return None
+    lines = [line for line in log.error_lines if not re.search(r"(GET|POST|PUT) /", line)] or [
+        *log.error_lines
+    ]
+    if not lines:
+        return None
+    cause = _LEVEL.sub("", _DATE.sub("", lines[-1])).strip()
+    return Assessment(
+        verdict="recovered",
+        component=_failed_component(cause, observation, subject),
+        mechanism=f"for a short time: {cause[:200]}; it has recovered since",
+        value=cause[:110],
+        reasons=(
+            f"{subject} last failed with {cause[:160]!r}",
+            f"{log.after} good lines since, and none that is not",
+        ),
+        works=subject,
+    )
+
+
+def _failed_component(cause: str, observation: HostObservation, subject: str) -> str:
+    names = [unit.name.removesuffix(".service") for unit in observation.state.units]
+    for name in sorted(names, key=len, reverse=True):
+        if f"{name}.service" != subject and re.search(rf"(?<![\w-]){name}(?![\w-])", cause):
+            return name
+    found = _PATH.search(cause)
+    return found[0] if found else subject.removesuffix(".service")
+
 
 SINGLE_RESTART_SETTLED_S = 60
 """Seconds after which a single restart is ignored."""
@@ -36,7 +256,7 @@ def find_recent_symptoms(facts: AlertFacts, observation: HostObservation) -> lis
 
 
 def find_returned_trouble(
-    before: HostObservation, now: HostObservation, reason: AllClearReason
+    before: HostObservation, now: HostObservation, reason: Assessment
 ) -> list[str]:
     """Why the problem is not over; empty when it is."""
     found = []

@@ -19,8 +19,8 @@ from hermes.core.incident import WATCH_RUN
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
-from hermes.sre.notifications import composer
-from hermes.sre.notifications.composer import NotificationComposer, NotificationState
+from hermes.sre.notifications.composer import NotificationComposer
+from hermes.sre.notifications.notification_state import NOTIFICATION_KINDS, NotificationState
 from hermes.sre.notifications.sink_protocol import DeliveryError, NotificationSink, SinkFilter
 from hermes.sre.settings import NoticeSettings
 
@@ -31,7 +31,7 @@ UNDELIVERED_PREFIX = "undelivered"
 CLOCK_CHECK_S = 1.0
 """Seconds between two checks for notifications that are due by time."""
 MAX_BATCH_EVENTS = 20
-IMMEDIATE_KINDS = frozenset(composer.NOTIFICATION_KINDS) - {"notice.queued", "run.started"}
+IMMEDIATE_KINDS = frozenset(NOTIFICATION_KINDS) - {"notice.queued", "run.started"}
 DELIVERY_HISTORY = timedelta(days=30)
 """Older notifications are not read again after a start."""
 
@@ -341,7 +341,7 @@ class Notifier:
     async def _resume(self) -> int:
         """Read what an earlier watch did not deliver."""
         last = await self._bus.journal.last()
-        async for recorded in self._bus.journal.read(kinds=composer.NOTIFICATION_KINDS):
+        async for recorded in self._bus.journal.read(kinds=NOTIFICATION_KINDS):
             if recorded.seq <= last:
                 self._state.apply(recorded)
         since = self._now() - DELIVERY_HISTORY

@@ -19,10 +19,9 @@ from hermes.core.events.operations import (
 from hermes.core.foreign_text import visible_line
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
-from hermes.plumbing.units import format_duration, format_size
-from hermes.sre.reports.statements import cause_line, outcome_text, resolver_of
+from hermes.plumbing.units import format_duration, format_size, ordinal
+from hermes.sre.reports.statements import cause_line, incident_times, outcome_text, resolver_of
 from hermes.sre.reports.statistics import duration_statistics
-from hermes.sre.reports.times import incident_times, ordinal
 
 MAX_TITLE_CHARS, MAX_LINE_CHARS, MAX_TEXT_CHARS = 120, 300, 4_000
 MAX_TITLED_PARTS, NAMES_PER_LINE = 10, 8

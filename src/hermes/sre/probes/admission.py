@@ -11,8 +11,7 @@ from hermes.core.messages import Risk, ToolCall, Value
 from hermes.core.protocols import ConfinesCommands, Environment
 from hermes.core.run_ids import new_id
 from hermes.sre.probes.native import LOCAL_ENVIRONMENT, can_run_natively
-from hermes.sre.probes.probe import PluginProbe, Probe
-from hermes.sre.probes.shell_command import shell_command_of
+from hermes.sre.probes.probe import PluginProbe, Probe, shell_command_of
 
 READ_EFFECTS = frozenset({"read", "network-local", "network-read"})
 """Effects that a probe may have, by the names of the policy."""

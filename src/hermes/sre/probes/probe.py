@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
+from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
-from hermes.core.plugins import BUILT_IN
+from hermes.core.plugins import BUILT_IN, load_plugin
 from hermes.skills.playbook.schema import PlaybookName, TimeoutSeconds
 
 STATE_LABEL = "now"
@@ -93,3 +94,31 @@ class PluginProbe(Probe, frozen=True, omit_defaults=True):
 
     command: str = ""
     """The shell text that the plug-in made when the file was read."""
+
+
+def shell_command_of(probe: Probe, before: str | None = None) -> str:
+    """`before`: what the last run kept; None for a single run.
+
+    Raises `SettingsError` for an invalid probe.
+    """
+    if isinstance(probe, PluginProbe) and probe.command:
+        return probe.command
+    if "\0" in probe.what or (probe.kind in _TARGET_HELP and not probe.what.strip()):
+        needed = _TARGET_HELP.get(probe.kind, "what to check")
+        raise SettingsError(f"{probe.name}: a {probe.kind} needs `what`: {needed}")
+    command: str = load_plugin("probes", probe.kind)(probe, before)
+    return command
+
+
+_TARGET_HELP = {
+    "port": "8080 or host:port",
+    "http": "a URL such as http://127.0.0.1:8080/health",
+    "tls": "host:port, or host:port/name",
+    "certificate": "the path of a certificate",
+    "unit": "the name of a unit such as nginx.service",
+    "cron": "the path of the program that the job runs",
+    "sqlite": "the path of a database",
+    "config": "a program such as nginx",
+    "command": "the command itself; it may only read",
+}
+"""What the kinds that need `what` take there."""

@@ -21,8 +21,8 @@ from hermes.sre.probes.probe import (
     UNKNOWN_EXIT_CODE,
     PluginProbe,
     Probe,
+    shell_command_of,
 )
-from hermes.sre.probes.shell_command import shell_command_of
 
 MAX_FILE_CHARS = 512 << 10
 UNUSED_KEY = "trigger"

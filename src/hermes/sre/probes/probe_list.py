@@ -78,22 +78,14 @@ async def build_probe_list(
     running = {each.name for each in found.services}
     missing = [each for each in known.expected if each.name not in running and each.probes]
     removals = await _find_removals(environment, missing)
+    removed = [(each, removals[each.name]) for each in missing if each.name in removals]
     probes = (*current, *inventory.missing_probes(known, current))
     kept = [each for each in probes if each.service not in {*removals, *known.dismissed}]
     return ProbeList(
-        probes=(
-            *kept,
-            *(
-                _question_probe(each, removals[each.name])
-                for each in _removed_services(missing, removals)
-            ),
-        ),
+        probes=(*kept, *(_question_probe(each, removal) for each, removal in removed)),
         missing={each.name: _expected_text(each) for each in missing if each.name not in removals},
         questions=(
-            *(
-                _removal_question(each, removals[each.name])
-                for each in _removed_services(missing, removals)
-            ),
+            *(_removal_question(each, removal) for each, removal in removed),
             *_never_seen_questions(known, found),
         ),
         notes=found.notes,
@@ -162,12 +154,6 @@ class PeriodicDiscovery:
 
     def _expected_names(self) -> frozenset[str]:
         return frozenset(each.name for each in self._store.load().expected)
-
-
-def _removed_services(
-    missing: Sequence[KnownService], removals: dict[str, RemovalKind]
-) -> list[KnownService]:
-    return [each for each in missing if each.name in removals]
 
 
 def _expected_text(service: KnownService) -> str:

@@ -20,8 +20,7 @@ from hermes.sre.probes.native import (
     can_run_natively,
     overload_factor,
 )
-from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.shell_command import shell_command_of
+from hermes.sre.probes.probe import Probe, shell_command_of
 
 _TIMEOUT_GRACE_S = 3.0
 _UNITS_TIMEOUT_S = 3.0

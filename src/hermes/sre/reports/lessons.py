@@ -7,12 +7,17 @@ from hermes.core.events.incidents import AlertsJoined, IncidentOpened, ReportWri
 from hermes.core.foreign_text import visible_line
 from hermes.core.incident import Incident
 from hermes.core.protocols import JournalRecord
-from hermes.plumbing.units import format_duration
+from hermes.plumbing.units import format_duration, ordinal
 from hermes.sre.reports.actions import RefusedAction, events_of_type
 from hermes.sre.reports.markdown import escape_text
 from hermes.sre.reports.report_data import ReportData, gather_report_data
-from hermes.sre.reports.statements import QUIET_OUTCOMES, cause_status, outcome_text
-from hermes.sre.reports.times import IncidentRecurrence, incident_times, ordinal
+from hermes.sre.reports.statements import (
+    QUIET_OUTCOMES,
+    IncidentRecurrence,
+    cause_status,
+    incident_times,
+    outcome_text,
+)
 
 SLOW_DETECTION_S = 300.0
 """Seconds to detect a problem, beyond which a probe is missing."""

@@ -11,7 +11,7 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.incident import Incident
 from hermes.core.protocols import JournalRecord
-from hermes.plumbing.units import format_duration
+from hermes.plumbing.units import format_duration, ordinal
 from hermes.sre.reports.actions import IncidentAction, events_of_type
 from hermes.sre.reports.lessons import model_prevention_text, prevention_hints
 from hermes.sre.reports.markdown import (
@@ -32,7 +32,6 @@ from hermes.sre.reports.statements import (
     playbooks_unchecked,
 )
 from hermes.sre.reports.timeline import build_timeline, clock_time, shorten_timeline
-from hermes.sre.reports.times import ordinal
 
 MAX_NAMED_CHECKS = 8
 MAX_NAMED_PLAYBOOKS = 12
@@ -41,6 +40,7 @@ _QUIET_TEXTS = {
     "no-incident": "No fault was found.",
     "recovered": "The problem ended.",
 }
+NO_REPAIR_TEXT = "not defined, no repair was verified"
 MAX_READ_COMMANDS = 5
 MAX_REPORT_CHARS = 20_000
 LENGTH_STEPS = ((60, 20), (30, 10), (16, 5), (8, 3), (4, 1))
@@ -77,11 +77,8 @@ def render_impact(data: ReportData) -> str:
         lines.append(f"Joined later by alerts about: {names}.")
     if failing := checks_failed_before(data.checks):
         names = ", ".join(escape_text(name, 80) for name in failing[:MAX_NAMED_CHECKS])
-        more = (
-            f" and {len(failing) - MAX_NAMED_CHECKS} more"
-            if len(failing) > MAX_NAMED_CHECKS
-            else ""
-        )
+        left_out = len(failing) - MAX_NAMED_CHECKS
+        more = f" and {left_out} more" if left_out > 0 else ""
         lines.append(f"Before anything was changed these checks failed: {names}{more}.")
     count = incident.alerts
     lines.append(f"{count} alert{'s were' if count != 1 else ' was'} received.")
@@ -218,8 +215,8 @@ def _evidence_lines(data: ReportData, numbers: tuple[int, ...], max_items: int) 
             how = "passed" if each.event.ok else "failed"
             known[each.seq] = f": check {escape_text(each.event.check, 80)} {how}"
     lines = [f"- event {number}{known.get(number, '')}" for number in dict.fromkeys(numbers)]
-    more = [f"- … and {len(lines) - max_items} more"] if len(lines) > max_items else []
-    return ["Evidence, by the numbers of its events in the journal:", *lines[:max_items], *more]
+    heading = "Evidence, by the numbers of its events in the journal:"
+    return [heading, _limited_list(lines, max_items)]
 
 
 def _action_result(action: IncidentAction) -> str:
@@ -240,11 +237,9 @@ def _finding_lines(data: ReportData, max_items: int) -> list[str]:
 
 
 def _bullet_list(texts: list[str], max_items: int) -> str:
-    once = list(dict.fromkeys(texts))
-    lines = [f"- {escape_text(text, 300)}" for text in once[:max_items]]
-    if len(once) > max_items:
-        lines.append(f"- … and {len(once) - max_items} more")
-    return "\n".join(lines)
+    return _limited_list(
+        [f"- {escape_text(each, 300)}" for each in dict.fromkeys(texts)], max_items
+    )
 
 
 def _reason_suffix(reason: str) -> str:
@@ -278,9 +273,8 @@ def render_remediation(data: ReportData, max_items: int) -> str:
                 f"- {script_excerpt(action.command)}"
                 for action in reads[: min(max_items, MAX_READ_COMMANDS)]
             ]
-    text = _section("Remediation", "\n".join(lines))
     return (
-        text
+        _section("Remediation", "\n".join(lines))
         + _render_undo_commands(executed[:max_items])
         + _render_interrupted(data, max_items)
         + _render_refused(data, max_items)
@@ -311,6 +305,7 @@ def render_prevention(data: ReportData) -> str:
 
 def render_figures(data: ReportData) -> str:
     times, cost = data.times, data.cost
+    repair = format_duration(times.repair) if times.repair is not None else NO_REPAIR_TEXT
     spent = f"{cost.calls} model calls, {cost.usage.tokens:,} tokens"
     spent = spent if cost.calls else "no model was called"
     if cost.usage.cost_usd:
@@ -318,20 +313,13 @@ def render_figures(data: ReportData) -> str:
     lines = [
         f"- Time to detect (MTTD): {format_duration(times.detect)}",
         f"- Time to begin (MTTA): {format_duration(times.acknowledge)}",
-        f"- Time to repair (MTTR): {_repair_time(data)}",
+        f"- Time to repair (MTTR): {repair}",
         f"- Answered by: {escape_text(resolver_name(data), 120)}",
         f"- Cost: {spent}; {len(data.actions)} commands, {len(data.changes)} of them changes",
         # Repeated at the end, because untrusted text above may contain such a line.
         f"- Outcome: {outcome_text(data.incident)}",
     ]
     return _section("Figures", "\n".join(lines))
-
-
-def _repair_time(data: ReportData) -> str:
-    seconds = data.times.repair
-    return (
-        format_duration(seconds) if seconds is not None else "not defined, no repair was verified"
-    )
 
 
 def _action_line(number: int, action: IncidentAction, undone: str) -> str:

@@ -10,8 +10,7 @@ from math import log10
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration
-from hermes.sre.reports.statements import resolver_of
-from hermes.sre.reports.times import incident_times
+from hermes.sre.reports.statements import incident_times, resolver_of
 
 WITH_SKILLS, WITHOUT_SKILLS = "with skills", "without"
 MAX_RECURRING = 10
@@ -73,10 +72,10 @@ def compute_statistics(incidents: Sequence[Incident]) -> IncidentStatistics:
         open=sum(each.unresolved for each in incidents),
         severity=_counts(each.severity for each in incidents),
         outcome=_counts(each.status for each in incidents),
-        answered_by=_counts(_resolver(each) for each in incidents if each.closed is not None),
+        answered_by=_counts(resolver_of(each).by for each in incidents if each.closed is not None),
         detect=duration_statistics(each.detect for each in times),
         acknowledge=duration_statistics(each.acknowledge for each in times),
-        repair=duration_statistics(map(_repair_s, incidents)),
+        repair=duration_statistics(each.repair for each in times),
         repaired_by=_by_resolver(incidents),
         weeks=_weeks(incidents),
         recurring=_recurring(incidents),
@@ -100,19 +99,11 @@ def _percentile(known: Sequence[float], share: float) -> float:
     return known[low] + (known[high] - known[low]) * (index - low)
 
 
-def _repair_s(incident: Incident) -> float | None:
-    return incident_times(incident).repair
-
-
-def _resolver(incident: Incident) -> str:
-    return resolver_of(incident).by
-
-
 def _by_resolver(incidents: Sequence[Incident]) -> dict[str, DurationStatistics]:
     groups: dict[str, list[float | None]] = defaultdict(list)
     for each in incidents:
-        if (seconds := _repair_s(each)) is not None:
-            who = _resolver(each)
+        if (seconds := incident_times(each).repair) is not None:
+            who = resolver_of(each).by
             groups[who].append(seconds)
             groups[WITH_SKILLS if who == "playbook" else WITHOUT_SKILLS].append(seconds)
     return {
@@ -145,13 +136,13 @@ def _recurring(incidents: Sequence[Incident]) -> tuple[RecurringIncident, ...]:
 
 
 def _recurring_incident(fingerprint: str, group: Sequence[Incident]) -> RecurringIncident:
-    repaired = [seconds for each in group if (seconds := _repair_s(each)) is not None]
+    repaired = [seconds for each in group if (seconds := incident_times(each).repair) is not None]
     return RecurringIncident(
         fingerprint=fingerprint,
         title=group[-1].details.title,
         times=len(group),
         last_at=group[-1].details.opened_at,
-        by_skill=sum(_resolver(each) == "playbook" for each in group),
+        by_skill=sum(resolver_of(each).by == "playbook" for each in group),
         first=repaired[0] if repaired else None,
         last=repaired[-1] if len(repaired) > 1 else None,
     )

@@ -1,25 +1,29 @@
 """Collects facts about the host with fixed read-only commands, before a model is called.
 
-Each command only reads, on any host; a test checks that with the policy.
+Each command only reads, on any host; a test checks that with the policy. References to evidence are
+resolved here: each must be a call that was really run.
 """
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from shlex import quote
 
 import anyio
 
 from hermes.agent.dependencies import AgentDependencies
-from hermes.core.errors import HermesError
-from hermes.core.foreign_text import shorten_middle
+from hermes.core.errors import ToolError
+from hermes.core.foreign_text import clean_line, shorten_middle
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import ToolCall, ToolResult, Value
-from hermes.core.protocols import ToolContext
+from hermes.core.protocols import Journal
 from hermes.core.run_ids import new_id
 from hermes.core.tool_calls import read_result_numbers
 from hermes.policy.taint.data_marks import mark_as_data
 from hermes.skills.playbook.commands import TERMINAL_TOOL
-from hermes.sre.checks import TIMEOUT_GRACE_S
+from hermes.sre.checks import TIMEOUT_GRACE_S, run_concurrently
+from hermes.sre.context import execute_for_run
+from hermes.sre.reports.actions import IncidentAction, list_actions
 from hermes.sre.settings import CrewSettings
 from hermes.tools.executor import Executor
 
@@ -166,7 +170,7 @@ def _change_collectors(minutes: float) -> tuple[FactCollector, ...]:
     )
 
 
-class HostFact(Value, kw_only=True, frozen=True):
+class HostFact(Value, frozen=True):
     layer: str
     name: str
     command: str
@@ -183,36 +187,31 @@ async def collect_facts(
     settings: CrewSettings,
 ) -> tuple[HostFact, ...]:
     """Run the collectors concurrently; one that is refused, fails or hangs is left out."""
-    semaphore = anyio.Semaphore(max(1, settings.facts_at_once))
-    found: dict[int, tuple[ToolCall, ToolResult]] = {}
-    lost: list[HermesError] = []
+    execute = execute_for_run(dependencies, run, executor)
 
-    async def one(number: int, collector: FactCollector) -> None:
+    async def collect(collector: FactCollector) -> ToolResult | None:
         timeout_s = settings.facts_seconds
         arguments = {"command": collector.command, "timeout": timeout_s}
-        call = ToolCall(new_id("fact"), TERMINAL_TOOL, arguments)
-        async with semaphore:
-            try:
-                with anyio.move_on_after(timeout_s + TIMEOUT_GRACE_S):
-                    found[number] = (
-                        call,
-                        await executor.execute(call, _tool_context(dependencies, run)),
-                    )
-            except HermesError as error:  # re-raised below without an exception group
-                lost.append(error)
+        with anyio.move_on_after(timeout_s + TIMEOUT_GRACE_S):
+            return await execute(ToolCall(new_id("fact"), TERMINAL_TOOL, arguments))
+        return None
 
-    async with anyio.create_task_group() as group:
-        for number, collector in enumerate(wanted):
-            group.start_soon(one, number, collector)
-    if lost:
-        raise lost[0]
+    results = await run_concurrently(
+        [partial(collect, each) for each in wanted], settings.facts_at_once
+    )
     numbers = await read_result_numbers(dependencies.bus.journal, run)
-    kept = [
-        await _build_fact(wanted[at], *found[at], dependencies, run, settings.shown_each, numbers)
-        for at in sorted(found)
-        if found[at][1].status == "ok"
-    ]
-    return tuple(fact for fact in kept if fact.output)
+    facts = []
+    for collector, result in zip(wanted, results, strict=True):
+        if result is None or result.status != "ok":
+            continue
+        text = EMPTY_OUTPUT.sub("", result.content).rstrip()
+        if len(text) > settings.shown_each:
+            kept = result.artifact or await dependencies.artifacts.save(run, result.call_id, text)
+            text = f"{shorten_middle(text, settings.shown_each)}\n[the whole output: {kept}]"
+        command = collector.command if len(collector.command) <= 120 else "(a fixed command)"
+        seq = numbers.get(result.call_id, 0)
+        facts.append(HostFact(collector.layer, collector.name, command, text, seq))
+    return tuple(fact for fact in facts if fact.output)
 
 
 def render_facts(facts: Iterable[HostFact], max_chars: int, key: str) -> str:
@@ -231,39 +230,71 @@ def render_facts(facts: Iterable[HostFact], max_chars: int, key: str) -> str:
     return "\n\n".join(parts)
 
 
-async def _build_fact(
-    collector: FactCollector,
-    call: ToolCall,
-    result: ToolResult,
-    dependencies: AgentDependencies,
-    run: str,
-    max_chars: int,
-    numbers: dict[str, int],
-) -> HostFact:
-    text = EMPTY_OUTPUT.sub("", result.content).rstrip()
-    if len(text) > max_chars:
-        kept = result.artifact or await dependencies.artifacts.save(run, call.id, text)
-        text = f"{shorten_middle(text, max_chars)}\n[the whole output: {kept}]"
-    return HostFact(
-        layer=collector.layer,
-        name=collector.name,
-        command=collector.command if len(collector.command) <= 120 else "(a fixed command)",
-        output=text,
-        seq=numbers.get(call.id, 0),
+FACTS_RUN = "facts"
+"""The name of the run of the fact collectors, below that of the incident."""
+_REFERENCE_NUMBER = re.compile(r"#?(\d+)")
+
+
+async def read_finished_actions(journal: Journal, runs: Iterable[str]) -> list[IncidentAction]:
+    """Finished calls of these runs. Read run by run: call ids of models are not unique."""
+    found: list[IncidentAction] = []
+    for run in runs:
+        found += list_actions([each async for each in journal.read(run=run)])
+    return sorted((action for action in found if action.seq), key=lambda action: action.seq)
+
+
+async def list_child_runs(journal: Journal, run: str, names: Iterable[str]) -> list[str]:
+    """All runs with these names, also those that were started again after a crash."""
+    return [each for name in names for each in await _numbered_runs(journal, f"{run}/{name}")]
+
+
+async def next_free_run(journal: Journal, run: str) -> str:
+    """The run of this name, or with the next number where it exists already."""
+    return _numbered_run(run, len(await _numbered_runs(journal, run)) + 1)
+
+
+async def _numbered_runs(journal: Journal, run: str) -> list[str]:
+    found: list[str] = []
+    while [each async for each in journal.read(run=_numbered_run(run, len(found) + 1))]:
+        found.append(_numbered_run(run, len(found) + 1))
+    return found
+
+
+def _numbered_run(run: str, number: int) -> str:
+    return run if number == 1 else f"{run}-{number}"
+
+
+def resolve_references(
+    references: Sequence[str | int], actions: Sequence[IncidentAction]
+) -> tuple[int, ...]:
+    """Raises `ToolError`, for the model, for a reference to something that was not run."""
+    return tuple(dict.fromkeys(_resolve_reference(str(each), actions) for each in references))
+
+
+def _resolve_reference(reference: str, actions: Sequence[IncidentAction]) -> int:
+    wanted = " ".join(reference.split())
+    number = _REFERENCE_NUMBER.fullmatch(wanted)
+    for action in reversed(actions):
+        if (number and int(number[1]) == action.seq) or wanted == action.call_id:
+            return action.seq
+    for action in reversed(actions):
+        if len(wanted) > 2 and wanted in " ".join(action.command.split()):
+            return action.seq
+    known = ", ".join(f"#{action.seq} ({action.command[:40]})" for action in actions[-4:])
+    raise ToolError(
+        f"evidence {reference[:100]!r} was not run: give the number of a result, as in "
+        f"#12, or a command as you ran it. The last ones: {known or 'none yet'}"
     )
 
 
-def _tool_context(dependencies: AgentDependencies, run: str) -> ToolContext:
-    async def call(inner: ToolCall) -> ToolResult:
-        return ToolResult(
-            call_id=inner.id, status="error", content="a collector calls no other tool"
-        )
-
-    return ToolContext(
-        run,
-        dependencies.environment,
-        dependencies.bus.publish,
-        call,
-        dependencies.artifacts,
-        origin=dependencies.origin,
+def render_evidence(
+    numbers: Iterable[int], actions: Sequence[IncidentAction], key: str, *, max_chars: int = 600
+) -> str:
+    """The commands and outputs of the evidence, marked as data."""
+    wanted = set(numbers)
+    return "\n".join(
+        f"#{action.seq} $ {clean_line(action.command, 160)}\n"
+        + mark_as_data(shorten_middle(action.output, max_chars), "evidence", key)
+        for action in actions
+        if action.seq in wanted
     )

@@ -19,13 +19,14 @@ from hermes.sre.model_responder import Hypothesis, InvestigationResult
 from hermes.sre.policies import ReadOnlyPolicy
 from hermes.sre.reports.actions import IncidentAction
 from hermes.sre.responders.agent_run import AgentRun, AgentRunResult, run_agent
-from hermes.sre.responders.evidence import (
+from hermes.sre.responders.host_facts import (
+    HostFact,
     next_free_run,
     read_finished_actions,
     render_evidence,
+    render_facts,
     resolve_references,
 )
-from hermes.sre.responders.host_facts import HostFact, render_facts
 from hermes.sre.responders.prompts import (
     CONCLUDE_REMINDER,
     FINDING_REMINDER,
@@ -101,14 +102,16 @@ def make_finding_tool(journal: Journal, notes: LayerNotes, runs: Sequence[str]) 
             notes.findings.append(
                 LayerFinding(layer=notes.layer, claim=clean_line(claim, 400), evidence=numbers)
             )
-        notes.ruled_out += [clean_line(each, 200) for each in ruled_out if each.strip()][
-            :MAX_FINDINGS
-        ]
-        notes.gaps += [clean_line(each, 200) for each in gaps if each.strip()][:MAX_FINDINGS]
+        notes.ruled_out += _clean_lines(ruled_out)[:MAX_FINDINGS]
+        notes.gaps += _clean_lines(gaps)[:MAX_FINDINGS]
         notes.finished = notes.finished or last or len(notes.findings) >= MAX_FINDINGS
         return "Written down."
 
     return finding
+
+
+def _clean_lines(texts: Sequence[str]) -> list[str]:
+    return [clean_line(each, 200) for each in texts if each.strip()]
 
 
 @dataclass(frozen=True)
@@ -220,18 +223,13 @@ class InvestigationFindings:
     """All finished calls, for the evidence."""
 
 
-@dataclass
-class SynthesisConclusion:
-    """The conclusion of the synthesis, once it is valid."""
-
-    result: InvestigationResult | None = None
-
-
 def make_conclude_tool(
-    conclusion: SynthesisConclusion,
+    conclusions: list[InvestigationResult],
     actions: Sequence[IncidentAction],
     find_objection: CheckObjection,
 ) -> FunctionTool:
+    """The tool adds a conclusion, once it is valid."""
+
     @tool(risk=Risk.READ, alone=True)
     async def conclude(
         context: ToolContext,
@@ -247,11 +245,13 @@ def make_conclude_tool(
             )
         found = [_accepted_hypothesis(proposed, actions) for proposed in hypotheses]
         kept, missing = await _without_useless_checks(_ranked(found), find_objection)
-        conclusion.result = InvestigationResult(
-            verdict=verdict,
-            hypotheses=kept,
-            ruled_out=tuple(clean_line(each, 200) for each in ruled_out if each.strip()),
-            gaps=(*(clean_line(each, 200) for each in gaps if each.strip()), *missing),
+        conclusions.append(
+            InvestigationResult(
+                verdict=verdict,
+                hypotheses=kept,
+                ruled_out=tuple(_clean_lines(ruled_out)),
+                gaps=(*_clean_lines(gaps), *missing),
+            )
         )
         return "Written down."
 
@@ -308,9 +308,9 @@ async def run_synthesis(
     find_objection: CheckObjection,
 ) -> InvestigationResult:
     """Raises only `StoreError`."""
-    conclusion = SynthesisConclusion()
+    conclusions: list[InvestigationResult] = []
     # No tool that reaches the host: the synthesis only uses the findings.
-    tool = make_conclude_tool(conclusion, found.actions, find_objection)
+    tool = make_conclude_tool(conclusions, found.actions, find_objection)
     agent = AgentRun(
         dependencies=dependencies,
         model=model,
@@ -320,19 +320,17 @@ async def run_synthesis(
         parent=details.run,
         title=f"{SYNTHESIS_ROLE}: {details.title}",
         system=render_synthesis_prompt(),
-        finished=lambda: conclusion.result is not None,
+        finished=lambda: bool(conclusions),
         reminder=CONCLUDE_REMINDER,
         use_memory=True,
     )
     result = await run_agent(
         agent, render_synthesis_task(details, baseline, found, max_facts_chars(model, settings))
     )
-    if conclusion.result is not None:
-        return conclusion.result
-    why = result.error or "it gave no valid conclusion"
-    return escalation_without_judgement(
-        details, found.notes, f"the findings were not combined: {why}"
-    )
+    if conclusions:
+        return conclusions[-1]
+    why = f"the findings were not combined: {result.error or 'it gave no valid conclusion'}"
+    return escalation_without_judgement(details, found.notes, why)
 
 
 def render_synthesis_task(

@@ -3,35 +3,38 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Annotated
 
-import anyio
 from msgspec.structs import replace as restructured
 
 from hermes.agent.dependencies import AgentDependencies
-from hermes.core.errors import PermanentModelError, SettingsError, StoreError
+from hermes.core.errors import PermanentModelError, SettingsError
 from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.core.foreign_text import clean_line
 from hermes.core.incident import IncidentDetails, read_incident
-from hermes.core.messages import Completion, Message, Risk, ToolCall, ToolResult, ToolSpec
+from hermes.core.messages import Completion, Message, Risk, ToolSpec
 from hermes.core.protocols import Model, ToolContext
 from hermes.core.run_ids import new_id
 from hermes.models.catalog import ModelRole, reference_for_role
 from hermes.models.settings import ModelSettings
+from hermes.skills.playbook.commands import ExecuteCall
 from hermes.skills.playbook.schema import PlaybookCheck
-from hermes.sre.checks import CheckResult, run_check
+from hermes.sre.checks import CheckResult, run_check, run_concurrently
+from hermes.sre.context import execute_for_run
 from hermes.sre.model_responder import FailedAttempt, FixResult, Hypothesis, InvestigationResult
 from hermes.sre.policies import is_read_only
-from hermes.sre.responders.agent_run import AgentRun, AgentRunResult, run_agent
-from hermes.sre.responders.evidence import (
+from hermes.sre.responders.agent_run import AgentRun, run_agent
+from hermes.sre.responders.host_facts import (
     FACTS_RUN,
+    HostFact,
+    collect_facts,
+    fact_collectors,
     list_child_runs,
     next_free_run,
     read_finished_actions,
     render_evidence,
 )
-from hermes.sre.responders.host_facts import HostFact, collect_facts, fact_collectors
 from hermes.sre.responders.investigation import (
     SYNTHESIS_ROLE,
     InvestigationFindings,
@@ -65,14 +68,9 @@ ModelForRole = Callable[[str], Model]
 _MODEL_ROLES: dict[str, ModelRole] = {"default": "default", "cheap": "cheap", "strong": "strong"}
 
 
-@dataclass
-class FixReport:
-    """The result that the model reports; it is verified by checks."""
+def make_done_tool(reports: list[FixResult]) -> FunctionTool:
+    """The tool adds the result that the model reports; it is verified by checks."""
 
-    result: FixResult | None = None
-
-
-def make_done_tool(report: FixReport, run: str) -> FunctionTool:
     @tool(risk=Risk.READ, alone=True)
     async def done(
         context: ToolContext,
@@ -81,60 +79,10 @@ def make_done_tool(report: FixReport, run: str) -> FunctionTool:
         gave_up: Annotated[str, about("why nothing could be done; else empty")] = "",
     ) -> str:
         """End your work. Checks that you have no hand in then say whether it holds."""
-        report.result = FixResult(
-            run=run,
-            summary=clean_line(summary, 2000),
-            check=check.strip() if is_read_only(check) else "",
-            gave_up=clean_line(gave_up, 500),
-        )
+        reports.append(FixResult(gave_up=clean_line(gave_up, 500)))
         return "Written down."
 
     return done
-
-
-async def run_fix_attempt(
-    dependencies: AgentDependencies,
-    model: Model,
-    settings: CrewSettings,
-    details: IncidentDetails,
-    hypothesis: Hypothesis,
-    attempt: int,
-    failed_attempts: Sequence[FailedAttempt],
-    executor: Executor,
-) -> FixResult:
-    """Raises only `StoreError`. If the model fails, its changes are verified all the same."""
-    journal, report = dependencies.bus.journal, FixReport()
-    run = await next_free_run(journal, f"{details.run}/fix-{attempt}")
-    agent = AgentRun(
-        dependencies=dependencies,
-        model=model,
-        executor=executor.with_only(set(FIX_TOOLS)).with_tool(make_done_tool(report, run)),
-        budget=settings.mending,
-        run=run,
-        parent=details.run,
-        title=f"fix {attempt}: {details.title}",
-        system=render_remediator_prompt(),
-        finished=lambda: report.result is not None,
-        reminder=DONE_REMINDER,
-        use_memory=True,
-    )
-    runs = await list_child_runs(journal, details.run, (FACTS_RUN, *settings.layers))
-    evidence = render_evidence(
-        hypothesis.evidence, await read_finished_actions(journal, runs), details.run
-    )
-    parts = (
-        render_alert(details),
-        render_hypothesis(hypothesis, details.run),
-        f"What shows it:\n{evidence}" if evidence else "",
-        render_attempts(failed_attempts, details.run),
-    )
-    result = await run_agent(agent, "\n\n".join(part for part in parts if part))
-    return report.result or _unreported_fix(result)
-
-
-def _unreported_fix(result: AgentRunResult) -> FixResult:
-    why = result.error or "it ended without a report"
-    return FixResult(run=result.run, summary=clean_line(result.reply, 2000), gave_up=why)
 
 
 class UnavailableModel:
@@ -177,7 +125,9 @@ class ModelTeam:
         model, found = self._model(SYNTHESIS_ROLE), InvestigationFindings(notes, facts, actions)
 
         async def find_objection(command: str) -> str:
-            return await _check_objection(command, self.dependencies, executor, run)
+            return await _check_objection(
+                command, execute_for_run(self.dependencies, run, executor)
+            )
 
         synthesis = await run_synthesis(
             self.dependencies, model, self.settings, details, baseline, found, find_objection
@@ -193,18 +143,35 @@ class ModelTeam:
         failed_attempts: Sequence[FailedAttempt],
         executor: Executor,
     ) -> FixResult:
+        """Raises only `StoreError`. If the model fails, its changes are verified all the same."""
         await self._publish_new_diagnosis(details, hypothesis)
-        model = self._model(REMEDIATOR_ROLE)
-        return await run_fix_attempt(
-            self.dependencies,
-            model,
-            self.settings,
-            details,
-            hypothesis,
-            attempt,
-            failed_attempts,
-            executor,
+        journal, reports = self.dependencies.bus.journal, list[FixResult]()
+        agent = AgentRun(
+            dependencies=self.dependencies,
+            model=self._model(REMEDIATOR_ROLE),
+            executor=executor.with_only(set(FIX_TOOLS)).with_tool(make_done_tool(reports)),
+            budget=self.settings.mending,
+            run=await next_free_run(journal, f"{details.run}/fix-{attempt}"),
+            parent=details.run,
+            title=f"fix {attempt}: {details.title}",
+            system=render_remediator_prompt(),
+            finished=lambda: bool(reports),
+            reminder=DONE_REMINDER,
+            use_memory=True,
         )
+        runs = await list_child_runs(journal, details.run, (FACTS_RUN, *self.settings.layers))
+        actions = await read_finished_actions(journal, runs)
+        evidence = render_evidence(hypothesis.evidence, actions, details.run)
+        parts = (
+            render_alert(details),
+            render_hypothesis(hypothesis, details.run),
+            f"What shows it:\n{evidence}" if evidence else "",
+            render_attempts(failed_attempts, details.run),
+        )
+        result = await run_agent(agent, "\n\n".join(part for part in parts if part))
+        if reports:
+            return reports[-1]
+        return FixResult(gave_up=result.error or "it ended without a report")
 
     async def _publish_new_diagnosis(
         self, details: IncidentDetails, hypothesis: Hypothesis
@@ -236,25 +203,17 @@ class ModelTeam:
         facts: Sequence[HostFact],
         run: str,
     ) -> list[LayerNotes]:
-        found: dict[str, LayerNotes] = {}
-        lost: list[StoreError] = []
+        def investigator(layer: str) -> LayerInvestigator:
+            return LayerInvestigator(self.dependencies, self._model(layer), self.settings, run)
 
-        async def one(layer: str) -> None:
-            investigator = LayerInvestigator(
-                self.dependencies, self._model(layer), self.settings, run
-            )
-            try:
-                found[layer] = await investigator.investigate(layer, details, baseline, facts)
-            except StoreError as error:  # re-raised below without an exception group
-                lost.append(error)
-                group.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as group:
-            for layer in self.settings.layers:
-                group.start_soon(one, layer)
-        if lost:
-            raise lost[0]
-        return [found[layer] for layer in self.settings.layers if layer in found]
+        layers = self.settings.layers
+        return await run_concurrently(
+            [
+                partial(investigator(layer).investigate, layer, details, baseline, facts)
+                for layer in layers
+            ],
+            len(layers),
+        )
 
     def _model(self, job: str) -> Model:
         if self.model_for is None:
@@ -319,24 +278,10 @@ def _changes_window_min(details: IncidentDetails, settings: CrewSettings) -> flo
     return min(MAX_CHANGES_WINDOW_MIN, max(1.0, gone + settings.window))
 
 
-async def _check_objection(
-    command: str, dependencies: AgentDependencies, executor: Executor, run: str
-) -> str:
+async def _check_objection(command: str, execute: ExecuteCall) -> str:
     """Why a proposed check is useless; empty when it only reads and fails now."""
     if not is_read_only(command):
         return "it does more than read"
-
-    async def execute(call: ToolCall) -> ToolResult:
-        context = ToolContext(
-            run,
-            dependencies.environment,
-            dependencies.bus.publish,
-            execute,
-            dependencies.artifacts,
-            origin=dependencies.origin,
-        )
-        return await executor.execute(call, context)
-
     check = PlaybookCheck(name=new_id("proposed"), command=command)
     result = await run_check(check, execute, timeout=PROPOSED_CHECK_TIMEOUT_S)
     if result.ok:

@@ -21,10 +21,9 @@ from hermes.skills.playbook.runner import (
     SignatureResult,
 )
 from hermes.skills.playbook.schema import Playbook
-from hermes.sre.assessment.all_clear import alert_units
 from hermes.sre.assessment.assess import observe_host
 from hermes.sre.assessment.host_state import HostObservation
-from hermes.sre.assessment.symptoms import find_symptoms
+from hermes.sre.assessment.symptoms import alert_units, find_symptoms
 from hermes.sre.context import IncidentWork
 from hermes.sre.undo import ChangeRecorder
 
@@ -322,22 +321,9 @@ class PlaybookResponder:
         current = await scan.scan_again(matched) if matched.expired else matched
         if current is None:
             return None
-        name = current.candidate.skill.name
-        changes = ChangeRecorder(self._work, number, playbook=name)
-        played = await self._run_playbook(current, changes)
-        if changes.count or played.outcome == "applied":
-            if played.outcome == "applied":
-                await self._publish_diagnosis(current.candidate, played)
-            return PlaybookAttempt(skill=name, played=played)
-        if played.outcome == "refused":  # people who are notified should know what was found
-            await self._publish_diagnosis(current.candidate, played)
-            self.refused = f"{name} may not go on: {played.detail}"
-        return None
-
-    async def _run_playbook(
-        self, matched: SignatureMatch, changes: ChangeRecorder
-    ) -> PlaybookRunResult:
-        candidate, work = matched.candidate, self._work
+        candidate, work = current.candidate, self._work
+        name = candidate.skill.name
+        changes = ChangeRecorder(work, number, playbook=name)
         context = PlaybookContext(
             work.context.execute_for_run(work.details.run, changes.executor),
             work.publish,
@@ -345,9 +331,17 @@ class PlaybookResponder:
             before_step=changes.announce_step,
             step_grace_s=work.settings.time_limit,
         )
-        skill = candidate.skill
-        runner = PlaybookRunner(skill.name, candidate.playbook, context, digest=skill.digest)
-        return await runner.run(candidate.facts, signature=matched.found)
+        digest = candidate.skill.digest
+        runner = PlaybookRunner(name, candidate.playbook, context, digest=digest)
+        played = await runner.run(candidate.facts, signature=current.found)
+        if changes.count or played.outcome == "applied":
+            if played.outcome == "applied":
+                await self._publish_diagnosis(candidate, played)
+            return PlaybookAttempt(skill=name, played=played)
+        if played.outcome == "refused":  # people who are notified should know what was found
+            await self._publish_diagnosis(candidate, played)
+            self.refused = f"{name} may not go on: {played.detail}"
+        return None
 
     async def _publish_diagnosis(
         self, candidate: PlaybookCandidate, played: PlaybookRunResult

@@ -63,15 +63,13 @@ class SingleModelResponder:
             conversation = await Conversation.begin(
                 dependencies, task=details.title, run=run, parent=details.run
             )
-            reply = await conversation.say(
-                render_task(details, self.additional_text, failed_attempts)
-            )
+            await conversation.say(render_task(details, self.additional_text, failed_attempts))
         except StoreError:
             raise
         except HermesError as error:
             self.errors.append(str(error))
-            return FixResult(run=run, gave_up=str(error))
-        return FixResult(run=run, summary=reply[:2000])
+            return FixResult(gave_up=str(error))
+        return FixResult()
 
 
 def render_task(

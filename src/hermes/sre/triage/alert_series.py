@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from hermes.core.events.incidents import AlertRaised, IncidentOpened
 from hermes.core.incident import ALERT_TEXT_FACT, WITHDRAWN_LABEL
 from hermes.core.messages import Value
-from hermes.sre.reports.times import ordinal
+from hermes.plumbing.units import ordinal
 from hermes.sre.settings import FlapSettings
 from hermes.sre.triage.severity import alert_impact, alert_problem, is_silent
 from hermes.sre.triage.topology import AlertLocation, alert_location
@@ -23,8 +23,6 @@ MAX_TIMES = 100
 class EarlierIncidents(Value, kw_only=True, frozen=True):
     times: int = 0
     """The number of earlier incidents within the period."""
-    last: str = ""
-    """The id of the latest of them."""
 
     def words(self, days: float) -> str:
         return f"{ordinal(self.times + 1)} time in {days:g} days" if self.times else ""
@@ -56,13 +54,12 @@ class RecurrenceHistory:
 
     def find_earlier(self, fingerprint: str, signature: str, now: datetime) -> EarlierIncidents:
         found = {
-            id: at
+            id
             for key in (fingerprint, signature)
             for at, id in self._times.get(key, ())
             if now - at <= self._span
         }
-        last = max(found, key=lambda id: found[id], default="")
-        return EarlierIncidents(times=len(found), last=last)
+        return EarlierIncidents(times=len(found))
 
     def fingerprint_of(self, incident: str) -> str:
         for key, times in self._times.items():

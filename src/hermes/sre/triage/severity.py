@@ -75,7 +75,6 @@ class AlertImpact(Value, frozen=True):
 
     effect: ImpactEffect
     why: str
-    share: float | None = None
     floor: Severity | None = None
     hint: str = ""
 
@@ -83,8 +82,8 @@ class AlertImpact(Value, frozen=True):
 def alert_impact(alert: AlertRaised) -> AlertImpact:
     labels = dict(alert.labels)
     hint = alert.severity or labels.get("severity", "")
-    effect, why, share = _alert_effect(alert, labels)
-    return AlertImpact(effect, why, share, SEVERITY_BY_HINT.get(hint.lower()), hint[:40])
+    effect, why = _alert_effect(alert, labels)
+    return AlertImpact(effect, why, SEVERITY_BY_HINT.get(hint.lower()), hint[:40])
 
 
 def alert_problem(alert: AlertRaised, alarm: str) -> str:
@@ -124,51 +123,49 @@ def is_data_at_risk(alert: AlertRaised) -> bool:
     return labelled or labels.get("impact", "").lower() == "data"
 
 
-def _alert_effect(
-    alert: AlertRaised, labels: Mapping[str, str]
-) -> tuple[ImpactEffect, str, float | None]:
+def _alert_effect(alert: AlertRaised, labels: Mapping[str, str]) -> tuple[ImpactEffect, str]:
     name = alert_location(labels).name
     if is_data_at_risk(alert):
-        return "data", f"data of {name} is at risk, by its label", None
+        return "data", f"data of {name} is at risk, by its label"
     if question := alert_question(alert):
-        return "warning", question, None
+        return "warning", question
     share = _failure_share(labels, alert.title)
     if share is not None:
         why = f"{share:.0%} of what is asked of {name} fails"
-        return ("down" if share >= 0.5 else "worse" if share >= 0.01 else "warning"), why, share
+        return ("down" if share >= 0.5 else "worse" if share >= 0.01 else "warning"), why
     kind = labels.get("kind", "")
     if kind in EFFECT_BY_KIND:
         return _effect_by_kind(kind, name, alert)
     return _effect_by_words(alert, labels, name)
 
 
-def _effect_by_kind(kind: str, name: str, alert: AlertRaised) -> tuple[ImpactEffect, str, None]:
+def _effect_by_kind(kind: str, name: str, alert: AlertRaised) -> tuple[ImpactEffect, str]:
     effect, why = EFFECT_BY_KIND[kind], f"the {kind} probe of {name} fails"
     percent = _PERCENT.search(alert.title)
     if kind in ("disk", "inodes") and percent and float(percent[1]) >= DISK_FULL_PERCENT:
-        return "down", f"{percent[1]} percent in use ({kind}): nothing can be written", None
+        return "down", f"{percent[1]} percent in use ({kind}): nothing can be written"
     if kind in ("tls", "certificate") and _EXPIRED_WORDS.search(alert.title):
-        return "down", f"the certificate of {name} is no longer valid", None
+        return "down", f"the certificate of {name} is no longer valid"
     if effect == "down" and _LATENCY_WORDS.search(alert.title):
-        return "worse", f"{name} answers, but not as usual ({kind} probe)", None
+        return "worse", f"{name} answers, but not as usual ({kind} probe)"
     if effect == "down":
         why = f"{name} does not answer as it should ({kind} probe)"
-    return effect, why, None
+    return effect, why
 
 
 def _effect_by_words(
     alert: AlertRaised, labels: Mapping[str, str], name: str
-) -> tuple[ImpactEffect, str, float | None]:
+) -> tuple[ImpactEffect, str]:
     text = f"{labels.get('alertname', '')} {alert.title}"
     percent = _PERCENT.search(text)
     if percent and _FAILURE_WORDS.search(text):
         share = min(1.0, float(percent[1]) / 100)
         effect: ImpactEffect = "down" if share >= 0.5 else "worse"
-        return effect, f"{share:.0%} fails at {name}, by the words of the alert", share
+        return effect, f"{share:.0%} fails at {name}, by the words of the alert"
     for pattern, found in _EFFECT_WORDS:
         if match := pattern.search(text):
-            return found, f"the alert about {name} says {match[0].lower()!r}", None
-    return "warning", f"no impact on {name} is known", None
+            return found, f"the alert about {name} says {match[0].lower()!r}"
+    return "warning", f"no impact on {name} is known"
 
 
 def _failure_share(labels: Mapping[str, str], title: str) -> float | None:
@@ -244,6 +241,5 @@ class IncidentImpact:
 
 
 def _shift_severity(severity: Severity, by: int) -> Severity:
-    return SEVERITY_LEVELS[
-        min(max(SEVERITY_LEVELS.index(severity) + by, 0), len(SEVERITY_LEVELS) - 1)
-    ]
+    level = SEVERITY_LEVELS.index(severity) + by
+    return SEVERITY_LEVELS[min(max(level, 0), len(SEVERITY_LEVELS) - 1)]

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 import anyio
 from anyio.abc import ByteStream
 
-from hermes.sre.probes.kinds import databases, services
+from hermes.sre.probes.kinds import services
 from hermes.sre.probes.probe import UNKNOWN_EXIT_CODE, Probe
 
 NativeAnswer = tuple[int, str, float | None, str]
@@ -222,7 +222,7 @@ def _unverified_tls_context() -> ssl.SSLContext:
 async def probe_redis(probe: Probe) -> NativeAnswer:
     socket = probe.what.startswith("/")
     host, port = (
-        (probe.what, "0") if socket else databases.server_address(probe, "127.0.0.1", "6379")
+        (probe.what, "0") if socket else services.server_address(probe, "127.0.0.1", "6379")
     )
     try:
         text = await _query_redis(host, int(port))
@@ -261,7 +261,7 @@ async def _query_redis(host: str, port: int) -> str:
 
 async def probe_postgres(probe: Probe) -> NativeAnswer:
     """Start a connection and do not finish it, as `pg_isready` does."""
-    host, port = databases.server_address(probe, "127.0.0.1", "5432")
+    host, port = services.server_address(probe, "127.0.0.1", "5432")
     at = f"{host}/.s.PGSQL.{port}" if host.startswith("/") else host
     name = f"{host}:{port}"
     try:

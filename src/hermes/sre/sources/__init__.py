@@ -1,1 +1,0 @@
-"""Sources of alerts that Hermes polls."""
