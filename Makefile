@@ -44,7 +44,6 @@ check: setup ## Format, lint, types, layers, names, sizes, docs
 	@$(BIN)/python scripts/names.py
 	@$(BIN)/python scripts/structure.py --check
 	@$(BIN)/python scripts/startup.py
-	@$(BIN)/python scripts/alert_trace.py --check
 	@$(BIN)/mkdocs build --strict --quiet --site-dir build/site
 
 fix: setup ## Format, and correct what a program can correct
