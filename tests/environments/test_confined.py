@@ -56,7 +56,7 @@ TRICKS = {
     "git fsmonitor": "git init -q . ; git -c core.fsmonitor='echo changed > $KEPT;:' status",
     "a git alias": "git -c alias.x='!echo changed > $KEPT' x",
     "a local module": 'printf \'open("%s","w")\' $KEPT > $TMPDIR/json.py; cd $TMPDIR; '
-    "echo '{}' | python3 -m json",
+    "echo '{}' | PYTHONSAFEPATH= python3 -m json",
     "a removal": "rm -f $KEPT",
     "a rename over it": "echo changed > $TMPDIR/x; mv -f $TMPDIR/x $KEPT",
     "a symlink": "ln -s $KEPT $TMPDIR/l; echo changed > $TMPDIR/l",

@@ -217,7 +217,7 @@ async def run(
 
 async def test_an_import_leaves_no_compiled_file(here: LocalEnvironment, tmp_path: Path) -> None:
     (tmp_path / "work" / "module.py").write_text("print('imported')")
-    found = await run(here, f"{sys.executable} -c 'import module'")
+    found = await run(here, f"PYTHONSAFEPATH= {sys.executable} -c 'import module'")
     assert found == (0, "imported\n", [])
     assert [each.name for each in (tmp_path / "work").iterdir()] == ["module.py"]
 
