@@ -117,7 +117,7 @@ async def test_the_same_holds_on_another_machine(tmp_path: Path) -> None:
 def _sudoer_there() -> Iterator[None]:
     """The account of that machine has no password, and no leave, until now."""
     machine = real_ssh.machine()
-    shadow, rules = machine.folder / "shadow", machine.folder / "sudoers"
+    shadow, rules = machine.folder / "etc/shadow", machine.folder / "sudoers"
     before, name = shadow.read_text(), real_ssh.USER
     shadow.write_text(before.replace(f"{name}:*:", f"{name}:{hashed(RIGHT)}:"))
     rules.write_text(RULES.replace(USER, name))
