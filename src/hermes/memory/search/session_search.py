@@ -83,7 +83,7 @@ def delete_index(path: Path) -> None:
 
 
 def connect_read_only(path: Path) -> apsw.Connection:
-    """Where nothing can be written, SQLite must be told that the file is immutable."""
+    """Where nothing can be written, the file is opened as immutable."""
     uri = f"{path.absolute().as_uri()}?immutable=1"
     return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 

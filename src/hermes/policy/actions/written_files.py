@@ -172,8 +172,8 @@ def find_imported_file(step: ActionStep, folders: Iterable[str]) -> str:
     name = basename(step.program)
     if name.rstrip("0123456789.") not in ("python", "pypy") or {"-I", "-P"} & {*step.flags}:
         return ""
-    told = not _ENVIRONMENT_WRAPPERS.intersection(step.via) and "-E" not in step.flags
-    if told and _python_version(step.program) >= _SAFE_PATH_VERSION:
+    gets_variable = not _ENVIRONMENT_WRAPPERS.intersection(step.via) and "-E" not in step.flags
+    if gets_variable and _python_version(step.program) >= _SAFE_PATH_VERSION:
         return ""
     for folder in folders:
         if "…" in folder:

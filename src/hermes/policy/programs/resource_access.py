@@ -278,7 +278,7 @@ def is_on_remote_host(program: str, words: Sequence[str]) -> bool:
 
 
 def credentials_of(program: str, words: Sequence[str]) -> frozenset[str]:
-    """The files with credentials that the program opens by itself; `~` is a home folder."""
+    """The files with credentials that the program opens; `~` is a home folder."""
     if program == "curl" and not any(map(_NETRC_OPTION.match, words)):
         return frozenset()
     names = {program, "ssh"} if is_on_remote_host(program, words) else {program}
