@@ -187,6 +187,7 @@ command $<<E⏎x⏎<<E
 unset HISTFILE
 hash -p x ls
 mapfile -C x < f
+mapfile -t -C x < f
 crontab f
 tmux ls \; run-shell x
 screen -dm x
