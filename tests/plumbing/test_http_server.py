@@ -297,6 +297,14 @@ async def test_an_address_that_is_taken_is_an_error_with_its_reason() -> None:
         await serve_http(HttpService(routes=()), "127.0.0.1", 99_999, ready=print)
 
 
+async def test_a_missing_library_is_reported_before_the_server_listens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hermes.plumbing.http_server.LIBRARIES", ("h11", "no_such_library"))
+    with pytest.raises(HttpListenError, match="not installed: no_such_library"):
+        await serve_http(HttpService(routes=()), "127.0.0.1", 0, ready=print)
+
+
 def test_what_serves_connections_is_loaded_with_the_first_one() -> None:
     """A watch listens for alerts that may never come; hypercorn and Starlette take 7 MB."""
     program = (

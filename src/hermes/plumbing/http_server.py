@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import anyio
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from hermes.plumbing.http_connections import ConnectionAcceptor
 
 LISTEN_BACKLOG = 1024
+LIBRARIES = ("hypercorn", "h11", "starlette")
+"""Loaded with the first connection; that they are installed is checked before."""
 
 
 class HttpListenError(Exception):
@@ -26,6 +29,8 @@ async def serve_http(
 
     Raises `HttpListenError`.
     """
+    if missing := [name for name in LIBRARIES if find_spec(name) is None]:
+        raise HttpListenError(f"not installed: {', '.join(missing)}; install Hermes again")
     acceptor: ConnectionAcceptor | None = None
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
