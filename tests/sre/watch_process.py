@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 from notice_server import Door
 
+import hermes
 from hermes.core.protocols import JournalRecord
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.sre.probes.probe import PROVISIONAL_LABEL
@@ -113,6 +114,7 @@ class WatchProcess:
             "TMPDIR": str(self._temporary),
             "PATH": path,
             "LANG": "C.UTF-8",
+            "PYTHONPATH": str(Path(hermes.__file__).parents[1]),  # what is tested, not installed
         }
 
     def kill(self) -> None:
