@@ -3,9 +3,10 @@
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from functools import cache, cached_property
 from importlib.resources import files
+from itertools import combinations
 
 import msgspec
 
@@ -24,6 +25,17 @@ class OptionGrammar:
     """After this many words the rest belongs to another command."""
     stops_immediately: bool = False
     """The rest begins right after those words, even with an option."""
+    flags: frozenset[str] = frozenset()
+    """Options that are known to take no value."""
+    abbreviates: bool = False
+    """An abbreviated option also takes its value; `flags` has those that begin like such a one."""
+
+    def takes_value(self, name: str) -> bool:
+        if name in self.values:
+            return True
+        if not self.abbreviates or name in self.flags or len(name) < 4:
+            return False
+        return any(value.startswith(name) for value in self.values)
 
 
 @dataclass
@@ -34,6 +46,16 @@ class ParsedArguments:
     """The words after `stops`."""
     loose: list[str] = field(default_factory=list)
     """Unknown words that could be options."""
+    ambiguous: list[int] = field(default_factory=list)
+    """Indices of words that may be the value of the option before them."""
+    swallowed: list[str] = field(default_factory=list)
+    """Values that look like options."""
+
+    def other_readings(self) -> Iterator[list[str]]:
+        """The words without some of those that may be values of options."""
+        for count in range(1, len(self.ambiguous[:4]) + 1):
+            for dropped in combinations(self.ambiguous[:4], count):
+                yield [word for at, word in enumerate(self.words) if at not in dropped]
 
     def names(self) -> set[str]:
         return {name for name, _ in self.options}
@@ -69,6 +91,7 @@ def parse_arguments(words: list[str], grammar: OptionGrammar) -> ParsedArguments
     """Options are read up to `--`; with `stops`, up to the command that follows."""
     found = ParsedArguments()
     at = 0
+    after_flag = False
     while at < len(words):
         word = words[at]
         at += 1
@@ -77,12 +100,17 @@ def parse_arguments(words: list[str], grammar: OptionGrammar) -> ParsedArguments
             return found
         if word.startswith("-") and len(word) > 1:
             at = _parse_short_option(found, words, at, grammar)
+            option, value = found.options[-1]
+            after_flag = value is None and option not in grammar.flags
             continue
         if grammar.stops is not None and len(found.words) >= grammar.stops:
             found.rest = words[at - 1 :]
             return found
         if starts_unknown(word):
             found.loose.append(word)
+        if after_flag:
+            found.ambiguous.append(len(found.words))
+        after_flag = False
         found.words.append(word)
         if grammar.stops_immediately and len(found.words) == grammar.stops:
             found.rest = words[at:]
@@ -114,6 +142,7 @@ def _parse_short_option(
         if not value:
             value = words[at] if at < len(words) else None
             at += 1
+            _note_swallowed(found, value)
         found.options.append((name, value))
         break
     return at
@@ -125,12 +154,18 @@ def _parse_long_option(
     name, equals, value = words[at - 1].partition("=")
     if equals:
         found.options.append((name, value))
-    elif name in grammar.values and at < len(words):
+    elif grammar.takes_value(name) and at < len(words):
         found.options.append((name, words[at]))
+        _note_swallowed(found, words[at])
         return at + 1
     else:
         found.options.append((name, None))
     return at
+
+
+def _note_swallowed(found: ParsedArguments, value: str | None) -> None:
+    if value and re.match(r"-[-A-Za-z]", value):
+        found.swallowed.append(value)
 
 
 TABLE_FILES = (
@@ -149,7 +184,8 @@ class ProgramSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: str = ""
     """Options that take a value."""
     flags: str = ""
-    """Options without a value here, although they take one elsewhere in the program."""
+    """Options without a value, although they take one elsewhere in the program, or begin like one
+    that does."""
     single: bool = False
     """Long options begin with one dash."""
     options: dict[str, str] = {}
@@ -221,6 +257,8 @@ def _word_matches(word: str, pattern: str) -> bool:
     if "*" not in pattern:
         return word == pattern
     before, _, after = pattern.partition("*")
+    if "*" in after:
+        return fnmatchcase(word, pattern)
     return word.startswith(before) and word.endswith(after) and len(word) >= len(pattern) - 1
 
 
@@ -234,7 +272,16 @@ class ProgramEntry:
     @cached_property
     def grammar(self) -> OptionGrammar:
         stops = self.spec.skip if self.spec.args in ("runs", "shell") else None
-        return OptionGrammar(frozenset(self.spec.values.split()), self.spec.single, stops)
+        flags = {*self.spec.flags.split(), *self.spec.harmless.split()}
+        flags |= {name for rule in self.option_rules for name in rule.names}
+        values = frozenset(self.spec.values.split())
+        return OptionGrammar(
+            values,
+            self.spec.single,
+            stops,
+            flags=frozenset(flags - values),
+            abbreviates=stops is not None or bool(self.spec.flags and not self.spec.verbs),
+        )
 
     @cached_property
     def does(self) -> tuple[str, ...]:

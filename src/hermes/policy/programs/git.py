@@ -12,7 +12,12 @@ from hermes.policy.commands.placeholders import (
     is_fully_known,
     literal_text,
 )
-from hermes.policy.commands.tables import OptionGrammar, ProgramEntry, parse_arguments
+from hermes.policy.commands.tables import (
+    OptionGrammar,
+    ProgramEntry,
+    find_program,
+    parse_arguments,
+)
 from hermes.policy.programs.table_effects import apply_table
 
 _HARMLESS_SETTING = re.compile(
@@ -37,6 +42,8 @@ def git(call: ProgramCall, entry: ProgramEntry) -> str:
         call.scope.cwd = call.path(folder)
         call.names(folder)
     apply_table(call, entry)
+    if found.words and (own := find_program(f"git {found.words[0]}")):
+        found = parse_arguments(call.argv[1:], own.under(entry))
     verb, words = (found.words[0], found.words[1:]) if found.words else ("", [])
     if judge := _VERB_HANDLERS.get(verb):
         judge(call, words)
@@ -132,12 +139,15 @@ _CONFIG_READ_OPTIONS = frozenset({
     "--name-only", "--show-scope",
 })  # fmt: skip
 
+_CONFIG_CHANGE_OPTION = re.compile(r"-e\Z|--(?:un|ad|re|ed)")
+"""--unset, --add, --replace-all, --rename-section, --remove-section, --edit, also abbreviated."""
+
 
 def _judge_config(call: ProgramCall, words: list[str]) -> None:
     flags = set(call.flags)
     values = [word for word in words if word not in ("list", "get")]
     reading = flags & _CONFIG_READ_OPTIONS or words[:1] in (["list"], ["get"]) or len(values) == 1
-    if reading and not flags & {"--unset", "--unset-all", "--add", "--replace-all", "-e", "--edit"}:
+    if reading and not any(map(_CONFIG_CHANGE_OPTION.match, flags)) and words[:1] != ["edit"]:
         call.effects.pop("write", None)
         call.mark("read", "git config tells")
         return

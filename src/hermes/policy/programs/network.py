@@ -334,7 +334,9 @@ def ssh(call: ProgramCall, entry: ProgramEntry) -> str:
     call.flags = tuple(found.names())
     for option in found.values("-o"):
         if re.match(
-            r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|Include|Match)", option
+            r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|RemoteCommand|Include|Match"
+            r"|PKCS11Provider|SecurityKeyProvider|XAuthLocation)",
+            option,
         ):
             call.dynamic(f"ssh -o {display_text(option)} runs a local command")
             call.shell(option.partition("=")[2] or option.partition(" ")[2])

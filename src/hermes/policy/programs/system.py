@@ -17,13 +17,14 @@ from hermes.policy.programs.table_effects import apply_table
 _SHOW_VERBS = word_set("show sho sh list lst ls l get monitor help")
 
 
-_PS_ENVIRONMENT_OPTION = re.compile(r"[a-df-zA-Z]*e[A-Za-z]*\Z")
+_PS_ENVIRONMENT_OPTION = re.compile(r"[AacfghHjlLmnrsSTuvVwWxXZ]*e[AacefghHjlLmnrsSTuvVwWxXZ]*\Z")
 
 
 def ps(call: ProgramCall, entry: ProgramEntry) -> str:
     """`ps e` prints the environment of every process; `ps -e` selects all of them."""
     printed = apply_table(call, entry) or ANY_WORD
-    if len(call.argv) > 1 and _PS_ENVIRONMENT_OPTION.match(call.argv[1]):
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    if any(map(_PS_ENVIRONMENT_OPTION.match, found.words)):
         call.mark("secret-read", "prints the environment of processes, passwords and all")
     return printed
 
@@ -32,7 +33,7 @@ def ip(call: ProgramCall, entry: ProgramEntry) -> str:
     """`ip object verb`: verbs may be abbreviated; without one it shows."""
     found = parse_arguments(call.argv[1:], OptionGrammar(entry.grammar.values, True, stops=None))
     call.flags = tuple(found.names())
-    if found.has("-b", "-batch", "-force"):
+    if any(re.fullmatch(r"-b(?:a(?:t(?:ch?)?)?)?|-force", name) for name in found.names()):
         call.dynamic("ip runs lines of a file")
     words = found.words
     if words[:2] in (["netns", "exec"], ["vrf", "exec"]):
@@ -95,7 +96,9 @@ def kill(call: ProgramCall, entry: ProgramEntry) -> str:
 
 def sysctl(call: ProgramCall, entry: ProgramEntry) -> str:
     found = parse_arguments(call.argv[1:], entry.grammar)
-    if found.has("-w", "--write", "-p", "--load", "--system") or any("=" in w for w in found.words):
+    if found.has("-w", "--write", "-p", "-f", "--load", "--system") or any(
+        "=" in w for w in found.words
+    ):
         call.mark("service-change", "sets switches of the kernel")
     else:
         call.mark("read", "sysctl tells")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from hermes.policy.commands import paths, tables
 from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
     ANY_WORDS,
@@ -15,6 +16,7 @@ from hermes.policy.commands.placeholders import (
     starts_unknown,
 )
 from hermes.policy.commands.tables import (
+    OptionGrammar,
     OptionRule,
     ParsedArguments,
     ProgramEntry,
@@ -140,7 +142,7 @@ _ROLE_HANDLERS: dict[str, Callable[[ProgramCall, list[str]], None]] = {
 
 def apply_table(call: ProgramCall, entry: ProgramEntry) -> str | None:
     """Marks the effects of a command by its entry; returns its output, if known."""
-    found = parse_arguments(call.argv[1:], entry.grammar)
+    found = general = parse_arguments(call.argv[1:], entry.grammar)
     verb = _subcommand_entry(entry, found)
     if verb:
         found = parse_arguments(call.argv[1:], verb.under(entry))
@@ -156,6 +158,7 @@ def apply_table(call: ProgramCall, entry: ProgramEntry) -> str | None:
     _check_allowed_options(call, found, entry)
     if not instead:
         _apply_verb(call, verb or entry, words, bare=not found.options or entry.spec.trusts)
+        _apply_other_verbs(call, entry, general)
     _check_unknown_words(
         call, found, verb or entry, [one for one in rules if _rule_applies_to_verb(one, first)]
     )
@@ -234,7 +237,21 @@ def _apply_options(
             continue
         for kind in rule.does:
             apply_table_word(call, kind, value, option)
+    _apply_swallowed_options(call, found, rules, verb)
     return instead
+
+
+def _apply_swallowed_options(
+    call: ProgramCall, found: ParsedArguments, rules: tuple[OptionRule, ...], verb: str
+) -> None:
+    """A value that looks like an option: the option before it may take none in this version."""
+    letters = parse_arguments(found.swallowed, OptionGrammar()).options
+    whole = parse_arguments(found.swallowed, OptionGrammar(single=True)).options
+    for option, value in (*letters, *whole):
+        rule = _find_option_rule(option, value, rules, verb)
+        if rule is not None and not _is_harmless_rule(rule):
+            for kind in rule.does:
+                apply_table_word(call, kind, value, option)
 
 
 _DRY_RUN_OPTION = re.compile(r"--?(?:dry-?run|simulate|just-print|no-act|noop)")
@@ -257,7 +274,19 @@ _OPTION_NAMING_A_COMMAND = re.compile(
 
 
 def _is_switched_off(found: ParsedArguments, rules: tuple[OptionRule, ...], verb: str) -> bool:
-    """`--dry-run=none`: a dry run that is switched off."""
+    """`--dry-run=none`, or `--no-dry-run` after it: a dry run that is switched off."""
+    replacing = [
+        name
+        for rule in rules
+        if rule.does[0] == "only" and _rule_applies_to_verb(rule, verb)
+        for name in rule.names
+    ]
+    if any(
+        option.startswith("--no-") and name.startswith(f"--{option[5:]}")
+        for option, _ in found.options
+        for name in replacing
+    ):
+        return True
     return any(
         value is not None
         and value.lower() in _OFF_VALUES
@@ -389,6 +418,23 @@ def _apply_verb(call: ProgramCall, entry: ProgramEntry, words: list[str], *, bar
         call.mark("unknown", f"{what}: not a verb that the tables know")
     else:
         _mark_all(call, effects, what)
+
+
+def _apply_other_verbs(call: ProgramCall, entry: ProgramEntry, found: ParsedArguments) -> None:
+    """`helm --kube-token list uninstall x`: a word after an option may be its value."""
+    if not entry.spec.verbs:
+        return
+    for words in filter(None, found.other_readings()):
+        own = tables.find_program(f"{entry.name} {words[0]}")
+        effects = entry.verb(words) or (() if own or _reads_only(entry.does) else ("unknown",))
+        for effect in (*(own.does if own else ()), *effects):
+            if not _reads_only((effect,)):
+                shown = " ".join(map(display_text, (entry.name, *words[:2])))
+                call.mark(effect, f"{shown}, if an option before it takes a value")
+
+
+def _reads_only(effects: tuple[str, ...]) -> bool:
+    return READING_EFFECTS.issuperset(effects)
 
 
 def _mark_all(call: ProgramCall, effects: tuple[str, ...], what: str) -> None:

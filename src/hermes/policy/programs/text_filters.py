@@ -138,7 +138,7 @@ def awk(call: ProgramCall, entry: ProgramEntry) -> str:
     call.flags = tuple(found.names())
     call.mark("read", "awk reads")
     if found.has(
-        "-f", "--file", "-E", "--exec", "-i", "--include", "-l", "--load", "-D", "--debug"
+        "-f", "--file", "-E", "--exec", "-i", "--include", "-l", "--load", "-D", "--debug", "-W"
     ):
         call.dynamic("awk runs a program from a file")
     words = found.words

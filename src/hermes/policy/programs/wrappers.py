@@ -181,6 +181,10 @@ def parallel(call: ProgramCall, entry: ProgramEntry) -> str:
     """`parallel cmd ::: words`: one shell command for each word."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     words = found.rest
+    if not found.names() <= word_set(entry.spec.harmless):
+        call.mark("unknown", "parallel has an option that is not known to be harmless")
+    if any("{=" in word for word in words):
+        call.dynamic("parallel runs Perl code in {= =}")
     cut = next((at for at, word in enumerate(words) if word.startswith(":::")), len(words))
     command, given = words[:cut], [word for word in words[cut + 1 :] if not word.startswith(":::")]
     given = given or [ANY_WORD]
@@ -243,7 +247,8 @@ def flock(call: ProgramCall, entry: ProgramEntry) -> str:
 def record_session(call: ProgramCall, entry: ProgramEntry) -> str:
     """`script -c text file` records a shell."""
     found = parse_arguments(call.argv[1:], entry.grammar)
-    for word in found.words or ["typescript"]:
+    logs = ("-I", "-O", "-B", "-T", "--log-in", "--log-out", "--log-io", "--log-timing")
+    for word in (*(found.words or ["typescript"]), *found.values(*logs, "--timing")):
         call.writes(word)
     text = found.value("-c", "--command")
     if text is None:
