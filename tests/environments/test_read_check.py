@@ -13,7 +13,7 @@ from hermes.environments.confinement.messages import VerdictRules
 from hermes.environments.confinement.read_check import SecretPatterns, resolve_links
 from hermes.environments.local import LocalEnvironment
 from hermes.environments.sandboxing import support
-from hermes.policy.actions.confinement_profile import build_profile
+from hermes.policy.actions.confinement_profile import approved_profile, build_profile
 from hermes.policy.actions.reader import ActionContext, ActionReader
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.paths import PathClassifier
@@ -250,4 +250,4 @@ def test_what_a_person_approved_reads_all_that_it_finds(tmp_path: Path) -> None:
         action, ActionContext(cwd=str(tmp_path), home="/home/x")
     )
     assert build_profile(effects).refused_reads
-    assert not build_profile(effects, asked=True).refused_reads
+    assert not approved_profile(build_profile(effects)).refused_reads

@@ -12,7 +12,7 @@ from hermes.policy.actions.action_effects import (
     ActionStep,
     IncidentFacts,
 )
-from hermes.policy.rules.evaluation import RateCounter, evaluate, near_misses
+from hermes.policy.rules.evaluation import RateCounter, evaluate, near_misses, record_rates
 from hermes.policy.rules.rule import PolicyVerdict
 
 P, X = policy_text, exception_text
@@ -267,8 +267,7 @@ def test_past_its_rate_a_rule_gets_stricter(effect: str, past: str) -> None:
 
     def does(what: ActionEffects) -> str:
         found = evaluate(rules, what, now=NOON, rates=rates)
-        for rule, key in found.counted:
-            rates.record(rule, key, max_kept=2)
+        record_rates(rules, what, now=NOON, rates=rates)
         return found.verdict
 
     assert [does(one), does(one), does(one)] == [effect, effect, past]

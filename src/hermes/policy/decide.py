@@ -13,7 +13,7 @@ from hermes.core.actions import Action
 from hermes.core.messages import ToolCall
 from hermes.policy.actions.action_effects import ActionEffects
 from hermes.policy.actions.reader import ActionContext, ActionReader
-from hermes.policy.rules.evaluation import RateCounter, RuleSet, evaluate, near_misses
+from hermes.policy.rules.evaluation import RateCounter, RuleSet, evaluate, near_misses, record_rates
 from hermes.policy.rules.rule import PolicyVerdict
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ class DocumentPolicy:
         judged, effects = self._pending_actions.pop(action.call.id, (None, None))
         if effects is None or judged != action:  # otherwise reuse the effects that were decided on
             effects = self.read_effects(action)
-        limits = {rule.name: rule.rate.max for rule in self.rule_set.rules if rule.rate}
-        for rule, key in self.evaluate(effects).counted:
-            self._rates.record(rule, key, max_kept=limits[rule])
+        record_rates(self.rule_set, effects, now=self.clock(), rates=self._rates)
         self._remember(action, effects)
 
     def recalled(self, action: Action) -> None:

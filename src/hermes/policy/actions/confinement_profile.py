@@ -7,7 +7,10 @@ script, a service); such a command is unrestricted, and the profile says why.
 import posixpath
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Literal
+
+from msgspec.structs import replace
 
 from hermes.core.actions import ConfinementProfile, KernelSupport
 from hermes.policy.actions.action_effects import INTERPRETER_PROGRAMS, ActionEffects, ActionStep
@@ -56,8 +59,7 @@ LANDLOCK_SIGNAL_VERSION, LANDLOCK_DEVICE_VERSION, LANDLOCK_TRUNCATE_VERSION = 6,
 """Landlock versions that introduced a right."""
 
 
-def build_profile(effects: ActionEffects, *, asked: bool = False) -> ConfinementProfile:
-    """`asked`: a person has to approve it first, and sees what is changed."""
+def build_profile(effects: ActionEffects) -> ConfinementProfile:
     parts = [_step_profile(step) for step in effects.steps]
     for part in parts:
         if part.unrestricted:
@@ -80,16 +82,30 @@ def build_profile(effects: ActionEffects, *, asked: bool = False) -> Confinement
         special=_special_access(effects, parts),
         optional=_merged(part.optional for part in parts),
         hidden=_hidden_files(effects),
-        refused_reads=(unnamed := () if asked else refused_reads(effects)),
+        refused_reads=(unnamed := refused_reads(effects)),
         credential_programs=credential_programs(effects) if unnamed else (),
         own_secrets="secret-read" in effects.effects or _runs_ourselves(effects),
         may_signal=any(part.may_signal for part in parts),
-        hard_links=asked,
-        setuid_files=asked,
         protected=effects.protected,
         peers=_merged(part.peers for part in parts),
         gains_privileges=next((p.gains_privileges for p in parts if p.gains_privileges), ""),
     )
+
+
+def approved_profile(profile: ConfinementProfile) -> ConfinementProfile:
+    """The profile of a command that a person approves first, who sees what it reads and changes."""
+    if profile.unrestricted:
+        return profile
+    return replace(
+        profile, refused_reads=(), credential_programs=(), hard_links=True, setuid_files=True
+    )
+
+
+@cache
+def profile_without_steps() -> ConfinementProfile:
+    """What a command may do that runs no program."""
+    listed = tables.path_lists()
+    return ConfinementProfile(hidden=(*listed["hidden_accounts"], *listed["hidden_credentials"]))
 
 
 def _hidden_files(effects: ActionEffects) -> tuple[str, ...]:

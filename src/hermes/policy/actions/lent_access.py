@@ -14,7 +14,11 @@ from msgspec.structs import replace
 
 from hermes.core.actions import ConfinementProfile
 from hermes.policy.actions.action_effects import ActionEffects, ActionStep
-from hermes.policy.actions.confinement_profile import build_profile, git_verb
+from hermes.policy.actions.confinement_profile import (
+    build_profile,
+    git_verb,
+    profile_without_steps,
+)
 from hermes.policy.actions.repository_programs import find_configured_program
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import word_set
@@ -62,15 +66,15 @@ def mark_lent_access(
     `folders_of` tells where a program runs; None for another host, whose files cannot be looked
     into: then the decision says what it rests on.
     """
-    profile = build_profile(effects)
-    nothing = build_profile(replace(effects, steps=()))
+    if len(effects.steps) == 1 and not _runs_git(effects.steps[0]):
+        return effects  # it has no neighbours
+    profile, nothing = build_profile(effects), profile_without_steps()
     if profile.unrestricted or not _lent_parts(profile, nothing):
         return effects
     steps, unread = [], effects.unread
     for step in effects.steps:
         # What git itself needs counts as lent: a repository runs programs.
-        runs_git = posixpath.basename(step.program) == "git"
-        own = nothing if runs_git else build_profile(replace(effects, steps=(step,)))
+        own = nothing if _runs_git(step) else build_profile(replace(effects, steps=(step,)))
         lent = () if REMOTE_WRAPPERS.intersection(step.via) else _lent_parts(profile, own)
         reason = ""
         if lent and folders_of is None and _finds_code(step):
@@ -82,6 +86,10 @@ def mark_lent_access(
             step = replace(step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why))
         steps.append(step)
     return replace(effects, steps=tuple(steps), unread=unread)
+
+
+def _runs_git(step: ActionStep) -> bool:
+    return posixpath.basename(step.program) == "git"
 
 
 def _finds_code(step: ActionStep) -> bool:

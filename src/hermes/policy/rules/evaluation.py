@@ -9,9 +9,10 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from hermes.core.actions import AuditModeVerdict
+from hermes.core.actions import AuditModeVerdict, ConfinementProfile
 from hermes.policy.actions.action_effects import ActionEffects, ActionStep
 from hermes.policy.actions.confinement_profile import (
+    approved_profile,
     build_profile,
     check_enforcement,
     find_obstacle,
@@ -104,11 +105,9 @@ def evaluate(
 ) -> PolicyVerdict:
     found: list[VerdictCandidate] = []
     lifted: list[str] = []
-    counted: list[tuple[str, str]] = []
     views = [StepView(effects, step, now) for step in effects.steps]
     for view in views:
         matching = [rule for rule in rule_set.rules if rule.matches(view)]
-        counted += [(rule.name, _rate_limit_key(rule, view)) for rule in matching if rule.rate]
         found += _evaluate_step(rule_set, view, matching, rates, lifted)
     if effects.tainted and not _may_be_tainted(rule_set.exceptions, views, effects):
         step = next((step for step in effects.steps if not step.is_read_only), effects.steps[0])
@@ -117,7 +116,8 @@ def evaluate(
                 STRICTNESS["ask"], TAINTED_RULE, step, _taint_reason(effects), rule_set.ask
             )
         )
-    obstacle = _enforcement_obstacle(effects)
+    profile = build_profile(effects)
+    obstacle = _enforcement_obstacle(effects, profile)
     if obstacle:
         found += _unenforced_candidates(rule_set, views, effects, obstacle, lifted)
     audited = [
@@ -125,14 +125,25 @@ def evaluate(
         for rule in rule_set.audit_rules
         if any(rule.matches(view) for view in views)
     ]
-    return _with_profile(_combine(effects, found, lifted, audited, counted), effects)
+    return _with_profile(_combine(effects, found, lifted, audited), effects, profile)
 
 
-def _enforcement_obstacle(effects: ActionEffects) -> str:
+def record_rates(
+    rule_set: RuleSet, effects: ActionEffects, *, now: datetime, rates: RateCounter
+) -> None:
+    """The action starts: it counts once towards each rate limit and key that it matches."""
+    views = [StepView(effects, step, now) for step in effects.steps]
+    for rule in rule_set.rules:
+        if rule.rate is not None:
+            keys = (_rate_limit_key(rule, view) for view in views if rule.matches(view))
+            for key in dict.fromkeys(keys):
+                rates.record(rule.name, key, max_kept=rule.rate.max)
+
+
+def _enforcement_obstacle(effects: ActionEffects, profile: ConfinementProfile) -> str:
     """Why the kernel cannot enforce the verdict here, although it has limits."""
     if effects.kernel is None or effects.where.isolated or not effects.command:
         return ""
-    profile = build_profile(effects)
     return "" if profile.unrestricted else find_obstacle(profile, effects.kernel)
 
 
@@ -170,8 +181,11 @@ def _unenforced_candidates(
     return found
 
 
-def _with_profile(verdict: PolicyVerdict, effects: ActionEffects) -> PolicyVerdict:
-    profile = build_profile(effects, asked=verdict.verdict == "ask")
+def _with_profile(
+    verdict: PolicyVerdict, effects: ActionEffects, profile: ConfinementProfile
+) -> PolicyVerdict:
+    if verdict.verdict == "ask":
+        profile = approved_profile(profile)
     if effects.kernel is None:
         return replace(verdict, profile=profile)
     enforced, unenforced = check_enforcement(profile, effects.kernel, effects.unread)
@@ -275,7 +289,6 @@ def _combine(
     found: Sequence[VerdictCandidate],
     lifted: Sequence[str],
     audited: Sequence[AuditModeVerdict],
-    counted: Sequence[tuple[str, str]],
 ) -> PolicyVerdict:
     top = max((candidate.rank for candidate in found), default=0)
     strictest = [candidate for candidate in found if candidate.rank == top]
@@ -300,7 +313,6 @@ def _combine(
         also=tuple(name for name in names if name != first.name),
         lifted=tuple(dict.fromkeys(lifted)),
         audited=tuple(audited),
-        counted=tuple(dict.fromkeys(counted)),
     )
 
 

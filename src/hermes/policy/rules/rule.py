@@ -69,8 +69,6 @@ class PolicyVerdict(Decision, kw_only=True, frozen=True):
     """Exceptions that made it laxer, as `exception > rule`."""
     near: tuple[NearMiss, ...] = ()
     """Only in `examine`, because finding them takes time."""
-    counted: tuple[tuple[str, str], ...] = ()
-    """Rate limits that this action counts towards once it starts: rule and key."""
 
 
 STRICTNESS: Mapping[str, int] = {"allow": 0, "dry-run": 1, "announce": 2, "ask": 3, "deny": 4}
