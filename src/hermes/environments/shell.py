@@ -16,6 +16,8 @@ Intended behaviour:
 
 import secrets
 from collections.abc import Mapping
+from functools import cache
+from shlex import quote
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import Value
@@ -46,64 +48,48 @@ _RUN_SCRIPT = (
 
 # Everything is in functions or one group: bash parses that before the state adds aliases that
 # could change its meaning. Only builtins are used, besides `mv`: a fork costs more than all the
-# rest. `>|` because the command may have set noclobber.
+# rest. bash parses about 8 KB in a millisecond, so what a shell does not need is left out.
+# `>|` because the command may have set noclobber.
 _PRELUDE_SCRIPT = r"""
-__hermes_save() {
+__hermes_end() {
+  [[ -z $__hermes_done ]] || return "$1"
+  __hermes_done=1
+  if [[ -n $__hermes_exit ]]; then builtin printf '%s' "$1" >| "$__hermes_exit"; return "$1"; fi
   __hermes_flags=
-  case $- in *x*) __hermes_flags+='set -x; ' ;; esac
-  case $- in *v*) __hermes_flags+='set -v; ' ;; esac
+  [[ $- != *x* ]] || __hermes_flags='set -x; '
+  [[ $- != *v* ]] || __hermes_flags+='set -v; '
   builtin set +exv
-  builtin eval "$__hermes_undo"
-  builtin unset -f __hermes_save __hermes_end __hermes_enter __hermes_status
+  %UNDO%
+  builtin unset -f __hermes_end __hermes_enter __hermes_status
   [[ -n $__hermes_cwd ]] || __hermes_at=$PWD __hermes_old=${OLDPWD-}
   __hermes_shopts=$BASHOPTS
   builtin shopt -s extglob
-  if [[ -n $__hermes_out ]]; then
-    if [[ -e /proc/self/fd ]]; then
-      builtin compgen -v -X '%OWN%' >&"$__hermes_out"
-      builtin mapfile -t __hermes_names < "/proc/self/fd/$__hermes_out"
-    else builtin mapfile -t __hermes_names < <(builtin compgen -v -X '%OWN%'); fi
-    __hermes_tell "$1" >&"$__hermes_out"
-    return
-  fi
-  builtin compgen -v -X '%OWN%' >| "$__hermes_new"
-  builtin mapfile -t __hermes_names < "$__hermes_new"
-  __hermes_tell "$1" >| "$__hermes_new" || return
-  builtin command -p mv -f -- "$__hermes_new" "$__hermes_folder/state"
-}
-__hermes_tell() {
-  builtin unset -f __hermes_tell
-  builtin printf "$__hermes_cut"
-  # What was there at first and was unset since must not come back with the next shell.
-  builtin printf 'builtin unset -v'
-  builtin printf ' %q' "${__hermes_first[@]}"
-  builtin printf '\nbuiltin shopt -s extglob\n'  # functions may need it to be read
-  builtin declare -p __hermes_first
-  builtin umask -p
-  builtin printf "$__hermes_cut"
-  builtin declare -p "${__hermes_names[@]}"
-  builtin printf "$__hermes_cut"
-  builtin declare -f
-  builtin declare -F
-  builtin alias -p
-  if [[ $__hermes_shopts == "$__hermes_usual_shopts" ]]; then
-    builtin printf 'builtin shopt -u extglob\n'
-  else
-    [[ :$__hermes_shopts: == *:extglob:* ]] || builtin shopt -u extglob
-    builtin shopt -p
-  fi
-  [[ $SHELLOPTS == "$__hermes_usual_options" ]] || builtin set +o
-  builtin printf "$__hermes_cut"
-  builtin printf '%s=%q ' __hermes_flags "$__hermes_flags" __hermes_last "$1" \
-    __hermes_at "$__hermes_at" __hermes_old "$__hermes_old"
-  builtin printf '\nreturn 0 # the working folder follows\n%s' "$__hermes_at"
-}
-__hermes_end() {
-  if [[ -z $__hermes_done ]]; then
-    __hermes_done=1
-    if [[ -n $__hermes_exit ]]; then builtin printf '%s' "$1" >| "$__hermes_exit"
-    else __hermes_save "$1"; fi
-  fi
+  %NAMES%
+  {
+    # What was there at first and was unset since must not come back with the next shell.
+    builtin printf '%CUT%builtin unset -v'
+    builtin printf ' %q' "${__hermes_first[@]}"
+    builtin printf '\nbuiltin shopt -s extglob\n'  # functions may need it to be read
+    builtin declare -p __hermes_first
+    builtin umask -p
+    builtin printf '%CUT%'
+    builtin declare -p "${__hermes_names[@]}"
+    builtin printf '%CUT%'
+    builtin declare -f
+    builtin declare -F
+    builtin alias -p
+    if [[ $__hermes_shopts == "$__hermes_usual_shopts" ]]; then
+      builtin printf 'builtin shopt -u extglob\n'
+    else
+      [[ :$__hermes_shopts: == *:extglob:* ]] || builtin shopt -u extglob
+      builtin shopt -p
+    fi
+    [[ $SHELLOPTS == "$__hermes_usual_options" ]] || builtin set +o
+    builtin printf '%CUT%'
+    builtin printf '%s=%q ' __hermes_flags "$__hermes_flags" __hermes_last "$1" \
+      __hermes_at "$__hermes_at" __hermes_old "$__hermes_old"
+    builtin printf '\nreturn 0 # the working folder follows\n%s' "$__hermes_at"
+  } %SAVE%
   return "$1"
 }
 __hermes_enter() {
@@ -117,45 +103,18 @@ __hermes_enter() {
   builtin printf '[the working folder %s is gone; now in %s]\n' "$1" "$PWD" >&2
 }
 __hermes_status() { return "$__hermes_last"; }
-__hermes_prefer() {
-  builtin local IFS=' ' each
-  for each in $__hermes_preferred; do
-    if [[ $each == TMPDIR=* && -v TMPDIR ]]; then
-      __hermes_undo+="builtin export TMPDIR=${TMPDIR@Q};"
-    elif [[ ! -v ${each%%=*} ]]; then __hermes_undo+="builtin unset -v ${each%%=*};"
-    else continue; fi
-    builtin export "$each"
-  done
-  builtin unset -f __hermes_prefer
-}
 {
   __hermes_folder=$HERMES_FOLDER __hermes_at=$HERMES_START __hermes_cwd=$HERMES_CWD
   __hermes_command=$HERMES_COMMAND __hermes_exit=$HERMES_EXIT __hermes_tty=$HERMES_TTY
-  builtin unset -v HERMES_FOLDER HERMES_START HERMES_CWD HERMES_COMMAND HERMES_EXIT HERMES_TTY
-  __hermes_in=$HERMES_STATE_IN __hermes_out=$HERMES_STATE_OUT
-  builtin unset -v HERMES_PRELUDE HERMES_STATE_IN HERMES_STATE_OUT
+  builtin unset -v HERMES_PRELUDE HERMES_FOLDER HERMES_START HERMES_CWD HERMES_COMMAND \
+    HERMES_EXIT HERMES_TTY
   [[ -z $__hermes_tty ]] || builtin exec 0<>"$__hermes_tty" 1>&0 2>&0
   builtin shopt -s expand_aliases
   __hermes_done= __hermes_flags= __hermes_last=0 __hermes_old=
-  __hermes_usual_shopts=$BASHOPTS __hermes_usual_options=$SHELLOPTS __hermes_undo= __hermes_cut=
-  __hermes_new=$__hermes_folder/new.$HERMES_TREE __hermes_state=$__hermes_folder/state
-  __hermes_preferred=$HERMES_PREFERRED
-  builtin unset -v HERMES_PREFERRED
-  if [[ -n $__hermes_in ]]; then
-    __hermes_cut='\0'
-    builtin source "/dev/fd/$__hermes_in" >&- 2>&-
-    builtin eval "exec $__hermes_in<&-"
-  elif [[ -r $__hermes_state ]]; then
-    builtin source "$__hermes_state" >&- 2>&-
-  else
-    [[ -d $__hermes_folder ]] || builtin command -p mkdir -p -m 700 -- "$__hermes_folder"
-    builtin shopt -s extglob
-    builtin compgen -e -X '@(HERMES_TREE|PWD|OLDPWD|SHLVL|_)' >| "$__hermes_new"
-    builtin shopt -u extglob
-    builtin mapfile -t __hermes_first < "$__hermes_new"
-  fi
+  __hermes_usual_shopts=$BASHOPTS __hermes_usual_options=$SHELLOPTS
+  %LOAD%
   [[ -z $__hermes_tty ]] || builtin export TERM=xterm-256color
-  __hermes_prefer
+  %PREFER%
   __hermes_enter "$__hermes_at"
   __hermes_at=$PWD
   if [[ -n $__hermes_old ]]; then OLDPWD=$__hermes_old; else builtin unset -v OLDPWD; fi
@@ -169,7 +128,86 @@ __hermes_prefer() {
   builtin trap '{ __hermes_n=$?; [[ -n $__hermes_done ]] || __hermes_end $__hermes_n; } 2>&-' EXIT
   builtin trap '{ __hermes_done=1; builtin exit 143; } 2>&-' TERM
 }
-""".strip().replace("%OWN%", f"@({_SHELL_OWN_VARIABLES})")
+"""
+
+# bash compares multibyte text several times as slowly, and names of variables have none.
+_LIST_NAMES = f"LC_ALL=C builtin compgen -v -X '@({_SHELL_OWN_VARIABLES})'"
+
+_STATE_IN_FOLDER = {
+    "%NAMES%": f"""
+  {_LIST_NAMES} >| "$__hermes_new"
+  builtin mapfile -t __hermes_names < "$__hermes_new"
+""",
+    "%CUT%": "",
+    "%SAVE%": r""">| "$__hermes_new" &&
+    builtin command -p mv -f -- "$__hermes_new" "$__hermes_folder/state"
+""",
+    "%LOAD%": r"""
+  __hermes_new=$__hermes_folder/new.$HERMES_TREE __hermes_state=$__hermes_folder/state
+  if [[ -r $__hermes_state ]]; then
+    builtin source "$__hermes_state" >&- 2>&-
+  else
+    [[ -d $__hermes_folder ]] || builtin command -p mkdir -p -m 700 -- "$__hermes_folder"
+    builtin shopt -s extglob
+    builtin compgen -e -X '@(HERMES_TREE|PWD|OLDPWD|SHLVL|_)' >| "$__hermes_new"
+    builtin shopt -u extglob
+    builtin mapfile -t __hermes_first < "$__hermes_new"
+  fi
+""",
+}
+
+_STATE_IN_DESCRIPTORS = {
+    "%NAMES%": f"""
+  if [[ -e /proc/self/fd ]]; then
+    {_LIST_NAMES} >&%OUT%
+    builtin mapfile -t __hermes_names < /proc/self/fd/%OUT%
+  else builtin mapfile -t __hermes_names < <({_LIST_NAMES}); fi
+""",
+    "%CUT%": r"\0",
+    "%SAVE%": ">&%OUT%",
+    "%LOAD%": r"""
+  builtin source /dev/fd/%IN% >&- 2>&-
+  exec %IN%<&-
+""",
+}
+
+_WITH_PREFERRED_VARIABLES = {
+    "%PREFER%": r"""
+  __hermes_undo=()
+  for __hermes_n in %PREFERRED%; do
+    [[ -v ${__hermes_n%%=*} ]] || __hermes_undo+=("$__hermes_n")
+  done
+  [[ ! -v TMPDIR ]] || __hermes_temporary=$TMPDIR
+  builtin export "${__hermes_undo[@]}" %TMPDIR%
+""",
+    "%UNDO%": r"""
+  builtin unset -v "${__hermes_undo[@]%%=*}" TMPDIR
+  [[ ! -v __hermes_temporary ]] || builtin export TMPDIR=$__hermes_temporary
+""",
+}
+
+
+@cache
+def _prelude(descriptors: tuple[int, int] | None, preferred: tuple[str, ...]) -> str:
+    """The script that loads and saves the state; `preferred` are assignments."""
+    parts = {"%PREFER%": "", "%UNDO%": ""}
+    if preferred:
+        words = [quote(each) for each in preferred if not each.startswith("TMPDIR=")]
+        temporary = [quote(each) for each in preferred if each.startswith("TMPDIR=")]
+        parts = {
+            **_WITH_PREFERRED_VARIABLES,
+            "%PREFERRED%": " ".join(words),
+            "%TMPDIR%": " ".join(temporary),
+        }
+    if descriptors is None:
+        parts |= _STATE_IN_FOLDER
+    else:
+        given, returned = map(str, descriptors)
+        parts |= {**_STATE_IN_DESCRIPTORS, "%IN%": given, "%OUT%": returned}
+    script = _PRELUDE_SCRIPT
+    for name, text in parts.items():
+        script = script.replace(name, text)
+    return "\n".join(line.strip() for line in script.splitlines() if line.strip())
 
 
 class ShellLaunch(Value, frozen=True):
@@ -215,16 +253,15 @@ class SessionShell(Value, frozen=True):
         check_argument(command)
         check_argument(cwd)
         variables = {
-            "HERMES_PRELUDE": _PRELUDE_SCRIPT,
+            "HERMES_PRELUDE": _prelude(
+                descriptors, tuple(f"{name}={v}" for name, v in (preferred or {}).items())
+            ),
             "HERMES_FOLDER": self.folder,
             "HERMES_START": self.start,
             "HERMES_CWD": cwd,
             "HERMES_COMMAND": command,
             "HERMES_EXIT": exit_file,
             "HERMES_TTY": tty,
-            "HERMES_STATE_IN": str(descriptors[0]) if descriptors else "",
-            "HERMES_STATE_OUT": str(descriptors[1]) if descriptors else "",
-            "HERMES_PREFERRED": " ".join(f"{name}={v}" for name, v in (preferred or {}).items()),
             TREE_VARIABLE: tree,
         }
         script = _RUN_SCRIPT % (f" {descriptors[1]}>&-" if descriptors else "")
