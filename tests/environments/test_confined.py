@@ -175,6 +175,34 @@ async def test_a_confined_command_does_not_choose_the_programs_of_a_later_one(
     assert (await run(here, "f() { echo $b; }; f; id -u"))[1] == "2\nplanted\n"
 
 
+async def test_a_forged_subscript_runs_nothing_in_an_unconfined_command(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    """bash computes the subscript of an indexed array, and runs what its value contains."""
+    await here.run("a=kept")
+    planted = f'declare -- x="q[\\\\$(touch {tmp_path}/bad)]"\\n'
+    forged = (
+        'names\\0declare -a __hermes_first=([0]="HOME")\\n\\0'
+        f'{planted}declare -a y=([x]="1")\\n\\0\\0\\nreturn 0 # the working folder follows\\n/'
+    )
+    await run(here, f"__hermes_end() {{ __hermes_done=1; printf '{forged}' >&187; }}")
+    assert (await here.run("echo $a")).output == "kept\n"
+    assert not (tmp_path / "bad").exists()
+
+
+async def test_variables_for_confined_commands_alone_do_not_stay_in_the_session(
+    here: LocalEnvironment,
+) -> None:
+    shown = "echo ${HISTFILE-none} ${LESSHISTFILE-none} ${TMPDIR-none}"
+    await here.run("export LESSHISTFILE='own one'")
+    output = (await run(here, f"HISTFILE=changed; {shown}"))[1]
+    assert output == f"changed own one {here.temporary}\n"
+    assert (await here.run(shown)).output == "none own one none\n"
+    await here.run("TMPDIR='/var/my tmp'")
+    assert (await run(here, "echo $TMPDIR"))[1] == f"{here.temporary}\n"
+    assert (await here.run(shown)).output == "none own one /var/my tmp\n"
+
+
 async def test_a_folder_that_becomes_a_link_after_the_check_leads_nothing_astray(
     here: LocalEnvironment, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ MAX_STATE_BYTES = 8 * 1024 * 1024
 
 _QUOTED_WORD = rb"""(?:"(?:[^"\\$`]|\\[\\"$`])*"|\$'(?:[^'\\]|\\.)*')"""
 _ARRAY_KEY = rb"""(?:\[(?:\d+|[\w.-]+|%s)\]=)""" % _QUOTED_WORD
+_INDEXED_ARRAY = re.compile(rb"\((?:\[\d+\]=%s ?)*\)" % _QUOTED_WORD, re.DOTALL)
 _VARIABLE_DECLARATION = re.compile(
     rb"declare (-[-A-Za-z]+) ([A-Za-z_]\w*)(?:=(%s|\((?:%s%s ?)*\)))?\n"
     % (_QUOTED_WORD, _ARRAY_KEY, _QUOTED_WORD),
@@ -142,6 +143,9 @@ def _parse_variables(text: bytes) -> dict[bytes, bytes] | None:
         if match is None:
             return None
         position = match.end()
+        value = match[3] or b""
+        if value[:1] == b"(" and b"A" not in match[1] and not _INDEXED_ARRAY.fullmatch(value):
+            return None  # bash computes other subscripts, which can run a command
         if _PLAIN_ATTRIBUTES.issuperset(match[1]):
             found[match[2]] = match[0]
     return found
@@ -232,7 +236,9 @@ class ShellSession:
             begin = self.confinement.starter(tree, own) if self.confinement else start_unconfined
 
             def finish() -> None:
-                self.state.take(os.pread(given, MAX_STATE_BYTES + 1, 0), confined=confined)
+                # A buffer of the largest size would be mapped and unmapped for each command.
+                size = min(os.fstat(given).st_size, MAX_STATE_BYTES + 1)
+                self.state.take(os.pread(given, size, 0), confined=confined)
 
             yield PreparedCommand(launch, self.variables, files, begin, finish)
 
