@@ -124,6 +124,11 @@ class VerdictEnforcer:
         """Called in the fork server: the next command with such rules starts faster."""
         self._program(rules)
 
+    def prepare_stand_ins(self) -> None:
+        """Called in the fork server, once."""
+        if self._privileged:
+            self._stand_ins.prepare()
+
     def rehearse(self) -> None:
         """Called in a process that will become a command: prepares what most verdicts share."""
         try:
@@ -133,7 +138,7 @@ class VerdictEnforcer:
         self._program(VerdictRules())
         _capabilities()
         if self._privileged:
-            self._stand_ins.prepare()
+            self._stand_ins.take()
 
     def why_visible(self) -> str:
         """Why files with secrets cannot be hidden; empty when they can.

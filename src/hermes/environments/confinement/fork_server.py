@@ -1,8 +1,9 @@
 """Forks confined commands from a running process, so that none waits for Python to start.
 
-The server is a child of Hermes with an empty environment. For each request it forks two processes:
-the command, as a child of Hermes itself, and its supervisor. A command that cannot be confined
-reports that and ends; it is never run unconfined.
+The server is a child of Hermes with an empty environment. For each request it forks two processes
+ahead of time: the command, as a child of Hermes itself, and its supervisor. The former reads the
+next request from the socket of the server. A command that cannot be confined reports that and ends;
+it is never run unconfined.
 """
 
 import _socket
@@ -24,6 +25,8 @@ MIN_COPY_DESCRIPTOR = 200
 SPARE_DELAY_S = 0.03
 CLONE_PARENT = 0x8000
 SIGCHLD = 17
+_ENDED = b"ended"
+"""What a spare process tells the server when Hermes needs no more commands."""
 
 
 def main() -> None:
@@ -42,39 +45,36 @@ def main() -> None:
 class _ForkServer:
     def __init__(self, link: _socket.socket) -> None:
         self._link, self._enforcement = link, VerdictEnforcer()
-        self._spare = _SpareProcess(self._enforcement, link)
+        self._enforcement.prepare_stand_ins()
 
     def serve(self) -> None:
-        """Runs until the socket is closed. One process is always forked ahead and waits for its
-        request: the fork and the first steps after it take longer than all the rest."""
+        """Runs until the socket is closed. One process is always forked ahead and waits for the
+        next request: the fork and the first steps after it take longer than all the rest."""
+        while self._answer_check():
+            pass
         while True:
-            if self._spare.used:  # later: the command that just started needs the CPU
-                select.select([self._link.fileno()], [], [], SPARE_DELAY_S)
-                self._spare = _SpareProcess(self._enforcement, self._link)
-            data, files = messages.receive_message(self._link)
-            if not data:
+            taken = _SpareProcess(self._enforcement, self._link).wait_until_taken()
+            if taken == _ENDED:
                 return
-            try:
-                self._answer(LauncherRequest.unpack(data), data, files)
-            except OSError as error:  # the spare was killed; the next request gets a new one
-                _send_answer(files[0], messages.ANSWER_FAILED + str(error).encode())
-            for fd in files:  # the next spare must not inherit them
-                os.close(fd)
+            if taken:
+                rules = VerdictRules.unpack(taken)
+                self._enforcement.prepare(rules)
+                if rules.refused_reads:
+                    prepare_patterns(rules.refused_reads)
+            # The next fork waits a moment: the command that just started needs the CPU.
+            select.select([self._link.fileno()], [], [], SPARE_DELAY_S)
 
-    def _answer(self, request: LauncherRequest, data: bytes, files: list[int]) -> None:
-        if request.kind == "check":
-            answer = "\0".join(check_confinement(self._enforcement))
-            _send_answer(files[0], messages.ANSWER_OK + answer.encode())
-        elif request.kind == "end":
-            _send_answer(files[0], messages.ANSWER_OK + str(self._spare.pid).encode())
-            os._exit(0)
-        else:
-            self._spare.use(data, files)
-            _send_answer(files[0], messages.ANSWER_OK + str(self._spare.pid).encode())
-            rules = VerdictRules.unpack(request.rules)
-            self._enforcement.prepare(rules)
-            if rules.refused_reads:
-                prepare_patterns(rules.refused_reads)
+    def _answer_check(self) -> bool:
+        """Answers the first requests, as long as they only ask what is possible here."""
+        data = self._link.recv(messages.MAX_MESSAGE_BYTES, _socket.MSG_PEEK)
+        if not data or LauncherRequest.unpack(data).kind != "check":
+            return False
+        _, files = messages.receive_message(self._link)
+        answer = "\0".join(check_confinement(self._enforcement))
+        _send_answer(files[0], messages.ANSWER_OK + answer.encode())
+        for fd in files:
+            os.close(fd)
+        return True
 
 
 def _send_answer(fd: int, answer: bytes) -> None:
@@ -91,34 +91,34 @@ class _SpareProcess:
     """A process that becomes the next command, a child of Hermes, and its supervisor."""
 
     def __init__(self, enforcement: VerdictEnforcer, link: _socket.socket) -> None:
-        self.link, theirs = _socket_pair()
+        self._news, to_server = _socket_pair()
         to_supervisor, from_command = _socket_pair()
-        self.pid = kernel.system_call("clone", CLONE_PARENT | SIGCHLD, 0, 0, 0, 0)
-        if self.pid == 0:
+        if kernel.system_call("clone", CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0:
             try:
-                for each in (self.link, link, from_command):
+                for each in (self._news, from_command):
                     each.close()
-                _wait_for_command(theirs, to_supervisor, enforcement)
+                _wait_for_command(link, to_server, to_supervisor, enforcement)
             finally:
                 os._exit(127)
-        theirs.close()
+        to_server.close()
         to_supervisor.close()
         try:
             if os.fork() == 0:
                 try:
-                    self.link.close()
+                    self._news.close()
                     link.close()
                     _supervise(from_command)
                 finally:
                     os._exit(0)
         finally:
             from_command.close()
-        self.used = False
 
-    def use(self, data: bytes, files: list[int]) -> None:
-        self.used = True
-        messages.send_message(self.link, data, tuple(files))
-        self.link.close()
+    def wait_until_taken(self) -> bytes:
+        """The packed rules of its command, `_ENDED`, or nothing if it failed or was killed."""
+        try:
+            return messages.receive_message(self._news)[0]
+        finally:
+            self._news.close()
 
 
 def _socket_pair() -> tuple[_socket.socket, _socket.socket]:
@@ -127,23 +127,33 @@ def _socket_pair() -> tuple[_socket.socket, _socket.socket]:
 
 
 def _wait_for_command(
-    link: _socket.socket, supervisor: _socket.socket, enforcement: VerdictEnforcer
+    link: _socket.socket,
+    server: _socket.socket,
+    supervisor: _socket.socket,
+    enforcement: VerdictEnforcer,
 ) -> None:
     """`files`: the socket of the request, the pipe for reports, then the files of the command."""
     process_control.reset_signals()
     kernel.libc().signal(SIGCHLD, None)
-    kernel.prctl(process_control.PR_SET_DUMPABLE, 1)
     os.setsid()
     enforcement.rehearse()
+    own = messages.ANSWER_OK + str(os.getpid()).encode()
     data, files = messages.receive_message(link)
-    if not data:
+    request = LauncherRequest.unpack(data) if data else None
+    if request is None or request.kind == "end":
+        messages.send_message(server, _ENDED)
+        if files:
+            _send_answer(files[0], own)
         os._exit(0)
     try:
-        request = LauncherRequest.unpack(data)
+        kernel.prctl(process_control.PR_SET_DUMPABLE, 1)
         listener = enforcement.enforce(VerdictRules.unpack(request.rules))
         messages.send_message(supervisor, request.rules, (listener, files[1]))
+        messages.send_message(server, request.rules)
+        _send_answer(files[0], own)
         _exec_command(request, files)
     except OSError as error:
+        _send_answer(files[0], own)
         _send_answer(files[0], messages.ANSWER_FAILED + str(error).encode())
 
 

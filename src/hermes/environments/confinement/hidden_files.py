@@ -14,6 +14,7 @@ from hermes.environments.confinement import kernel
 CLONE_NEW_MOUNTS, MOUNT_BIND, MOUNT_RECURSIVE, MOUNT_SLAVE = 0x20000, 0x1000, 0x4000, 1 << 19
 MOUNT_ATTRIBUTES, UMOUNT_DETACH, AT_FDCWD = 2 | 4 | 8, 2, -100
 """No set-user-ID programs, devices or programs on it."""
+OPEN_TREE_CLONE, AT_EMPTY_PATH = 1, 0x1000
 FSOPEN_CLOSE_ON_EXEC, FSCONFIG_STRING, FSCONFIG_CREATE = 1, 1, 6
 MAX_ACCOUNT_FILE_BYTES = 1 << 20
 ACCOUNT_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-")
@@ -68,6 +69,8 @@ class StandIns:
 
     def __init__(self) -> None:
         self._tmpfs = -1
+        self._is_own = False
+        """Whether no other process uses the same mount, which can be put in place only once."""
         self._ready: dict[str, tuple[tuple[int, ...], str]] = {}
 
     def prepare(self) -> None:
@@ -85,6 +88,24 @@ class StandIns:
         except OSError:
             return  # `hide` gets the same error
 
+    def take(self) -> None:
+        """Called in a process that will become a command: gives it a mount of its own.
+
+        Linux 6.15 can copy a mount without a place; an older one needs a new file system.
+        """
+        if self._is_own:
+            return
+        self._is_own = True
+        shared, self._tmpfs = self._tmpfs, -1
+        if shared >= 0:
+            flags = OPEN_TREE_CLONE | AT_EMPTY_PATH | os.O_CLOEXEC
+            try:
+                self._tmpfs = kernel.system_call("open_tree", shared, b"", flags)
+            except OSError:
+                self._ready = {}
+        if self._tmpfs < 0:
+            self.prepare()
+
     def hide(self, paths: "tuple[str, ...]") -> bool:
         """Put a stand-in over each file. Raises `OSError` when one stays visible.
 
@@ -95,8 +116,7 @@ class StandIns:
             b"none", b"/", None, MOUNT_RECURSIVE | MOUNT_SLAVE, None
         ):
             return False
-        if self._tmpfs < 0:
-            self.prepare()
+        self.take()
         if self._tmpfs < 0:
             return False
         names = [(path, name) for path in paths if (name := self._make(path))]

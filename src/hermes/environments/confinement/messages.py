@@ -31,8 +31,10 @@ def receive_message(link: _socket.socket) -> tuple[bytes, list[int]]:
     """The next message and its files, which are closed on exec; empty when the socket is closed."""
     files = array.array("i")
     size = files.itemsize
+    # A buffer of the largest size would be mapped and unmapped for each message.
+    length = link.recv_into(bytearray(1), 1, _socket.MSG_PEEK | _socket.MSG_TRUNC)
     data, rights, _, _ = link.recvmsg(
-        MAX_MESSAGE_BYTES, _socket.CMSG_SPACE(MAX_MESSAGE_FILES * size), _socket.MSG_CMSG_CLOEXEC
+        length or 1, _socket.CMSG_SPACE(MAX_MESSAGE_FILES * size), _socket.MSG_CMSG_CLOEXEC
     )
     for level, kind, content in rights:
         if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
