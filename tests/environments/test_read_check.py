@@ -80,7 +80,7 @@ async def run(
         ("cat app/deep/*", "cat"),
         ("xargs -a app/.env echo", "xargs"),
         ("HOSTFILE=app/.env; compgen -A hostname", "bash"),
-        ("curl -s file://$PWD/app/%2eenv", "curl"),
+        ("curl -s file://$(cat list)", "curl"),
         ("git interpret-trailers app/.env", "git"),
         ("diff -N app deep", "diff"),
         ("git diff --no-index /dev/null app/[s]*", "git"),
@@ -171,7 +171,7 @@ async def test_other_files_and_programs_that_log_in_are_not_refused(
     await here.run("cp /bin/cat client")
     assert (await run(here, "./client app/.env", profile))[0] != f"{SECRET}\n"
     granted = ConfinementProfile(
-        refused_reads=profile.refused_reads, credential_programs=("client",)
+        refused_reads=profile.refused_reads, granted_reads=("client:*/.env",)
     )
     assert await run(here, "./client app/.env", granted) == (f"{SECRET}\n", [])
 
@@ -203,6 +203,57 @@ def test_a_command_that_names_all_it_reads_is_not_checked(work: Path) -> None:
     checked.refused_reads = ("*/.env",)
     assert len(build_filter(checked)) == len(build_filter(plain)) + 2
     assert plain.shape != checked.shape
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "xargs -a list echo",
+        "HOSTFILE=list; compgen -A hostname",
+        "git interpret-trailers list",
+        "git blame --contents list x",
+        "git diff",
+        "wc --files0-from list",
+        "sort --files0-from=list",
+        "du --files0-f=list",
+        "du *",
+        "file -f list",
+        "file -m list x",
+        "date -f list",
+        "ss -F list",
+        "strings @list",
+        "git config -f list -l",
+        "jq -n 'import \"list\" as $x; $x'",
+        "cat < 'app/'$x",
+        "less list",
+        "kubectl kustomize app",
+        "docker ps",
+        "curl -s http://localhost/",
+    ],
+)
+def test_every_other_command_is_checked(work: Path, command: str) -> None:
+    assert judged(command, work).refused_reads
+
+
+async def test_a_program_that_logs_in_reads_its_own_keys_only(
+    here: LocalEnvironment, work: Path
+) -> None:
+    await here.run("mkdir -p .kube bin; cp /bin/cat bin/kubectl; echo key > .kube/config")
+    profile = judged("kubectl kustomize app", work)
+    assert (await run(here, "bin/kubectl .kube/config", profile))[0] == "key\n"
+    output, blocked = await run(here, "bin/kubectl app/.env", profile)
+    assert SECRET not in output
+    assert blocked == [f"read of {work}/app/.env by kubectl"]
+    mixed = judged("kubectl get pods; git diff", work)
+    assert (await run(here, "bin/kubectl .kube/config", mixed))[0] == "key\n"
+    assert "Permission denied" in (await run(here, "cat .kube/config", mixed))[0]
+
+
+def test_a_named_key_is_granted_to_the_program_that_uses_it(work: Path) -> None:
+    granted = judged("openssl x509 -in app/site.pem -noout", work).granted_reads
+    assert granted == (f"*:{work}/app/site.pem",)
+    unknown = judged("openssl x509 -in app/site.pem; openssl base64 -in $(cat list)", work)
+    assert not unknown.granted_reads
 
 
 def test_the_patterns_mean_what_the_policy_means() -> None:

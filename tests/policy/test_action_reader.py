@@ -50,6 +50,8 @@ EFFECTS: list[tuple[str, dict[str, Any], Risk, str]] = [
     ("write_file", {"path": ""}, Risk.CHANGE, "unknown"),
     ("patch", {"path": "a.txt", "old": "x", "new": "y"}, Risk.CHANGE, "write"),
     ("patch", {"diff": "--- a/x\n+++ b/x\n@@\n-1\n+2\n"}, Risk.CHANGE, "write"),
+    ("patch", {"diff": "---  /etc/passwd\n+++  /etc/passwd\n@@\n-1\n+2\n"}, Risk.CHANGE,
+     "irreversible"),
     ("patch", {"diff": f"--- /dev/null\n+++ b/{HOME}/.hermes/config.yaml\n@@\n+2\n"},
      Risk.CHANGE, "self-change"),
     ("patch", {"diff": f"--- {HOME}/.hermes/.env\r\n+++ {HOME}/.hermes/.env\r\n@@\n+2\n"},

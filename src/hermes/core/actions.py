@@ -44,8 +44,9 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
     refused_reads: tuple[str, ...] = ()
     """Patterns of files that it may not read, because the policy did not know all that it reads;
     `!` marks exceptions. Empty: it may read all files."""
-    credential_programs: tuple[str, ...] = ()
-    """Programs in it that may read such files, because they log in with them."""
+    granted_reads: tuple[str, ...] = ()
+    """Those that a program in it may read all the same, because it logs in with them, as
+    `program:pattern`; `*` is any program."""
     own_secrets: bool = False
     """Whether it may read the keys and tokens of Hermes itself."""
     may_signal: bool = False

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
 
 from hermes.policy.commands import syntax, tables
 from hermes.policy.commands.calls import ProgramCall, TooManyCommands, program_name
@@ -41,7 +40,6 @@ from hermes.policy.programs import (
     text_filters,
     wrappers,
 )  # fmt: skip
-from hermes.policy.programs.resource_access import access_of
 from hermes.policy.programs.table_effects import apply_table
 
 _PRIVATE_FOLDERS = ("/root", "/home", "~")
@@ -57,39 +55,6 @@ def mark_privileged_read(call: ProgramCall) -> None:
         call.mark("read-as-root", call.borrowed)
     else:
         call.mark("privilege", call.borrowed)
-
-
-_NAMED_HOST = re.compile(
-    r"\S*://|[\w-]+(?:\.[\w-]+)+(?::\d+)?/"
-    r"|(?:-h|--(?:host|hostname|server|endpoint|registry|repo|index-url))(?:=|\Z)"
-)
-"""Words by which a client of a configured service asks another host instead."""
-_THIS_HOST = re.compile(
-    r"(?:[\w-]+=)?(?:\w+://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?![\w.])(?!\S*@)|/"
-)
-"""A loopback address or a socket; what stands before an `@` is a user, not a host."""
-
-
-def mark_unknown_text_sent(call: ProgramCall) -> None:
-    """Text that a program of the network gets at run time can leave for another host.
-
-    To this host it may: a secret found at run time is refused when the command opens it."""
-    if call.peeled is not None or not any(map(has_untrusted_text, call.argv[1:])):
-        return
-    if "network-read" in call.effects or _chooses_other_host(call):
-        call.mark("network-out", f"{call.program} sends what is only known at run time")
-
-
-def _chooses_other_host(call: ProgramCall) -> bool:
-    if not access_of(call.program).network:
-        return False
-    following = dict(pairwise(call.argv))
-    hosts = [
-        following.get(word, "") if word.startswith("-") and "=" not in word else word
-        for word in call.argv[1:]
-        if _NAMED_HOST.match(word)
-    ]
-    return any(not _THIS_HOST.match(host) for host in hosts)
 
 
 def _is_private(path: str, call: ProgramCall) -> bool:
@@ -371,7 +336,7 @@ class CommandWalker:
         if call.peeled is not None and frozenset(call.effects) - {"read"} <= call.peeled:
             return
         self._check_own(call)
-        mark_unknown_text_sent(call)
+        network.mark_unknown_text_sent(call)
         mark_privileged_read(call)
         if call.argv or call.effects:
             self.kept += 1

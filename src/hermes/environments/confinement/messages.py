@@ -137,8 +137,8 @@ class VerdictRules:
     """Files that appear without their secrets, where mounting is permitted."""
     refused_reads: tuple[str, ...] = ()
     """Patterns of files that must not be read; `!` marks exceptions. Empty: no read is checked."""
-    credential_programs: tuple[str, ...] = ()
-    """Programs that may read them."""
+    granted_reads: tuple[str, ...] = ()
+    """Those that a program may read all the same, as `program:pattern`; `*` is any program."""
     network: bool = False
     """Whether IPv4 and IPv6 sockets may be made."""
     ports: tuple[int, ...] = ()

@@ -159,9 +159,10 @@ class ReadCheck:
 
     def __init__(self, rules: VerdictRules) -> None:
         self._secrets = prepare_patterns(rules.refused_reads)
-        self._programs = frozenset(
-            each[:MAX_PROGRAM_NAME_CHARS] for each in rules.credential_programs
-        )
+        self._granted: dict[str, list[str]] = {}
+        for each in rules.granted_reads:
+            program, _, pattern = each.partition(":")
+            self._granted.setdefault(program[:MAX_PROGRAM_NAME_CHARS], []).append(pattern)
         self._hidden = frozenset(rules.hidden)
         self._buffer = ctypes.create_string_buffer(MAX_PATH_BYTES)
         self._local = _MemoryRange(ctypes.addressof(self._buffer), MAX_PATH_BYTES)
@@ -213,7 +214,8 @@ class ReadCheck:
             os.close(fd)
 
     def _is_granted(self, call: NotifiedCall, real: str) -> bool:
-        if call.program() in self._programs:
+        patterns = self._granted.get("*", []) + self._granted.get(call.program(), [])
+        if _matches_any(real, patterns):
             return True
         return real in self._hidden and _has_stand_in(call.pid, real)
 

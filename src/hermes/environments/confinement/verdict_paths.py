@@ -83,7 +83,7 @@ def resolve_rules(
     changed = (*rules.trees, *rules.exact, *rules.beside, *rules.repositories)
     rules.hidden = find_hidden_files(profile.hidden, changed)
     rules.refused_reads = profile.refused_reads
-    rules.credential_programs = profile.credential_programs
+    rules.granted_reads = profile.granted_reads
     return rules
 
 

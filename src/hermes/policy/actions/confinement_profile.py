@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hermes.core.actions import ConfinementProfile, KernelSupport
 from hermes.policy.actions.action_effects import INTERPRETER_PROGRAMS, ActionEffects, ActionStep
-from hermes.policy.actions.unnamed_reads import credential_programs, refused_reads
+from hermes.policy.actions.unnamed_reads import granted_reads, refused_reads
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import READING_EFFECTS, word_set
 from hermes.policy.programs import resource_access

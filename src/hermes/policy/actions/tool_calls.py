@@ -104,7 +104,7 @@ def _patch_intent(arguments: Mapping[str, Any], home: str) -> ToolIntent:
     named = [path] if path else []
     if isinstance(diff, str):
         for name in dict.fromkeys(_DIFF_FILE_NAME.findall(diff)):
-            plain = name.partition("\t")[0]
+            plain = name.partition("\t")[0].strip()
             named += [plain, plain[2:]] if plain[:2] in ("a/", "b/") else [plain]
     return _file_intent("tee", "patch", [each for each in named if each != "/dev/null"], home)
 

@@ -1,12 +1,13 @@
-"""Commands that read files whose names are known only at run time, and what they may not read.
+"""Which files with secrets a command may not open, although the policy did not see their names.
 
-The policy asks about a secret file that a command names. A name that comes from a file, a wildcard
-or a search through folders is checked by the kernel's supervisor when the file is opened: such a
-command gets the patterns of all secret files. Commands that only read what they name get none.
+The policy asks about a secret file that a command names. All others are checked by the supervisor
+when they are opened. Only a command whose programs open just the files that their words name, by
+the program tables, is not checked: that would cost time and find nothing.
 """
 
 import posixpath
 import re
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from hermes.policy.actions.action_effects import ActionEffects, ActionStep
@@ -15,15 +16,8 @@ from hermes.policy.commands.effects import word_set
 from hermes.policy.programs import resource_access
 
 _UNKNOWN_PART = re.compile(r"[…*?\[]")
-_UNKNOWN_INPUT = re.compile(r"""<\s*["']?[^\s|;&<>()'"]*[$`*?\[{]""")
-"""A redirection from a name that the shell expands, also of a whole loop."""
-_HIDDEN_READ = re.compile(
-    r"\bxargs\b[^|;&]*\s(?:-\w*a|--arg-file)|\bHOSTFILE\b|\bfile:|\bgit\b[^|;&]*\s(?:add|stage|commit"
-    r"|interpret-trailers|hash-object|mailinfo|apply|stash)\b|--contents|--from-(?:env-)?file"
-)
-"""Ways to read a file that look like words or like the work tree."""
-_LIST_OPTION = re.compile(r"--files?\d?-?from|--files?\b(?==)|--file-list")
-_FOLDER_OPTION = re.compile(r"-[A-Za-z]*[rRadT]|--(?:rec|der|dir|arc|new)")
+_PLAIN_INPUT = re.compile(r"[ \t]*[\w./+:%,-]+(?=[\s;&|)<>]|\Z)|[(&]")
+"""What follows the `<` of a redirection whose file is known."""
 _CODE_FILES = (
     "*/site-packages/*.py*",
     "*/dist-packages/*.py*",
@@ -32,58 +26,61 @@ _CODE_FILES = (
     "/usr/local/lib/*.py*",
 )
 """Modules may be called `credentials`."""
-_NAMED_FILE_READERS = word_set(
-    "cat tac nl zcat bzcat xzcat zstdcat lzcat gzcat head tail wc cksum md5sum sha1sum sha224sum"
-    " sha256sum sha384sum sha512sum b2sum sum shasum md5 crc32 sort cut rev expand unexpand fold"
-    " fmt pr paste join comm column tsort base32 basenc base64 factor numfmt colrm col ul look od"
-    " hexdump hd strings cmp shuf uniq xxd iconv grep egrep fgrep zgrep bzgrep xzgrep zegrep zfgrep"
-    " pcregrep sed gsed awk gawk mawk nawk less more most zless zmore jq gojq jaq cp install"
-    " ginstall dd date ldd hostname nm objdump readelf size zipinfo unzip split tee gzip bzip2"
-    " xz zstd"
-)
-"""They open only the files that their words name."""
-_FOLDER_READERS = word_set(
-    "grep egrep fgrep zgrep bzgrep xzgrep zegrep zfgrep pcregrep cp install ginstall gzip"
-)
-"""Those that with certain options read whatever is in a folder."""
-_SILENT_SPECIALS = word_set(
-    "echo printf compare cd which export set signal let shift next-option alias trap wait find"
-    " printenv builtin remove move link rights truncate hostname read read-array exec init sysctl"
-    " ip service"
-)
-"""Kinds of programs that read no file that a word names."""
-_COMPUTING_SPECIALS = word_set(
-    "one-liner python applet archive synchronise sqlite yq shell source loader"
-)
-_TREE_READERS = word_set("rg ag ack pt diff colordiff wdiff sdiff diff3 difft zdiff zcmp")
-"""Programs that read whatever is in a folder."""
-_LIST_WORDS = {
-    "git": re.compile(r"^grep$|^--no-i"),
-    "file": re.compile(r"^-[A-Za-z]*f"),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), re.compile(r"getline|ARG[VC]|SYMTAB")),
-}
-"""Words with which a program reads files that no word names."""
+_LOGIN_HELPERS = (
+    "ssh", "aws", "aws-iam-authenticator", "gke-gcloud-auth-plugin", "gcloud", "kubelogin",
+    "git-remote-http", "git-remote-https", "git-credential-store",
+)  # fmt: skip
+"""Programs by which other programs log in."""
+_HELPED_PROGRAMS = word_set("git rsync")
+"""Programs that read no credentials themselves."""
 _FILE_PRINTERS = word_set(
-    "rclone s3cmd gsutil azcopy restic borg b2 s5cmd scp sftp promtool terraform tofu cheat navi"
+    "rclone s3cmd gsutil azcopy restic borg b2 s5cmd scp sftp promtool cheat navi"
 )
 """Clients of services that also print or copy any file."""
+_KEY_FILES = ("/etc/*", "/var/*", "/run/*", "*/.*/*.key", "*/.*/*.pem")
+_NO_CREDENTIALS = re.compile(r"\*/\.env|.*_history|/proc/|/dev/")
 
 
 def refused_reads(effects: ActionEffects) -> tuple[str, ...]:
-    """The patterns of secret files, if the command may read files that it does not name."""
+    """The patterns of secret files, if the command may open files that it does not name."""
     if not effects.command or "secret-read" in effects.effects:
         return ()
-    hidden = _UNKNOWN_INPUT.search(effects.command) or _HIDDEN_READ.search(effects.command)
-    if hidden or any(map(_reads_unnamed_files, effects.steps)):
+    if _has_unknown_input(effects.command) or not all(map(_opens_only_named, effects.steps)):
         return _secret_patterns()
     return ()
 
 
-def credential_programs(effects: ActionEffects) -> tuple[str, ...]:
-    names = (
-        name for step in effects.steps for name in (posixpath.basename(step.program), *step.via)
-    )
-    return tuple(dict.fromkeys(name for name in names if _logs_in(name)))
+def granted_reads(
+    effects: ActionEffects, credentials_of: Callable[[ActionStep], frozenset[str]]
+) -> tuple[str, ...]:
+    """The secret files that programs use themselves, as `program:pattern`.
+
+    A program may start helpers, which get them as well unless another program could use that.
+    """
+    unknown = {_program_of(step) for step in effects.steps if "…" in "".join(step.argv[1:])}
+    steps = [
+        (step, _key_patterns(step, credentials_of(step), named=_program_of(step) not in unknown))
+        for step in effects.steps
+    ]
+    others = [step for step, patterns in steps if step.via or not patterns]
+    alone = not _has_unknown_input(effects.command) and all(map(_opens_only_named, others))
+    found: dict[str, None] = {}
+    for step, patterns in steps:
+        program = _program_of(step)
+        names = (*step.via, *_LOGIN_HELPERS)
+        if program not in _HELPED_PROGRAMS:
+            names = ("*",) if alone else (program, *names)
+        found.update(dict.fromkeys(f"{name}:{each}" for each in patterns for name in names))
+    return tuple(found)
+
+
+def _program_of(step: ActionStep) -> str:
+    return posixpath.basename(step.program).partition(" ")[0]
+
+
+def _has_unknown_input(command: str) -> bool:
+    """Whether a redirection, also of a whole loop, may open a file that is not known."""
+    return any(not _PLAIN_INPUT.match(rest) for rest in re.split(r"(?<!<)<(?!<)", command)[1:])
 
 
 @cache
@@ -94,11 +91,35 @@ def _secret_patterns() -> tuple[str, ...]:
     return (*secrets, *(f"!{each}" for each in (*listed["public"], *_CODE_FILES)))
 
 
+@cache
+def _credential_patterns() -> tuple[str, ...]:
+    """Secret files in the settings of users and of the system, not those of projects."""
+    secrets = tables.path_lists()["secrets"]
+    settings = (each for each in secrets if each.startswith("*/.") or each == "*/rclone.conf")
+    return (*(each for each in settings if not _NO_CREDENTIALS.match(each)), *_KEY_FILES)
+
+
+def _key_patterns(step: ActionStep, credentials: frozenset[str], *, named: bool) -> tuple[str, ...]:
+    """The secret files that the program, or one that runs it, logs in with."""
+    found = [_whole_folder(file.replace("~", "*")) for file in credentials]
+    for program in (_program_of(step), *step.via):
+        entry = tables.find_program(program)
+        found += entry.spec.keys.split() if entry else []
+        if _logs_in(program):
+            found += _KEY_FILES if credentials else _credential_patterns()
+    if found and named:
+        found += [path for path in step.paths if not _UNKNOWN_PART.search(path)]
+    return tuple(dict.fromkeys(each for each in found if each != "named"))
+
+
+def _whole_folder(pattern: str) -> str:
+    """Keys beside `.ssh/id_*` may have any name."""
+    folder = pattern.rpartition("/")[0]
+    return f"{folder}/*" if "/" in folder else pattern
+
+
 def _logs_in(program: str) -> bool:
-    """Whether it uses keys or passwords itself, and prints no file that it is given."""
-    if program in _FILE_PRINTERS:
-        return False
-    return (
+    return program not in _FILE_PRINTERS and (
         bool(resource_access.access_of(program).peer)
         or program in resource_access.PRIVILEGE_PROGRAMS
         or program in resource_access.LISTENING_PROGRAMS
@@ -106,26 +127,22 @@ def _logs_in(program: str) -> bool:
     )
 
 
-def _reads_unnamed_files(step: ActionStep) -> bool:
-    program = posixpath.basename(step.program).partition(" ")[0]
-    if _logs_in(program) or resource_access.REMOTE_WRAPPERS.intersection(step.via):
-        return False
-    entry = tables.find_program(program)
-    special, role = (entry.spec.special, entry.spec.args) if entry else ("", "text")
-    if special in _COMPUTING_SPECIALS or role in ("code", "script") or program in _TREE_READERS:
-        return True
-    if any(_LIST_OPTION.match(word) for word in step.argv) or _reads_list(program, step):
-        return True
-    if role == "names" or special == "cd":
-        return False
-    unknown = any(_UNKNOWN_PART.search(path) for path in step.paths if path not in step.changes)
-    if unknown or role in ("text", "writes", "deletes") or special in _SILENT_SPECIALS:
-        return unknown
-    if program not in _NAMED_FILE_READERS or any("…" in word for word in step.argv[1:]):
-        return True
-    return program in _FOLDER_READERS and any(map(_FOLDER_OPTION.match, step.argv[1:]))
+def _opens_only_named(step: ActionStep) -> bool:
+    return all(_entries_open_only_named(step))
 
 
-def _reads_list(program: str, step: ActionStep) -> bool:
-    form = _LIST_WORDS.get(program)
-    return form is not None and any(map(form.search, step.argv[1:]))
+def _entries_open_only_named(step: ActionStep) -> Iterator[bool]:
+    for wrapper in step.via:
+        entry = tables.find_program(wrapper)
+        yield entry is not None and entry.spec.opens == "nothing"
+    if not step.program:  # a redirection, or an assignment
+        yield not _reads_unknown_path(step)
+        return
+    entry = tables.find_program(_program_of(step))
+    yield entry is not None and entry.opens_only_named(step.argv[1:])
+    if entry is not None and entry.spec.args not in ("text", "names"):
+        yield entry.spec.opens == "nothing" or not _reads_unknown_path(step)
+
+
+def _reads_unknown_path(step: ActionStep) -> bool:
+    return any(_UNKNOWN_PART.search(path) for path in step.paths if path not in step.changes)

@@ -1,7 +1,7 @@
 """Reads the program tables, and parses the arguments of programs as getopt does."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase, translate
 from functools import cache, cached_property
@@ -216,6 +216,15 @@ class ProgramSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A key in the program opens a shell."""
     target: str = ""
     """What its first word names: host, container or service."""
+    opens: str = ""
+    """`nothing` when it opens no file because of its words, `named` when it opens just those that
+    they name, or the verbs (`$`: none) with which it opens nothing. What other programs open is
+    checked when they open it."""
+    searches: str = ""
+    """Pattern of the words with which it opens files that no word names: lists, whole folders."""
+    keys: str = ""
+    """Patterns of the files with secrets that it uses itself and does not print; `named` for those
+    that its words name."""
 
 
 @dataclass(frozen=True)
@@ -312,6 +321,41 @@ class ProgramEntry:
                 else:
                     best = rule.does
         return tuple(dict.fromkeys((*best, *anywhere))) or None
+
+    def opens_only_named(self, words: Sequence[str]) -> bool:
+        """Whether it opens no file but those that these words name."""
+        opens = self.spec.opens
+        if opens in ("", "nothing"):
+            return bool(opens)
+        if self.spec.searches and any(map(self._searching_word.match, words)):
+            return False
+        named = opens == "named"
+        verb = "" if named else self._verb_word(words) or "$"
+        if not named and not any(_word_matches(verb, one) for one in opens.split()):
+            return False
+        reads = named and self.spec.args not in ("text", "names") and not self.spec.verbs
+        return not any(self._may_name_file(word, reads=reads) for word in words)
+
+    @cached_property
+    def _searching_word(self) -> re.Pattern[str]:
+        return re.compile(self.spec.searches, re.S)
+
+    @cached_property
+    def _listed_options(self) -> frozenset[str]:
+        return self.grammar.values.union(*(rule.names for rule in self.option_rules))
+
+    def _verb_word(self, words: Sequence[str]) -> str:
+        return next(iter(parse_arguments([*words], self.grammar).words), "")
+
+    def _may_name_file(self, word: str, *, reads: bool) -> bool:
+        """A word known only at run time, a file with options, or an option of unknown meaning."""
+        if word[:1] in ("…", "@") or (reads and "…" in word):
+            return True
+        if not reads and word[:1] in ("*", "?", "["):  # the name of a file may be an option
+            return True
+        name, equals, _ = word.partition("=")
+        unlisted = len(name) > 2 and word.startswith("--") and name not in self._listed_options
+        return unlisted and (reads or bool(equals))
 
     def under(self, parent: "ProgramEntry") -> OptionGrammar:
         """The grammar of a verb with its own entry."""

@@ -174,7 +174,7 @@ def kubectl(call: ProgramCall, entry: ProgramEntry) -> str:
     own = find_program(f"kubectl {verb}")
     inner = parse_arguments(call.argv[1:], own.under(entry) if own else entry.grammar)
     _set_kubernetes_target(call, inner)
-    if server := found.value("-s", "--server") or inner.value("--server"):
+    if server := found.value("-s", "--server") or inner.value("-s", "--server"):
         call.mark("network-out", f"logs in to {display_text(server)}")
     for file in inner.values("--from-file", "--from-env-file"):
         call.reads(file.rpartition("=")[2])

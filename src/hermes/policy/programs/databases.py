@@ -96,6 +96,8 @@ def redis(call: ProgramCall, entry: ProgramEntry) -> str:
         return ANY_WORD
     words = found.rest
     if words:
+        if found.has("-p") and any(map(has_untrusted_text, words)):
+            call.mark("network-out", "sends what is only known at run time to a port of its choice")
         _redis_command(call, words)
     elif call.stdin is not None:
         if has_untrusted_text(call.stdin):
@@ -111,7 +113,7 @@ def redis(call: ProgramCall, entry: ProgramEntry) -> str:
 def _redis_command(call: ProgramCall, words: list[str]) -> None:
     verbs = find_program("redis command")
     words = words[1:] if words[0].isdigit() and len(words) > 1 else words
-    upper = [words[0].upper(), *(word.upper() for word in words[1:2]), *words[2:]]
+    upper = [*(word.upper() for word in words[:3]), *words[3:]]
     upper[0] = upper[0].strip("\"'")
     effects = verbs.verb(upper) if verbs and is_fully_known(words[0]) else None
     text = display_text(" ".join(words[:2]))

@@ -1,6 +1,7 @@
 """Programs that connect to other hosts: distinguishes reading a URL from sending data."""
 
 import re
+from itertools import pairwise
 from posixpath import basename
 
 from hermes.policy.commands.calls import LOCAL_HOST, LOOPBACK_HOST, ProgramCall
@@ -14,6 +15,7 @@ from hermes.policy.commands.placeholders import (
     literal_text,
 )
 from hermes.policy.commands.tables import ParsedArguments, ProgramEntry, parse_arguments
+from hermes.policy.programs.resource_access import access_of, is_on_remote_host
 from hermes.policy.programs.table_effects import apply_table
 
 _URL = re.compile(
@@ -34,16 +36,26 @@ def mark_address(call: ProgramCall, url: str) -> None:
     found = _URL.match(url.strip())
     if found is None:
         return
-    scheme, user, host, _, rest = found.groups()
+    scheme, user, host, port, rest = found.groups()
     if scheme and scheme.lower() == "file":
-        call.reads(host + rest)
+        _read_file_address(call, host + rest)
         return
     if _CLOUD_METADATA_HOST.match(host) or _is_numeric_host(host):
         call.mark("secret-read", f"{display_text(host)} hands out credentials of the machine")
     if scheme and scheme.lower() not in ("http", "https", "ws", "wss", "tcp", "udp"):
         call.mark("network-out", f"{display_text(scheme)}:// is not a plain fetch")
-    call.mark(*_classify_host(host, rest, user or ""))
+    # A port that is only known at run time may be the end of a user name, with a host behind it.
+    before = port if port and has_untrusted_text(port) else user or ""
+    call.mark(*_classify_host(host, rest, before))
     call.aim(host=host)
+
+
+def _read_file_address(call: ProgramCall, path: str) -> None:
+    """`%2e` is a dot, and curl knows braces and ranges."""
+    plain = re.sub(r"%([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), path)
+    call.reads(plain)
+    if re.search(r"[{\[]", plain):
+        call.mark("secret-read", f"{display_text(path)} stands for files that are not named")
 
 
 def _is_numeric_host(host: str) -> bool:
@@ -80,6 +92,7 @@ def curl(call: ProgramCall, entry: ProgramEntry) -> str:
     urls = [*found.words, *found.values("--url")]
     for url in urls:
         mark_address(call, url)
+    _check_sent_files(call, found)
     _check_connect_options(call, found, urls)
     _split_requests(call, found)
     method = (found.value("-X", "--request") or "GET").upper()
@@ -88,7 +101,7 @@ def curl(call: ProgramCall, entry: ProgramEntry) -> str:
         if method == "DELETE":
             call.mark("delete", "curl -X DELETE")
     for header in found.values(
-        "-H", "--header", "-b", "--cookie", "-A", "--user-agent", "-e", "-u"
+        "-H", "--header", "-b", "--cookie", "-A", "--user-agent", "-e", "-u", "--proxy-header"
     ):
         if header.startswith("@"):
             call.reads(header[1:])
@@ -110,6 +123,20 @@ def _check_connect_options(call: ProgramCall, found: ParsedArguments, urls: list
     for host in (host for target in targets for host in target if host):
         for url in filter(None, map(_URL.match, map(str.strip, urls))):
             call.mark(*_classify_host(host, url.group(5), url.group(2) or ""))
+
+
+def _check_sent_files(call: ProgramCall, found: ParsedArguments) -> None:
+    """Files whose content goes to the server, or to the output."""
+    sent = found.values("--etag-compare")
+    sent += [value for value in found.values("-b", "--cookie") if "=" not in value]
+    for file in sent:
+        call.reads(file)
+        call.mark("network-out", f"curl sends what is in {display_text(file)}")
+    if any(url.startswith("@") for url in found.values("--url")):
+        call.mark("network-out", "curl asks for the addresses in a file")
+    for form in found.values("-w", "--write-out"):
+        if form.startswith("@"):
+            call.reads(form[1:])
 
 
 _OUTPUT_OPTIONS = frozenset({"-w", "--write-out", "-o", "--output"})
@@ -182,7 +209,14 @@ def name_lookup(call: ProgramCall, entry: ProgramEntry) -> str:
     for word in found.words:
         if not word.startswith("+") and not re.fullmatch(r"[A-Z]{1,8}\d?|\d{1,5}(?:-\d+)?", word):
             mark_address(call, word.lstrip("@"))
+    if found.has("-f") and call.program in _BATCH_LOOKUPS:
+        call.mark("network-out", f"{call.program} -f asks for each line of a file")
+    if call.program == "nslookup" and call.stdin is not None:
+        call.mark("network-out", "nslookup asks for what is piped in")
     return ANY_WORD
+
+
+_BATCH_LOOKUPS = frozenset({"dig", "kdig", "drill", "delv", "fping"})
 
 
 def getent(call: ProgramCall, entry: ProgramEntry) -> str:
@@ -201,6 +235,8 @@ def getent(call: ProgramCall, entry: ProgramEntry) -> str:
 def openssl(call: ProgramCall, entry: ProgramEntry) -> str:
     """openssl: `s_client` sends its input."""
     apply_table(call, entry)
+    if "-early_data" in call.argv:
+        call.mark("network-out", "openssl -early_data sends a file")
     if "s_client" in call.argv[1:2]:
         fed = call.stdin or ""
         lines = [line for line in fed.splitlines() if line.strip() not in ("Q", "R", "k", "K")]
@@ -277,6 +313,9 @@ def rclone(call: ProgramCall, entry: ProgramEntry) -> str:
     apply_table(call, entry)
     if any(word.startswith(":") or has_untrusted_text(word[:1]) for word in call.argv[1:]):
         call.dynamic("the remote is described on the command line, and may name a program to run")
+    for word in parse_arguments(call.argv[1:], entry.grammar).words[1:]:
+        if ":" not in word.partition("/")[0]:
+            call.reads(word)
     return ANY_WORD
 
 
@@ -340,11 +379,13 @@ def ssh(call: ProgramCall, entry: ProgramEntry) -> str:
         ):
             call.dynamic(f"ssh -o {display_text(option)} runs a local command")
             call.shell(option.partition("=")[2] or option.partition(" ")[2])
+        elif not _SSH_HARMLESS_SETTING.match(option):
+            call.dynamic(f"ssh -o {display_text(option)} is not known to be harmless")
     for log in found.values("-E"):
         call.writes(log)
-    if found.has("-F", "-L", "-R", "-D", "-w", "-S", "-I", "-A", "-W") or has_untrusted_text(
-        found.value("-J") or ""
-    ):
+    if found.has(
+        "-F", "-L", "-R", "-D", "-w", "-S", "-I", "-A", "-W", "-X", "-Y"
+    ) or has_untrusted_text(found.value("-J") or ""):
         call.mark("network-out", "ssh with a tunnel, an agent or a configuration of its own")
     if found.has("-V", "-Q"):
         call.mark("read", "ssh tells about itself")
@@ -356,6 +397,22 @@ def ssh(call: ProgramCall, entry: ProgramEntry) -> str:
         f"connects to {display_text(host)}",
     )
     return _judge_remote_command(call, found.rest, idle=found.has("-N", "-f", "-O", "-G"))
+
+
+_SSH_COMMAND_SETTING = re.compile(
+    r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|Include|Match)"
+)
+_SSH_HARMLESS_SETTING = re.compile(
+    r"(?i)\s*(?:ConnectTimeout|ConnectionAttempts|BatchMode|StrictHostKeyChecking|LogLevel|Port|User"
+    r"|UserKnownHostsFile|GlobalKnownHostsFile|ServerAlive(?:Interval|CountMax)|HashKnownHosts"
+    r"|(?:Password|Pubkey|KbdInteractive|ChallengeResponse|GSSAPI|Hostbased)Authentication"
+    r"|PreferredAuthentications|IdentitiesOnly|IdentityFile|CertificateFile|HostName|HostKeyAlias"
+    r"|HostKeyAlgorithms|PubkeyAccepted\w+|KexAlgorithms|Ciphers|MACs|Compression|CheckHostIP"
+    r"|NumberOfPasswordPrompts|TCPKeepAlive|AddressFamily|RequestTTY|VisualHostKey|EscapeChar"
+    r"|UpdateHostKeys|IPQoS|RekeyLimit|ProxyJump|VerifyHostKeyDNS|ExitOnForwardFailure"
+    r"|Control(?:Master|Path|Persist)[ =](?:no|none)|ForwardAgent[ =]no|ForwardX11[ =]no"
+    r"|ClearAllForwardings|AddKeysToAgent[ =]no|CanonicalizeHostname[ =]no)(?:[ =]|\Z)"
+)
 
 
 def _judge_remote_command(call: ProgramCall, words: list[str], *, idle: bool) -> str:
@@ -370,3 +427,68 @@ def _judge_remote_command(call: ProgramCall, words: list[str], *, idle: bool) ->
     if not idle:
         call.dynamic("opens a shell on another machine")
     return ANY_WORD
+
+
+_PEER_OPTION = (
+    r"-h|-H|-(?:agent-)?address|-(?:http-)?addr|--(?:host|hostname|server|endpoint|endpoints"
+    r"|registry|repo|index-url|url|uri|address|addr|http-addr|connect|kubeconfig|proxy"
+    r"|alertmanager\.url|kube-apiserver)"
+)
+"""Options by which the caller chooses the server of a client."""
+_NAMED_HOST = re.compile(
+    rf"\S*://|[\w-]+(?:\.[\w-]+)+(?::\d+)?/|host(?:addr)?=|(?:{_PEER_OPTION})(?:=|\Z)"
+)
+"""Words by which a client of a configured service asks another host instead."""
+_THIS_HOST = re.compile(
+    r"(?:[\w.-]+=)?(?:\w+://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?![\w.])(?!\S*@)|/"
+)
+"""A loopback address or a socket; what stands before an `@` is a user, not a host."""
+_LOGIN_PROGRAMS = word_set(
+    "vault bao consul nomad argocd etcdctl helm helm3 helmfile flux logcli amtool influx s3cmd oc"
+    " kubectl k stern linkerd istioctl velero"
+)
+"""Clients that send a token of their configuration to whatever server they are told."""
+_LOGIN_OPTION = re.compile(
+    r"-{1,2}(?:(?:agent-)?address|(?:http-)?addr|server|endpoints?|host|alertmanager\.url"
+    r"|kube-apiserver)(?:=|\Z)"
+)
+
+
+def mark_unknown_text_sent(call: ProgramCall) -> None:
+    """Text that a program of the network gets at run time can leave for another host.
+
+    To this host it may: a secret found at run time is refused when the command opens it."""
+    if call.peeled is not None:
+        return
+    if is_on_remote_host(call.program, call.argv[1:]):
+        call.mark("network-read", f"{call.program} asks another host")
+    if call.program in _LOGIN_PROGRAMS:
+        for server in _option_values(call, _LOGIN_OPTION):
+            _mark_login(call, server)
+    if not any(map(has_untrusted_text, call.argv[1:])):
+        return
+    if "network-read" in call.effects or _chooses_other_host(call):
+        call.mark("network-out", f"{call.program} sends what is only known at run time")
+
+
+def _option_values(call: ProgramCall, pattern: re.Pattern[str]) -> list[str]:
+    """The words that match, or the words after them where those are options without a value."""
+    following = dict(pairwise(call.argv))
+    return [
+        following.get(word, "") if word.startswith("-") and "=" not in word else word
+        for word in call.argv[1:]
+        if pattern.match(word)
+    ]
+
+
+def _mark_login(call: ProgramCall, server: str) -> None:
+    for address in server.rpartition("=")[2].split(","):
+        found = _URL.match(address)
+        if found and not LOCAL_HOST.match(found.group(3).replace(SYSTEM_NAME, "0")):
+            call.mark("network-out", f"{call.program} logs in to {display_text(address)}")
+
+
+def _chooses_other_host(call: ProgramCall) -> bool:
+    if not access_of(call.program).network:
+        return False
+    return any(not _THIS_HOST.match(host) for host in _option_values(call, _NAMED_HOST))

@@ -52,6 +52,10 @@ def env(call: ProgramCall, entry: ProgramEntry) -> str:
     if not words:
         call.mark("read", "env prints the environment")
         return ANY_WORD
+    if found.has("-i", "-u", "-", "--ignore-environment", "--unset") and (
+        "setsid" in call.via or any("setsid" in word for word in words)
+    ):
+        call.mark("service-change", "it outlives the session: its variables are how it is found")
     return call.run(words)
 
 
@@ -213,6 +217,7 @@ def watch(call: ProgramCall, entry: ProgramEntry) -> str:
 
 _PLAIN_TMUX_FORMAT = re.compile(r"#\{[a-z_]+\}|#[A-Z]")
 """A variable. Modifiers may expand to `#(command)`."""
+_PRINT_OPTION = re.compile(r"-[aCeJNPqT]*p")
 
 
 def tmux(call: ProgramCall, entry: ProgramEntry) -> str:
@@ -222,6 +227,8 @@ def tmux(call: ProgramCall, entry: ProgramEntry) -> str:
         call.dynamic("several commands of tmux")
     if any("#" in _PLAIN_TMUX_FORMAT.sub("", word) for word in call.argv):
         call.dynamic("tmux may run a command that stands in a format")
+    if {"capture-pane", "capturep"} & {*call.argv} and not any(map(_PRINT_OPTION.match, call.argv)):
+        call.mark("service-change", "tmux capture-pane without -p keeps the text in the server")
     return ANY_WORD
 
 
