@@ -83,7 +83,7 @@ def build_profile(effects: ActionEffects) -> ConfinementProfile:
         optional=_merged(part.optional for part in parts),
         hidden=_hidden_files(effects),
         refused_reads=(unnamed := refused_reads(effects)),
-        credential_programs=credential_programs(effects) if unnamed else (),
+        granted_reads=granted_reads(effects, _needed_credentials) if unnamed else (),
         own_secrets="secret-read" in effects.effects or _runs_ourselves(effects),
         may_signal=any(part.may_signal for part in parts),
         protected=effects.protected,
@@ -97,7 +97,7 @@ def approved_profile(profile: ConfinementProfile) -> ConfinementProfile:
     if profile.unrestricted:
         return profile
     return replace(
-        profile, refused_reads=(), credential_programs=(), hard_links=True, setuid_files=True
+        profile, refused_reads=(), granted_reads=(), hard_links=True, setuid_files=True
     )
 
 

@@ -372,11 +372,7 @@ def ssh(call: ProgramCall, entry: ProgramEntry) -> str:
     found = parse_arguments(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
     for option in found.values("-o"):
-        if re.match(
-            r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|RemoteCommand|Include|Match"
-            r"|PKCS11Provider|SecurityKeyProvider|XAuthLocation)",
-            option,
-        ):
+        if _SSH_COMMAND_SETTING.match(option):
             call.dynamic(f"ssh -o {display_text(option)} runs a local command")
             call.shell(option.partition("=")[2] or option.partition(" ")[2])
         elif not _SSH_HARMLESS_SETTING.match(option):
@@ -400,7 +396,8 @@ def ssh(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 _SSH_COMMAND_SETTING = re.compile(
-    r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|Include|Match)"
+    r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|RemoteCommand|Include|Match"
+    r"|PKCS11Provider|SecurityKeyProvider|XAuthLocation)"
 )
 _SSH_HARMLESS_SETTING = re.compile(
     r"(?i)\s*(?:ConnectTimeout|ConnectionAttempts|BatchMode|StrictHostKeyChecking|LogLevel|Port|User"
