@@ -42,9 +42,9 @@ def git(call: ProgramCall, entry: ProgramEntry) -> str:
         call.scope.cwd = call.path(folder)
         call.names(folder)
     apply_table(call, entry)
-    if found.words and (own := find_program(f"git {found.words[0]}")):
-        found = parse_arguments(call.argv[1:], own.under(entry))
     verb, words = (found.words[0], found.words[1:]) if found.words else ("", [])
+    if before.words == [verb] and (own := find_program(f"git {verb}")):
+        words = parse_arguments(before.rest, own.under(entry)).words
     if judge := _VERB_HANDLERS.get(verb):
         judge(call, words)
     if {"write", "delete"} & set(call.effects) and verb not in _OUTPUT_FILE_VERBS:
