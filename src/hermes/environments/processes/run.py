@@ -1,5 +1,6 @@
 """Runs one program to its end, with limits on its output and its time."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -31,8 +32,8 @@ async def run_to_end(
     """Runs a program until its first process ends; `tree` is the mark among its variables.
 
     Processes that it left running are not waited for. If they still hold the pipe, it is passed to
-    `let_go`: closing it would kill them at their next output. The time-out terminates the whole
-    tree and then kills it; cancelling kills it at once.
+    `release_pipe`: closing it would kill them at their next output. The time-out terminates the
+    whole tree and then kills it; cancelling kills it at once.
     """
     started = time.monotonic()
     read_end, write_end = os.pipe()
@@ -65,29 +66,27 @@ async def run_to_end(
 async def _wait_for_exit(
     child: ChildProcess, mark: str, pipe: int, capture: BoundedOutput, timeout: float
 ) -> tuple[int, bool]:
-    tree = ProcessTree(mark, child.pid)
+    """Reads the output in a callback: a task for it would take longer than a short command."""
+    tree, loop = ProcessTree(mark, child.pid), asyncio.get_running_loop()
+
+    def pump() -> None:
+        if not _drain_output(pipe, capture):
+            loop.remove_reader(pipe)
+
+    loop.add_reader(pipe, pump)
     try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_pump_output, pipe, capture)
-            with anyio.move_on_after(timeout) as clock:
-                await child.wait()
-            if clock.cancelled_caught:
-                await tree.end(STOP_GRACE_S)
-            group.cancel_scope.cancel()
+        with anyio.move_on_after(timeout) as clock:
+            await child.wait()
+        if clock.cancelled_caught:
+            await tree.end(STOP_GRACE_S)
     finally:
+        loop.remove_reader(pipe)
         if child.reap() is None:  # cancelled, or blocked in the kernel
             tree.signal(signal.SIGKILL)
             with anyio.move_on_after(STOP_GRACE_S, shield=True):
                 await child.wait()
                 await ProcessTree(mark, None).kill()
     return child.code or 0, clock.cancelled_caught
-
-
-async def _pump_output(pipe: int, capture: BoundedOutput) -> None:
-    while True:
-        await anyio.wait_readable(pipe)
-        if not _drain_output(pipe, capture):
-            return
 
 
 def _drain_output(pipe: int, capture: BoundedOutput) -> bool:

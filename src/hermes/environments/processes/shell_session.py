@@ -74,6 +74,8 @@ class ShellState:
             if _CODE_DECIDING_VARIABLE.fullmatch(name)
         }
         """Variables that decide which code runs, as the last unconfined command left them."""
+        self._taken = b"", False
+        """What was returned last."""
         self._latest = b""
         self._unconfined: list[bytes] = []
         """The state of the last unconfined command, in sections; empty before the first."""
@@ -88,6 +90,9 @@ class ShellState:
 
     def take(self, returned: bytes, *, confined: bool) -> None:
         """Ignores an incomplete state, whose command was killed."""
+        if (returned, confined) == self._taken:  # most commands change nothing
+            return
+        self._taken = returned, confined
         _, *sections = returned.split(b"\0")
         if (
             len(returned) > MAX_STATE_BYTES
@@ -254,12 +259,12 @@ def _memory_file(stack: ExitStack, content: bytes | None = None) -> int:
     os.close(made)
     stack.callback(os.close, copy)
     if content is not None:
-        with open(copy, "wb", closefd=False) as file:
-            file.write(content)
+        written = 0
+        while written < len(content):
+            written += os.pwrite(copy, content[written:], written)
         if hasattr(os, "memfd_create"):
             seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK
             fcntl.fcntl(copy, fcntl.F_ADD_SEALS, seals)
-        os.lseek(copy, 0, os.SEEK_SET)
     return copy
 
 

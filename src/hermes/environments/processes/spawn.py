@@ -1,5 +1,6 @@
 """Starts programs and waits for their end, without threads and signal handlers."""
 
+import asyncio
 import errno
 import os
 import signal
@@ -129,9 +130,20 @@ async def wait_for_exit(pid: int) -> None:
             pause = min(2 * pause, 0.05)
         return
     try:
-        await anyio.wait_readable(descriptor)
+        await wait_readable(descriptor)
     finally:
         os.close(descriptor)
+
+
+async def wait_readable(descriptor: int) -> None:
+    """As `anyio.wait_readable`, without a round of the event loop before it waits."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(descriptor, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)
 
 
 def _is_running(pid: int) -> bool:

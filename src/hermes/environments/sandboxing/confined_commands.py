@@ -25,7 +25,7 @@ from hermes.environments.confinement.verdict_paths import (
     outside_reason,
     resolve_rules,
 )
-from hermes.environments.processes.spawn import ChildProcess, StartProgram
+from hermes.environments.processes.spawn import ChildProcess, StartProgram, wait_readable
 from hermes.environments.sandboxing import support
 from hermes.environments.sandboxing.launcher_client import (
     LauncherClient,
@@ -66,6 +66,8 @@ class ForkServerClient:
         self._lock = anyio.Lock()
 
     async def support(self) -> KernelSupport:
+        if self._support is not None:
+            return self._support
         async with self._lock:
             if self._support is None:
                 self._support = await self._probe_support()
@@ -167,7 +169,7 @@ async def _receive_answer(link: socket.socket) -> bytes:
     """The next answer; empty when the socket was closed."""
     with anyio.fail_after(START_TIMEOUT_S):
         while True:
-            await anyio.wait_readable(link)
+            await wait_readable(link.fileno())
             try:
                 return link.recv(4096)
             except BlockingIOError:
