@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,8 +30,8 @@ from hermes.environments.processes.output import LeftoverPipes
 from hermes.environments.processes.process_tree import running_trees
 from hermes.environments.processes.run import run_to_end
 from hermes.environments.processes.shell_session import ShellSession, ShellState
-from hermes.environments.sandboxing import support
 from hermes.environments.sandboxing.confined_commands import (
+    SUPPORT_MODULE,
     CommandConfinement,
     ConfinedProcess,
     ForkServerClient,
@@ -64,7 +65,8 @@ def open_local(opening: EnvironmentOpening) -> "LocalEnvironment":
 
 
 def expected_kernel_support() -> KernelSupport:
-    return support.try_kernel_support()
+    found: KernelSupport = import_module(SUPPORT_MODULE).try_kernel_support()
+    return found
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:

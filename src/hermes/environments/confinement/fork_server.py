@@ -18,8 +18,6 @@ from hermes.environments.confinement.enforcement import VerdictEnforcer
 from hermes.environments.confinement.messages import LauncherRequest, VerdictRules
 from hermes.environments.confinement.read_check import prepare_patterns, rehearse_checks
 
-SERVER_DESCRIPTOR = 3
-"""The descriptor of the socket to Hermes."""
 FIRST_COMMAND_FILE = 2
 MIN_COPY_DESCRIPTOR = 200
 SPARE_DELAY_S = 0.03
@@ -30,14 +28,14 @@ _ENDED = b"ended"
 
 
 def main() -> None:
-    os.set_inheritable(SERVER_DESCRIPTOR, False)
+    os.set_inheritable(messages.LAUNCHER_DESCRIPTOR, False)
     os.chdir("/")
-    kernel.system_call("close_range", SERVER_DESCRIPTOR + 1, 0xFFFFFFFF, 0)
+    kernel.system_call("close_range", messages.LAUNCHER_DESCRIPTOR + 1, 0xFFFFFFFF, 0)
     process_control.make_undumpable()
     kernel.libc().signal(SIGCHLD, 1)  # ignored: the kernel reaps the supervisors
     gc.disable()  # a collection would copy the memory that forks share
     try:
-        _ForkServer(_socket.socket(fileno=SERVER_DESCRIPTOR)).serve()
+        _ForkServer(_socket.socket(fileno=messages.LAUNCHER_DESCRIPTOR)).serve()
     finally:
         os._exit(0)
 

@@ -18,7 +18,11 @@ from hermes.environments.confinement.isolation import (
     count_outside_processes,
 )
 from hermes.environments.confinement.limits import FileQuota, allow_only_removal
-from hermes.environments.confinement.messages import LauncherRequest, SandboxPlan
+from hermes.environments.confinement.messages import (
+    LAUNCHER_DESCRIPTOR,
+    LauncherRequest,
+    SandboxPlan,
+)
 
 ENOSPC = 28
 
@@ -220,8 +224,6 @@ def _send_status(link: _socket.socket, kind: bytes, status: int) -> None:
         return  # the reader is gone
 
 
-LAUNCHER_DESCRIPTOR = 3
-"""The descriptor of the socket to Hermes, the only one besides the standard ones."""
 USAGE_CHECK_INTERVAL_S = 0.1
 """Seconds between checks of the files, and of the memory where no cgroup counts it."""
 

@@ -18,6 +18,8 @@ ANSWER_OK, ANSWER_FAILED, ANSWER_ENDED, ANSWER_FILE, ANSWER_QUOTA_EXCEEDED = (
 """First byte of an answer. QUOTA_EXCEEDED is ENDED in a sandbox whose files are too large."""
 ORDER_TERMINATE, ORDER_KILL, ORDER_COMMIT = b"T", b"K", b"C"
 """Orders of Hermes to the supervisor of one command; a closed socket means KILL."""
+LAUNCHER_DESCRIPTOR = 3
+"""The descriptor of the socket to Hermes, in a launcher and in the fork server."""
 MAX_MESSAGE_BYTES = 1 << 19
 MAX_MESSAGE_FILES = 8
 

@@ -32,19 +32,20 @@ MAX_STATE_BYTES = 8 * 1024 * 1024
 
 _QUOTED_WORD = rb"""(?:"(?:[^"\\$`]|\\[\\"$`])*"|\$'(?:[^'\\]|\\.)*')"""
 _ARRAY_KEY = rb"""(?:\[(?:\d+|[\w.-]+|%s)\]=)""" % _QUOTED_WORD
-_INDEXED_ARRAY = re.compile(rb"\((?:\[\d+\]=%s ?)*\)" % _QUOTED_WORD, re.DOTALL)
-_VARIABLE_DECLARATION = re.compile(
-    rb"declare (-[-A-Za-z]+) ([A-Za-z_]\w*)(?:=(%s|\((?:%s%s ?)*\)))?\n"
-    % (_QUOTED_WORD, _ARRAY_KEY, _QUOTED_WORD),
-    re.DOTALL,
+_INDEXED_ARRAY = rb"(?s)\((?:\[\d+\]=%s ?)*\)" % _QUOTED_WORD
+_VARIABLE_DECLARATION = rb"(?s)declare (-[-A-Za-z]+) ([A-Za-z_]\w*)(?:=(%s|\((?:%s%s ?)*\)))?\n" % (
+    _QUOTED_WORD,
+    _ARRAY_KEY,
+    _QUOTED_WORD,
 )
+"""Compiled when the first command has ended, like the next long ones."""
 _FIRST_NAMES = re.compile(rb'^declare -a __hermes_first=\(((?:\[\d+\]="[A-Za-z_]\w*" ?)*)\)$', re.M)
 _QUOTED_NAME = re.compile(rb'"([A-Za-z_]\w*)"')
 _UMASK_LINE = re.compile(rb"^umask (0?[0-7]{3,4})$", re.M)
 _LAST_EXIT_CODE = re.compile(rb"\b__hermes_last=(\d{1,3}) ")
 _PLAIN_ATTRIBUTES = frozenset(b"-xaAr")
 """Exported, arrays, read-only. Assigning to integers and references can run code."""
-_STEERING_VARIABLE = re.compile(
+_STEERING_VARIABLE = (
     rb"PATH|IFS|ENV|HOME|CDPATH|GLOBIGNORE|PS[0-9]|PROMPT_.*|BASH.*|SHELL.*|TMPDIR|TERMINFO.*"
     rb"|LD_.*|DYLD_.*|GLIBC_.*|GCONV_.*|LOCPATH|NLSPATH|RES_OPTIONS|HOSTALIASES|LESS.*|MAN.*"
     rb"|.*(?:PAGER|EDITOR|VISUAL|BROWSER|SHELL|OPTS|OPTIONS|PRELOAD|WRAPPER|HOOK|COMMAND|CONFIG"
@@ -127,11 +128,15 @@ class ShellState:
         kept = _parse_variables(self._unconfined[1]) if self._unconfined else None
         known = _QUOTED_NAME.findall(first[1])
         merged = {
-            name: text for name, text in variables.items() if not _STEERING_VARIABLE.fullmatch(name)
+            name: text
+            for name, text in variables.items()
+            if not re.fullmatch(_STEERING_VARIABLE, name)
         }
-        merged |= {n: text for n, text in (kept or {}).items() if _STEERING_VARIABLE.fullmatch(n)}
+        merged |= {
+            n: text for n, text in (kept or {}).items() if re.fullmatch(_STEERING_VARIABLE, n)
+        }
         gone = [
-            name for name in known if kept is not None or not _STEERING_VARIABLE.fullmatch(name)
+            name for name in known if kept is not None or not re.fullmatch(_STEERING_VARIABLE, name)
         ]
         mask = _UMASK_LINE.search(head)
         top = b"builtin unset -v " + b" ".join(gone) + b"\nbuiltin shopt -s extglob\n"
@@ -143,13 +148,14 @@ class ShellState:
 def _parse_variables(text: bytes) -> dict[bytes, bytes] | None:
     """Each variable with the line that declares it; None if there is other text."""
     found, position = {}, 0
+    declaration = re.compile(_VARIABLE_DECLARATION)
     while position < len(text):
-        match = _VARIABLE_DECLARATION.match(text, position)
+        match = declaration.match(text, position)
         if match is None:
             return None
         position = match.end()
         value = match[3] or b""
-        if value[:1] == b"(" and b"A" not in match[1] and not _INDEXED_ARRAY.fullmatch(value):
+        if value[:1] == b"(" and b"A" not in match[1] and not re.fullmatch(_INDEXED_ARRAY, value):
             return None  # bash computes other subscripts, which can run a command
         if _PLAIN_ATTRIBUTES.issuperset(match[1]):
             found[match[2]] = match[0]

@@ -9,6 +9,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
@@ -26,7 +27,6 @@ from hermes.environments.confinement.verdict_paths import (
     resolve_rules,
 )
 from hermes.environments.processes.spawn import ChildProcess, StartProgram, wait_readable
-from hermes.environments.sandboxing import support
 from hermes.environments.sandboxing.launcher_client import (
     LauncherClient,
     launcher_argv,
@@ -34,6 +34,8 @@ from hermes.environments.sandboxing.launcher_client import (
 )
 
 START_TIMEOUT_S = 20.0
+SUPPORT_MODULE = "hermes.environments.sandboxing.support"
+"""Imported with the first command, like all that it needs of the kernel."""
 READ_ONLY_VARIABLES: Mapping[str, str] = {
     "GIT_OPTIONAL_LOCKS": "0",
     "HISTFILE": "/dev/null",
@@ -75,7 +77,7 @@ class ForkServerClient:
 
     async def _probe_support(self) -> KernelSupport:
         """Tries it: containers and other filters may forbid any step."""
-        found = support.kernel_support()
+        found: KernelSupport = import_module(SUPPORT_MODULE).kernel_support()
         if found.reason:
             return found
         request = LauncherRequest()

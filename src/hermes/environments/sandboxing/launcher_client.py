@@ -17,7 +17,6 @@ from anyio import to_thread
 from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.environments import confinement
 from hermes.environments.confinement import messages
-from hermes.environments.confinement.launcher import LAUNCHER_DESCRIPTOR
 from hermes.environments.confinement.messages import LauncherRequest, SandboxPlan
 from hermes.environments.processes.priority import normal_priority
 from hermes.environments.processes.spawn import ChildProcess
@@ -61,7 +60,7 @@ class LauncherClient:
                 (os.POSIX_SPAWN_DUP2, 0, 1),
                 (os.POSIX_SPAWN_DUP2, self._error_file.fileno(), 2),
                 *(
-                    (os.POSIX_SPAWN_DUP2, fd, LAUNCHER_DESCRIPTOR + index)
+                    (os.POSIX_SPAWN_DUP2, fd, messages.LAUNCHER_DESCRIPTOR + index)
                     for index, fd in enumerate(given)
                 ),
             ]
