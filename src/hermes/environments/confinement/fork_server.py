@@ -144,10 +144,10 @@ def _wait_for_command(
             _send_answer(files[0], own)
         os._exit(0)
     try:
+        messages.send_message(server, request.rules)
         kernel.prctl(process_control.PR_SET_DUMPABLE, 1)
         listener = enforcement.enforce(VerdictRules.unpack(request.rules))
         messages.send_message(supervisor, request.rules, (listener, files[1]))
-        messages.send_message(server, request.rules)
         _send_answer(files[0], own)
         _exec_command(request, files)
     except OSError as error:
