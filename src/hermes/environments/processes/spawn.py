@@ -137,11 +137,10 @@ async def wait_for_exit(pid: int) -> None:
 
 async def wait_readable(descriptor: int) -> None:
     """As `anyio.wait_readable`, without a round of the event loop before it waits."""
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_reader(descriptor, lambda: ready.done() or ready.set_result(None))
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
     try:
-        await ready
+        await ready.wait()
     finally:
         loop.remove_reader(descriptor)
 
