@@ -28,7 +28,8 @@ from hermes.memory.journal.rows import (
     hash_text,
 )
 from hermes.memory.journal.sqlite_journal import SqliteJournal
-from hermes.policy.audit.checkpoints import AuditSigner
+from hermes.policy.audit.signer import AuditSigner
+from hermes.policy.signing import SigningKeyPair
 
 Row = tuple[int, str, str, bytes, Any]
 """at, run, kind, digest, body."""
@@ -64,7 +65,7 @@ class Intruder:
     def __init__(self, home: Path, drawn: random.Random) -> None:
         self.home = home
         self.drawn = drawn
-        self.signer = AuditSigner(drawn.randbytes(32))
+        self.signer = AuditSigner(SigningKeyPair(drawn.randbytes(32)))
 
     def strike(self) -> str:
         trick = self.drawn.choice(TRICKS)

@@ -1,5 +1,6 @@
 """The audit log of a real home: signed while it is written, and every tampering with it found."""
 
+import os
 import random
 import sqlite3
 import subprocess
@@ -11,6 +12,8 @@ import msgspec
 import pytest
 from audit_tampering import TRICKS, Intruder, answer_otherwise, fresh_copy, make_log, story
 
+import hermes
+from hermes.app import journal_upkeep
 from hermes.app.audit_verification import (
     AuditProof,
     AuditReport,
@@ -20,7 +23,7 @@ from hermes.app.audit_verification import (
 )
 from hermes.app.journal_upkeep import CheckpointSigner
 from hermes.core.bus import Bus
-from hermes.core.errors import SettingsError
+from hermes.core.errors import SettingsError, StoreError
 from hermes.core.events.runs import RunDeleted, TurnStarted
 from hermes.core.events.tools import ToolDecided, ToolFinished
 from hermes.core.messages import ToolResult
@@ -30,6 +33,8 @@ from hermes.memory.journal.verification import export_verifiable, verify
 from hermes.policy.audit.head import AuditHead
 
 pytestmark = pytest.mark.anyio
+FOLDERS = Path(__file__).parent, Path(hermes.__file__).parents[1]
+VARIABLES = {"PYTHONPATH": os.pathsep.join(map(str, FOLDERS)), "PATH": ""}
 
 
 @pytest.fixture
@@ -162,11 +167,10 @@ async def main(home, name):
 
 anyio.run(main, Path(sys.argv[1]), sys.argv[2])
 """
-    here = str(Path(__file__).parent)
     working = [
         subprocess.Popen(
             [sys.executable, "-c", program, str(tmp_path), f"run-{number}"],
-            env={"PYTHONPATH": here, "PATH": ""},
+            env=VARIABLES,
         )
         for number in range(8)
     ]
@@ -180,8 +184,9 @@ anyio.run(main, Path(sys.argv[1]), sys.argv[2])
 class Signing:
     """A house's bus with its notary, over a real journal."""
 
-    def __init__(self, journal: SqliteJournal, home: Path) -> None:
-        self.notary = CheckpointSigner(journal, home, str(home / "journal.db"))
+    def __init__(self, journal: SqliteJournal, home: Path, *, in_own_process: bool = False) -> None:
+        place = str(home / "journal.db")
+        self.notary = CheckpointSigner(journal, home, place, in_own_process=in_own_process)
         self.bus = Bus(journal, on_recorded=self.notary.note_event)
 
 
@@ -238,6 +243,70 @@ async def test_a_key_that_cannot_be_used_is_told_at_the_end(home: Path) -> None:
                 await house.bus.publish(*story("run-1", 1))
     async with SqliteJournal.open(home / "journal.db") as journal:
         assert await journal.last() == 48, "the work itself was kept"
+
+
+async def test_a_signature_of_another_process_is_verified_and_loads_nothing(home: Path) -> None:
+    program = """
+import anyio, sys
+from pathlib import Path
+from hermes.app.journal_upkeep import CheckpointSigner
+from hermes.core.events.runs import TurnStarted
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+
+async def main(home):
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        await journal.append(TurnStarted(run="run-9", turn=1))
+        place = str(home / "journal.db")
+        await CheckpointSigner(journal, home, place, in_own_process=True).sign()
+    sys.exit("cryptography" in sys.modules)
+
+anyio.run(main, Path(sys.argv[1]))
+"""
+    run = await anyio.run_process(
+        [sys.executable, "-c", program, str(home)],
+        env=VARIABLES,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr.decode()
+    report = verified(home)
+    assert (report.status, report.checkpoints, report.unsigned) == ("verified", 7, 0)
+
+
+async def test_a_signing_process_that_dies_loses_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        house = Signing(journal, home, in_own_process=True)
+        with monkeypatch.context() as broken:
+            broken.setattr(sys, "executable", "/bin/false")
+            with pytest.raises(StoreError, match="the process that signs failed"):
+                async with house.notary:
+                    await house.bus.publish(*story("run-1", 7))
+    assert (verified(home).status, verified(home).unsigned) == ("verified", 6)
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        house = Signing(journal, home, in_own_process=True)
+        async with house.notary:
+            await house.bus.publish(*story("run-1", 8))
+    assert (verified(home).status, verified(home).unsigned) == ("verified", 0)
+
+
+async def test_what_could_not_be_signed_is_signed_later_without_a_new_event(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_upkeep, "MAX_UNSIGNED_S", 0.1)
+    monkeypatch.setattr(journal_upkeep, "MIN_SIGN_INTERVAL_S", 0.1)
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        house, before = Signing(journal, home, in_own_process=True), await journal.last()
+        with monkeypatch.context() as broken:
+            broken.setattr(sys, "executable", "/bin/false")
+            async with house.notary:
+                await house.bus.publish(TurnStarted(run="run-9", turn=1))
+                await anyio.sleep(1)
+                assert await journal.last() == before + 1
+                broken.undo()
+                with anyio.fail_after(20):
+                    await journal.changed(before + 1)
+    assert (verified(home).status, verified(home).unsigned) == ("verified", 0)
 
 
 async def test_an_error_of_the_work_comes_out_as_it_is(home: Path) -> None:

@@ -1,28 +1,30 @@
 """A signed checkpoint proves what the journal's end was; only the key can make one."""
 
+import os
+import signal
 import stat
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from hermes.core.errors import SettingsError
+from hermes.core.errors import SettingsError, StoreError
 from hermes.core.events import decode_event, encode_event
 from hermes.core.events.operations import CheckpointSigned
-from hermes.policy.audit.checkpoints import (
-    NO_PREVIOUS_DIGEST,
-    AuditInspection,
-    AuditSigner,
-    checkpoint_digest,
-    open_signer,
-    read_own_public_key,
-    read_public_key,
-    verify_signed_record,
-)
+from hermes.policy.audit.audit_key import open_audit_key, read_own_public_key, read_public_key
+from hermes.policy.audit.checkpoints import AuditInspection, verify_signed_record
 from hermes.policy.audit.head import AuditHead, head_file, read_head, write_head
+from hermes.policy.audit.signer import (
+    NO_PREVIOUS_DIGEST,
+    AuditSigner,
+    SigningProcess,
+    checkpoint_digest,
+)
+from hermes.policy.signing import SigningKeyPair
 
-SIGNER = AuditSigner(bytes(range(32)))
+SIGNER = AuditSigner(SigningKeyPair(bytes(range(32))))
 AT = datetime(2026, 3, 2, tzinfo=UTC)
 
 
@@ -92,7 +94,7 @@ def test_a_head_is_no_checkpoint_and_a_checkpoint_no_head() -> None:
 
 
 def test_another_key_proves_nothing() -> None:
-    other = AuditSigner(bytes(32))
+    other = AuditSigner(SigningKeyPair(bytes(32)))
     assert not verify_signed_record(other.sign(10, "a" * 64), SIGNER.public)
     found = inspect(chain(signer=other), other.sign_head(9, f"{9:064x}")).findings()
     assert "3 checkpoints were signed with another key" in found.problems[-1]
@@ -129,17 +131,17 @@ def test_a_checkpoint_survives_the_journal() -> None:
 
 
 def test_the_key_is_made_once_and_for_nobody_else(tmp_path: Path) -> None:
-    signer = open_signer(tmp_path)
+    key = open_audit_key(tmp_path)
     assert stat.S_IMODE((tmp_path / "audit.key").stat().st_mode) == 0o600
-    assert open_signer(tmp_path).public == signer.public == read_public_key(tmp_path / "audit.pub")
+    assert open_audit_key(tmp_path).public == key.public == read_public_key(tmp_path / "audit.pub")
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    open_signer(tmp_path)
+    open_audit_key(tmp_path)
     (tmp_path / "audit.key").chmod(0o644)
     with pytest.raises(SettingsError, match="chmod 600"):
-        open_signer(tmp_path)
+        open_audit_key(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "zz", "00" * 31])
@@ -148,7 +150,7 @@ def test_a_damaged_key_is_told_and_never_replaced(tmp_path: Path, content: str) 
     file.write_text(content)
     file.chmod(0o600)
     with pytest.raises(SettingsError, match="audit key"):
-        open_signer(tmp_path)
+        open_audit_key(tmp_path)
     assert file.read_text() == content
 
 
@@ -164,11 +166,59 @@ def test_without_a_public_key_nothing_is_verified(tmp_path: Path, content: str |
 
 
 def test_the_private_key_knows_its_public_half(tmp_path: Path) -> None:
-    signer = open_signer(tmp_path)
-    (tmp_path / "audit.pub").write_text(AuditSigner(bytes(32)).public.hex())
+    key = open_audit_key(tmp_path)
+    (tmp_path / "audit.pub").write_text(SigningKeyPair(bytes(32)).public.hex())
     public, wrong = read_own_public_key(tmp_path)
-    assert public == signer.public
+    assert public == key.public
     assert "it was replaced" in wrong
+
+
+def test_a_process_signs_with_the_same_key_and_leaves_no_process(tmp_path: Path) -> None:
+    process = SigningProcess(tmp_path)
+    try:
+        assert process.public == read_public_key(tmp_path / "audit.pub")
+        checkpoint = AuditSigner(process).sign(10, "a" * 64, at=AT)
+        assert process.sign_bare(b"\n") == open_audit_key(tmp_path).sign_bare(b"\n")
+    finally:
+        process.close()
+    assert checkpoint == AuditSigner(open_audit_key(tmp_path)).sign(10, "a" * 64, at=AT)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_process_refuses_a_key_with_the_same_words(tmp_path: Path) -> None:
+    for home, content, mode in (("open", "00" * 32, 0o644), ("damaged\nhome", "zz", 0o600)):
+        file = tmp_path / home / "audit.key"
+        file.parent.mkdir()
+        file.write_text(content)
+        file.chmod(mode)
+        with pytest.raises(SettingsError) as here:
+            open_audit_key(file.parent)
+        with pytest.raises(SettingsError) as elsewhere:
+            SigningProcess(file.parent)
+        assert str(elsewhere.value) == str(here.value).replace("\n", " ")
+
+
+def test_a_process_reports_a_home_that_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    with pytest.raises(NotADirectoryError):
+        SigningProcess(tmp_path / "home")
+
+
+def test_a_process_that_dies_is_reported(tmp_path: Path) -> None:
+    process = SigningProcess(tmp_path)
+    try:
+        os.kill(child_process(), signal.SIGKILL)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="the process that signs failed"):
+                process.sign_bare(b"message")
+    finally:
+        process.close()
+
+
+def child_process() -> int:
+    (pid,) = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    return int(pid)
 
 
 def test_the_newest_head_wins_whoever_comes_last(tmp_path: Path) -> None:

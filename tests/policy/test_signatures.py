@@ -8,8 +8,9 @@ import pytest
 
 from hermes.core.errors import SettingsError
 from hermes.core.events.operations import CheckpointSigned
-from hermes.policy.audit import checkpoints
+from hermes.policy.audit.checkpoints import verify_signed_record
 from hermes.policy.audit.head import AuditHead
+from hermes.policy.audit.signer import NO_PREVIOUS_DIGEST, AuditSigner, key_fingerprint
 from hermes.policy.signing import (
     SigningKeyPair,
     domain_message,
@@ -48,7 +49,7 @@ def test_where_a_domain_ends_cannot_be_shifted() -> None:
 
 
 def test_a_signature_of_the_audit_log_is_none_of_the_exchange_and_none_the_other_way() -> None:
-    signer = checkpoints.AuditSigner(PRIVATE)
+    signer = AuditSigner(PAIR)
     assert signer.public == PAIR.public
     checkpoint = signer.sign(7, "a" * 64)
     head = signer.sign_head(7, "a" * 64)
@@ -56,7 +57,7 @@ def test_a_signature_of_the_audit_log_is_none_of_the_exchange_and_none_the_other
         for domain in DOMAINS:
             for message in (b"", b'["hermes audit checkpoint 1",7]'):
                 assert not verify_signature(PAIR.public, signature, domain, message)
-    key = checkpoints.key_fingerprint(PAIR.public)
+    key = key_fingerprint(PAIR.public)
     at = datetime(2026, 1, 1, tzinfo=UTC)
     forged = PAIR.sign("exchange.manifest", b'["hermes audit head 1",7]')
     claim = CheckpointSigned(
@@ -64,20 +65,20 @@ def test_a_signature_of_the_audit_log_is_none_of_the_exchange_and_none_the_other
         seq=7,
         digest="a" * 64,
         at=at,
-        previous=checkpoints.NO_PREVIOUS_DIGEST,
+        previous=NO_PREVIOUS_DIGEST,
         key=key,
         signature=forged,
     )
-    assert not checkpoints.verify_signed_record(claim, PAIR.public)
-    assert not checkpoints.verify_signed_record(
+    assert not verify_signed_record(claim, PAIR.public)
+    assert not verify_signed_record(
         AuditHead(seq=7, digest="a" * 64, at=at, key=key, signature=forged), PAIR.public
     )
 
 
 def test_the_audit_log_keeps_its_format() -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    signed = checkpoints.AuditSigner(PRIVATE).sign(3, "b" * 64, at=at)
-    key = checkpoints.key_fingerprint(PAIR.public)
+    signed = AuditSigner(PAIR).sign(3, "b" * 64, at=at)
+    key = key_fingerprint(PAIR.public)
     message = (
         f'["hermes audit checkpoint 1",3,"{"b" * 64}","2026-01-02T03:04:05Z","{"0" * 64}","{key}"]'
     )

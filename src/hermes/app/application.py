@@ -152,7 +152,12 @@ async def open_application(
             else open_journal(loaded.store, timeout_s=settings.store.patience)
         )
         redactor = SecretRedactor(loaded)
-        signer = CheckpointSigner(store, loaded.home, display_location(loaded.store))
+        signer = CheckpointSigner(
+            store,
+            loaded.home,
+            display_location(loaded.store),
+            in_own_process=origin == "incident",  # a watch runs for months
+        )
         bus = Bus(store, clean=redactor.clean_event, on_recorded=signer.note_event)
         await stack.enter_async_context(signer)
         connections = await stack.enter_async_context(ModelConnections())

@@ -116,7 +116,7 @@ def _build_report(
 
 def proof_of_home(home: Path, head_at: Path) -> AuditProof:
     """What a home knows about itself. Raises `SettingsError` when its key cannot be used."""
-    from hermes.policy.audit.checkpoints import (
+    from hermes.policy.audit.audit_key import (
         KEY_FILE_NAME,
         PUBLIC_KEY_FILE_NAME,
         read_own_public_key,
@@ -141,7 +141,7 @@ def proof_of_home(home: Path, head_at: Path) -> AuditProof:
 
 def proof_of_files(key: Path | None, head_at: Path | None) -> AuditProof:
     """The key and head that an auditor provides."""
-    from hermes.policy.audit.checkpoints import read_public_key
+    from hermes.policy.audit.audit_key import read_public_key
 
     head, problems = (None, []) if head_at is None else _read_head_file(head_at)
     public = None if key is None else read_public_key(key)

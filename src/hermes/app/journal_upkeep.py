@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hermes.memory.held_copy import HeldCopy
     from hermes.memory.journal.buffered_journal import BufferedJournal, JournalOutage
     from hermes.memory.journal.maintenance import JournalTip
+    from hermes.policy.audit.signer import AuditSigner
 
 JOURNAL_CHECK_INTERVAL_S = 1.0
 """Seconds between two checks of the file, and between two attempts to write it again."""
@@ -149,9 +150,14 @@ class AcceptsCheckpoints(Protocol):
 class CheckpointSigner:
     """Signs for what was written. One for each open application."""
 
-    def __init__(self, journal: object, home: Path, place: str) -> None:
+    def __init__(
+        self, journal: object, home: Path, place: str, *, in_own_process: bool = False
+    ) -> None:
+        """`in_own_process`: the library that signs is never loaded here, which keeps memory free
+        in a process that runs for long; each signature starts a process."""
         self._journal = journal
         self._home = home
+        self._in_own_process = in_own_process
         self._head = head_file(home, place)
         self._open: set[tuple[str, str]] = set()
         self._has_decision = self._has_unsigned = False
@@ -206,19 +212,35 @@ class CheckpointSigner:
         self._due, self._has_decision, self._has_unsigned = anyio.Event(), False, False
         if not isinstance(self._journal, AcceptsCheckpoints):
             return None
-        from hermes.policy.audit.checkpoints import open_signer
-
-        signer = await anyio.to_thread.run_sync(open_signer, self._home)
-        checkpoint_tip = await self._journal.append_checkpoint(
-            lambda tip: signer.sign(tip.seq, tip.digest, after=tip.last)
-        )
-        if checkpoint_tip is not None:
-            head = signer.sign_head(checkpoint_tip.seq, checkpoint_tip.digest)
-            try:
-                await anyio.to_thread.run_sync(write_head, self._head, head)
-            except OSError as error:
-                raise StoreError(f"cannot write {self._head}: {error.strerror}") from error
+        async with self._open_signer() as signer:
+            checkpoint_tip = await self._journal.append_checkpoint(
+                lambda tip: signer.sign(tip.seq, tip.digest, after=tip.last)
+            )
+            if checkpoint_tip is not None:
+                head = await anyio.to_thread.run_sync(
+                    signer.sign_head, checkpoint_tip.seq, checkpoint_tip.digest
+                )
+                try:
+                    await anyio.to_thread.run_sync(write_head, self._head, head)
+                except OSError as error:
+                    raise StoreError(f"cannot write {self._head}: {error.strerror}") from error
         return checkpoint_tip
+
+    @asynccontextmanager
+    async def _open_signer(self) -> "AsyncGenerator[AuditSigner, None]":
+        from hermes.policy.audit.signer import AuditSigner, SigningProcess
+
+        if not self._in_own_process:
+            from hermes.policy.audit.audit_key import open_audit_key
+
+            yield AuditSigner(await anyio.to_thread.run_sync(open_audit_key, self._home))
+            return
+        process = await anyio.to_thread.run_sync(SigningProcess, self._home)
+        try:
+            yield AuditSigner(process)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(process.close)
 
     async def _sign_when_due(self) -> None:
         while self._error is None or isinstance(self._error, StoreError):
@@ -233,12 +255,14 @@ class CheckpointSigner:
         try:
             await self.sign()
             self._error = None
+            return
         except HermesError as error:
             # The work continues: unsigned events are chained, and verification reports them. A
-            # store that cannot be written now is tried again when there is more to sign.
+            # store that cannot be written now is tried again later.
             self._error = error
         except OSError as error:
             self._error = StoreError(f"cannot sign in {self._home}: {error.strerror}")
+        self._has_unsigned = True
 
     def _is_overdue(self) -> bool:
         try:

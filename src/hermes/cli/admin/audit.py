@@ -152,7 +152,8 @@ _VERIFY_TEXTS = {
 @cli_command("hermes audit key > audit.pub")
 def key(ctx: click.Context, as_json: bool) -> None:
     """Print the public key. Keep a copy elsewhere: it is what `verify --key` trusts."""
-    from hermes.policy.audit.checkpoints import key_fingerprint, read_own_public_key
+    from hermes.policy.audit.audit_key import read_own_public_key
+    from hermes.policy.audit.signer import key_fingerprint
 
     home = load_settings(ctx).home
     public, wrong = read_own_public_key(home)

@@ -1,142 +1,27 @@
-"""Signs and verifies checkpoints over the journal's hash chain, which prove that it is unchanged.
+"""Verifies checkpoints over the journal's hash chain, which prove that it is unchanged."""
 
-A checkpoint contains the digest of the event before it and the digest of the previous checkpoint.
-The head, kept outside the journal, contains the digest of the newest checkpoint, so that a cut-off
-tail is detected. The public key is enough to verify; only `audit.key` can sign. Loaded only when
-something is signed or verified: importing the library takes 20 ms.
-"""
-
-import hashlib
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from pathlib import Path
-
-import msgspec
 
 from hermes.core.errors import SettingsError
 from hermes.core.events.operations import CheckpointSigned
 from hermes.core.messages import Value
 from hermes.policy.audit.head import AuditHead
-from hermes.policy.signing import SigningKeyPair, create_key, read_key, verify_bare_signature
-
-AUDIT_RUN = "audit"
-"""The run id of checkpoints, which belong to no conversation."""
-NO_PREVIOUS_DIGEST = "0" * 64
-"""The previous digest of the first checkpoint."""
-
-
-class AuditSigner:
-    """Signs with the private key of one home."""
-
-    def __init__(self, private: bytes) -> None:
-        """Raises `SettingsError` for an invalid key."""
-        try:
-            self._key = SigningKeyPair(private)
-        except SettingsError as error:
-            raise SettingsError(f"the audit key is damaged: {error}") from error
-        self.public = self._key.public
-
-    def sign(
-        self,
-        seq: int,
-        digest: str,
-        *,
-        after: CheckpointSigned | None = None,
-        at: datetime | None = None,
-    ) -> CheckpointSigned:
-        unsigned = CheckpointSigned(
-            run=AUDIT_RUN,
-            seq=seq,
-            digest=digest,
-            at=at or datetime.now(UTC),
-            previous=checkpoint_digest(after) if after else NO_PREVIOUS_DIGEST,
-            key=key_fingerprint(self.public),
-            signature="",
-        )
-        signature = self._key.sign_bare(_checkpoint_message(unsigned))
-        return msgspec.structs.replace(unsigned, signature=signature)
-
-    def sign_head(self, seq: int, digest: str) -> AuditHead:
-        """`seq` and `digest` of the newest checkpoint in the journal."""
-        key = key_fingerprint(self.public)
-        unsigned = AuditHead(seq=seq, digest=digest, at=datetime.now(UTC), key=key)
-        return msgspec.structs.replace(
-            unsigned, signature=self._key.sign_bare(_head_message(unsigned))
-        )
+from hermes.policy.audit.signer import (
+    NO_PREVIOUS_DIGEST,
+    checkpoint_digest,
+    checkpoint_message,
+    head_message,
+    key_fingerprint,
+)
+from hermes.policy.signing import verify_bare_signature
 
 
 def verify_signed_record(signed: CheckpointSigned | AuditHead, public: bytes) -> bool:
     """Whether the signature is valid for this key."""
     if signed.key != key_fingerprint(public):
         return False
-    message = (
-        _head_message(signed) if isinstance(signed, AuditHead) else _checkpoint_message(signed)
-    )
+    message = head_message(signed) if isinstance(signed, AuditHead) else checkpoint_message(signed)
     return verify_bare_signature(public, signed.signature, message)
-
-
-def checkpoint_digest(checkpoint: CheckpointSigned) -> str:
-    message = _checkpoint_message(checkpoint)
-    return hashlib.sha256(message + checkpoint.signature.encode()).hexdigest()
-
-
-def key_fingerprint(public: bytes) -> str:
-    return hashlib.sha256(public).hexdigest()[:16]
-
-
-def _checkpoint_message(signed: CheckpointSigned) -> bytes:
-    parts = (signed.seq, signed.digest, signed.at, signed.previous, signed.key)
-    return msgspec.json.encode(("hermes audit checkpoint 1", *parts))
-
-
-def _head_message(head: AuditHead) -> bytes:
-    # Another first element, so that a head cannot be used as a checkpoint.
-    return msgspec.json.encode(("hermes audit head 1", head.seq, head.digest, head.at, head.key))
-
-
-KEY_FILE_NAME, PUBLIC_KEY_FILE_NAME = "audit.key", "audit.pub"
-KEY_DESCRIPTION = "audit key"
-
-
-def open_signer(home: Path) -> AuditSigner:
-    """The signer of a home; its key is created the first time. Raises `SettingsError`."""
-    file = home / KEY_FILE_NAME
-    try:
-        return AuditSigner(read_key(file, KEY_DESCRIPTION))
-    except FileNotFoundError:
-        signer = AuditSigner(create_key(file, KEY_DESCRIPTION))
-        (home / PUBLIC_KEY_FILE_NAME).write_text(signer.public.hex() + "\n")
-        return signer
-
-
-def read_public_key(file: Path) -> bytes:
-    """A public key from its file. Raises `SettingsError` when there is none."""
-    try:
-        public = bytes.fromhex(file.read_text().strip())
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"no public audit key in {file}: {error}") from error
-    if len(public) != 32:
-        raise SettingsError(f"no public audit key in {file}: it has {len(public)} bytes, not 32")
-    return public
-
-
-def read_own_public_key(home: Path) -> tuple[bytes | None, str]:
-    """The public key of a home, and what is wrong with it.
-
-    The public key is derived from the private one, so a replaced `audit.pub` is detected.
-    """
-    try:
-        own = AuditSigner(read_key(home / KEY_FILE_NAME, KEY_DESCRIPTION)).public
-    except FileNotFoundError:
-        own = None
-    try:
-        public = read_public_key(home / PUBLIC_KEY_FILE_NAME)
-    except SettingsError as error:
-        return own, "" if own is not None else str(error)
-    if own is not None and public != own:
-        path = home / PUBLIC_KEY_FILE_NAME
-        return own, f"{path} is not the public half of {KEY_FILE_NAME}: it was replaced"
-    return public, ""
 
 
 MAX_LISTED_PROBLEMS = 20
