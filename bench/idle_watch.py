@@ -1,10 +1,15 @@
 """What a watch costs on an idle host: CPU of its whole process tree, and memory.
 
-`python bench/idle_watch.py [--seconds 60]` starts nginx, redis and a small Python API as plain
-daemons on loopback ports, writes 40 probes about them, runs a real `hermes watch` as a process
-and prints a table. CPU is the time of the process and of every child it has waited for, from
-`/proc/PID/stat`. Memory is the largest of all samples of the tree: its proportional set size, and
-what it would be if no other process of the host mapped the same libraries.
+`python bench/idle_watch.py [--seconds 60] [--sign-after 30]` starts nginx, redis and a small Python
+API as plain daemons on loopback ports, writes 40 probes about them, runs a real `hermes watch` as a
+process and prints a table. CPU is the time of the process and of every child it has waited for,
+from `/proc/PID/stat`. Memory is the largest of all samples of the tree: its proportional set size,
+and what it would be if no other process of the host mapped the same libraries. Samples are taken
+every few seconds, and more often while the watch has other children than usual. Those in which a
+checkpoint is signed, by a process that runs for a tenth of a second, are a row of their own.
+
+The first checkpoint is signed after ten minutes, or after `--sign-after` seconds. The last row has
+the events of the journal: a watch that has opened incidents was not idle.
 """
 
 import argparse
@@ -13,19 +18,29 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import hermes
 
 CPU_LIMIT_PERCENT, MEMORY_LIMIT_MB = 1.0, 60.0
-WARM_UP_S, SAMPLE_S = 20.0, 5.0
+WARM_UP_S, SAMPLE_S, CHILDREN_CHECK_S = 20.0, 5.0, 0.03
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+SIGNING_MARK = b"serve_signatures"
+"""In the command line of the process that signs a checkpoint."""
+PROGRAM = """
+import sys
+from hermes.app import journal_upkeep
+from hermes.cli.main import main
+journal_upkeep.MAX_UNSIGNED_S = float(sys.argv.pop(1))
+sys.exit(main())
+"""
 NGINX = """\
 daemon off; pid {at}/nginx.pid; error_log {at}/error.log;
 events {{ worker_connections 64; }}
@@ -126,42 +141,92 @@ def cpu_seconds(pid: int) -> tuple[float, float]:
     return own / TICKS_PER_S, children / TICKS_PER_S
 
 
-def memory_mb(pid: int) -> tuple[float, float]:
-    """The proportional set size, and with all pages of files that the first process maps."""
-    proportional, unshared = 0, 0
-    for one in tree(pid):
-        try:
-            text = Path(f"/proc/{one}/smaps_rollup").read_text()
-        except OSError:
-            continue
-        kb = {words[0]: int(words[1]) for words in map(str.split, text.splitlines()[1:])}
-        proportional += kb["Pss:"]
-        unshared += kb["Pss_Anon:"] + (kb["Rss:"] - kb["Anonymous:"] if one == pid else 0)
-    return proportional / 1024, unshared / 1024
+class MemorySample:
+    """The memory of a process and its descendants, in MB."""
+
+    def __init__(self, pid: int) -> None:
+        self.signing = False
+        proportional, unshared, own_files = 0, 0, set[str]()
+        for one in tree(pid):
+            try:
+                files = mapped_files(one)
+                text = Path(f"/proc/{one}/smaps_rollup").read_text()
+                self.signing |= SIGNING_MARK in Path(f"/proc/{one}/cmdline").read_bytes()
+            except OSError:
+                continue
+            own_files = own_files or set(files)
+            kb = {words[0]: int(words[1]) for words in map(str.split, text.splitlines()[1:])}
+            proportional += kb["Pss:"]
+            # A library that the first process maps as well is counted there.
+            more = sum(size for path, size in files.items() if one == pid or path not in own_files)
+            unshared += kb["Pss_Anon:"] + more
+        self.proportional, self.unshared = proportional / 1024, unshared / 1024
+
+
+def mapped_files(pid: int) -> dict[str, int]:
+    """The KB of each mapped file that are in memory and were not changed."""
+    found: dict[str, int] = {}
+    path = ""
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        first, *words = line.split()
+        if not first.endswith(":"):
+            path = words[4] if len(words) > 4 else ""
+        elif path and first in ("Rss:", "Anonymous:"):
+            found[path] = found.get(path, 0) + (1 if first == "Rss:" else -1) * int(words[0])
+    return found
+
+
+def children(pid: int) -> set[str]:
+    found = set[str]()
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found.update(file.read_text().split())
+    return found
+
+
+def samples(pid: int, seconds: float) -> Iterator[MemorySample]:
+    usual, due, end = set[str](), 0.0, time.monotonic() + seconds
+    while (now := time.monotonic()) < end:
+        if now >= due:
+            usual, due = children(pid), now + SAMPLE_S
+            yield MemorySample(pid)
+        elif not children(pid) <= usual:
+            yield MemorySample(pid)
+        time.sleep(CHILDREN_CHECK_S)
 
 
 def measure(pid: int, seconds: float) -> dict[str, float]:
     time.sleep(WARM_UP_S)
-    own, children = cpu_seconds(pid)
-    began, proportional, unshared = time.monotonic(), 0.0, 0.0
-    while (left := began + seconds - time.monotonic()) > 0:
-        sample = memory_mb(pid)
-        proportional, unshared = max(proportional, sample[0]), max(unshared, sample[1])
-        time.sleep(min(SAMPLE_S, left))
+    own, own_children = cpu_seconds(pid)
+    began, proportional, unshared, signing = time.monotonic(), 0.0, 0.0, 0.0
+    for sample in samples(pid, seconds):
+        if sample.signing:
+            signing = max(signing, sample.unshared)
+        else:
+            unshared = max(unshared, sample.unshared)
+            proportional = max(proportional, sample.proportional)
     took = time.monotonic() - began
     own_after, children_after = cpu_seconds(pid)
-    spent = (own_after - own, children_after - children)
+    spent = (own_after - own, children_after - own_children)
     return {
         "process_cpu_percent": 100 * spent[0] / took,
         "children_cpu_percent": 100 * spent[1] / took,
         "cpu_percent": 100 * sum(spent) / took,
         "memory_mb": proportional,
         "unshared_memory_mb": unshared,
+        "signing_memory_mb": signing,
+        "last_memory_mb": MemorySample(pid).unshared,
         "seconds": took,
     }
 
 
-def watch(folder: Path, extra: list[str]) -> tuple[list[str], dict[str, str]]:
+def count_events(journal: Path, kind: str) -> int:
+    with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as database:
+        found = database.execute("SELECT count(*) FROM event WHERE kind = ?", (kind,)).fetchone()
+    return int(found[0])
+
+
+def watch(folder: Path, extra: list[str], sign_after_s: float) -> tuple[list[str], dict[str, str]]:
     env = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -169,7 +234,8 @@ def watch(folder: Path, extra: list[str]) -> tuple[list[str], dict[str, str]]:
         "HERMES_HOME": str(folder / "home"),
         "PYTHONPATH": str(Path(hermes.__file__).resolve().parents[1]),
     }
-    return [sys.executable, "-m", "hermes.cli", "watch", "--model", "none", *extra], env
+    program = ["-m", "hermes.cli"] if not sign_after_s else ["-c", PROGRAM, str(sign_after_s)]
+    return [sys.executable, *program, "watch", "--model", "none", *extra], env
 
 
 def main() -> int:
@@ -177,6 +243,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--discover", action="store_true", help="with the probes that it finds")
     parser.add_argument("--no-listen", action="store_true", help="without the alert receiver")
+    parser.add_argument("--sign-after", type=float, default=0.0, help="not after ten minutes")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="idle-watch-") as name, ExitStack() as stack:
         folder = Path(name)
@@ -200,9 +267,13 @@ def main() -> int:
                 print(f"{argv[0]} is not installed")
                 return 2
             stack.enter_context(running(argv, cwd=folder / "www"))
-        argv, env = watch(folder, ["--no-listen"] if given.no_listen else [])
+        more = ["--no-listen"] if given.no_listen else []
+        argv, env = watch(folder, more, given.sign_after)
         child = stack.enter_context(running(argv, env=env, cwd=folder))
         found = measure(child.pid, given.seconds)
+        journal = folder / "home/journal.db"
+        checkpoints = count_events(journal, "audit.signed")
+        incidents = count_events(journal, "incident.opened")
     what = "the probes that were found" if given.discover else f"{len(listed)} probes"
     print(f"{hermes.__file__}: {what}, {found['seconds']:.0f} s, load {os.getloadavg()[0]:.1f}")
     for key in ("process_cpu_percent", "children_cpu_percent"):
@@ -212,6 +283,9 @@ def main() -> int:
     print(f"  {'cpu_percent':22} {found['cpu_percent']:7.2f}   at most {CPU_LIMIT_PERCENT:g}")
     print(f"  {'memory_mb':22} {found['memory_mb']:7.1f}")
     print(f"  {'unshared_memory_mb':22} {memory:7.1f}   at most {MEMORY_LIMIT_MB:g}")
+    print(f"  {'last_memory_mb':22} {found['last_memory_mb']:7.1f}")
+    print(f"  {'signing_memory_mb':22} {found['signing_memory_mb']:7.1f}")
+    print(f"  {checkpoints} checkpoints signed, {incidents} incidents opened")
     return 0 if held else 1
 
 

@@ -272,6 +272,29 @@ anyio.run(main, Path(sys.argv[1]))
     assert (report.status, report.checkpoints, report.unsigned) == ("verified", 7, 0)
 
 
+def test_a_watch_signs_without_loading_the_library(tmp_path: Path) -> None:
+    program = """
+import atexit, sys
+from hermes.cli.main import main
+
+atexit.register(lambda: print("loaded:", "cryptography" in sys.modules))
+main()
+"""
+    probe = '{"name": "memory", "kind": "memory", "limit": 101}'
+    (tmp_path / "probes.yaml").write_text(f'{{"probes": [{probe}]}}')
+    run = subprocess.run(
+        [sys.executable, "-c", program, "watch", "--once", "--model", "none", "--no-listen"],
+        env={**VARIABLES, "HERMES_HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert run.stdout.splitlines()[-1] == "loaded: False"
+    report = verified(tmp_path)
+    assert (report.status, report.checkpoints, report.unsigned) == ("verified", 1, 0)
+
+
 async def test_a_signing_process_that_dies_loses_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

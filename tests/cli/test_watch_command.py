@@ -2,10 +2,12 @@
 
 import ctypes
 import json
+import platform
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import anyio
 import pytest
 from hermes_command import Hermes
 
+import hermes
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 PROBES = """\
@@ -154,3 +157,33 @@ def test_the_start_names_a_priority_that_stays_and_a_key_without_effect(hermes: 
     assert "this user may not raise the priority of the watch" in done.stderr
     assert "probes.yaml:5: note: trigger has no effect and can be removed" in done.stderr
     assert "on call: 2 probes" in done.stdout
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have one heap")
+def test_all_threads_of_a_watch_share_one_heap() -> None:
+    program = """
+import ctypes, sys, threading
+from hermes.cli.monitoring.watch import use_one_heap
+
+use_one_heap()
+started = threading.Barrier(8)
+
+def hold_memory():
+    held = bytes(3000)
+    started.wait()
+
+threads = [threading.Thread(target=hold_memory) for _ in range(8)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+ctypes.CDLL(None).malloc_stats()
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(Path(hermes.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stderr.count("Arena ") == 1

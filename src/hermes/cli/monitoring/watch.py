@@ -1,6 +1,7 @@
 """`hermes watch`: runs the watch, or discovers what to watch on this host."""
 
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 
 NO_MODEL = "none"
+M_ARENA_MAX = -8
+"""A parameter of `mallopt`, from malloc.h of glibc."""
 
 
 @cli_command("""
@@ -67,10 +70,20 @@ def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
     loaded = load_settings(ctx)
     if not raise_priority(loaded.settings.sre.niceness):
         note("this user may not raise the priority of the watch: it may be late on a busy host")
+    use_one_heap()
     for line in probe_file_warnings(probes_file(loaded, loaded.settings.sre.probes), loaded.home):
         note(line)
     anyio.run(_run_watch, loaded, options, as_json)
     return exit_codes.OK
+
+
+def use_one_heap() -> None:
+    """One heap for all threads: by default glibc gives many threads a heap of their own, in which
+    what one thread has freed cannot be used by another."""
+    import ctypes
+
+    with suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 async def _run_watch(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> None:
