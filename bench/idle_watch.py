@@ -29,7 +29,8 @@ from pathlib import Path
 
 import hermes
 
-CPU_LIMIT_PERCENT, MEMORY_LIMIT_MB = 1.0, 60.0
+LIMITS = {"cpu_percent": 1.0, "unshared_memory_mb": 60.0}
+START_TIMEOUT_S = 300.0
 WARM_UP_S, SAMPLE_S, CHILDREN_CHECK_S = 20.0, 5.0, 0.03
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SIGNING_MARK = b"serve_signatures"
@@ -114,7 +115,8 @@ def probes(folder: Path, nginx: int, redis: int, api: int) -> list[dict[str, obj
             {"name": f"own-{Path(path).name}", "kind": "command", "what": f"test -e {path}"}
         )
     assert len(found) == 40, len(found)
-    return found
+    # Other work on this machine may delay the services; the cost of an idle watch is measured.
+    return [{"timeout": 10, **each, "fails": 9} for each in found]
 
 
 def tree(pid: int) -> list[int]:
@@ -195,6 +197,16 @@ def samples(pid: int, seconds: float) -> Iterator[MemorySample]:
         time.sleep(CHILDREN_CHECK_S)
 
 
+def wait_until_started(journal: Path) -> None:
+    end = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < end:
+        with suppress(sqlite3.Error):  # there is no journal yet
+            if count_events(journal, "watch.started"):
+                return
+        time.sleep(1)
+    raise TimeoutError(f"the watch did not start within {START_TIMEOUT_S:g} s")
+
+
 def measure(pid: int, seconds: float) -> dict[str, float]:
     time.sleep(WARM_UP_S)
     own, own_children = cpu_seconds(pid)
@@ -270,23 +282,23 @@ def main() -> int:
         more = ["--no-listen"] if given.no_listen else []
         argv, env = watch(folder, more, given.sign_after)
         child = stack.enter_context(running(argv, env=env, cwd=folder))
-        found = measure(child.pid, given.seconds)
         journal = folder / "home/journal.db"
+        wait_until_started(journal)
+        found = measure(child.pid, given.seconds)
         checkpoints = count_events(journal, "audit.signed")
         incidents = count_events(journal, "incident.opened")
     what = "the probes that were found" if given.discover else f"{len(listed)} probes"
     print(f"{hermes.__file__}: {what}, {found['seconds']:.0f} s, load {os.getloadavg()[0]:.1f}")
-    for key in ("process_cpu_percent", "children_cpu_percent"):
-        print(f"  {key:22} {found[key]:7.2f}")
-    memory = found["unshared_memory_mb"]
-    held = found["cpu_percent"] <= CPU_LIMIT_PERCENT and memory <= MEMORY_LIMIT_MB
-    print(f"  {'cpu_percent':22} {found['cpu_percent']:7.2f}   at most {CPU_LIMIT_PERCENT:g}")
-    print(f"  {'memory_mb':22} {found['memory_mb']:7.1f}")
-    print(f"  {'unshared_memory_mb':22} {memory:7.1f}   at most {MEMORY_LIMIT_MB:g}")
-    print(f"  {'last_memory_mb':22} {found['last_memory_mb']:7.1f}")
-    print(f"  {'signing_memory_mb':22} {found['signing_memory_mb']:7.1f}")
+    print_table(found)
     print(f"  {checkpoints} checkpoints signed, {incidents} incidents opened")
+    held = all(found[key] <= limit for key, limit in LIMITS.items())
     return 0 if held else 1
+
+
+def print_table(found: dict[str, float]) -> None:
+    for key, value in found.items():
+        limit = f"   at most {LIMITS[key]:g}" if key in LIMITS else ""
+        print(f"  {key:22} {value:7.2f}{limit}")
 
 
 if __name__ == "__main__":

@@ -122,8 +122,8 @@ class SigningProcess:
             try:
                 self._process = subprocess.Popen(
                     argv,
-                    stdin=theirs,
-                    stdout=theirs,
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
                     stderr=subprocess.DEVNULL,
                     env={},
                     start_new_session=True,
