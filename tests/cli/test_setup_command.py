@@ -157,7 +157,7 @@ def test_the_wizard_names_the_missing_extra_and_asks_again(
     hermes("config", "set", "model.providers.openai.base_url", model_server)
     answers = [("serves the model?", "local"), ("Install it with:", "openai")]
     shown = converse(hermes, answers, until="Which model?")
-    assert "pip install 'hermes[local]'" in shown
+    assert "pip install 'hermes-oncall[local]'" in shown
 
 
 def test_the_local_model_without_its_extra_is_refused_with_the_command_to_install(
@@ -167,7 +167,7 @@ def test_the_local_model_without_its_extra_is_refused_with_the_command_to_instal
     for words in (("setup", "--provider", "local"), ("model", "test", "local:")):
         done = hermes.process(*words)
         assert done.returncode == exit_codes.SETTINGS, done.stderr
-        assert "pip install 'hermes[local]'" in done.stderr
+        assert "pip install 'hermes-oncall[local]'" in done.stderr
         assert "Traceback" not in done.stderr
 
 

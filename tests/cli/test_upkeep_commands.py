@@ -1,9 +1,12 @@
 """`hermes version`, `update`, `uninstall`, `completion`, `tools`."""
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -59,9 +62,43 @@ def test_everything_can_go(lived_in: Hermes) -> None:
     assert not lived_in.home.exists()
 
 
-def test_the_program_is_removed_the_way_it_came(hermes: Hermes) -> None:
-    run = json.loads(hermes("uninstall", "--json").stdout)["run"]
-    assert run[-2:] == ["-y", "hermes"]
+def installed_as(hermes: Hermes, folder: Path, name: str, target: str) -> dict[str, str]:
+    """The variables of a process in which a package of this name was installed in `folder`."""
+    info = folder / f"{name.replace('-', '_')}-9.9.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 9.9\n")
+    (info / "entry_points.txt").write_text(f"[console_scripts]\nhermes = {target}\n")
+    path = os.pathsep.join((str(folder), hermes.env["PYTHONPATH"]))
+    return {"PYTHONPATH": path, "PYTHONNOUSERSITE": "1"}
+
+
+@pytest.mark.parametrize("name", ["hermes-oncall", "hermes"])
+def test_the_program_is_removed_the_way_it_came(hermes: Hermes, tmp_path: Path, name: str) -> None:
+    variables = installed_as(hermes, tmp_path / "site", name, "hermes.cli.main:main")
+    run = json.loads(hermes.process("uninstall", "--json", env=variables).stdout)["run"]
+    assert run[-2] == "-y"
+    assert run[-1] in {name, "hermes-oncall"}
+
+
+def test_the_package_of_another_project_is_neither_updated_nor_removed(
+    hermes: Hermes, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    variables = installed_as(hermes, site, "hermes-oncall", "somebody.else:main")
+    installed_as(hermes, site, "hermes", "somebody.else:main")
+    source = "import hermes.cli.admin.installation as i; print(i.find_installation().kind)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", source],
+        env={**hermes.env, **variables, "PYTHONPATH": with_libraries(variables["PYTHONPATH"])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "unknown", done.stderr
+
+
+def with_libraries(path: str) -> str:
+    """Adds the installed libraries behind `path`, without their path files."""
+    return os.pathsep.join((path, sysconfig.get_path("purelib")))
 
 
 @pytest.mark.parametrize(

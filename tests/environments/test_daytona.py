@@ -97,4 +97,4 @@ async def test_keys_that_are_missing_or_wrong_are_the_operators_to_fix(tmp_path:
 
 
 def test_without_the_sdk_it_is_said_what_to_install() -> None:
-    assert "pip install 'hermes[daytona]'" in without("daytona", "daytona")
+    assert "pip install 'hermes-oncall[daytona]'" in without("daytona", "daytona")

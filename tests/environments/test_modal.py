@@ -156,7 +156,7 @@ def without(name: str, module: str) -> str:
 
 
 def test_without_the_sdk_it_is_said_what_to_install() -> None:
-    assert "pip install 'hermes[modal]'" in without("modal", "modal")
+    assert "pip install 'hermes-oncall[modal]'" in without("modal", "modal")
 
 
 def test_opening_loads_no_sdk() -> None:

@@ -162,7 +162,9 @@ def run_on_ray(loaded: LoadedSettings, plan: BatchPlan, folder: Path) -> RunProm
     try:
         from hermes.gym.training.ray_workers import run_on_ray as place
     except ImportError as error:
-        raise SettingsError("Ray is not installed here: pip install 'hermes[ray]'") from error
+        raise SettingsError(
+            "Ray is not installed here: pip install 'hermes-oncall[ray]'"
+        ) from error
     settings = unattended_settings(loaded, plan)
 
     def run(job: BatchPrompt) -> tuple[TrajectoryLines, str]:

@@ -253,7 +253,7 @@ def _load_built_in(name: str, target: str) -> Any:
             raise
         raise SettingsError(
             f"{name} needs the package {error.name}, which is not installed: "
-            f"pip install 'hermes[{name}]'"
+            f"pip install 'hermes-oncall[{name}]'"
         ) from error
 
 

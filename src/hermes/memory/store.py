@@ -81,7 +81,7 @@ def _postgres_module(module: str) -> Any:
         if error.name is None or not error.name.startswith("psycopg"):
             raise
         raise SettingsError(
-            "a PostgreSQL store needs its driver: pip install 'hermes[postgres]'"
+            "a PostgreSQL store needs its driver: pip install 'hermes-oncall[postgres]'"
         ) from error
 
 

@@ -115,7 +115,7 @@ async def evolve_skill(
     try:
         from hermes.skills.lifecycle.evolution import CaseScore, evolve_texts
     except ImportError as error:
-        raise SettingsError("this needs the extra: pip install 'hermes[evolve]'") from error
+        raise SettingsError("this needs the extra: pip install 'hermes-oncall[evolve]'") from error
     from tempfile import TemporaryDirectory
 
     cases = proving_cases(await lifecycle.life(skill.name))

@@ -24,7 +24,10 @@ from hermes.cli.lazy import cli_command
 from hermes.cli.output import confirm, echo, note, print_fields, print_json
 from hermes.core.errors import HermesError, SettingsError
 
-PACKAGE_NAME = "hermes"
+DISTRIBUTION_NAME = "hermes-oncall"
+FORMER_DISTRIBUTION_NAME = "hermes"
+"""Installations before the rename. Another project has this name on the public index."""
+COMMAND_TARGET = "hermes.cli.main:main"
 InstallationKind = Literal["checkout", "repository", "pipx", "uv tool", "package", "unknown"]
 
 
@@ -38,36 +41,50 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_installation() -> Installation:
     location = str(Path(hermes.__file__).parent)
-    try:
-        found = distribution(PACKAGE_NAME)
-    except PackageNotFoundError:
+    found = _find_distribution()
+    if found is None:
         return Installation(kind="unknown", location=location)
     prefix = Path(sys.prefix).parts
     if "pipx" in prefix:
-        return _tool_installation(
-            "pipx", location, ("pipx", "upgrade", PACKAGE_NAME), ("pipx", "uninstall", PACKAGE_NAME)
-        )
+        return _tool_installation("pipx", ("pipx",), found, location)
     if "uv" in prefix and "tools" in prefix:
-        tool = ("uv", "tool")
-        return _tool_installation(
-            "uv tool",
-            location,
-            (*tool, "upgrade", PACKAGE_NAME),
-            (*tool, "uninstall", PACKAGE_NAME),
-        )
+        return _tool_installation("uv tool", ("uv", "tool"), found, location)
     return _package_installation(found, location)
 
 
+def _find_distribution() -> Distribution | None:
+    """The package that brought the command `hermes` of this project."""
+    for name in (DISTRIBUTION_NAME, FORMER_DISTRIBUTION_NAME):
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue
+        if any(each.value == COMMAND_TARGET for each in found.entry_points):
+            return found
+    return None
+
+
 def _tool_installation(
-    kind: InstallationKind, location: str, update: tuple[str, ...], remove: tuple[str, ...]
+    kind: InstallationKind, tool: tuple[str, ...], found: Distribution, location: str
 ) -> Installation:
-    return Installation(kind=kind, location=location, update=(update,), remove=remove)
+    name, origin = found.name, _origin(found)
+    # From a file, an upgrade would install the same file again.
+    from_file = bool(origin) and "vcs_info" not in origin
+    update = () if from_file else ((*tool, "upgrade", name),)
+    remove = (*tool, "uninstall", name)
+    return Installation(kind=kind, location=location, update=update, remove=remove)
+
+
+def _origin(found: Distribution) -> dict[str, Any]:
+    """Where it was installed from, if not from an index."""
+    origin: dict[str, Any] = json.loads(found.read_text("direct_url.json") or "{}")
+    return origin
 
 
 def _package_installation(found: Distribution, location: str) -> Installation:
     pip = _pip_command(found)
-    remove = (*pip, "uninstall", *(() if pip[0] == "uv" else ("-y",)), PACKAGE_NAME)
-    origin: dict[str, Any] = json.loads(found.read_text("direct_url.json") or "{}")
+    remove = (*pip, "uninstall", *(() if pip[0] == "uv" else ("-y",)), found.name)
+    origin = _origin(found)
     folder = str(origin.get("url", "")).removeprefix("file://")
     if origin.get("dir_info", {}).get("editable"):
         steps: list[tuple[str, ...]] = [(*pip, "install", "--upgrade", "-e", folder)]
@@ -75,12 +92,12 @@ def _package_installation(found: Distribution, location: str) -> Installation:
             steps.insert(0, ("git", "-C", folder, "pull", "--ff-only"))
         return Installation(kind="checkout", location=folder, update=tuple(steps), remove=remove)
     if "vcs_info" in origin:
-        source = f"{PACKAGE_NAME} @ {origin['vcs_info'].get('vcs', 'git')}+{origin['url']}"
+        source = f"{DISTRIBUTION_NAME} @ {origin['vcs_info'].get('vcs', 'git')}+{origin['url']}"
         update = (*pip, "install", "--upgrade", source)
         return Installation(kind="repository", location=location, update=(update,), remove=remove)
     if origin:  # from a local wheel or folder: the source of the next one is unknown
         return Installation(kind="package", location=location, remove=remove)
-    update = (*pip, "install", "--upgrade", PACKAGE_NAME)
+    update = (*pip, "install", "--upgrade", DISTRIBUTION_NAME)
     return Installation(kind="package", location=location, update=(update,), remove=remove)
 
 

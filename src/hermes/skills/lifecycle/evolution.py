@@ -1,7 +1,7 @@
 """Improves the texts of a skill with `gepa`: the model writes proposals, replays score them.
 
 The library is synchronous and runs in a thread; model and replays run in the event loop. It is an
-extra (`pip install hermes[evolve]`); import this module only when it is used.
+extra (`pip install hermes-oncall[evolve]`); import this module only when it is used.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
