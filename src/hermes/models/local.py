@@ -38,7 +38,8 @@ def open_local(context: ModelContext) -> "LocalModel":
     """`local:` is the configured file, `local:NAME.gguf` any other. Raises `SettingsError`."""
     if find_spec("xllamacpp") is None:
         raise SettingsError(
-            "local needs the package xllamacpp, which is not installed: pip install 'hermes-oncall[local]'"
+            "local needs the package xllamacpp, which is not installed: "
+            "pip install 'hermes-oncall[local]'"
         )
     settings, named = context.settings.local, context.target.model
     if named.endswith(".gguf"):
