@@ -91,7 +91,7 @@ def test_tests_that_are_none_are_no_success(hermes: Hermes, tmp_path: Path) -> N
     (tmp_path / "unknown.yaml").write_text(unknown)
     done = hermes("policy", "test", str(tmp_path / "unknown.yaml"))
     assert done.returncode == exit_codes.SETTINGS
-    assert "careful, observe, sandboxed" in done.stderr
+    assert "careful, observe, sandboxed, suggest" in done.stderr
 
 
 def test_lint_says_file_line_and_cause(hermes: Hermes, tmp_path: Path) -> None:

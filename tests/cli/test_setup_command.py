@@ -110,9 +110,11 @@ def test_the_wizard_tests_the_key_when_it_is_given_and_keeps_it(
         ("anyway?", "n"),
         ("OPENAI_API_KEY", "good-key"),
         ("commands run?", ""),
+        ("Which mode?", "act"),
         ("Which?", "ask"),
     ]
     shown = converse(hermes, answers)
+    assert hermes("config", "get", "watch.mode").stdout == "act\n"
     assert "good-key" not in shown
     assert "that key is wrong" in shown
     assert (hermes.home / ".env").read_text() == "OPENAI_API_KEY=good-key\n"
@@ -147,7 +149,7 @@ def without_package(hermes: Hermes, name: str) -> None:
         f"        return None if name == {name!r} else PathFinder.find_spec(name, path, target)\n"
         "sys.meta_path[sys.meta_path.index(PathFinder)] = Without()\n"
     )
-    hermes.env["PYTHONPATH"] = str(folder)
+    hermes.env["PYTHONPATH"] = os.pathsep.join((str(folder), hermes.env["PYTHONPATH"]))
 
 
 def test_the_wizard_names_the_missing_extra_and_asks_again(
@@ -182,6 +184,12 @@ def test_a_key_is_kept_untested_when_there_is_no_connection(hermes: Hermes) -> N
 def test_restarts_can_be_made_to_wait_for_an_answer(hermes: Hermes) -> None:
     assert hermes("setup", "--announce", "0").returncode == 0
     assert hermes("config", "get", "policy.announce").stdout == "0.0\n"
+
+
+def test_the_mode_of_the_watch_is_one_answer(hermes: Hermes) -> None:
+    assert hermes("setup", "--mode", "observe").returncode == 0
+    assert hermes("config", "get", "watch.mode").stdout == "observe\n"
+    assert hermes("setup", "--mode", "yolo").returncode == exit_codes.USAGE
 
 
 def test_a_model_is_tested_and_switched(hermes: Hermes, model_server: str) -> None:

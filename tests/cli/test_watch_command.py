@@ -57,6 +57,18 @@ def test_health_by_hand_asks_every_probe_once_and_writes_it_down(hermes: Hermes)
     assert kinds(hermes).count("health.checked") == 2
 
 
+@pytest.mark.parametrize(
+    ("mode", "told"), [("observe", "nothing is changed"), ("suggest", "every change waits")]
+)
+def test_the_first_lines_of_a_watch_name_its_mode(hermes: Hermes, mode: str, told: str) -> None:
+    hermes.home.mkdir()
+    (hermes.home / "probes.yaml").write_text("probes: []\n")
+    hermes("config", "set", "watch.mode", mode)
+    done = hermes.process("watch", "--once", "--model", "none", "--no-listen")
+    assert done.returncode == 0, done.stderr
+    assert f"mode {mode}: {told}" in done.stdout
+
+
 def test_a_watch_tells_what_it_found_before_it_ends(hermes: Hermes) -> None:
     watched(hermes)
     command = [*hermes.command, "watch", "--model", "none", "--no-listen"]

@@ -98,12 +98,12 @@ class Tale:
             self.add(ToolFinished(run=run, at=self.at(), result=result, seconds=0.1))
         return len(self.events)
 
-    def denied(self, call: str, command: str) -> None:
+    def denied(self, call: str, command: str, rule: str = "no-data-loss") -> None:
         asked = ToolCall(call, "terminal", {"command": command})
         self.add(
             ToolRequested(run=self.run, at=self.at(), call=asked),
             ToolDecided(
-                run=self.run, at=self.at(), call_id=call, verdict="deny", rule="no-data-loss",
+                run=self.run, at=self.at(), call_id=call, verdict="deny", rule=rule,
                 reason="it deletes data",
             ),
         )  # fmt: skip

@@ -71,6 +71,17 @@ def test_ways_back_and_refused_commands_are_not_told_as_done() -> None:
     assert "`rm -rf /var/lib/postgresql/old data`" in text
 
 
+def test_what_the_mode_observe_denied_is_told_as_what_would_have_run() -> None:
+    tale = Tale()
+    tale.opened()
+    tale.denied("c1", "systemctl restart web", rule="observe-only")
+    tale.diagnosed()
+    text, _ = judged(tale, "open")
+    assert "would have run: `systemctl restart web`" in text
+    assert "forbids it" not in text
+    assert "systemctl restart web" not in report_sections(text)["remediation"]
+
+
 def test_a_change_that_was_cut_off_is_told_as_one_of_which_nobody_knows() -> None:
     tale = Tale()
     tale.opened()

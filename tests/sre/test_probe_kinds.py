@@ -233,7 +233,7 @@ EVERY = [
 ]
 
 
-@pytest.mark.parametrize("chosen", ["careful", "observe", "sandboxed"])
+@pytest.mark.parametrize("chosen", ["careful", "observe", "sandboxed", "suggest"])
 def test_the_policy_knows_that_every_kind_only_reads(tmp_path: Path, chosen: str) -> None:
     """As a check of an incident it takes the common road, where nobody is there to be asked."""
     policy = policy_at(tmp_path, chosen)

@@ -32,6 +32,7 @@ from hermes.sre.probes.inventory import InventoryStore
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.probe_list import PeriodicDiscovery, ProbeList
 from hermes.sre.probes.scheduler import ProbeScheduler
+from hermes.sre.settings import POLICY_SET_BY_MODE
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
 
@@ -39,6 +40,11 @@ NO_MODEL = "none"
 """In place of a model: playbooks alone."""
 FINAL_NOTIFICATIONS_TIMEOUT_S = 5.0
 """Seconds for sending due notifications before the watch ends."""
+MODE_TEXT_BY_SET = {
+    "observe": "mode observe: nothing is changed; reports say what would have run",
+    "suggest": "mode suggest: every change waits for an answer (hermes approvals)",
+    "careful": "mode act: changes run under the policy set careful",
+}
 ALREADY_WATCHING_TEXT = (
     "another watch of this home is running already; end that one first, or use another home"
 )
@@ -75,6 +81,12 @@ class RunningWatch:
         await _rebuild_event(self.application).wait()
 
     @property
+    def mode_text(self) -> str:
+        """What it may do, for the first lines of the watch."""
+        chosen = self.application.loaded.settings.policy.set
+        return MODE_TEXT_BY_SET.get(chosen, f"policy set {chosen}")
+
+    @property
     def responder_text(self) -> str:
         """What responds to an incident, as far as it is known."""
         if self.reachability is None:
@@ -98,7 +110,10 @@ async def open_watch(
 
     `adapt` may change a probe, or leave it out.
     """
-    loaded, asked = _with_waiting_approvals(loaded), "" if model == NO_MODEL else model
+    loaded, asked = (
+        apply_watch_mode(_with_waiting_approvals(loaded)),
+        "" if model == NO_MODEL else model,
+    )
     async with open_application(
         loaded,
         origin="incident",
@@ -277,6 +292,18 @@ async def _open_alert_sources(
         )
 
     return str(await group.start(serve))
+
+
+def apply_watch_mode(loaded: LoadedSettings) -> LoadedSettings:
+    """The policy set of the mode that the operator chose, in isolated environments too."""
+    chosen = loaded.origin("watch.mode")
+    if chosen.source == "default":
+        return loaded
+    name = POLICY_SET_BY_MODE[loaded.settings.watch.mode]
+    changed = msgspec.structs.replace(loaded.settings.policy, set=name)
+    settings = msgspec.structs.replace(loaded.settings, policy=changed)
+    origins = {**loaded.origins, "policy.set": chosen}
+    return msgspec.structs.replace(loaded, settings=settings, origins=origins)
 
 
 def _with_waiting_approvals(loaded: LoadedSettings) -> LoadedSettings:

@@ -166,7 +166,7 @@ def policy() -> None:
     """Check, explain, test and replay the rules of the agent. Without a command: list.
 
     Rules are files in `policies` of the home folder and in `.hermes/policies` of a project, on
-    top of a built-in set (observe, careful or sandboxed: `hermes config set policy.set NAME`).
+    top of a built-in set (observe, suggest, careful or sandboxed; `hermes config set policy.set`).
 
     Exit codes: 0 fine, 1 a test failed or a file has errors, 2 wrong usage, 3 the policy files in
     force are broken, 7 not allowed (only `check --exit-code`).

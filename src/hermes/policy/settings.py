@@ -8,8 +8,9 @@ import msgspec
 class PolicySettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The section `policy` of the configuration."""
 
-    set: Literal["observe", "careful", "sandboxed"] = "careful"
-    """Rules to start from: observe (looking only), careful, sandboxed (isolated places free)."""
+    set: Literal["observe", "suggest", "careful", "sandboxed"] = "careful"
+    """Rules to start from: observe (looking only), suggest (every change asks), careful, sandboxed
+    (isolated places free)."""
     folder: str = ""
     """Folder of your own policy files; empty means `policies` in the home folder."""
     project: Literal["off", "tighten", "trust"] = "tighten"

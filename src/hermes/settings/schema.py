@@ -11,7 +11,7 @@ from hermes.memory.settings import MemorySettings, StoreSettings
 from hermes.models.settings import ModelSettings
 from hermes.policy.settings import PolicySettings
 from hermes.skills.settings import SkillSettings
-from hermes.sre.settings import SreSettings
+from hermes.sre.settings import SreSettings, WatchSettings
 from hermes.tools.settings import ToolSettings
 from hermes.web.settings import WebSettings
 
@@ -46,6 +46,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What is remembered from session to session."""
     skills: SkillSettings = SkillSettings()
     """Skills: how they are learned and evaluated."""
+    watch: WatchSettings = WatchSettings()
+    """The watch as a whole."""
     sre: SreSettings = SreSettings()
     """Incidents: detection, fixes and their verification."""
     gym: GymSettings = GymSettings()

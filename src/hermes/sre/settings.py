@@ -1,5 +1,6 @@
 """The settings of the sections `sre.*`."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -251,6 +252,23 @@ class VerifySettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
     """Seconds for one check; without an answer by then it fails."""
     trigger: bool = True
     """Whether what triggered the problem is run again, to see whether it returns."""
+
+
+WatchMode = Literal["observe", "suggest", "act"]
+POLICY_SET_BY_MODE: Mapping[WatchMode, str] = {
+    "observe": "observe",
+    "suggest": "suggest",
+    "act": "careful",
+}
+
+
+class WatchSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `watch` of the configuration."""
+
+    mode: WatchMode = "act"
+    """What `hermes watch` may do: observe (look, and report what it would do), suggest (every
+    change waits for your answer) or act (the set `careful`). Once set, it takes the place of
+    `policy.set` in the watch."""
 
 
 class SreSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -25,6 +25,11 @@ from hermes.settings.secrets import mask_secret
 OTHER_PROVIDER = "other"
 ANSWERS_FILE = "setup-answers.json"
 DEFAULT_ANNOUNCE_S = 30.0
+MODE_OFFERS = {
+    "observe": "look only, and report what it would do",
+    "suggest": "every change waits for your answer",
+    "act": "what the rules call safe runs; restarts are announced; the rest waits",
+}
 
 
 def run_wizard(overrides: Mapping[str, str]) -> int:
@@ -43,9 +48,12 @@ def run_wizard(overrides: Mapping[str, str]) -> int:
     _save_and_print(_ask_key(choice))
     (home_folder() / ANSWERS_FILE).unlink(missing_ok=True)
     _save_and_print(SetupChoice(backend=_ask_backend()))
-    _save_and_print(SetupChoice(announce=_ask_announce()))
-    echo("\nDone. `hermes watch` monitors this host, `hermes` opens a chat, and `hermes doctor`")
-    echo("checks the installation.")
+    mode = _ask_mode()
+    _save_and_print(SetupChoice(mode=mode))
+    if mode == "act":
+        _save_and_print(SetupChoice(announce=_ask_announce()))
+    echo("\nDone. `hermes watch` monitors this host, `hermes service install` keeps it running,")
+    echo("`hermes` opens a chat, and `hermes doctor` checks the installation.")
     return exit_codes.OK
 
 
@@ -142,6 +150,18 @@ def _ask_backend() -> str:
     return "" if chosen == current else chosen
 
 
+def _ask_mode() -> str:
+    loaded = load()
+    chosen: str = loaded.settings.watch.mode
+    if loaded.origin("watch.mode").source == "default" and loaded.settings.policy.set in (
+        "observe",
+        "suggest",
+    ):
+        chosen = loaded.settings.policy.set
+    echo("What may the watch do by itself?")
+    return _ask_option("Which mode?", MODE_OFFERS, chosen)
+
+
 def _ask_announce() -> str:
     """Whether restarts and other moderate actions proceed without an answer."""
     current = load().settings.policy.announce
@@ -173,6 +193,7 @@ def _ask_option(question: str, offers: Mapping[str, str], default: str) -> str:
 hermes setup                                                asks everything
 pass show openrouter | hermes setup --provider openrouter --key-stdin
 hermes setup --provider ollama --model qwen3 --no-test      asks nothing
+hermes setup --mode observe                                 the watch changes nothing
 hermes setup --announce 0                                   restarts always wait for an answer
 hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
 """)
@@ -184,6 +205,13 @@ hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
 @click.option("--model", default="", metavar="NAME", help="The model, as the provider calls it.")
 @click.option("--backend", default="", help="The environment: local, sandbox, docker, ssh…")
 @click.option(
+    "--mode",
+    default="",
+    type=click.Choice(["", *MODE_OFFERS]),
+    metavar="MODE",
+    help="What the watch may do: observe, suggest or act.",
+)
+@click.option(
     "--announce",
     default="",
     metavar="SECONDS",
@@ -191,7 +219,7 @@ hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
 )
 @click.option("--no-test", is_flag=True, help="Keep the key without testing it.")
 def setup(ctx: click.Context, /, key_stdin: bool, no_test: bool, **given: str) -> int:
-    """Choose the model, where commands run, and whether restarts wait for an answer.
+    """Choose the model, where commands run, and what the watch may do by itself.
 
     Existing settings are kept unless changed. The key is tested with a tiny question, and saved in
     .env (mode 0600). Without a network it is saved untested.

@@ -25,6 +25,8 @@ class SetupChoice(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     model: str = ""
     backend: str = ""
+    mode: str = ""
+    """What the watch may do: observe, suggest or act."""
     announce: str = ""
     """Seconds after which an announced action proceeds without an answer; "0" always asks."""
 
@@ -57,6 +59,7 @@ class SetupChoice(msgspec.Struct, frozen=True, kw_only=True):
         chosen = {
             "model.default": self.reference,
             "terminal.backend": self.backend,
+            "watch.mode": self.mode,
             "policy.announce": self.announce,
         }
         if self.base_url:

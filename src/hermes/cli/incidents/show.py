@@ -146,7 +146,7 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
                 f"{clip(action.command, 80)} [{_change_outcome(data, action)}]"
                 for action in changed
             ],
-            "refused": [f"{clip(each.command, 80)} ({each.why})" for each in data.refused_actions],
+            **_refused_fields(data),
             "times": f"to detect {format_duration(times.detect)}"
             f" · to begin {format_duration(times.acknowledge)} · to repair {repaired}",
             "answered by": resolver_name(data),
@@ -162,6 +162,17 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
     for check in data.checks[-MAX_SHOWN_CHECKS:]:
         mark = "?" if check.unknown else "✓" if check.ok else "✗"
         echo(clean(f"  {mark} {check.when}: {clip(check.check, 60)}  {clip(check.detail, 60)}"))
+
+
+def _refused_fields(data: ReportData) -> dict[str, object]:
+    """In the mode `observe`, also what another mode would have run."""
+    refused = [each for each in data.refused_actions if not each.would_have_run]
+    fields: dict[str, object] = {
+        "refused": [f"{clip(each.command, 80)} ({each.why})" for each in refused]
+    }
+    if would := [clip(each.command, 80) for each in data.refused_actions if each.would_have_run]:
+        fields["would have run"] = would
+    return fields
 
 
 def incident_summary(incident: Incident) -> dict[str, object]:
@@ -209,6 +220,7 @@ def _incident_details(data: ReportData) -> dict[str, object]:
         "diagnosis": incident.diagnosis,
         "changes": data.changes,
         "refused": data.refused_actions,
+        "would_have_run": [each.command for each in data.refused_actions if each.would_have_run],
         "checks": data.checks,
         "verified": incident.verified,
         "times_in_14_days": data.recurrence.times,

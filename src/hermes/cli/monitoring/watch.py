@@ -132,6 +132,7 @@ async def _report_unreachable_model(reachability: "ModelReachability") -> None:
 
 def _print_start(running: "RunningWatch") -> None:
     echo(f"on call: {len(running.probes)} probes, {running.responder_text}")
+    echo(running.mode_text)
     if running.found_now:
         note("no probes.yaml yet: these probes were discovered; `--discover --write` keeps them")
     for each in running.missing:

@@ -46,11 +46,22 @@ class IncidentAction(Value, kw_only=True, frozen=True):
     """It undid a change."""
 
 
+OBSERVE_RULE = "observe-only"
+"""The rule of the policy set `observe`: what it denies would have run in another mode."""
+
+
 class RefusedAction(Value, kw_only=True, frozen=True):
     command: str
     why: str
+    rule: str = ""
+    """The rule that forbids it; empty when a person refused or has to answer."""
     waiting: str = ""
     """The id of the approval request, while a person may still answer."""
+
+    @property
+    def would_have_run(self) -> bool:
+        """Whether only the mode `observe` kept it from running."""
+        return self.rule == OBSERVE_RULE
 
 
 class ModelCost(Value, kw_only=True, frozen=True):
@@ -149,7 +160,9 @@ def list_refused_actions(records: Sequence[JournalRecord]) -> list[RefusedAction
             why = f"the rule {event.rule} forbids it" + (
                 f": {event.reason}" if event.reason else ""
             )
-            found[event.run, event.call_id] = RefusedAction(command=command, why=why)
+            found[event.run, event.call_id] = RefusedAction(
+                command=command, why=why, rule=event.rule
+            )
         elif isinstance(event, ToolApproved) and not event.approved:
             nobody = event.by == "nobody"
             why = "nobody answered in time" if nobody else f"{event.by} said no"

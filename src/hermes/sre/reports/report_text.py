@@ -354,6 +354,9 @@ def _render_interrupted(data: ReportData, max_items: int) -> str:
 def _render_refused(data: ReportData, max_items: int) -> str:
     lines = []
     for each in data.refused_actions:
+        if each.would_have_run:
+            lines.append(f"- would have run: {command_block(each.command)}")
+            continue
         how = escape_text(each.why, 200)
         if each.waiting:
             how += f" (`hermes approvals show {each.waiting}`)"

@@ -86,7 +86,7 @@ def _change_text(action: IncidentAction) -> str:
 def _refused_entries(records: Sequence[JournalRecord]) -> list[TimelineEntry]:
     """Each with the time of its request."""
     when = {
-        visible_line(each.command): each.why
+        visible_line(each.command): each
         for each in list_refused_actions(records)
         if not each.waiting
     }
@@ -95,9 +95,11 @@ def _refused_entries(records: Sequence[JournalRecord]) -> list[TimelineEntry]:
         if not isinstance(each.event, ToolRequested):
             continue
         command = RecordedCall(request=each.event).command
-        if why := when.pop(visible_line(command), ""):
+        if refused := when.pop(visible_line(command), None):
             shown = visible_line(command, MAX_LINE_CHARS)
-            text = f"refused: {shown} ({visible_line(why, MAX_LINE_CHARS)})"
+            text = f"refused: {shown} ({visible_line(refused.why, MAX_LINE_CHARS)})"
+            if refused.would_have_run:
+                text = f"would have run: {shown}"
             found.append(TimelineEntry(at=each.event.at, seq=each.seq, text=text, kind="refused"))
     return found
 
