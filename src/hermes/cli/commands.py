@@ -16,6 +16,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "health": ("monitoring.health", "Is anything wrong right now? Run every check once"),
             "approvals": ("groups", "Answer approval requests; list grants"),
             "maintenance": ("groups", "Windows in which alerts open no incident"),
+            "service": ("groups", "Keep the watch running: install, status, logs, uninstall"),
         },
     ),
     (

@@ -99,6 +99,33 @@ def maintenance() -> None:
     """
 
 
+SERVICE_COMMANDS = {
+    "install": ("monitoring.service:install", "Keep the watch running, also after a reboot"),
+    "status": ("monitoring.service:status", "Whether it is installed and running"),
+    "logs": ("monitoring.service:logs", "What the watch printed"),
+    "uninstall": ("monitoring.service:uninstall", "Remove what install made; the home stays"),
+}
+
+
+@cli_group(
+    SERVICE_COMMANDS,
+    """
+hermes service install --mode observe
+hermes service install --kind systemd --print    the text to paste
+hermes service status
+hermes service logs --follow
+hermes service uninstall
+""",
+    default="status",
+)
+def service() -> None:
+    """The watch as a service: systemd, supervisord or OpenRC. Without a command: status.
+
+    Exit codes: 0 fine, 1 not installed or not running, 2 wrong usage, 3 something is in the way,
+    5 the service manager failed or you are not root.
+    """
+
+
 MEMORY_COMMANDS = {
     "list": ("memory.read:list_", "The facts, the latest confirmed first"),
     "show": ("memory.read:show", "One fact with its sources"),

@@ -93,6 +93,7 @@ async def _run_watch(loaded: LoadedSettings, options: dict[str, object], as_json
 
 async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> bool:
     """Watch until the end; True when the journal was replaced and the watch must restart."""
+    from hermes.app.service.manager_notification import ManagerNotification
     from hermes.app.watch import open_watch
 
     model, rebuilt = str(options["model"]), False
@@ -112,6 +113,8 @@ async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_
                 group.cancel_scope.cancel()
 
             group.start_soon(restart_on_rebuild)
+            manager = ManagerNotification(loaded.secrets)
+            group.start_soon(manager.run, lambda: running.watch.alive_at)
             if as_json:
                 group.start_soon(
                     _print_events, running.application.bus, await running.application.journal.last()
@@ -120,6 +123,7 @@ async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_
                 await running.watch.until_idle()
             else:
                 await _wait_for_signal()
+                manager.send("STOPPING=1")
             group.cancel_scope.cancel()
     return rebuilt
 

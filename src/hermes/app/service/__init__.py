@@ -1,0 +1,1 @@
+"""The watch as a service of this host: systemd, supervisord or OpenRC."""
