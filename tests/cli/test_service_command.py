@@ -46,7 +46,7 @@ def on_a_copy(hermes: Hermes, script: str) -> list[str]:
         env=hermes.env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     return (done.stdout + done.stderr).splitlines()
 
