@@ -280,12 +280,23 @@ def _back_up_file(path: Path, version: int) -> None:
     backup = path.with_name(f"{path.name}.v{version}-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     partial = backup.with_name(backup.name + ".partial")
     partial.unlink(missing_ok=True)
-    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    source, target = connect(path), apsw.Connection(str(partial))
+    _copy_pages(connect(path), partial)
+    partial.rename(backup)
+
+
+def copy_database(path: Path, target: Path) -> None:
+    """Copy one committed state to a new file, while others may write. Raises `StoreError`."""
+    with translate_errors(path):
+        _copy_pages(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY), target)
+
+
+def _copy_pages(source: apsw.Connection, path: Path) -> None:
+    """Closes `source`. In one step: a commit of others in between would start it again."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    target = apsw.Connection(str(path))
     try:
         with target.backup("main", source, "main") as copying:
             copying.step()
     finally:
         target.close()
         source.close()
-    partial.rename(backup)
