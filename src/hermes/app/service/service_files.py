@@ -138,7 +138,7 @@ export HERMES_HOME="{plan.home}" HOME="{plan.home}" USER="{plan.user}"
 export LANG=C.UTF-8 PYTHONUNBUFFERED=1
 
 depend() {{
-	need localmount
+	use localmount
 	after bootmisc net logger
 }}
 

@@ -23,6 +23,11 @@ from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_fields, print_json
 from hermes.sre.settings import WatchMode
 
+NO_RIGHTS_NOTE = (
+    "The user {user} may look, and change only its own files: restarts of other services fail and "
+    "are escalated. To let it fix them: hermes service uninstall, then install --user root"
+)
+
 
 @cli_command("""
 hermes service install                        the service manager is detected
@@ -85,6 +90,8 @@ def install(
         print_json({"kind": plan.kind, "done": done})
     elif not done:
         echo("Nothing to do: it is installed.")
+    if plan.user != "root" and mode == "act":
+        note(NO_RIGHTS_NOTE.format(user=plan.user))
     return exit_codes.OK
 
 
