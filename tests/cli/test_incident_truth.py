@@ -92,6 +92,18 @@ def field(text: str, name: str) -> str:
     return found[1].strip() if found else ""
 
 
+FACT = re.compile(r"(?:process|error|port|change)-fact-\d+|(?:command|need)-line")
+
+
+def check_facts(text: str, facts: Facts, *, all_of_them: bool) -> None:
+    """Only facts of the last diagnosis are told, each once; a notification may leave some out."""
+    known = [each.text.partition(" ")[0] for each in facts.escalation]
+    told = FACT.findall(text)
+    assert set(told) <= set(known), (told, known)
+    assert len(told) == len(set(told)), text
+    assert not all_of_them or set(told) == set(known), (told, known)
+
+
 def check_report(text: str, facts: Facts, now: datetime) -> None:
     without_model(text, facts)
     only_known_names(text, facts)
@@ -113,6 +125,7 @@ def check_report(text: str, facts: Facts, now: datetime) -> None:
     check_times(field(text, "Time to repair (MTTR)"), facts.repair)
     check_outcome(field(text, "Outcome"), facts)
     check_answer(field(text, "Answered by"), facts)
+    check_facts(text, facts, all_of_them=False)
 
 
 def check_times(shown: str, seconds: float | None) -> None:
@@ -161,6 +174,7 @@ def check_show(text: str, facts: Facts, now: datetime) -> None:
     assert field(text, "model calls") == str(len(facts.models) or "none")
     check_outcome(field(text, "outcome"), facts)
     check_answer(field(text, "answered by"), facts)
+    check_facts(text, facts, all_of_them=True)
     repair = field(text, "times").rpartition("to repair ")[2]
     check_times(repair, facts.repair)
 
@@ -219,8 +233,14 @@ def check_notice(notice: NotificationQueued, facts: Facts, now: datetime) -> Non
         assert facts.held and facts.status == "resolved", text
     if "RECOVERED" in notice.title:
         assert facts.status == "recovered", text
+    check_facts(text, facts, all_of_them=False)
     if "ESCALATED" in notice.title:
         assert facts.status == "escalated", text
+        lines = notice.text.splitlines()
+        assert len(lines) <= 30 and all(len(line) <= 100 for line in lines), text
+        assert len(lines) == len(set(lines)), text
+        wanted = {each.text for each in facts.escalation if each.about == "command"}
+        assert all(words in text for words in wanted), text
     for name in ("duration", "failing for"):
         if shown := field(text, name):
             assert same_span(shown, facts.duration(now)), (text, facts.duration(now))

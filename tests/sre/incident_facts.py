@@ -12,6 +12,7 @@ from hermes.core.events.incidents import (
     AlertsJoined,
     ChangeBegan,
     ChangesUndone,
+    EscalationLine,
     IncidentAcknowledged,
     IncidentClosed,
     IncidentDiagnosed,
@@ -76,6 +77,10 @@ class Facts:
         if said.verdict == "no-incident":
             return self.status in ("open", "no-incident")
         return said.verdict == "fix" and self.held
+
+    @property
+    def escalation(self) -> tuple[EscalationLine, ...]:
+        return self.diagnosis.escalation if self.diagnosis is not None else ()
 
     @property
     def ongoing(self) -> bool:

@@ -16,6 +16,7 @@ from hermes.core.events.incidents import (
     AlertsJoined,
     ChangeBegan,
     ChangesUndone,
+    EscalationLine,
     IncidentAcknowledged,
     IncidentChecked,
     IncidentClosed,
@@ -310,8 +311,19 @@ class Life:
             evidence=last.evidence if last else (self.look(),) if seen else (),
             gaps=("no playbook matched",),
             confidence=0.1,
+            escalation=self._handed_over(),
         )
         self._document("escalated", self.one_of("nobody", "playbook", "model"))
+
+    def _handed_over(self) -> tuple[EscalationLine, ...]:
+        """Facts with the number of their result, and what refers to none."""
+        found = [
+            EscalationLine(about=about, text=f"{about}-fact-{n} 90%", evidence=(self.look(),))
+            for about in ("process", "error", "port", "change")
+            for n in range(self.draw(st.integers(0, 9)))
+        ]
+        plain = [EscalationLine(about=about, text=f"{about}-line") for about in ("command", "need")]
+        return (*found, *(plain if self.chance() else ()))
 
     def _document(self, outcome: str, answered_by: str) -> None:
         self.write(PhaseEntered, phase="document", attempt=self.attempt)

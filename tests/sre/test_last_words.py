@@ -9,6 +9,7 @@ from incident_house import Host, events
 from hermes.core.actions import Action, Decision
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.events.incidents import IncidentDiagnosed
+from hermes.core.incident import Incident
 from hermes.environments.sandboxing import support
 from hermes.gym.episodes.episode import open_episode
 from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
@@ -55,7 +56,9 @@ async def test_a_host_that_cannot_be_asked_keeps_nobody_from_being_called(tmp_pa
     async with host.ground() as ground:
         executor = Executor({"terminal": make_terminal()}, Silent(), host.person, ground.bus)
         work = IncidentWork(replace(ground, executor=executor), case)
-        await publish_escalation(work, None, Assessment(verdict="unknown"), "nobody knows it")
+        await publish_escalation(
+            work, Incident(details=case), Assessment(verdict="unknown"), "nobody knows it"
+        )
     (told,) = events(host, IncidentDiagnosed)
     assert (told.verdict, told.gaps) == ("escalate", ("nobody knows it",))
 
@@ -66,7 +69,9 @@ async def test_why_nothing_could_be_seen_is_a_gap_and_not_a_cause(tmp_path: Path
     case = await host.opened()
     first = Assessment(verdict="unknown", reasons=(why,))
     async with host.ground() as ground:
-        await publish_escalation(IncidentWork(ground, case), None, first, "no playbook matched")
+        await publish_escalation(
+            IncidentWork(ground, case), Incident(details=case), first, "no playbook matched"
+        )
     (told,) = events(host, IncidentDiagnosed)
     assert why in told.gaps
     assert (told.mechanism, told.evidence, told.confidence) == ("", (), 0.0)

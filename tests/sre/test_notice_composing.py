@@ -9,6 +9,7 @@ from hermes.core.events import Event
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import (
     AlertsJoined,
+    EscalationLine,
     IncidentGraded,
     IncidentOpened,
     IncidentRecovered,
@@ -200,6 +201,25 @@ def test_an_escalation_hands_over_everything_that_was_found() -> None:
         "failing: web answers",
     ):
         assert part in last.text
+
+
+def test_the_facts_of_an_escalation_fit_on_one_screen_and_its_commands_are_whole() -> None:
+    teller, tale = Teller(), resolved()
+    facts = [
+        EscalationLine(about=about, text=f"{about} {number} " + "long words " * 30)
+        for about in ("process", "configuration", "error", "port", "disk", "change", "unchecked")
+        for number in range(9)
+    ]
+    commands = [EscalationLine(about="command", text=f"tail -n {n} /var/log/x") for n in range(3)]
+    twice = EscalationLine(about="process", text="no process runs")
+    tale.diagnosed(verdict="escalate", escalation=(twice, twice, *facts, *commands))
+    tale.closed("escalated", "nobody", reason="no playbook matched")
+    teller.hear(*tale.events)
+    lines = teller.told[-1].text.splitlines()
+    assert len(lines) <= 30 and max(map(len, lines)) <= 100
+    assert lines.count("process: no process runs") == 1
+    assert [f"try {n + 1}: tail -n {n} /var/log/x" in lines for n in range(3)] == [True] * 3
+    assert lines[0].startswith("failing for: ") and lines[-1].startswith("report: ")
 
 
 def test_one_that_is_opened_again_is_told_again_and_so_is_its_second_end() -> None:

@@ -12,6 +12,7 @@ from hermes.core.actions import TracksText
 from hermes.core.errors import HermesError, StoreError, innermost_error
 from hermes.core.events.incidents import (
     DiagnosisVerdict,
+    EscalationLine,
     IncidentAssessed,
     IncidentClosed,
     IncidentDiagnosed,
@@ -24,7 +25,9 @@ from hermes.sre.assessment.assess import assess_host
 from hermes.sre.assessment.host_state import LastError, read_last_error
 from hermes.sre.assessment.symptoms import Assessment
 from hermes.sre.attempts import AttemptResult, Attempts
+from hermes.sre.checks import run_concurrently
 from hermes.sre.context import IncidentContext, IncidentWork
+from hermes.sre.escalation.collect import collect_escalation
 from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.undo import undo_changes
 from hermes.sre.verify import (
@@ -302,7 +305,7 @@ class Commander:
         now = await self._work.read()
         if not now.report:
             if result.outcome == "escalated":
-                await publish_escalation(self._work, now.diagnosis, self._assessment, result.reason)
+                await publish_escalation(self._work, now, self._assessment, result.reason)
             await self._run_final_phase("document", self._work.context.report)
         if result.outcome == "resolved":
             await self._run_final_phase("learn", self._work.context.learn)
@@ -377,19 +380,33 @@ def changes_made_by(recorded: Incident) -> AnsweredBy:
 
 
 async def publish_escalation(
-    work: IncidentWork, diagnosis: IncidentDiagnosed | None, first: Assessment, reason: str
+    work: IncidentWork, incident: Incident, first: Assessment, reason: str
 ) -> None:
-    """Publish the last diagnosis as not proved, with the reason for the escalation."""
-    if diagnosis is not None and diagnosis.verdict == "escalate":
+    """Publish the last diagnosis as not proved, with the reason and with facts for people."""
+    known = incident.diagnosis
+    if known is not None and known.escalation:
         return
-    base = diagnosis or await _unproved_diagnosis(work, first)
+    bases: list[IncidentDiagnosed] = [known] if known is not None else []
+    collected: list[tuple[EscalationLine, ...]] = []
+
+    async def collect() -> None:
+        collected.append(await collect_escalation(work, incident))
+
+    async def diagnose() -> None:
+        if not bases:
+            bases.append(await _unproved_diagnosis(work, first))
+
+    await run_concurrently((collect, diagnose))
+    base = bases[0]
+    told = base.verdict == "escalate"
     await work.publish(
         replace(
             base,
             at=datetime.now(UTC),
             verdict="escalate",
-            gaps=(*base.gaps, reason[:300]),
-            confidence=base.confidence / 2,
+            gaps=base.gaps if told else (*base.gaps, reason[:300]),
+            confidence=base.confidence if told else base.confidence / 2,
+            escalation=collected[0],
         )
     )
 

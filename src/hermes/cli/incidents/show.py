@@ -155,6 +155,9 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
             "report": incident.report_path,
         }
     )
+    for each in incident.diagnosis.escalation if incident.diagnosis is not None else ():
+        events = f"  [{', '.join(map(str, each.evidence))}]" if each.evidence else ""
+        echo(clean(f"  {each.about}: {each.text}{events}"))
     for alert in alerts[:MAX_SHOWN_ALERTS]:
         echo(clean(f"  {_alert_line(alert)}"))
     if len(alerts) > MAX_SHOWN_ALERTS:

@@ -162,6 +162,17 @@ class IncidentAssessed(BaseEvent, tag="incident.assessed", kw_only=True, frozen=
     value: str = ""
 
 
+class EscalationLine(Value, kw_only=True, frozen=True):
+    """One fact, command or need that people are told when an incident is escalated."""
+
+    about: str
+    """What it is about: process, error, configuration, port, disk, consumer, change, earlier,
+    command, need or unchecked."""
+    text: str
+    evidence: tuple[int, ...] = ()
+    """Numbers of the events that show it."""
+
+
 class IncidentDiagnosed(BaseEvent, tag="incident.diagnosed", kw_only=True, frozen=True):
     """What is broken, how, and by which value; `evidence` are numbers of events of this run."""
 
@@ -174,6 +185,8 @@ class IncidentDiagnosed(BaseEvent, tag="incident.diagnosed", kw_only=True, froze
     ruled_out: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     confidence: float = 0.0
+    escalation: tuple[EscalationLine, ...] = ()
+    """For the people who take over, in the order of `about`; only in an escalation."""
 
 
 class ChangeBegan(BaseEvent, tag="change.began", kw_only=True, frozen=True):

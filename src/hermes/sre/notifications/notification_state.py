@@ -52,6 +52,7 @@ OWN_CALL_TEXTS = {
     "assess-": "assessing the host",
     "look-": "checking whether the problem is still there",
     "keep-": "copying what a change will touch",
+    "fact-": "collecting facts for the people who are called",
     "trigger-": "triggering the problem again",
 }
 """By the prefix of the call id."""

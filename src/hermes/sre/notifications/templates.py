@@ -20,6 +20,7 @@ from hermes.core.foreign_text import visible_line
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration, format_size, ordinal
+from hermes.sre.notifications.escalation_text import escalation_lines
 from hermes.sre.reports.statements import cause_line, incident_times, outcome_text, resolver_of
 from hermes.sre.reports.statistics import duration_statistics
 
@@ -172,11 +173,13 @@ def render_approval(
 def render_ended(incident: Incident) -> NotificationText:
     closed = incident.closed
     assert closed is not None  # only called for closed incidents
+    if closed.outcome == "escalated":
+        title = _title(OUTCOME_TITLES["escalated"], incident.details.title)
+        return NotificationText(title, "\n".join(escalation_lines(incident)))
     resolver = resolver_of(incident)
-    failing = "failing for" if incident.unresolved else "duration"
     unverified = closed.outcome in ("resolved", "closed") and not incident.resolved_by_checks
     lines = [
-        (failing, format_duration(incident.duration_s(closed.at))),
+        ("duration", format_duration(incident.duration_s(closed.at))),
         cause_line(incident),
         ("by", str(resolver) if resolver.by != "nobody" else ""),
         ("verified", outcome_text(incident) if unverified else ""),
@@ -187,27 +190,10 @@ def render_ended(incident: Incident) -> NotificationText:
             else "",
         ),
         ("reason", closed.reason),
-        *_escalation_lines(incident),
         ("report", incident.report_path or f"hermes incident report {incident.details.incident}"),
     ]
     title = OUTCOME_TITLES["closed"] if unverified else OUTCOME_TITLES[closed.outcome]
     return NotificationText(_title(title, incident.details.title), _lines(lines))
-
-
-def _escalation_lines(incident: Incident) -> list[tuple[str, str]]:
-    """For the person who takes over: what is known, what was tried and what is open."""
-    if incident.closed is None or incident.closed.outcome != "escalated":
-        return []
-    found = incident.diagnosis
-    lines = [("impact", incident.reason), ("failing", ", ".join(sorted(incident.failing or ())))]
-    lines += [("excluded by the model", each) for each in (found.ruled_out if found else ())]
-    known_reasons = {incident.closed.reason, incident.closed.reason[:300]}
-    gaps = [each for each in (found.gaps if found else ()) if each not in known_reasons]
-    lines += [("not checked or not known", each) for each in gaps]
-    for change in incident.changes:
-        how = {"yes": "undone", "failed": "COULD NOT BE UNDONE", "": "in force"}
-        lines.append(("tried", f"{change.command} ({how[change.undone]})"))
-    return lines
 
 
 def render_missed_rounds(event: HealthMissed) -> NotificationText:

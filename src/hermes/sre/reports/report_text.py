@@ -141,6 +141,21 @@ def _render_ruled_out(data: ReportData, max_items: int) -> str:
     return _section("Ruled out", _bullet_list(found, max_items)) if found else ""
 
 
+def render_escalation(data: ReportData, max_items: int) -> str:
+    """What was observed for the people who take over, and what they may try."""
+    known = data.incident.diagnosis.escalation if data.incident.diagnosis is not None else ()
+    lines = []
+    for each in known:
+        events = ", ".join(map(str, each.evidence))
+        where = f" (event {events})" if events else ""
+        lines.append(f"- {escape_text(each.about, 40)}: {escape_text(each.text, 300)}{where}")
+    return (
+        _section("For the people who take over", _limited_list(lines, 3 * max_items))
+        if lines
+        else ""
+    )
+
+
 def render_gaps(data: ReportData, max_items: int) -> str:
     """What could not be checked, what is not known, and interruptions."""
     diagnosis = data.incident.diagnosis
@@ -440,6 +455,7 @@ def _render_sections(data: ReportData, moments: int, items: int) -> str:
         + render_impact(data)
         + render_timeline(data, moments)
         + render_cause(data, items)
+        + render_escalation(data, items)
         + render_gaps(data, items)
         + render_remediation(data, items)
         + render_verification(data, items)

@@ -23,6 +23,7 @@ from hermes.policy.taint.data_marks import mark_as_data
 from hermes.skills.playbook.commands import TERMINAL_TOOL
 from hermes.sre.checks import TIMEOUT_GRACE_S, run_concurrently
 from hermes.sre.context import execute_for_run
+from hermes.sre.escalation.collection import script_command
 from hermes.sre.reports.actions import IncidentAction, list_actions
 from hermes.sre.settings import CrewSettings
 from hermes.tools.executor import Executor
@@ -73,16 +74,18 @@ def _service_collectors(service: str) -> tuple[FactCollector, ...]:
         f"grep -viE '{SECRET_WORDS}' \"$w\" | head -n 40 | cut -c1-200;; esac; done"
     )
     return (
+        FactCollector(
+            "service",
+            "its state in its supervisor or container engine",
+            script_command("supervisor", f"n={unit}"),
+        ),
+        FactCollector("service", "its processes", script_command("processes", f"n={unit}")),
+        FactCollector("service", "its errors", script_command("logs", f"n={unit} path=")),
         FactCollector("service", "its log", f"journalctl -u {unit} -n 40 --no-pager | cut -c1-300"),
         FactCollector("service", "its state", f"systemctl status {unit} --no-pager -n 0"),
         FactCollector("service", "its unit", f"systemctl cat {unit} --no-pager"),
         FactCollector("service", "its settings", settings),
         *found,
-        FactCollector(
-            "service",
-            "its log files",
-            f"tail -q -n 20 /var/log/{unit}/*.log /var/log/{unit}.log 2>/dev/null | cut -c1-240",
-        ),
     )
 
 
@@ -125,7 +128,7 @@ def _host_collectors() -> tuple[FactCollector, ...]:
         ),
         FactCollector("data", "postgres activity", postgres),
         FactCollector("data", "redis memory", redis),
-        FactCollector("network", "who listens", "ss -ltnp"),
+        FactCollector("network", "who listens", "ss -ltnp || netstat -ltnp"),
         FactCollector(
             "network", "connections by state", "ss -Htan | awk '{print $1}' | sort | uniq -c"
         ),

@@ -1,0 +1,164 @@
+"""Runs the fixed read-only scripts that collect facts about a failing service.
+
+They need bash, awk, grep and /proc; with other programs they find more. All run concurrently and
+have a timeout each, so that a supervisor that hangs does not delay the escalation.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from shlex import quote
+
+from hermes.core.incident import IncidentDetails
+from hermes.core.messages import Value
+from hermes.core.run_ids import new_id
+from hermes.skills.playbook.commands import ExecuteCall, incomplete_reason, run_command
+from hermes.sre.checks import run_concurrently
+
+SCRIPTS_FOLDER = Path(__file__).parent / "scripts"
+SCRIPT_TIMEOUT_S, TIMEOUT_GRACE_S = 10.0, 2.0
+CHANGES_WINDOW_MIN = 60
+MAX_PORTS = 6
+LINE_KEYS = ("said", "last")
+"""Keys of lines of a log; they follow the row with its path and the time of its last write."""
+FACT_CALL = "fact"
+"""The prefix of the call ids."""
+_SERVICE_NAME = re.compile(r"[A-Za-z0-9][\w@.:-]{0,63}")
+_PROBE = re.compile(r"^asked by the probe (\S+) \((\w+) ?(.*)\)$", re.MULTILINE)
+_PORT = re.compile(r"(?<=:)\d{2,5}\b")
+_PATH = re.compile(r"/[\w./@+-]+")
+CONSUMER_KINDS = ("cpu", "load", "memory", "processes", "zombies")
+_SLOW_WORDS = re.compile(r"no answer within|timed? ?out|slow|latency|took longer", re.IGNORECASE)
+_TITLES = {
+    "supervisor": "the state in its supervisor",
+    "processes": "its processes",
+    "ports": "who holds its port",
+    "logs": "its logs",
+    "messages": "the system journal",
+    "changes": "recent changes",
+    "disk": "the files of the disk",
+    "consumers": "what uses the processors and the memory",
+}
+
+
+class EscalationSubject(Value, kw_only=True, frozen=True):
+    """What the facts are about, by the alert."""
+
+    service: str = ""
+    """Empty for an alert that names none, or a name that is no name of a service."""
+    kind: str = ""
+    """The kind of the probe that raised it."""
+    ports: tuple[int, ...] = ()
+    log: str = ""
+    disk: str = ""
+    slow: bool = False
+
+    @property
+    def scripts(self) -> Iterator[tuple[str, str]]:
+        """The name of each script, and its command."""
+        name, ports = quote(self.service), " ".join(map(str, self.ports))
+        if self.service:
+            yield "supervisor", f"n={name}"
+            yield "processes", f"n={name}"
+        if self.service or self.log:
+            yield "logs", f"n={name} path={quote(self.log)}"
+            yield "messages", f"n={name}"
+        if self.ports:
+            yield "ports", f"ports={quote(ports)}"
+        if self.disk:
+            yield "disk", f"p={quote(self.disk)} inodes={int(self.kind == 'inodes')}"
+        if self.kind in CONSUMER_KINDS or self.slow:
+            yield "consumers", ":"
+        yield "changes", f"minutes={CHANGES_WINDOW_MIN}"
+
+
+def escalation_subject(details: IncidentDetails) -> EscalationSubject:
+    text = details.facts.combined_text
+    probe = _PROBE.search(details.text)
+    kind, what = (probe[2], probe[3]) if probe else (details.labels.get("kind", ""), "")
+    found = [*([what] if kind == "port" else []), *_PORT.findall(f"{what}\n{text}")]
+    ports = (int(each.rpartition(":")[2]) for each in found if each.rpartition(":")[2].isdigit())
+    path = what if _PATH.fullmatch(what) else ""
+    service = details.service.removesuffix(".service")
+    return EscalationSubject(
+        service=service if _SERVICE_NAME.fullmatch(service) else "",
+        kind=kind,
+        ports=tuple(dict.fromkeys(port for port in ports if 0 < port < 65_536))[:MAX_PORTS],
+        log=path if kind in ("log", "answers") else "",
+        disk=(path or "/") if kind in ("disk", "inodes", "forecast") else "",
+        slow=_SLOW_WORDS.search(text) is not None,
+    )
+
+
+class HostRow(Value, frozen=True):
+    """One line of a script: its fields, and the number of the event with its output."""
+
+    fields: tuple[str, ...]
+    seq: int = 0
+
+    def __getitem__(self, number: int) -> str:
+        return self.fields[number] if number < len(self.fields) else ""
+
+
+class HostRows(Value, frozen=True):
+    """The output of the scripts by the key of each line, and what could not be collected."""
+
+    rows: dict[str, tuple[HostRow, ...]] = {}
+    answered: dict[str, int] = {}
+    """By script that ran to its end: the number of the event with its output."""
+    unchecked: tuple[str, ...] = ()
+
+    def of(self, key: str) -> tuple[HostRow, ...]:
+        return self.rows.get(key, ())
+
+    def first(self, key: str) -> HostRow:
+        return next(iter(self.of(key)), HostRow(()))
+
+
+class ScriptOutput(Value, frozen=True):
+    script: str
+    call: str
+    text: str = ""
+    incomplete: str = ""
+
+
+def script_command(name: str, head: str) -> str:
+    text = (SCRIPTS_FOLDER / f"{name}.sh").read_text(encoding="utf-8")
+    return f"{head}\n{text}".strip()
+
+
+async def run_scripts(subject: EscalationSubject, execute: ExecuteCall) -> Sequence[ScriptOutput]:
+    async def run(name: str, head: str) -> ScriptOutput:
+        id = new_id(FACT_CALL)
+        command = script_command(name, head)
+        result = await run_command(
+            execute, command, SCRIPT_TIMEOUT_S, id=id, grace_s=TIMEOUT_GRACE_S
+        )
+        return ScriptOutput(name, id, result.output, incomplete_reason(result))
+
+    jobs = [partial(run, name, head) for name, head in subject.scripts]
+    return await run_concurrently(jobs, at_once=len(jobs))
+
+
+def parse_outputs(outputs: Sequence[ScriptOutput], numbers: dict[str, int]) -> HostRows:
+    """`numbers`: those of the events with the results, by call."""
+    rows: dict[str, tuple[HostRow, ...]] = {}
+    answered, unchecked = dict[str, int](), list[str]()
+    for output in outputs:
+        seq = numbers.get(output.call, 0)
+        if output.incomplete:
+            unchecked.append(f"{_TITLES[output.script]}: {output.incomplete}")
+        elif seq:
+            answered[output.script] = seq
+        log: tuple[str, ...] = ()
+        for line in output.text.splitlines() if seq else ():
+            key, equals, rest = line.partition("=")
+            if not equals or not key.isalpha():
+                continue
+            fields = (*log, rest) if key in LINE_KEYS else tuple(rest.split("\t"))
+            log = fields if key == "log" else log
+            rows[key] = (*rows.get(key, ()), HostRow(fields, seq))
+    unchecked += [row[0] for row in rows.get("unchecked", ())]
+    unchecked += [f"{row[0]} cannot be read" for row in rows.get("unread", ())]
+    return HostRows(rows, answered, tuple(dict.fromkeys(unchecked)))

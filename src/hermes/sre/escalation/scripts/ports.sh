@@ -1,0 +1,22 @@
+# Prints who listens at some ports, from /proc alone, and what the firewall drops there.
+T=$(printf '\t'); export LC_ALL=C
+links=$(ls -l /proc/[0-9]*/fd 2>/dev/null | awk '/^.proc.[0-9]/ { split($0, w, "/"); p = w[3] }
+  match($0, /socket:.[0-9]+/) { print substr($0, RSTART + 8, RLENGTH - 8), p }')
+for port in $ports; do
+  hex=$(printf ':%04X' "$port")
+  rows=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v h="$hex" '$4 == "0A" && substr($2, length($2) - 4) == h { split($5, q, ":"); print $10, q[2] }')
+  [ -n "$rows" ] || { echo "free=$port"; continue; }
+  printf '%s\n' "$rows" | awk -v p="$port" '{ print "queue=" p "\t" $2 }'
+  pids=$(printf '%s\n--\n%s\n' "$rows" "$links" | awk '$1 == "--" { links = 1; next } !links { ours[$1]; next } $1 in ours { print $2 }' | sort -un | head -n 4)
+  [ -n "$pids" ] || echo "hidden=$port"
+  for pid in $pids; do
+    comm=; args=(); { read -r comm < /proc/"$pid"/comm; mapfile -d '' -t args < /proc/"$pid"/cmdline; } 2>/dev/null; cmd=${args[*]}
+    user=$(awk '/^Uid:/ { id = $2 } FILENAME == "/etc/passwd" { split($0, f, ":"); if (f[3] == id) { user = f[1]; exit } } END { print user == "" ? id : user }' /proc/"$pid"/status /etc/passwd 2>/dev/null)
+    cmd=${cmd//[$'\t\n']/ }; echo "holder=$port$T$pid$T$user$T$comm$T${cmd:0:200}"
+  done
+done
+rules=$(nft list ruleset 2>/dev/null; iptables -S 2>/dev/null)
+for port in $ports; do
+  printf '%s\n' "$rules" | grep -wE "dports? .*$port" | grep -iE 'drop|reject' | head -n 3 | sed "s/^[[:space:]]*/firewall=$port$T/"
+done
+exit 0

@@ -1,0 +1,31 @@
+# Prints the processes of one service, from /proc alone.
+T=$(printf '\t'); export LC_ALL=C
+rows=$(for p in /proc/[0-9]*; do
+  comm= stat=; { read -r comm < "$p"/comm; read -r stat < "$p"/stat; } 2>/dev/null
+  args=(); { mapfile -d '' -t args < "$p"/cmdline; } 2>/dev/null
+  cmd=${args[*]}; w=(${stat##*) }); [ -n "$cmd" ] && [ "${p#/proc/}" != $$ ] && [ "${w[1]}" != $$ ] &&
+    echo "${p#/proc/}$T${w[1]}$T${w[0]}$T${w[19]}$T$comm$T${cmd//[$'\t\n']/ }"
+done | cut -c 1-300 | awk -F '\t' -v want="$n" '
+  function plain(text) { text = tolower(text); gsub("_", "-", text); sub("[.]service$", "", text); return text }
+  function same(name) { name = plain(name); if (name == "") return 0
+    if (name == want || name == want "-server" || name == want "d" || name == want "ql") return 1
+    return length(name) > 3 && (want == name "-server" || want == name "d" || want == name "ql" || index(want, name "@") == 1) }
+  BEGIN { want = plain(want) }
+  want != "" { hit = same($5); k = split($6, w, " "); left = 1
+    for (i = 1; i <= k && left > 0 && !hit; i++) if (i == 1 || w[i] !~ "^-") { m = split(w[i], part, "/"); base = part[m]; left--
+      if (i == 1 && base ~ "^(python|node|ruby|perl|php|java|bash|sh|dash)[0-9.]*$") { left = 1; continue }
+      if (base ~ "^(uvicorn|gunicorn|flask|hypercorn|celery|waitress)$") left = 1
+      sub("[.](py|js|rb|jar|sh)$", "", base); sub(":.*", "", base); hit = same(base)
+      if (!hit && m > 1 && base ~ "^(app|main|server|run|index|manage|wsgi|asgi|start)$") hit = same(part[m - 1]) }
+    if (hit) print }' | head -n 12)
+printf '%s\n' "$rows" | while IFS=$T read -r pid parent state began comm cmd; do
+  [ -n "$pid" ] || continue
+  fds=$(ls /proc/"$pid"/fd 2>/dev/null | wc -l); above=; { read -r above < /proc/"$parent"/comm; } 2>/dev/null
+  awk -v p="$pid" -v fds="$fds" '/^Max open files/ { files = $4 } /^Max address space/ { space = $4 } /^VmRSS/ { rss = $2 } /^Uid:/ { id = $2 }
+    FILENAME == "/etc/passwd" { split($0, f, ":"); if (f[3] == id) { user = f[1]; exit } }
+    END { print "limits=" p "\t" (user == "" ? id : user) "\t" rss "\t" fds "\t" files "\t" space }' /proc/"$pid"/limits /proc/"$pid"/status /etc/passwd 2>/dev/null
+  echo "process=$pid$T$parent$T$state$T$began$T$above$T$comm$T${cmd:0:200}"
+done
+echo "uptime=$(cut -d ' ' -f 1 /proc/uptime)"
+echo "uid=$(id -u)"
+exit 0
