@@ -32,6 +32,7 @@ from hermes.skills.matching import SkillMatcherCache
 from hermes.sre.checks import open_independent_checks
 from hermes.sre.context import IncidentContext, do_nothing
 from hermes.sre.model_responder import ModelResponder
+from hermes.sre.probes.inventory import InventoryStore
 from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.lessons import incident_notes
 from hermes.sre.reports.report_data import read_earlier_incidents, read_incident_records
@@ -153,6 +154,7 @@ def build_incident_context(
     responder: ModelResponder | None = None,
     probes: Sequence[Probe] = (),
     playbook_cache: PlaybookCache | None = None,
+    inventory: InventoryStore | None = None,
 ) -> IncidentContext:
     """`probes` are those of the watch; where there are none, discovery finds some."""
     dependencies = application.agent_dependencies
@@ -171,6 +173,7 @@ def build_incident_context(
         responder=responder,
         processes=dependencies.processes,
         origin=dependencies.origin,
+        daemons=lambda: inventory.load().daemons if inventory else (),
     )
 
 

@@ -156,6 +156,7 @@ async def open_watch(
                 responder=responder,
                 probes=scheduler.probes,
                 playbook_cache=playbooks,
+                inventory=store,
             )
 
         watch = IncidentWatch(

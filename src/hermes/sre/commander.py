@@ -79,7 +79,12 @@ async def assess_incident(
     async def judge() -> None:
         if known is None:
             facts, execute = work.details.facts, work.execute
-            found.append(await assess_host(facts, execute, wait_until_alone=wait_until_alone))
+            daemons = work.context.daemons()
+            found.append(
+                await assess_host(
+                    facts, execute, wait_until_alone=wait_until_alone, daemons=daemons
+                )
+            )
             await work.publish(
                 IncidentAssessed(
                     run=work.details.run,

@@ -24,6 +24,7 @@ from hermes.core.tool_calls import read_result_numbers
 from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
 from hermes.skills.playbook.commands import ExecuteCall, PublishEvents
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.checks import IndependentChecks
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.policies import TrustedPlaybookPolicy
@@ -87,6 +88,8 @@ class IncidentContext:
     """Called for verified fixes only."""
     origin: RunOrigin = "incident"
     withdrawal: WorkWithdrawal = field(default_factory=WorkWithdrawal)
+    daemons: Callable[[], Sequence[PlainDaemon]] = tuple
+    """Reads how the daemons of the host that have no supervisor were started."""
 
     def execute_for_run(self, run: str, executor: Executor | None = None) -> ExecuteCall:
         return execute_for_run(self, run, executor or self.executor)

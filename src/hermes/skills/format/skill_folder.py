@@ -6,7 +6,7 @@ A snippet that a skill uses is part of it: it is in its digest, and is exported 
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hermes.skills.discovery import BUNDLED_SKILLS
@@ -17,6 +17,8 @@ MAX_SKILL_FILES, MAX_SKILL_BYTES = 500, 8 << 20
 _SNIPPET_REFERENCE = re.compile(
     r"^[ \t]*(?:-[ \t]+)?(?:\{.*\b)?(?:use|with):[ \t]*(.*)$", re.MULTILINE
 )
+_NEEDED_SNIPPETS = re.compile(r"# with: *(.*)")
+"""The first line of a snippet that needs others before it."""
 _SNIPPET_NAME = re.compile(r"[a-z][a-z0-9_-]{0,47}")
 _MAX_PARENT_FOLDERS = 2
 """Folders above a skill that may hold snippets: its category, and the root."""
@@ -46,6 +48,26 @@ class SharedSnippets:
         file = self.find(name)
         return file.read_text(encoding="utf-8", errors="replace") if file else None
 
+    def order(self, names: Iterable[str]) -> list[str]:
+        """These snippets and those that they need, each once, after the ones that it needs."""
+        ordered: list[str] = []
+        waiting: list[str] = []
+
+        def add(name: str) -> None:
+            if name in ordered or name in waiting:
+                return
+            waiting.append(name)
+            first = (self.read(name) or "").partition("\n")[0]
+            if needed := _NEEDED_SNIPPETS.fullmatch(first):
+                for other in _SNIPPET_NAME.findall(needed[1]):
+                    add(other)
+            waiting.remove(name)
+            ordered.append(name)
+
+        for name in names:
+            add(name)
+        return ordered
+
     @property
     def names(self) -> list[str]:
         found = (file.stem for folder in self._folders for file in folder.glob("*.sh"))
@@ -61,7 +83,7 @@ def referenced_snippets(folder: Path) -> Iterator[tuple[str, Path]]:
     names = {
         name for line in _SNIPPET_REFERENCE.findall(text) for name in _SNIPPET_NAME.findall(line)
     }
-    for name in sorted(names):
+    for name in sorted(snippets.order(names)):
         file = snippets.find(name)
         if file is not None and not file.is_relative_to(folder.absolute()):
             yield f"{SNIPPETS_FOLDER}/{name}.sh", file

@@ -10,6 +10,7 @@ import anyio
 
 from hermes.core.messages import ToolCall, ToolResult, Value
 from hermes.skills.playbook.schema import ExpectedResult
+from hermes.skills.supervisors.units import PlainDaemon
 
 TERMINAL_TOOL = "terminal"
 PlaybookOutcome = Literal["applied", "declined", "unmet", "refused", "undone", "failed"]
@@ -35,6 +36,8 @@ class PlaybookContext:
     before_step: BeforeStep = skip_announcement
     step_grace_s: float = TOOL_GRACE_S
     """Seconds after the timeout of a step, in which an approval may be requested."""
+    daemons: Sequence[PlainDaemon] = ()
+    """Daemons of the host without a supervisor, as they were seen running."""
 
 
 _UNCHECKED_LINE = re.compile(r"^unchecked=(.{1,160})$", re.MULTILINE)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.incident import AlertFacts
-from hermes.skills.playbook.schema import ParameterKind, PlaybookParameter
+from hermes.skills.playbook.schema import FUNCTIONS_PLACEHOLDER, ParameterKind, PlaybookParameter
+from hermes.skills.supervisors.commands import HostSupervisors, parse_action
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 MAX_VALUE_CHARS = 4096
@@ -17,6 +18,7 @@ VALUE_PATTERNS: dict[ParameterKind, str] = {
     "port": r"\d{1,5}",
     "path": r"/[^\x00-\x1f]*",
     "unit": r"[A-Za-z0-9_][A-Za-z0-9_.@:-]*\.(service|timer|socket|mount)",
+    "service": r"[A-Za-z0-9_][A-Za-z0-9_.@:+-]*",
     "host": r"[A-Za-z0-9][A-Za-z0-9.-]*",
 }
 _MAX_PORT = 65_535
@@ -26,13 +28,30 @@ def placeholder_names(command: str) -> list[str]:
     return PLACEHOLDER.findall(command)
 
 
-def fill_template(command: str, values: Mapping[str, str], *, partial: bool = False) -> str:
-    """With `partial`, unknown placeholders stay. Otherwise raises `KeyError` for them."""
+def fill_template(
+    command: str,
+    values: Mapping[str, str],
+    supervisors: HostSupervisors | None = None,
+    *,
+    partial: bool = False,
+) -> str:
+    """With `partial`, unknown placeholders stay. Otherwise raises `KeyError` for them.
+
+    `{{restart}}` and the other actions become the command of the unit's supervisor. Raises
+    `UnsupportedActionError` when it has none.
+    """
+
+    known = supervisors or HostSupervisors()
 
     def one(found: re.Match[str]) -> str:
-        if partial and found[1] not in values:
+        name = found[1]
+        if name == FUNCTIONS_PLACEHOLDER:
+            return known.functions(command)
+        if name not in values and (action := parse_action(name)) and action[1] in values:
+            return known.render(action[0], values[action[1]])
+        if partial and name not in values:
             return found[0]
-        return shlex.quote(values[found[1]])
+        return shlex.quote(values[name])
 
     return PLACEHOLDER.sub(one, command)
 

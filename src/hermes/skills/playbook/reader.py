@@ -17,6 +17,7 @@ from hermes.skills.playbook.parameters import (
     placeholder_names,
 )
 from hermes.skills.playbook.schema import (
+    FUNCTIONS_PLACEHOLDER,
     UNDO_FOLDER_PARAMETER,
     Playbook,
     PlaybookCheck,
@@ -25,6 +26,8 @@ from hermes.skills.playbook.schema import (
     PlaybookSignature,
     PlaybookStep,
 )
+from hermes.skills.supervisors.commands import QUERIES, parse_action
+from hermes.skills.supervisors.units import drop_unused_functions
 
 PartPath = tuple[str | int, ...]
 PartProblem = tuple[PartPath, str, bool]
@@ -150,11 +153,15 @@ def _find_parameter_problems(playbook: Playbook) -> Iterator[PartProblem]:
     parts = [part for _, part in _iterate_parts(playbook)]
     sources = ["alert", *(part.name for part in parts if not isinstance(part, PlaybookCheck))]
     commands = [*(part.command for part in parts), *(step.undo for step in playbook.steps)]
-    used = {name for command in commands for name in placeholder_names(command)}
+    used = {
+        _parameter_name(name, playbook)
+        for command in commands
+        for name in placeholder_names(command)
+    }
     for name, parameter in playbook.parameters.items():
         path = ("parameters", name)
-        if name == UNDO_FOLDER_PARAMETER:
-            yield path, f"{UNDO_FOLDER_PARAMETER} is predefined: use another name", True
+        if name in (UNDO_FOLDER_PARAMETER, FUNCTIONS_PLACEHOLDER):
+            yield path, f"{name} is predefined: use another name", True
         if parameter.source not in sources:
             hint = suggest_name(parameter.source, sources)
             yield (*path, "from"), f"there is no probe or step {parameter.source!r}; {hint}", True
@@ -186,7 +193,13 @@ def _find_command_problems(playbook: Playbook) -> Iterator[PartProblem]:
 def _find_placeholder_problems(
     path: PartPath, command: str, known: set[str], playbook: Playbook
 ) -> Iterator[PartProblem]:
-    for name in placeholder_names(command):
+    for placeholder in placeholder_names(command):
+        name = _parameter_name(placeholder, playbook)
+        reads = placeholder.partition(" ")[0] in QUERIES
+        if name != placeholder and not reads and path[0] != "steps":
+            yield path, f"{{{{{placeholder}}}}} changes something: only a step may do that", True
+        if name == FUNCTIONS_PLACEHOLDER:
+            continue
         if name == UNDO_FOLDER_PARAMETER and path[0] != "signature":  # a probe has nothing to undo
             continue
         if name not in playbook.parameters:
@@ -198,6 +211,12 @@ def _find_placeholder_problems(
             yield path, f"{name} is not known yet here: it comes from {source}", True
     if inside := find_quoted_placeholder(command):
         yield path, f"{{{{{inside}}}}} stands inside quotes: values are quoted automatically", True
+
+
+def _parameter_name(placeholder: str, playbook: Playbook) -> str:
+    """The parameter that it needs: of an action of a supervisor, the one that names the unit."""
+    action = None if placeholder in playbook.parameters else parse_action(placeholder)
+    return action[1] if action else placeholder
 
 
 def _iterate_parts(
@@ -219,10 +238,17 @@ def find_changing_probes(
     found = []
     for path, part in _iterate_parts(playbook):
         reads = not isinstance(part, PlaybookStep) or part.risk == "read"
-        if reads and (what := describe_changes(fill_template(part.command, {}, partial=True))):
+        if reads and (what := describe_changes(_example_command(part.command))):
             cause = f"{part.name} should only read, but: {what}"
             found.append(document.problem((*path, "command"), cause))
     return found
+
+
+def _example_command(command: str) -> str:
+    """The command as it is under systemd."""
+    actions = (parse_action(name) for name in placeholder_names(command))
+    units = {each[1]: "example.service" for each in actions if each}
+    return fill_template(command, units, partial=True)
 
 
 def expand_snippets(
@@ -258,11 +284,14 @@ def _expand_part(part: P, path: PartPath, snippets: SharedSnippets, found: list[
     for key in ("name", "command") if not use else ():
         if not getattr(part, key):
             found.append((path, f"{key} is missing, or `use` of a shared one", True))
-    command = _read_snippet(use, (*path, "use"), snippets, found) if use else part.command
-    before: list[str] = [
-        _read_snippet(name, (*path, "with"), snippets, found) for name in part.shared
+    used = {name: "with" for name in part.shared} | ({use: "use"} if use else {})
+    texts = [
+        _read_snippet(name, (*path, used.get(name, "with")), snippets, found)
+        for name in snippets.order(used)
     ]
-    whole = "\n".join(text.rstrip("\n") for text in [*before, command])
+    own_text = texts.pop() if use and texts else part.command
+    shared = drop_unused_functions("\n".join(texts), own_text)
+    whole = "\n".join(text.strip("\n") for text in (shared, own_text) if text)
     # Written to a file again, the part is complete and refers to no snippet.
     own = {"use": ""} if use else {}
     return replace(part, name=part.name or use, command=whole, shared=(), **own)

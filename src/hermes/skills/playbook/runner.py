@@ -32,15 +32,23 @@ from hermes.skills.playbook.commands import (
 from hermes.skills.playbook.parameters import (
     capture_parameters,
     fill_template,
+    placeholder_names,
     resolve_parameter,
 )
 from hermes.skills.playbook.schema import (
+    FUNCTIONS_PLACEHOLDER,
     UNDO_FOLDER_PARAMETER,
     Playbook,
     PlaybookCheck,
     PlaybookProbe,
     PlaybookStep,
 )
+from hermes.skills.supervisors.commands import (
+    HostSupervisors,
+    UnsupportedActionError,
+    parse_action,
+)
+from hermes.skills.supervisors.units import SCRIPT_TIMEOUT_S, HostUnit, list_units
 
 UNDO_ROOT = "/var/tmp/hermes-undo"
 VERIFY_PAUSE_S = 0.1
@@ -51,6 +59,8 @@ class SignatureResult(Value, kw_only=True, frozen=True):
     """Whether the signature of a playbook is present, and if not, where and why."""
 
     values: dict[str, str] = {}
+    units: tuple[HostUnit, ...] = ()
+    """The units of the host; none where all are of systemd."""
     done: tuple[PlaybookStepResult, ...] = ()
     early_outcome: PlaybookOutcome | None = None
     """The outcome when no step runs; None when the signature is present."""
@@ -133,6 +143,7 @@ class PlaybookRunner:
         self._context = context
         self._digest = digest
         self._values: dict[str, str] = {}
+        self._units: tuple[HostUnit, ...] = ()
         self._results: list[PlaybookStepResult] = []
 
     async def check_signature(
@@ -144,16 +155,20 @@ class PlaybookRunner:
         stop: PlaybookStopped | None = None
         try:
             self._values = _initial_values(self._playbook, facts)
+            if _needs_units(self._playbook):
+                await self._list_units(cache)
             for probe in self._playbook.signature.probes:
                 await self._run_probe(probe, cache)
             for check in self._playbook.verify:
                 if check.symptom:
                     await self._check_symptom(check, cache)
+            self._check_actions()
         except PlaybookStopped as error:
             stop = error
         last = self._results[-1].output if self._results else ""
         return SignatureResult(
             values=self._values,
+            units=self._units,
             done=tuple(self._results),
             early_outcome=stop.outcome if stop else None,
             step=stop.step if stop else "",
@@ -171,6 +186,7 @@ class PlaybookRunner:
         began = time.monotonic()
         signature = signature or await self.check_signature(facts)
         self._values, self._results = dict(signature.values), list(signature.done)
+        self._units = signature.units
         outcome: PlaybookOutcome = signature.early_outcome or "applied"
         step, detail = signature.step, signature.detail
         symptoms: tuple[PlaybookCheck, ...] = ()
@@ -181,7 +197,7 @@ class PlaybookRunner:
             except PlaybookStopped as stop:
                 outcome, step, detail = stop.outcome, stop.step, str(stop)
             symptoms = tuple(
-                replace(check, command=fill_template(check.command, self._values))
+                replace(check, command=self._fill(check.command))
                 for check in self._playbook.verify
                 if check.symptom
             )
@@ -227,6 +243,28 @@ class PlaybookRunner:
             name: value for name, value in self._values.items() if name != UNDO_FOLDER_PARAMETER
         }
 
+    def _fill(self, command: str, *, partial: bool = False) -> str:
+        supervisors = HostSupervisors(self._units, self._context.daemons)
+        return fill_template(command, self._values, supervisors, partial=partial)
+
+    async def _list_units(self, cache: ProbeCache) -> None:
+        async def run(script: str) -> str:
+            lookup = await cache.run_once(
+                script, lambda: self._run("units", script, SCRIPT_TIMEOUT_S)
+            )
+            return lookup.result.output if lookup.result.status == "ok" else ""
+
+        self._units = (await list_units(run, self._context.daemons)).units
+
+    def _check_actions(self) -> None:
+        """Raises `PlaybookStopped` when the supervisor of a unit cannot do what a step needs."""
+        for part in (*self._playbook.steps, *self._playbook.verify):
+            try:
+                for command in (part.command, getattr(part, "undo", "")):
+                    self._fill(command, partial=True)
+            except UnsupportedActionError as error:
+                raise PlaybookStopped("declined", part.name, str(error), incomplete=True) from error
+
     async def _run_steps_and_checks(self, *, dry: bool) -> None:
         for step in self._playbook.steps:
             await (self._plan(step, "step", step.undo) if dry else self._run_step(step))
@@ -236,14 +274,14 @@ class PlaybookRunner:
     async def _plan(
         self, part: PlaybookStep | PlaybookCheck, phase: PlaybookPhase, undo: str = ""
     ) -> None:
-        command = fill_template(part.command, self._values, partial=True)
-        undo = fill_template(undo, self._values, partial=True)
+        command = self._fill(part.command, partial=True)
+        undo = self._fill(undo, partial=True)
         planned = PlaybookStepResult(name=part.name, phase=phase, command=command, undo=undo)
         self._results.append(planned)
 
     async def _run_step(self, step: PlaybookStep) -> None:
-        command = fill_template(step.command, self._values)
-        undo = fill_template(step.undo, self._values, partial=True)
+        command = self._fill(step.command)
+        undo = self._fill(step.undo, partial=True)
         id = new_id(f"play-{step.name}")
         await self._context.before_step(id, command, undo)
         result = await self._run(
@@ -259,7 +297,7 @@ class PlaybookRunner:
         self._capture(step.name, result, "unmet")
 
     async def _run_check(self, check: PlaybookCheck) -> None:
-        command = fill_template(check.command, self._values)
+        command = self._fill(check.command)
         deadline = time.monotonic() + check.within
         while True:
             result = await self._run(check.name, command, check.timeout)
@@ -295,7 +333,7 @@ class PlaybookRunner:
         await self._record_probe(check.name, lookup, why)
 
     async def _look_up(self, probe: PlaybookProbe, cache: ProbeCache) -> ProbeLookup:
-        command = fill_template(probe.command, self._values)
+        command = self._fill(probe.command)
         return await cache.run_once(command, lambda: self._run(probe.name, command, probe.timeout))
 
     async def _record_probe(
@@ -388,6 +426,12 @@ class PlaybookRunner:
                 unchecked=run_result.unchecked,
             )
         )
+
+
+def _needs_units(playbook: Playbook) -> bool:
+    parts = (*playbook.signature.probes, *playbook.steps, *playbook.verify)
+    names = {name for part in parts for name in placeholder_names(part.command)}
+    return FUNCTIONS_PLACEHOLDER in names or any(parse_action(name) for name in names)
 
 
 def _initial_values(playbook: Playbook, facts: AlertFacts) -> dict[str, str]:

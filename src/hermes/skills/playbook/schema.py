@@ -9,6 +9,8 @@ from hermes.core.messages import Risk
 
 UNDO_FOLDER_PARAMETER = "kept"
 """A predefined parameter: the folder where steps may keep what their undo needs."""
+FUNCTIONS_PLACEHOLDER = "supervisor_functions"
+"""Stands for shell functions that answer about units, whatever supervisors the host has."""
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,47}$"
 PlaybookName = Annotated[
     str, Meta(pattern=NAME_PATTERN, description="a-z, 0-9, - and _, at most 48 characters")
@@ -20,12 +22,15 @@ ShellCommand = Annotated[
     str,
     Meta(
         max_length=16_000,
-        description="bash; {{name}} is replaced by the shell-quoted value of a parameter",
+        description="bash; {{name}} is replaced by the shell-quoted value of a parameter; in steps "
+        "{{restart}}, {{start}}, {{stop}}, {{reload}}, {{enable}}, {{disable}} and "
+        "{{reload_definitions}} by the command of the supervisor of the parameter `unit`, and "
+        "{{restart name}} by that of the parameter `name`",
     ),
 ]
 RegexText = Annotated[str, Meta(max_length=500, description="a regular expression, searched for")]
 TimeoutSeconds = Annotated[float, Meta(gt=0, le=600, description="seconds")]
-ParameterKind = Literal["text", "word", "number", "port", "path", "unit", "host"]
+ParameterKind = Literal["text", "word", "number", "port", "path", "unit", "service", "host"]
 
 
 class PlaybookPart(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -15,6 +15,9 @@ from msgspec.structs import replace
 from hermes.core.incident import AlertFacts
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import ExecuteCall, run_command
+from hermes.skills.playbook.parameters import fill_template
+from hermes.skills.supervisors.commands import HostSupervisors
+from hermes.skills.supervisors.units import PlainDaemon, list_units
 from hermes.sre.assessment.host_state import (
     HostObservation,
     HostState,
@@ -23,6 +26,7 @@ from hermes.sre.assessment.host_state import (
     parse_log_summaries,
     parse_monitors,
     read_script,
+    with_units,
 )
 from hermes.sre.assessment.symptoms import (
     Assessment,
@@ -47,13 +51,14 @@ async def assess_host(
     *,
     hold: float = HOLD_S,
     wait_until_alone: WaitUntilAlone | None = None,
+    daemons: Sequence[PlainDaemon] = (),
 ) -> Assessment:
     """Changes nothing. Returns at once when a symptom is found.
 
     `wait_until_alone` is called before the host is watched for an all-clear: requests of our own
     checks would look like those of users.
     """
-    observer = _HostObserver(execute)
+    observer = _HostObserver(execute, daemons)
     before = await observer.observe()
     if not before.state.units:
         why = before.state.unchecked or "the call was refused or did not end in time"
@@ -77,25 +82,35 @@ async def assess_host(
     return observer.wrong_or_unknown(find_recent_symptoms(facts, before))
 
 
-async def observe_host(execute: ExecuteCall) -> HostObservation:
+async def observe_host(
+    execute: ExecuteCall, daemons: Sequence[PlainDaemon] = ()
+) -> HostObservation:
     """Observe the units, the resources and the logs once."""
-    return await _HostObserver(execute).observe(HostObservation(state=HostState()))
+    return await _HostObserver(execute, daemons).observe(HostObservation(state=HostState()))
 
 
 class _HostObserver:
-    def __init__(self, execute: ExecuteCall) -> None:
+    def __init__(self, execute: ExecuteCall, daemons: Sequence[PlainDaemon]) -> None:
         self._execute = execute
+        self._daemons = daemons
         self.calls: tuple[str, ...] = ()
 
     async def observe(
         self, before: HostObservation | None = None, logs: Literal["logs", "words"] = "logs"
     ) -> HostObservation:
         """Run the scripts concurrently."""
+        units = (await list_units(self._run_script, self._daemons)).units
         names: list[ScriptName] = [logs, "state", *(() if before else ("checks",))]
-        scripts = [partial(self._run_script, read_script(name)) for name in names]
+        supervisors = HostSupervisors(units)
+        scripts = [
+            partial(
+                self._run_script, fill_template(read_script(name), {}, supervisors, partial=True)
+            )
+            for name in names
+        ]
         outputs = dict(zip(names, await run_concurrently(scripts), strict=True))
         return HostObservation(
-            state=parse_host_state(outputs["state"]),
+            state=with_units(parse_host_state(outputs["state"]), units),
             logs=parse_log_summaries(outputs[logs]),
             checks=before.checks if before else tuple(parse_monitors(outputs["checks"])),
         )

@@ -4,6 +4,7 @@ The scripts summarise logs on the host: a log of gigabytes costs as much as a sh
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,9 @@ from msgspec.structs import replace
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import ExecuteCall, run_command
+from hermes.skills.playbook.parameters import fill_template
+from hermes.skills.supervisors.commands import HostSupervisors
+from hermes.skills.supervisors.units import HostUnit, list_units
 
 SCRIPTS_FOLDER = Path(__file__).parent / "scripts"
 ScriptName = Literal["state", "logs", "words", "checks"]
@@ -69,6 +73,17 @@ class HostState(Value, kw_only=True, frozen=True):
     disks: dict[str, int] = {}
     unchecked: str = ""
     """Why the services could not be listed; empty when they were."""
+
+
+def with_units(state: HostState, units: Sequence[HostUnit]) -> HostState:
+    """With the units of other supervisors than systemd."""
+    known = {each.name for each in state.units}
+    more = tuple(
+        UnitState(name=each.name, active=each.state, restarts=each.restarts, pid=each.pid)
+        for each in units
+        if each.name not in known
+    )
+    return replace(state, units=(*state.units, *more), unchecked="" if more else state.unchecked)
 
 
 class MonitorConfig(Value, kw_only=True, frozen=True):
@@ -190,7 +205,14 @@ class LastError(Value, kw_only=True, frozen=True):
 
 async def read_last_error(execute: ExecuteCall, service: str) -> LastError | None:
     """The last error in the log of this service, else in the log with the most errors."""
-    script, id = read_script("words"), new_id("assess")
+
+    async def run(script: str) -> str:
+        return (
+            await run_command(execute, script, LAST_ERROR_TIMEOUT_S, id=new_id("assess"))
+        ).output
+
+    supervisors, id = HostSupervisors((await list_units(run)).units), new_id("assess")
+    script = fill_template(read_script("words"), {}, supervisors, partial=True)
     result = await run_command(execute, script, LAST_ERROR_TIMEOUT_S, id=id)
     if result.status != "ok" or result.timed_out:
         return None

@@ -12,6 +12,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from hermes.core.messages import Value
+from hermes.skills.supervisors.units import PlainDaemon
 
 SUPERVISORS = frozenset(
     {
@@ -46,6 +47,12 @@ class HostProcess(Value, kw_only=True, frozen=True):
     command: str = ""
     ancestors: tuple[tuple[str, int], ...] = ()
     """Name and terminal of each ancestor, the parent first."""
+
+    @property
+    def supervisor(self) -> str:
+        """The name of the supervisor above it; empty for a plain daemon."""
+        found = next((name for name, _ in self.ancestors if name in SUPERVISORS), "")
+        return found or ("supervisord" if self.supervised_as else "")
 
     @property
     def at_terminal(self) -> bool:
@@ -100,9 +107,8 @@ def reason_to_stay(
     process: HostProcess, port: int, pid_files: Mapping[int, str], settle_s: float
 ) -> str:
     """Why the process is meant to stay; empty when nothing shows it."""
-    supervisor = next((name for name, _ in process.ancestors if name in SUPERVISORS), "")
-    if supervisor or process.supervised_as:
-        return f"supervised by {supervisor or 'supervisord'}"
+    if process.supervisor:
+        return f"supervised by {process.supervisor}"
     if process.pid == 1:
         return "the first process of this host"
     pid_file = pid_files.get(process.pid) or pid_files.get(process.parent)
@@ -209,6 +215,8 @@ class HostScan(Value, kw_only=True, frozen=True):
     pid_files: dict[int, str] = field(default_factory=dict)
     installed: tuple[InstalledServer, ...] = ()
     supervised: tuple[SupervisedProgram, ...] = ()
+    started: dict[int, PlainDaemon] = field(default_factory=dict)
+    """By process id: how processes without a unit were started."""
     at: float = 0.0
     """The time on the host."""
 
@@ -259,6 +267,7 @@ def parse_scan(text: str) -> HostScan:
             for name, program, on in _rows_of(rows, "installed", 3)
         ),
         supervised=tuple(_parse_supervised(rows)),
+        started=dict(_parse_started(rows)),
     )
 
 
@@ -320,6 +329,24 @@ def _parse_supervised(rows: ScanRows) -> Iterator[SupervisedProgram]:
     for name, state, pid in _rows_of(rows, "supervised", 3):
         yield SupervisedProgram(
             name=re.sub(r"_\d+$", "", name), state=state, process=processes.get(pid)
+        )
+
+
+def _parse_started(rows: ScanRows) -> Iterator[tuple[int, PlainDaemon]]:
+    for pid, user, folder, log, variables, line in _rows_of(rows, "started", 6):
+        words = tuple(line.removesuffix("\x1f").split("\x1f"))
+        # A program that shows a title in place of its arguments has one word with spaces in it.
+        shown = words if words[0] and " " not in words[0] and all(words) else ()
+        yield (
+            _parse_int(pid),
+            PlainDaemon(
+                name="",
+                command=shown,
+                user=user,
+                folder=folder,
+                log=log,
+                variables=tuple(variables.split()),
+            ),
         )
 
 

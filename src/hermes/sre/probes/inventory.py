@@ -16,8 +16,10 @@ from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.plumbing.files import FileLock, write_atomically
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.probes.host_scan import (
     EPHEMERAL_PORTS,
+    HostProcess,
     HostScan,
     Listener,
     SupervisedProgram,
@@ -50,6 +52,8 @@ class RunningService(Value, kw_only=True, frozen=True):
     executable: str = ""
     unit: str = ""
     ports: tuple[int, ...] = ()
+    daemon: PlainDaemon | None = None
+    """How it was started, when it has no supervisor."""
 
 
 class KnownService(Value, kw_only=True, frozen=True):
@@ -62,6 +66,8 @@ class KnownService(Value, kw_only=True, frozen=True):
     executable: str = ""
     unit: str = ""
     probes: tuple[Probe, ...] = ()
+    daemon: PlainDaemon | None = None
+    """How it was started, when it has no supervisor."""
 
 
 class ServiceInventory(Value, kw_only=True, frozen=True):
@@ -74,6 +80,11 @@ class ServiceInventory(Value, kw_only=True, frozen=True):
     @property
     def expected(self) -> tuple[KnownService, ...]:
         return tuple(each for each in self.services.values() if each.why)
+
+    @property
+    def daemons(self) -> tuple[PlainDaemon, ...]:
+        """The expected services without a supervisor."""
+        return tuple(each.daemon for each in self.expected if each.daemon is not None)
 
 
 def update_inventory(
@@ -121,6 +132,7 @@ def _updated_service(
         program=running.program or (before.program if before is not None else ""),
         executable=running.executable or (before.executable if before is not None else ""),
         unit=running.unit,
+        daemon=running.daemon and replace(running.daemon, first_seen_s=int(first.timestamp())),
         probes=_remembered_probes(before, running, probes),
     )
 
@@ -251,6 +263,7 @@ def find_running_services(scan: HostScan, settle_s: float) -> Iterator[RunningSe
             executable=main.executable if main is not None else "",
             unit=f"{name}.service" if any(each.unit for each in listeners) else "",
             ports=tuple(sorted({each.port for each in listeners})),
+            daemon=_plain_daemon(name, main, scan),
         )
     for name, program in _without_port(scan).items():
         executable = program.process.executable if program.process is not None else ""
@@ -258,6 +271,13 @@ def find_running_services(scan: HostScan, settle_s: float) -> Iterator[RunningSe
     for name, unit in units.items():
         if name not in found and not unit.is_oneshot:
             yield RunningService(name=name, why="enabled in the service manager", unit=unit.name)
+
+
+def _plain_daemon(name: str, main: HostProcess | None, scan: HostScan) -> PlainDaemon | None:
+    if main is None or main.supervisor or main.pid not in scan.started:
+        return None
+    pid_file = scan.pid_files.get(main.pid, "")
+    return replace(scan.started[main.pid], name=name, pid_file=pid_file)
 
 
 def _without_port(scan: HostScan) -> dict[str, SupervisedProgram]:

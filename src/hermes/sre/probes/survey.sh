@@ -90,8 +90,16 @@ family() {
       { read -r c < /proc/"$q"/comm && read -r s < /proc/"$q"/stat; } 2>/dev/null || break
       s=(${s##*) }); chain="$chain$c:${s[4]}<"; q=${s[1]}; n=$((n + 1))
     done
+    # How a process without a supervisor was started, so that it can be started again.
+    case $f$name${cmd//[!$'\x1f']} in '') started "$p" "${env[*]%%=*}" "${args[@]}" ;; esac
     echo "process=$p$T${w[1]}$T${w[3]}$T${w[4]}$T$(( age > 0 ? age : 0 ))$T${name//[$'\t\n']/ }$T$exe$T$chain$T${cmd:0:300}"
   done
+}
+started() {
+  local p=$1 names=$2 cwd out user; shift 2
+  { read -r cwd; read -r out; } < <(readlink /proc/"$p"/cwd /proc/"$p"/fd/1); user=$(stat -c %U /proc/"$p")
+  case $out in /dev/*|socket:*|pipe:*) out= ;; esac
+  printf 'started=%s\t%s\t%s\t%s\t%s\t' "$p" "$user" "$cwd" "$out" "${names//[$'\t\n']/ }"; printf '%s\x1f' "$@" | tr '\t\n' '  '; echo
 }
 supervised() {
   local found; have supervisorctl && grep -qsx supervisord /proc/[0-9]*/comm || return

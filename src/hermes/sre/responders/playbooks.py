@@ -21,6 +21,7 @@ from hermes.skills.playbook.runner import (
     SignatureResult,
 )
 from hermes.skills.playbook.schema import Playbook
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.assessment.assess import observe_host
 from hermes.sre.assessment.host_state import HostObservation
 from hermes.sre.assessment.symptoms import alert_units, find_symptoms
@@ -38,11 +39,14 @@ VALUE_KEYS = ("wrong", "found", "old", "key", "value", "port", "name")
 
 
 async def find_remaining_faults(
-    facts: AlertFacts, execute: ExecuteCall, fixed_units: Sequence[str]
+    facts: AlertFacts,
+    execute: ExecuteCall,
+    fixed_units: Sequence[str],
+    daemons: Sequence[PlainDaemon] = (),
 ) -> list[AlertFacts]:
     """The alert for each other unit that it names; else the whole alert, while symptoms remain.
     Read-only."""
-    first = await observe_host(execute)
+    first = await observe_host(execute, daemons)
     if not first.state.units:
         return []  # without a list of units nothing can be said
     named = [unit.removesuffix(".service") for unit in alert_units(facts, first)]
@@ -50,7 +54,7 @@ async def find_remaining_faults(
     if len(named) > 1 and left:
         return [without_units(facts, [other for other in named if other != name]) for name in left]
     rest, until = without_units(facts, fixed_units), time.monotonic() + RECOVERY_TIMEOUT_S
-    while find_symptoms(rest, since_first_observation(first, await observe_host(execute))):
+    while find_symptoms(rest, since_first_observation(first, await observe_host(execute, daemons))):
         if time.monotonic() > until:
             return [rest]
         await anyio.sleep(RECOVERY_PAUSE_S)
@@ -181,7 +185,12 @@ class SignatureScan:
         self, candidate: PlaybookCandidate, cache: ProbeCache
     ) -> SignatureMatch | None:
         work, skill = self._work, candidate.skill
-        context = PlaybookContext(work.execute_trusted, work.publish, work.details.run)
+        context = PlaybookContext(
+            work.execute_trusted,
+            work.publish,
+            work.details.run,
+            daemons=tuple(work.context.daemons()),
+        )
         runner = PlaybookRunner(skill.name, candidate.playbook, context, digest=skill.digest)
         found = await runner.check_signature(candidate.facts, cache)
         if found.early_outcome is None:
@@ -277,7 +286,9 @@ class PlaybookResponder:
         """Whether other components of the alert still fail after this fix."""
         self._fixed_units += [attempt.unit] if attempt.unit else []
         facts = self._work.details.facts
-        views = await find_remaining_faults(facts, self._work.execute, self._fixed_units)
+        views = await find_remaining_faults(
+            facts, self._work.execute, self._fixed_units, self._work.context.daemons()
+        )
         if not any(view != facts for view in views):
             return False
         self._views = views
@@ -330,6 +341,7 @@ class PlaybookResponder:
             work.details.run,
             before_step=changes.announce_step,
             step_grace_s=work.settings.time_limit,
+            daemons=tuple(work.context.daemons()),
         )
         digest = candidate.skill.digest
         runner = PlaybookRunner(name, candidate.playbook, context, digest=digest)

@@ -1,8 +1,8 @@
+# with: supervisors
 # What playbooks look with: units, what they are told (confs), what they said, what a value was.
-units=$(systemctl list-units --type=service --all --no-legend --plain 2>/dev/null | sed 's/^[^A-Za-z0-9]*//' | awk '$1~/[.]service$/ && $2=="loaded"{print $1}')
-said() { { journalctl -u "$1" -n 80 -o cat --no-pager; tail -q -n 40 /var/log/"${1%.service}"/*.log /var/log/"${1%.service}".log; } 2>/dev/null; }
+units=$(rows | awk '{print $1}')
 confs() {
-  t=$(systemctl cat "$1" 2>/dev/null); n=${1%.service}
+  t=$(definition "$1"); n=${1%.service}
   { for w in $(printf '%s\n' "$t" | sed -n 's/^ExecStart=[-@+!]*//p;s/^EnvironmentFile=-\{0,1\}//p'); do
       w=${w#*=}; w=${w%[\"\']}; case "$w" in /usr/*|/bin/*|*.py|*.sh|*.js) ;; /*) [ -f "$w" ] && echo "$w" ;; esac
     done
@@ -14,9 +14,8 @@ was() {
     grep -oiE "(was|were|before:?|old value|used to be|formerly|no longer|instead of|from) +[0-9][0-9.]*|$2 [0-9][0-9.]* *(->|→|=>)|[ ,(][0-9][0-9.]* (was|->|→|=>)" | tail -n 1 | grep -oE '[0-9][0-9.]*' | tail -n 1
 }
 pairs() { grep -E '^[[:space:]]*[A-Za-z_][A-Za-z0-9_.-]*[[:space:]]*[=:]' "$1" | tr -d '"' | awk '{k=$0; sub(/^[ \t]*/,"",k); v=k; sub(/[ \t]*[=:].*/,"",k); sub(/^[^=:]*[=:][ \t]*/,"",v); sub(/[ \t]*$/,"",v); print k, v}'; }
-programs() { systemctl cat "$1" 2>/dev/null | sed -n 's/^ExecStart=[-@+!]*//p' | grep -oE '/[A-Za-z0-9_./-]+' | grep -vE '^/(usr|bin)/' | while read -r w; do case "$w" in *.py|*.js|*.rb|*.sh) readlink -f "$w" ;; esac; done; }
-# When a unit started for the first time that its journal knows of, and when a process did: seconds since 1970.
-first_start() { journalctl -u "$1" -n 3000 -o short-unix --no-pager 2>/dev/null | awk '/Started /{print $1; exit}'; }
+programs() { definition "$1" | sed -n 's/^ExecStart=[-@+!]*//p' | grep -oE '/[A-Za-z0-9_./-]+' | grep -vE '^/(usr|bin)/' | while read -r w; do case "$w" in *.py|*.js|*.rb|*.sh) readlink -f "$w" ;; esac; done; }
+# When a process started: seconds since 1970.
 born() { sed 's/.*) //' /proc/"$1"/stat | awk -v now="$(date +%s.%N)" -v hz="$(getconf CLK_TCK)" -v up="$(cut -d ' ' -f 1 /proc/uptime)" '{printf "%.2f\n", now - up + $20 / hz}'; }
 # Whether a file was changed after that first start.
 edited() { first_start "$1" | { read -r first && stat -c %.Y "$2" | awk -v s="$first" '{exit !($1 >= s)}'; }; }

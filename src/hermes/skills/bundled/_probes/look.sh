@@ -1,28 +1,29 @@
-a={{alert}}; s=; u=; w=no
-rows=$(systemctl list-units --type=service --all --no-legend --plain 2>/dev/null | sed 's/^[^A-Za-z0-9]*//' | awk '$1~/[.]service$/ && $2=="loaded"')
-[ -n "$rows" ] || { command -v systemctl >/dev/null 2>&1 && echo 'unchecked=systemctl lists no service on this host' || echo 'unchecked=no systemctl on this host'; exit 0; }
+# with: supervisors
+a={{alert}}; s=; v=; u=; w=no
+rows=$(rows)
+[ -n "$rows" ] || { command -v systemctl >/dev/null 2>&1 && echo 'unchecked=systemctl lists no service on this host' || echo 'unchecked=no systemctl on this host, and no other supervisor or daemon is known'; exit 0; }
 for c in $(printf '%s\n' "$rows" | awk '{print $1}'); do
   n=${c%.service}
-  case "$a" in *"$n"*) [ ${#n} -gt ${#s} ] && s=$n ;; esac
+  case "$a" in *"$n"*) [ ${#n} -gt ${#s} ] && s=$n && v=$c ;; esac
 done
 sick=$(printf '%s\n' "$rows" | awk '$3=="failed"||$3=="activating"{print $1}')
-u=$(printf '%s\n' "$sick" | grep -Fx -- "$s.service")
-[ -z "$u" ] && [ -n "$s" ] && [ "$(systemctl show -p NRestarts --value "$s.service")" -ge 1 ] && u=$s.service
+u=$(printf '%s\n' "$sick" | grep -Fx -- "$v")
+[ -z "$u" ] && [ -n "$s" ] && [ "$(restarts "$v")" -ge 1 ] && u=$v
 if [ -z "$u" ] && [ "$(printf '%s\n' "$sick" | grep -c .)" = 1 ]; then
   # A unit that fails for itself, and that the one in the alert does not know, is not what rang.
   [ -z "$s" ] && u=$sick
-  [ -n "$s" ] && u=$({ systemctl cat "$s.service" | grep -oE '/[A-Za-z0-9_./-]+'; ls -1 /etc/"$s"/*.* /etc/"$s".conf /opt/"$s"/etc/* 2>/dev/null; } | while read -r f; do [ -f "$f" ] && head -c 20000 "$f" | grep -qwF -- "${sick%.service}" && echo "$sick"; done | head -n 1)
+  [ -n "$s" ] && u=$({ definition "$v" | grep -oE '/[A-Za-z0-9_./-]+'; ls -1 /etc/"$s"/*.* /etc/"$s".conf /opt/"$s"/etc/* 2>/dev/null; } | while read -r f; do [ -f "$f" ] && head -c 20000 "$f" | grep -qwF -- "${sick%.service}" && echo "$sick"; done | head -n 1)
 fi
 [ -n "$u" ] && w=yes
-[ -z "$u" ] && [ -n "$s" ] && u=$s.service
+[ -z "$u" ] && [ -n "$s" ] && u=$v
 # One that does not run and has not failed was stopped by people.
-[ "$(systemctl show -p ActiveState --value "$u" 2>/dev/null)" = inactive ] && u=
+[ "$(unit_state "$u")" = inactive ] && u=
 printf 'subject=%s\nunit=%s\nsick=%s\n' "$s" "$u" "$w"
 for m in $(awk '$4~/^rw/ && $2!~/^\/(proc|sys|usr|dev\/pts)/ {print $2}' /proc/mounts | sort -u); do
   df -P "$m" 2>/dev/null | awk -v m="$m" 'NR==2 && $2>0 && ($5+0>=90 || $4<1024 || (m=="/dev/shm" && $5+0>=60)) {print "full=" m}'
 done
 [ -n "$u" ] || exit 0
-log=$({ journalctl -u "$u" -n 120 -o cat --no-pager; tail -q -n 60 /var/log/"${u%.service}"/*.log /var/log/"${u%.service}".log; } 2>/dev/null)
+n=${u%.service}; log=$({ unit_log "$u" 120; tail -q -n 60 /var/log/"$n"/*.log /var/log/"$n".log; } 2>/dev/null)
 while read -r name what; do printf '%s\n' "$log" | grep -qiE -- "$what" && echo "saw=$name"; done <<'SAW'
 oom oom|out of memory
 crash traceback|exception|panic|fatal|error
@@ -39,7 +40,7 @@ auth password|authentication|401|403|token|expired|unauthori[sz]ed|forbidden
 database database|connection slots|too many (clients|connections)|sql|postgres|deadlock|statement|lock timeout
 timeout timed? ?out|unreachable|no route|resolve|name or service
 SAW
-conf=$({ for w in $(systemctl cat "$u" 2>/dev/null | sed -n 's/^ExecStart=[-@+!]*//p;s/^EnvironmentFile=-\{0,1\}//p'); do w=${w#*=}; case "$w" in /usr/*|/bin/*|*.py|*.sh|*.js) ;; /*) [ -f "$w" ] && echo "$w" ;; esac; done; ls -1 /etc/"${u%.service}"/*.* /etc/"${u%.service}".conf /opt/"${u%.service}"/etc/* 2>/dev/null; } | awk '!seen[$0]++')
+conf=$({ for w in $(definition "$u" | sed -n 's/^ExecStart=[-@+!]*//p;s/^EnvironmentFile=-\{0,1\}//p'); do w=${w#*=}; case "$w" in /usr/*|/bin/*|*.py|*.sh|*.js) ;; /*) [ -f "$w" ] && echo "$w" ;; esac; done; ls -1 /etc/"$n"/*.* /etc/"$n".conf /opt/"$n"/etc/* 2>/dev/null; } | awk '!seen[$0]++')
 printf '%s\n' "$conf" | while read -r f; do [ -L "$f" ] && readlink "$f" | grep -qiE 'stag|test|preprod|dev|qa' && echo hint=staging; done
 [ -n "$(ls -d /srv/*/.git /root/*/.git /opt/*/.git /var/lib/*/.git /etc/.git /home/*/*/.git 2>/dev/null)" ] && echo hint=declared
 conf=$(printf '%s\n' "$conf" | while read -r f; do [ -f "$f" ] && head -c 20000 "$f"; done)

@@ -1,1 +1,2 @@
-u={{unit}}; sleep 0.8; ! journalctl -u "$u" -n 3 -o cat --no-pager | grep -qE 'Traceback|FATAL|Exception| 50[0-9]( |$)'
+# with: supervisors
+u={{unit}}; sleep 0.8; ! unit_log "$u" 3 | grep -qE 'Traceback|FATAL|Exception| 50[0-9]( |$)'

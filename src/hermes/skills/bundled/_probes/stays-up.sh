@@ -1,5 +1,4 @@
-u={{unit}}
-systemctl is-active -q "$u" || exit 1
-n=$(systemctl show -p NRestarts --value "$u")
+{{is_active}} || exit 1
+n=$({{instance}})
 sleep 0.6
-systemctl is-active -q "$u" && [ "$(systemctl show -p NRestarts --value "$u")" = "$n" ]
+m=$({{instance}}); {{is_active}} && [ "$m" = "$n" ]

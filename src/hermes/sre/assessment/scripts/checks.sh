@@ -1,12 +1,13 @@
+{{supervisor_functions}}
 key='(max|min|threshold|limit|critical|crit|warn|warning|alarm|alert|above|below|ceiling|upper|lower|over|under|trigger)'
 show() {
   grep -qiE "^[[:space:]\"]*[a-z_.-]*$key[a-z_.-]*[\"[:space:]]*[=:>][[:space:]\"]*[0-9.]+" "$2" 2>/dev/null || return
   echo "check=$1 $2"
   grep -vE '^[[:space:]]*([#;]|$)' "$2" | grep -viE 'password|passwd|secret|token|private' | head -n 25 | cut -c1-160 | sed "s|^[[:space:]]*|  |"
 }
-for u in $(systemctl list-units --type=service --all --no-legend --plain 2>/dev/null | sed 's/^[^A-Za-z0-9]*//' | awk '$1~/[.]service$/{print $1}' | head -n 40); do
+for u in $(rows | awk '{print $1}' | head -n 40); do
   n=${u%.service}
-  { for w in $(systemctl cat "$u" 2>/dev/null | sed -n 's/^ExecStart=[-@+!]*//p;s/^EnvironmentFile=-\{0,1\}//p'); do
+  { for w in $(definition "$u" | sed -n 's/^ExecStart=[-@+!]*//p;s/^EnvironmentFile=-\{0,1\}//p'); do
       w=${w#*=}; case "$w" in /usr/*|/bin/*|*.py|*.sh|*.js) ;; /*) [ -f "$w" ] && echo "$w" ;; esac
     done; ls -1 /etc/"$n"/*.* /etc/"$n".conf /opt/"$n"/etc/* 2>/dev/null; } | awk '!seen[$0]++' | head -n 6 | while read -r f; do [ -f "$f" ] && show "$u" "$f"; done
 done

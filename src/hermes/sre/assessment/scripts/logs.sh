@@ -1,3 +1,4 @@
+{{supervisor_functions}}
 digest() {
   awk -v u="$1" -v words=0 '
     { if ((length($0) > 400)) $0 = substr($0, 1, 400) }
@@ -25,7 +26,7 @@ digest() {
       if (text1) printf "said=%s\n", text1
       if (plain) printf "last=%s\n", plain }'
 }
-for u in $(systemctl list-units --type=service --all --no-legend --plain 2>/dev/null | sed 's/^[^A-Za-z0-9]*//' | awk '$1~/[.]service$/ && $3!="inactive"{print $1}' | head -n 40); do
-  { tail -q -n 150 /var/log/"${u%.service}"/*.log /var/log/"${u%.service}".log; journalctl -u "$u" -n 300 -o cat --no-pager; } 2>/dev/null | digest "$u"
+for u in $(rows | awk '$3!="inactive"{print $1}' | head -n 40); do
+  { tail -q -n 150 /var/log/"${u%.service}"/*.log /var/log/"${u%.service}".log; unit_log "$u" 300; } 2>/dev/null | digest "$u"
 done
 exit 0

@@ -1,0 +1,1 @@
+"""Supervisors of services: which units they have, and the commands that act on them."""

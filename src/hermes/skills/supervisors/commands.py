@@ -1,0 +1,238 @@
+"""Renders the commands for a unit under each kind of supervisor.
+
+A playbook says `{{restart}}`; the command that is judged, announced and run is the real one, such
+as `supervisorctl restart api`. No command is taken from the output of a probe.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hermes.skills.supervisors.units import HostUnit, PlainDaemon, shell_functions
+
+ACTIONS: tuple[str, ...] = (
+    *("restart", "start", "stop", "reload", "enable", "disable"),
+    "reload_definitions",
+)
+QUERIES: tuple[str, ...] = ("is_active", "main_pid", "instance")
+"""Read only. `instance` prints a text that is another one after each start of the unit."""
+DEFAULT_UNIT_PARAMETER = "unit"
+STOP_TIMEOUT_S = 10
+"""Seconds for a plain daemon to end before it is killed."""
+_INHERITED_VARIABLES = re.compile(
+    r"PATH|HOME|LANG|LANGUAGE|LC_\w+|USER|LOGNAME|SHELL|PWD|OLDPWD|SHLVL|TERM|TZ|MAIL|_|HOSTNAME"
+    r"|EDITOR|PAGER|COLORTERM|LS_COLORS|DISPLAY|INVOCATION_ID|JOURNAL_STREAM"
+    r"|(?:SSH|SUDO|XDG|DBUS|HERMES|TMUX)_\w*"
+)
+"""Variables of the shell from which a daemon was started: it starts without them."""
+
+
+class UnsupportedActionError(ValueError):
+    """A supervisor cannot do what a playbook asks, in words."""
+
+
+class Supervisor(Protocol):
+    """The supervisor of one unit. Raises `UnsupportedActionError`."""
+
+    def render(self, action: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class ProgramSupervisor:
+    """A supervisor with a program that takes a verb and the name or the folder of a unit."""
+
+    unit: HostUnit
+
+    def render(self, action: str) -> str:
+        kind, place = self.unit.kind, self.unit.place
+        command = _COMMANDS.get(kind, {}).get(action)
+        if command is None or ("PLACE" in command and not place):
+            verb = action.replace("_", " ")
+            raise UnsupportedActionError(f"{kind} has no command to {verb} {self.unit.name}")
+        if kind == "supervisord" and place:
+            command = command.replace("supervisorctl", "supervisorctl -c PLACE")
+        name = self.unit.full_name or self.unit.name
+        words = {
+            "UNIT": shlex.quote(name),
+            "GROUP": shlex.quote(name.partition(":")[0]),
+            "PLACE": shlex.quote(place),
+        }
+        return re.sub(r"\b(?:UNIT|GROUP|PLACE)\b", lambda found: words[found[0]], command)
+
+
+@dataclass(frozen=True)
+class DaemonSupervisor:
+    """No supervisor: the daemon is ended by a signal and started by its remembered command."""
+
+    name: str
+    daemon: PlainDaemon | None
+
+    def render(self, action: str) -> str:
+        if self.daemon is None or not self.daemon.command:
+            raise UnsupportedActionError(f"the command that starts {self.name} is not known")
+        # Only characters that mean something in a pattern; more would make the command unreadable.
+        plain = re.sub(r"([\\.^$*+?()\[\]{}|])", r"\\\1", self.daemon.command_line)
+        pattern = shlex.quote(plain)
+        commands = {
+            "is_active": f"pgrep -f -x -- {pattern} >/dev/null",
+            "main_pid": f"pgrep -o -f -x -- {pattern}",
+            "instance": f"pgrep -o -f -x -- {pattern}",
+        }
+        if action in commands:
+            return commands[action]
+        if action == "stop":
+            return self._stop(pattern)
+        if action == "start":
+            return self._start(self.daemon)
+        if action in ("restart", "reload"):
+            return f"{self._stop(pattern)}; {self._start(self.daemon)}"
+        verb = action.replace("_", " ")
+        raise UnsupportedActionError(f"{self.name} is a plain daemon: there is no way to {verb} it")
+
+    @staticmethod
+    def _stop(pattern: str) -> str:
+        gone = f"while pgrep -f -x -- {pattern} >/dev/null; do sleep 0.2; done"
+        wait = f"timeout {STOP_TIMEOUT_S} sh -c {shlex.quote(gone)}"
+        return f"pkill -f -x -- {pattern}; {wait} || pkill -KILL -f -x -- {pattern}"
+
+    def _start(self, daemon: PlainDaemon) -> str:
+        own = [each for each in daemon.variables if not _INHERITED_VARIABLES.fullmatch(each)]
+        if own:
+            raise UnsupportedActionError(
+                f"{self.name} was started with {', '.join(own[:4])} in its environment, "
+                "and the values are not kept"
+            )
+        words = ["setsid", *daemon.command]
+        if daemon.user and daemon.user != "root":
+            user = daemon.user
+            words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", *words]
+        log = shlex.quote(daemon.log or "/dev/null")
+        folder = shlex.quote(daemon.folder or "/")
+        return f"cd {folder} && {{ {shlex.join(words)} >> {log} 2>&1 < /dev/null & }}"
+
+
+def _verbs(template: str, *actions: str) -> dict[str, str]:
+    return {action: template.replace("VERB", action) for action in actions}
+
+
+def _systemd(program: str) -> dict[str, str]:
+    return {
+        **_verbs(f"{program} VERB UNIT", "start", "stop", "enable", "disable"),
+        "restart": f"{program} reset-failed UNIT 2>/dev/null; {program} restart UNIT",
+        "reload": f"{program} reload UNIT 2>/dev/null || {program} restart UNIT",
+        "reload_definitions": f"{program} daemon-reload",
+        "is_active": f"{program} is-active -q UNIT",
+        "main_pid": f"{program} show -p MainPID --value UNIT",
+        "instance": f"{program} show -p NRestarts --value UNIT",
+    }
+
+
+def _container(program: str) -> dict[str, str]:
+    pid = f"{program} inspect UNIT | grep -m 1 '\"Pid\":' | grep -oE '[0-9]+'"
+    return {
+        **_verbs(f"{program} VERB UNIT", "start", "stop", "restart"),
+        "reload": f"{program} restart UNIT",
+        "enable": f"{program} update --restart unless-stopped UNIT",
+        "disable": f"{program} update --restart no UNIT",
+        "is_active": f"{program} ps -q --filter status=running --filter name=^UNIT\\$ | grep -q .",
+        "main_pid": pid,
+        "instance": pid,
+    }
+
+
+def _pid_in(command: str) -> dict[str, str]:
+    pid = f"{command} | grep -oE 'pid [0-9]+' | head -n 1 | grep -oE '[0-9]+'"
+    return {"main_pid": pid, "instance": pid}
+
+
+_COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "systemd": _systemd("systemctl"),
+    "systemd-user": _systemd("systemctl --user"),
+    "supervisord": {
+        **_verbs("supervisorctl VERB UNIT", "start", "stop", "restart"),
+        "reload": "supervisorctl restart UNIT",
+        "reload_definitions": "supervisorctl reread && supervisorctl update GROUP",
+        "is_active": "supervisorctl status UNIT | grep -qw RUNNING",
+        "main_pid": "supervisorctl pid UNIT",
+        "instance": "supervisorctl pid UNIT",
+    },
+    "runit": {
+        **_verbs("sv VERB PLACE", "start", "stop", "restart"),
+        "reload": "sv restart PLACE",
+        "enable": "rm -f PLACE/down",
+        "disable": "touch PLACE/down",
+        "reload_definitions": "true",
+        "is_active": "sv status PLACE | grep -q ^run:",
+        **_pid_in("sv status PLACE"),
+    },
+    "s6": {
+        "start": "s6-svc -wu -T 10000 -u PLACE",
+        "stop": "s6-svc -wD -T 10000 -d PLACE",
+        "restart": "s6-svc -wD -T 10000 -d PLACE; s6-svc -wu -T 10000 -u PLACE",
+        "reload": "s6-svc -wD -T 10000 -d PLACE; s6-svc -wu -T 10000 -u PLACE",
+        "enable": "rm -f PLACE/down",
+        "disable": "touch PLACE/down",
+        "reload_definitions": "true",
+        "is_active": "s6-svstat PLACE | grep -q ^up",
+        **_pid_in("s6-svstat PLACE"),
+    },
+    "openrc": {
+        **_verbs("rc-service UNIT VERB", "start", "stop"),
+        "restart": "rc-service UNIT zap 2>/dev/null; rc-service UNIT restart",
+        "reload": "rc-service UNIT reload 2>/dev/null || rc-service UNIT restart",
+        "enable": "rc-update add UNIT default",
+        "disable": "rc-update del UNIT default",
+        "reload_definitions": "true",
+        "is_active": "rc-service UNIT status >/dev/null 2>&1",
+        "instance": "rc-service UNIT status",
+    },
+    "sysvinit": {
+        **_verbs("service UNIT VERB", "start", "stop", "restart"),
+        "reload": "service UNIT reload 2>/dev/null || service UNIT restart",
+        "enable": "update-rc.d UNIT enable",
+        "disable": "update-rc.d UNIT disable",
+        "reload_definitions": "true",
+        "is_active": "service UNIT status >/dev/null 2>&1",
+        "main_pid": "pgrep -o -x UNIT",
+        "instance": "pgrep -o -x UNIT",
+    },
+    "docker": _container("docker"),
+    "podman": _container("podman"),
+    "pm2": {
+        **_verbs("pm2 VERB UNIT", "start", "stop", "restart", "reload"),
+        "is_active": "pm2 pid UNIT | grep -q '[1-9]'",
+        "main_pid": "pm2 pid UNIT",
+        "instance": "pm2 pid UNIT",
+    },
+}
+
+
+class HostSupervisors:
+    """Finds the supervisor of each unit of a host."""
+
+    def __init__(self, units: Sequence[HostUnit] = (), daemons: Sequence[PlainDaemon] = ()) -> None:
+        self._units = {each.name: each for each in units}
+        self._daemons = {each.name: each for each in daemons}
+
+    def find(self, name: str) -> Supervisor:
+        """Units that no other supervisor has are those of systemd."""
+        unit = self._units.get(name) or HostUnit(name=name, kind="systemd")
+        if unit.kind == "daemon":
+            return DaemonSupervisor(name, self._daemons.get(name))
+        return ProgramSupervisor(unit)
+
+    def render(self, action: str, name: str) -> str:
+        return self.find(name).render(action)
+
+    def functions(self, command: str) -> str:
+        """The shell functions about units that a command calls."""
+        return shell_functions(tuple(self._units.values()), command)
+
+
+def parse_action(placeholder: str) -> tuple[str, str] | None:
+    """The action or query, and the parameter that names the unit; None for a plain parameter."""
+    action, _, parameter = placeholder.partition(" ")
+    known = action in ACTIONS or action in QUERIES
+    return (action, parameter.strip() or DEFAULT_UNIT_PARAMETER) if known else None

@@ -1,0 +1,22 @@
+known() { printf '%s\n' {{remembered}}; }
+all=$(head -c 400 /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | awk '/^==> \/proc\/[0-9]+\/cmdline <==$/{split($2,w,"/"); p=w[3]; next} p!="" && NF{sub(/ +$/,""); print p, $0; p=""}')
+# A daemon that nobody restarts has failed when it is gone, unless its log says that it was told to end.
+told='shutdown request|user requested shutdown|sigterm|sigquit|signal (3|15)[^0-9]|terminated by|shutting down|exiting on signal'
+known | while IFS="$T" read -r n at user dir log file line; do
+  [ -n "$n" ] || continue
+  pid=; [ -f "$file" ] && pid=$(head -n 1 "$file" | tr -cd 0-9)
+  [ -n "$pid" ] && [ -d /proc/"$pid" ] || pid=$(printf '%s\n' "$all" | awk -v l="$line" 'BEGIN{l=substr(l,1,380)} {p=$1; sub(/^[0-9]+ /,""); if(substr($0,1,380)==l){print p; exit}}')
+  logs=$(ls -1tr "$log" /var/log/"$n"/*.log /var/log/"$n".log /var/log/"${n%-server}"/*.log 2>/dev/null | sort -u)
+  state=active; [ -n "$pid" ] || state=failed
+  [ -n "$pid" ] || [ -z "$logs" ] || ! tail -q -n 6 $logs 2>/dev/null | grep -qiE "$told" || state=inactive
+  # The init script that has its pid file owns it.
+  kind=daemon; unit=$n; b=${file##*/}; b=${b%.pid}
+  if [ ! -d /run/systemd/system ] && [ ! -d /run/openrc ] && [ "$file" != - ]; then
+    for s in "$b" "$n"; do [ -x /etc/init.d/"$s" ] && kind=sysvinit && unit=$s && break; done
+  fi
+  printf "unit=$unit\t%s\t%s\n" kind "$kind" state "$state" pid "${pid:-0}" restarts 0 since "@$at" file "$([ "$kind" = sysvinit ] && echo /etc/init.d/"$unit")" define "ExecStart=$line" define "User=$user" define "WorkingDirectory=$dir"
+  for l in $logs; do printf "unit=$unit\tlog\t%s\n" "$l"; done
+  [ -f /etc/default/"$unit" ] && printf "unit=$unit\tdefine\tEnvironmentFile=%s\n" /etc/default/"$unit"
+  named_files "$unit" "$line"
+done
+exit 0

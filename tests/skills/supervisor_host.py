@@ -1,0 +1,65 @@
+"""A host in namespaces with its own processes, /run, /var/log and configuration of supervisors."""
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+INIT = r"""
+set -e
+mount --make-rprivate /
+mount -t proc proc /proc
+for folder in /run /var/log /srv /etc/supervisor /etc/service; do
+  [ -d "$folder" ] && mount -t tmpfs tmpfs "$folder"
+done
+mkdir -p /var/log/supervisor
+touch /run/host-is-up
+exec sleep infinity
+"""
+START_TIMEOUT_S = 20.0
+
+needs_namespaces = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare"
+)
+
+
+class SupervisorHost:
+    def __enter__(self) -> "SupervisorHost":
+        unshare = ["unshare", "-m", "-p", "-n", "--fork", "--kill-child", "bash", "-c", INIT]
+        self._process = subprocess.Popen(unshare)
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            found = children.read_text().split()
+            if found and Path("/proc", found[0], "root", "run/host-is-up").exists():
+                self._pid = found[0]
+                return self
+            time.sleep(0.05)
+        raise TimeoutError("the host did not start")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def path(self, inside: str) -> Path:
+        return Path(f"/proc/{self._pid}/root{inside}")
+
+    def run(self, script: str, *, shell: tuple[str, ...] = ("bash",)) -> str:
+        enter = ["nsenter", "-t", self._pid, "-m", "-p", "-n", "-r", "-w", *shell, "-c", script]
+        done = subprocess.run(
+            enter, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+        )
+        return done.stdout
+
+    async def execute(self, script: str) -> str:
+        """Runs a script of the listing."""
+        return self.run(script)

@@ -1,0 +1,246 @@
+"""The commands and the units of each kind of supervisor; real supervisors in namespaces."""
+
+import shutil
+import time
+
+import anyio
+import pytest
+from supervisor_host import SupervisorHost, needs_namespaces
+
+from hermes.policy.command_analysis import analyse_command
+from hermes.skills.discovery import BUNDLED_SKILLS
+from hermes.skills.playbook.parameters import fill_template
+from hermes.skills.playbook.reader import parse_playbook
+from hermes.skills.supervisors.commands import (
+    ACTIONS,
+    QUERIES,
+    HostSupervisors,
+    UnsupportedActionError,
+)
+from hermes.skills.supervisors.units import (
+    HostUnit,
+    PlainDaemon,
+    UnitListing,
+    list_units,
+    listing_scripts,
+    parse_units,
+)
+
+pytestmark = pytest.mark.anyio
+READING = {"read", "network-local", "network-read", "secret-read"}
+KINDS = ("systemd", "supervisord", "runit", "s6", "openrc", "sysvinit", "docker", "podman", "pm2")
+DAEMON = PlainDaemon(
+    name="api", command=("/usr/bin/python3", "/srv/my api.py"), user="www-data", folder="/srv"
+)
+
+
+def host(kind: str, **more: str) -> HostSupervisors:
+    return HostSupervisors([HostUnit(name="api", kind=kind, **more)], [DAEMON])
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        ("systemd", "systemctl reset-failed api 2>/dev/null; systemctl restart api"),
+        ("supervisord", "supervisorctl restart api"),
+        ("runit", "sv restart /etc/service/api"),
+        ("openrc", "rc-service api zap 2>/dev/null; rc-service api restart"),
+        ("sysvinit", "service api restart"),
+        ("docker", "docker restart api"),
+        ("podman", "podman restart api"),
+        ("pm2", "pm2 restart api"),
+    ],
+)
+def test_a_step_has_the_command_of_the_supervisor(kind: str, command: str) -> None:
+    place = "/etc/service/api" if kind == "runit" else ""
+    filled = fill_template("{{restart}} || true", {"unit": "api"}, host(kind, place=place))
+    assert filled == f"{command} || true"
+
+
+def test_a_supervisord_with_its_own_configuration_and_a_group() -> None:
+    unit = HostUnit(name="a", full_name="web:a", kind="supervisord", place="/srv/s.conf")
+    assert HostSupervisors([unit]).render("restart", "a") == (
+        "supervisorctl -c /srv/s.conf restart web:a"
+    )
+
+
+def test_a_unit_that_no_probe_found_is_one_of_systemd() -> None:
+    assert HostSupervisors().render("stop", "api.service") == "systemctl stop api.service"
+
+
+def test_the_name_of_a_unit_is_quoted() -> None:
+    unit = HostUnit(name="a; reboot", kind="supervisord")
+    assert HostSupervisors([unit]).render("stop", unit.name) == "supervisorctl stop 'a; reboot'"
+
+
+def test_a_daemon_is_started_with_its_own_words_user_and_folder() -> None:
+    command = host("daemon").render("start", "api")
+    assert command == (
+        "cd /srv && { setpriv --reuid=www-data --regid=www-data --init-groups setsid "
+        "/usr/bin/python3 '/srv/my api.py' >> /dev/null 2>&1 < /dev/null & }"
+    )
+
+
+@pytest.mark.parametrize(
+    ("daemon", "why"),
+    [
+        (PlainDaemon(name="api"), "is not known"),
+        (PlainDaemon(name="api", command=("/x",), variables=("PATH", "KEY")), "with KEY in its"),
+    ],
+)
+def test_a_daemon_that_cannot_be_started_again_says_why(daemon: PlainDaemon, why: str) -> None:
+    supervisors = HostSupervisors([HostUnit(name="api", kind="daemon")], [daemon])
+    with pytest.raises(UnsupportedActionError, match=why):
+        supervisors.render("restart", "api")
+
+
+def test_what_a_kind_cannot_do_is_said_in_words() -> None:
+    with pytest.raises(UnsupportedActionError, match="supervisord has no command to enable api"):
+        host("supervisord").render("enable", "api")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "daemon"])
+def test_queries_only_read_and_actions_change(kind: str) -> None:
+    supervisors = host(kind, place="/etc/service/api")
+    for query in QUERIES:
+        try:
+            command = supervisors.render(query, "api")
+        except UnsupportedActionError:
+            continue
+        assert analyse_command(command).effects <= READING, command
+    for action in ACTIONS:
+        try:
+            command = supervisors.render(action, "api")
+        except UnsupportedActionError:
+            continue
+        assert command == "true" or analyse_command(command).effects - READING, command
+
+
+@pytest.mark.parametrize("name", sorted(listing_scripts()))
+def test_the_scripts_only_read(name: str) -> None:
+    analysis = analyse_command(listing_scripts()[name])
+    assert analysis.effects <= READING, analysis.dynamic
+
+
+def test_all_probes_only_read_under_supervisord_too() -> None:
+    unit = HostUnit(name="api", kind="supervisord", definition=("ExecStart=/srv/api.py",))
+    supervisors = HostSupervisors([unit, HostUnit(name="db", kind="sysvinit")])
+    for file in BUNDLED_SKILLS.glob("*/*/playbook.yaml"):
+        playbook, _ = parse_playbook(file.read_text())
+        assert playbook is not None
+        for part in (*playbook.signature.probes, *playbook.verify):
+            values = {"unit": "api", "asker": "api"}
+            command = fill_template(part.command, values, supervisors, partial=True)
+            analysis = analyse_command(command)
+            assert analysis.effects <= READING, (file.parent.name, part.name, analysis.dynamic)
+
+
+def test_of_two_supervisors_the_one_with_the_process_wins_and_it_is_said() -> None:
+    listing = parse_units(
+        [
+            "unit=api\tkind\tsupervisord\nunit=api\tstate\tfailed\nunit=api\tpid\t0",
+            "unit=api\tkind\tsysvinit\nunit=api\tstate\tactive\nunit=api\tpid\t7",
+        ]
+    )
+    assert [each.kind for each in listing.units] == ["sysvinit"]
+    assert listing.notes == ("api runs under sysvinit, and supervisord knows it too",)
+
+
+SUPERVISORD = """
+[unix_http_server]
+file=/run/supervisor.sock
+[supervisord]
+logfile=/var/log/supervisor/supervisord.log
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+[supervisorctl]
+serverurl=unix:///run/supervisor.sock
+[program:api]
+command=/bin/sleep 1000
+user=nobody
+directory=/srv
+stdout_logfile=/var/log/api.log
+[program:broken]
+command=/bin/sh -c "echo cannot open /etc/broken.conf; exit 3"
+startretries=1
+redirect_stderr=true
+stdout_logfile=/var/log/broken.log
+[program:paused]
+command=/bin/sleep 1000
+autostart=false
+"""
+
+
+async def wait_for(host: SupervisorHost, name: str, state: str) -> UnitListing:
+    deadline = time.monotonic() + 30
+    while True:
+        listing = await list_units(host.execute)
+        found = {each.name: each for each in listing.units}
+        if name in found and found[name].state == state:
+            return listing
+        assert time.monotonic() < deadline, listing
+        await anyio.sleep(0.5)
+
+
+@needs_namespaces
+@pytest.mark.skipif(not shutil.which("supervisord"), reason="supervisor is not installed")
+async def test_a_real_supervisord_is_listed_and_restarted() -> None:
+    with SupervisorHost() as host:
+        host.path("/etc/supervisor/supervisord.conf").write_text(SUPERVISORD)
+        host.run("supervisord -c /etc/supervisor/supervisord.conf")
+        await wait_for(host, "broken", "failed")
+        listing = await wait_for(host, "api", "active")
+        units = {each.name: each for each in listing.units}
+        assert units["paused"].state == "inactive"
+        assert units["broken"].exit == "exit status 3; not expected"
+        assert units["broken"].restarts >= 1
+        assert units["api"].definition == (
+            "ExecStart=/bin/sleep 1000",
+            "User=nobody",
+            "WorkingDirectory=/srv",
+        )
+        assert units["api"].file == "/etc/supervisor/supervisord.conf"
+        supervisors = HostSupervisors(listing.units)
+        text = "rows; unit_log broken 1; main_pid api; first_start api"
+        answers = host.run(f"{supervisors.functions(text)}\n{text}").splitlines()
+        assert "broken loaded failed" in answers
+        assert "cannot open /etc/broken.conf" in answers
+        assert answers[-2] == str(units["api"].pid)
+        assert abs(int(answers[-1]) - time.time()) < 120
+        host.run(supervisors.render("restart", "api"))
+        again = await wait_for(host, "api", "active")
+        pid = next(each.pid for each in again.units if each.name == "api")
+        assert pid not in (0, units["api"].pid)
+        assert host.run(supervisors.render("instance", "api")).strip() == str(pid)
+
+
+@needs_namespaces
+@pytest.mark.skipif(not shutil.which("supervisord"), reason="supervisor is not installed")
+async def test_a_supervisord_that_hangs_is_said_and_delays_little() -> None:
+    with SupervisorHost() as host:
+        host.path("/etc/supervisor/supervisord.conf").write_text(SUPERVISORD)
+        host.run("supervisord -c /etc/supervisor/supervisord.conf")
+        await wait_for(host, "api", "active")
+        host.run("pkill -STOP -x supervisord")
+        began = time.monotonic()
+        listing = await list_units(host.execute)
+        assert listing.notes == ("supervisord runs and does not answer",)
+        assert time.monotonic() - began < 20
+
+
+@needs_namespaces
+async def test_a_plain_daemon_is_found_ended_and_started_again() -> None:
+    daemon = PlainDaemon(name="nap", command=("/bin/sleep", "98765"), folder="/srv", first_seen_s=5)
+    with SupervisorHost() as host:
+        (gone,) = (await list_units(host.execute, [daemon])).units
+        assert (gone.kind, gone.state, gone.pid) == ("daemon", "failed", 0)
+        supervisors = HostSupervisors([gone], [daemon])
+        host.run(supervisors.render("start", "nap"))
+        (runs,) = (await list_units(host.execute, [daemon])).units
+        assert runs.state == "active" and runs.pid
+        host.run(supervisors.render("restart", "nap"))
+        (again,) = (await list_units(host.execute, [daemon])).units
+        assert again.state == "active" and again.pid != runs.pid
+        assert host.run(supervisors.render("main_pid", "nap")).strip() == str(again.pid)
+        host.run(supervisors.render("stop", "nap"))
+        assert host.run(supervisors.render("is_active", "nap") + " && echo yes") == ""
