@@ -50,6 +50,8 @@ class AdmittedProbes(Value, kw_only=True, frozen=True):
     missing: dict[str, str] = {}
     """Expected services that do not run, with the reason why they are expected."""
     questions: tuple[ServiceQuestion, ...] = ()
+    lacks: str = ""
+    """What the host lacks, and what is used instead."""
 
 
 def declared_probes(loaded: LoadedSettings) -> tuple[Probe, ...] | None:
@@ -85,6 +87,7 @@ async def select_admitted_probes(
         refused=admitted.refused,
         missing=probe_list.missing,
         questions=probe_list.questions,
+        lacks=probe_list.lacks,
     )
 
 

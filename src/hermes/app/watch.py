@@ -72,6 +72,8 @@ class RunningWatch:
     """Expected services that do not run."""
     questions: tuple[str, ...] = ()
     """Questions that only a person can answer."""
+    lacks: str = ""
+    """What the host lacks, and what is used instead."""
 
     reachability: ModelReachability | None = None
     """None where no model is used."""
@@ -193,6 +195,7 @@ async def open_watch(
                 refused=found.refused,
                 missing=tuple(found.missing),
                 questions=tuple(each.text for each in found.questions),
+                lacks=found.lacks,
                 reachability=ModelReachability(loaded, application.agent_dependencies.model.name)
                 if responder is not None
                 else None,

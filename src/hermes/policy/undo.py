@@ -14,6 +14,10 @@ _OPERATORS = re.compile(r"[;&|<>`$(){}\n*?\\]")
 _OPPOSITE_VERBS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "systemctl": (("stop", "start"), ("enable", "disable"), ("mask", "unmask")),
     "service": (("stop", "start"),),
+    "rc-service": (("stop", "start"),),
+    "supervisorctl": (("stop", "start"),),
+    "sv": (("stop", "start"),),
+    "pm2": (("stop", "start"),),
     "docker": (("stop", "start"), ("pause", "unpause")),
     "podman": (("stop", "start"), ("pause", "unpause")),
     "kubectl": (("cordon", "uncordon"),),
@@ -45,7 +49,7 @@ def find_undo(tool: str, command: str) -> str:
 def _opposite_command(words: Sequence[str]) -> list[str]:
     """The command with its verb replaced, if it has one in the right position."""
     plain = [at for at, word in enumerate(words) if at and not word.startswith("-")]
-    if words[0] == "service" or words[1] in ("compose", "container"):
+    if words[0] in ("service", "rc-service") or words[1] in ("compose", "container"):
         plain = plain[1:]
     if not plain:
         return []

@@ -19,7 +19,7 @@ from hermes.sre.model_responder import (
 )
 from hermes.sre.reports.statements import playbooks_unchecked
 from hermes.sre.responders.playbooks import PlaybookResponder
-from hermes.sre.undo import ChangeRecorder, restarted_units
+from hermes.sre.undo import ChangeRecorder, find_restarts
 from hermes.sre.verify import Baseline, VerificationResult, verify, watch_recovery
 
 EnterPhase = Callable[[IncidentPhase, int, str], Awaitable[None]]
@@ -177,7 +177,7 @@ class Attempts:
             number,
             why_not=why,
             concerns=concerns,
-            restarted=restarted_units([c.command for c in changes if c.attempt == number]),
+            restarted=find_restarts([c.command for c in changes if c.attempt == number]),
             restart_again=by_model,
         )
 

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from itertools import count
+from typing import NamedTuple
 
 from hermes.core.actions import Action, Decision
 from hermes.core.events.incidents import ChangeBegan, ChangesUndone
@@ -25,9 +26,20 @@ from hermes.tools.executor import Executor
 UNDO_FOLDER = "/var/tmp/hermes-undo"
 MAX_COPY_MB = 64
 """Megabytes of one path that are copied; a larger one cannot be undone."""
-RESTART_COMMAND = re.compile(
-    r"\b(?:systemctl|service)\s+(?:--\S+\s+)*(?:re)?(?:start|load)\s+([\w@.:-]+)"
+_RESTART_COMMANDS = (
+    (
+        re.compile(
+            r"\b(systemctl(?: --user)?|supervisorctl(?: -c \S+)?|docker|podman|sv|pm2)\s+"
+            r"(?:--\S+\s+)*(?:re)?(?:start|load)\s+([\w@.:/+-]+)"
+        ),
+        "{} restart {}",
+    ),
+    (
+        re.compile(r"\b((?:rc-)?service)\s+([\w@.:+-]+)\s+(?:re)?(?:start|load)\b"),
+        "{} {} restart",
+    ),
 )
+"""Commands that start, restart or reload a service, and the one that restarts it."""
 _UNKNOWN_PATH_MARK = "…"
 _COPY_RESULT = re.compile(r"^(file|absent|large) (\d+)$", re.MULTILINE)
 UNDO_TIMEOUT_S = 60.0
@@ -82,10 +94,21 @@ def plan_undo(action: Action) -> UndoPlan:
     return UndoPlan(paths=tuple(paths[:20]), inverse_command=inverse)
 
 
-def restarted_units(commands: Sequence[str]) -> tuple[str, ...]:
-    """Services that these commands start, restart or reload."""
+class UnitRestart(NamedTuple):
+    unit: str
+    command: str
+    """Restarts it."""
+
+
+def find_restarts(commands: Sequence[str]) -> tuple[UnitRestart, ...]:
+    """The services that these commands start, restart or reload."""
     return tuple(
-        dict.fromkeys(unit for command in commands for unit in RESTART_COMMAND.findall(command))
+        dict.fromkeys(
+            UnitRestart(unit, form.format(program, unit))
+            for command in commands
+            for pattern, form in _RESTART_COMMANDS
+            for program, unit in pattern.findall(command)
+        )
     )
 
 
@@ -180,10 +203,10 @@ async def undo_changes(work: IncidentWork, incident: Incident, reason: str) -> t
             )
         )
     # Services that were started with a change have to read the old files.
-    for unit in restarted_units([change.command for change in standing]):
-        id = f"settle-{unit}-{work.details.incident}-{len(standing)}"
+    for restart in find_restarts([change.command for change in standing]):
+        id = f"settle-{restart.unit}-{work.details.incident}-{len(standing)}"
         if id not in started:
-            await _run_undo_command(work, id, f"systemctl restart {shlex.quote(unit)}")
+            await _run_undo_command(work, id, restart.command)
     return tuple(left)
 
 
@@ -193,7 +216,7 @@ async def _undo_change(work: IncidentWork, change: IncidentChange, started: set[
     if id in started:
         return UNDO_INTERRUPTED
     if not change.undo.strip():
-        return "" if restarted_units([change.command]) else "it cannot be undone"
+        return "" if find_restarts([change.command]) else "it cannot be undone"
     return await _run_undo_command(work, id, change.undo)
 
 

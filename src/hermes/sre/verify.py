@@ -6,7 +6,6 @@ must have failed because of the symptom and must not depend on what the fix chan
 evidence nothing counts as fixed or recovered.
 """
 
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from hermes.sre.assessment.symptom_timing import (
 )
 from hermes.sre.checks import CheckResult, IndependentChecks, run_checks
 from hermes.sre.context import IncidentWork
+from hermes.sre.undo import UnitRestart
 
 TRIGGER_TIMEOUT_S = 30.0
 NO_EVIDENCE = "no check that observed the symptom before can show that it is gone"
@@ -139,7 +139,7 @@ async def verify(
     *,
     why_not: str = "",
     concerns: str = "",
-    restarted: Sequence[str] = (),
+    restarted: Sequence[UnitRestart] = (),
     restart_again: bool = False,
 ) -> VerificationResult:
     """`why_not`: why the fix failed by its own checks; then they are run only once. `concerns`: the
@@ -150,12 +150,12 @@ async def verify(
     results = await _run_until_passed(work, baseline, patience)
     await _publish(work, results, "after", attempt)
     if not why_not and _all_passed(results) and settings.trigger and restart_again and restarted:
-        trigger = await _restart_again(work, restarted)
+        trigger = await _restart_again(work, [each.command for each in restarted])
         results = await _run_until_passed(work, baseline, patience)
         await _publish(work, results, "trigger", attempt)
     if not why_not and _all_passed(results):
         longest = max(settings.longest_window, MAX_OUTLIVED_S)
-        runs = await read_unit_run_times(work.execute, restarted, longest)
+        runs = await read_unit_run_times(work.execute, [each.unit for each in restarted], longest)
         timing = await _symptom_timing(work, baseline, runs.onset_s)
         results = await _run_for_window(work, baseline, timing.window_s(settings))
         crashed = runs.lifetime_s and baseline.counters and _all_passed(results)
@@ -347,10 +347,10 @@ async def _publish(
     return await work.publish(*events)
 
 
-async def _restart_again(work: IncidentWork, units: Sequence[str]) -> str:
+async def _restart_again(work: IncidentWork, commands: Sequence[str]) -> str:
     """Returns the commands, and which of them the policy refused."""
     triggered = []
-    for command in (f"systemctl restart {shlex.quote(unit)}" for unit in units):
+    for command in commands:
         id = new_id("trigger")
         end = await run_command(work.execute, command, TRIGGER_TIMEOUT_S, id=id)
         triggered.append(command if end.status == "ok" else f"not run: {command}")

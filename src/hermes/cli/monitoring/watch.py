@@ -139,6 +139,8 @@ def _print_start(running: "RunningWatch") -> None:
     echo(running.mode_text)
     if running.found_now:
         note("no probes.yaml yet: these probes were discovered; `--discover --write` keeps them")
+    if running.lacks:
+        note(running.lacks)
     for each in running.missing:
         note(f"expected and not running: {each}")
     for each in running.questions:

@@ -1,6 +1,7 @@
 """Discovers the services of a host and proposes probes for them."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -159,6 +160,8 @@ class DiscoveryResult(Value, kw_only=True, frozen=True):
     probes: tuple[Probe, ...] = ()
     notes: tuple[str, ...] = ()
     """What was found and is not probed, and why."""
+    lacks: str = ""
+    """What the host lacks, and what is used instead, in one line."""
     services: tuple[RunningService, ...] = ()
     """Services that run."""
     installed: tuple[InstalledServer, ...] = ()
@@ -212,6 +215,7 @@ def propose_probes(
             mark_provisional(each) if each.service in provisional else each for each in probes
         ),
         notes=tuple(notes),
+        lacks=_lacking_parts(scan),
         services=services,
         installed=scan.installed,
         stopped=tuple(each.name for each in scan.supervised if each.state == "STOPPED"),
@@ -415,9 +419,29 @@ def _journal_probes(scan: HostScan) -> Iterator[Probe]:
             )
 
 
-def _notes(scan: HostScan) -> Iterator[str]:
+def _lacking_parts(scan: HostScan) -> str:
+    """What the host lacks, and what is used instead, in one line."""
+    parts = []
     if "systemctl" not in scan.programs:
-        yield "systemctl is not installed: the supervised services are not known"
+        managers = Counter(
+            each.process.supervisor or "daemon"
+            for each in {one.service: one for one in scan.listeners}.values()
+            if each.process is not None
+        )
+        managers["supervisord"] = max(managers["supervisord"], len(scan.supervised))
+        daemons = managers.pop("daemon", 0)
+        ways = [f"by {name} ({number})" for name, number in sorted(managers.items()) if number]
+        ways += [f"as plain daemons ({daemons})"] if daemons else []
+        known = f"services are managed {' and '.join(ways)}" if ways else "no service is known"
+        parts.append(f"no systemctl; {known}")
+    if "ss" not in scan.programs:
+        parts.append("no ss: ports are read from /proc")
+    return "; ".join(parts)
+
+
+def _notes(scan: HostScan) -> Iterator[str]:
+    if lacks := _lacking_parts(scan):
+        yield lacks
     if not {"curl", "wget"} & scan.programs:
         yield "neither curl nor wget is installed: only the ports of web servers are probed"
     for each in scan.listeners:

@@ -43,6 +43,8 @@ class ProbeList(Value, kw_only=True, frozen=True):
     """Expected services that do not run, with why they are expected."""
     questions: tuple[ServiceQuestion, ...] = ()
     notes: tuple[str, ...] = ()
+    lacks: str = ""
+    """What the host lacks, and what is used instead."""
 
 
 async def build_probe_list(
@@ -74,7 +76,9 @@ async def build_probe_list(
             *_unprobed_questions(known, found, declared),
             *_never_seen_questions(known, found),
         )
-        return ProbeList(probes=tuple(declared), questions=questions, notes=found.notes)
+        return ProbeList(
+            probes=tuple(declared), questions=questions, notes=found.notes, lacks=found.lacks
+        )
     running = {each.name for each in found.services}
     missing = [each for each in known.expected if each.name not in running and each.probes]
     removals = await _find_removals(environment, missing)
@@ -89,6 +93,7 @@ async def build_probe_list(
             *_never_seen_questions(known, found),
         ),
         notes=found.notes,
+        lacks=found.lacks,
     )
 
 

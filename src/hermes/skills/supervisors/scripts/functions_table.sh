@@ -10,4 +10,4 @@ definition() { fact "$1" define; }
 definition_file() { fact "$1" file; }
 unit_log() { LOG; }
 said() { SAID; }
-first_start() { date -d "$(fact "$1" since)" +%s; }
+first_start() { d=$(fact "$1" since); [ -n "$d" ] && date -d "$d" +%s; }

@@ -12,7 +12,7 @@ done | while read -r kind s said; do
     run:*|up*) state=active; [ "${age:-9}" -ge 2 ] || state=activating ;;
     *'want up'*) state=failed ;;
   esac
-  printf "unit=$n\t%s\t%s\n" kind "$kind" state "$state" pid "${pid:-0}" restarts 0 place "$s" file "$s/run"
+  printf "unit=$n\t%s\t%s\n" kind "$kind" state "$state" pid "${pid:-0}" restarts 0 since "$(stat -c @%Y "$s"/supervise/lock 2>/dev/null)" place "$s" file "$s/run"
   text=$(head -c 20000 "$s"/run 2>/dev/null)
   printf '%s\n' "$text" | awk -v u="unit=$n\tdefine\t" '{sub("^[ \t]+","")} $1=="exec"{v=$0; sub("^exec +","",v); print u "ExecStart=" v} $1=="."{print u "EnvironmentFile=" $2} $1=="cd"{print u "WorkingDirectory=" $2}
     {for(i=1;i<NF;i++){if($i=="-u"&&$(i-1)=="chpst") print u "User=" $(i+1); if($i~"setuidgid$") print u "User=" $(i+1)}}'

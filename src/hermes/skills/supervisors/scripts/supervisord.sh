@@ -3,7 +3,7 @@ place=; case "$file" in ''|/etc/supervisord.conf|/etc/supervisor/supervisord.con
 for f in /etc/supervisor/supervisord.conf /etc/supervisord.conf; do [ -f "$file" ] || file=$f; done
 include=$(awk -v d="/${file%/*}" '$0~"^[[]"{on=($0~"^[[]include[]]")} on && sub("^files *= *",""){n=split($0,w," "); for(i=1;i<=n;i++){gsub("%[(]here[)]s",d,w[i]); print (substr(w[i],1,1)=="/")?w[i]:d "/" w[i]}}' < "$file" 2>/dev/null)
 log=$(awk '$0~"^[[]"{on=($0~"^[[]supervisord[]]")} on && sub("^logfile *= *",""){sub("[ ;].*",""); print; exit}' < "$file" 2>/dev/null)
-state=$(if [ -n "$place" ]; then timeout 5 supervisorctl -c "$place" status; else timeout 5 supervisorctl status; fi 2>/dev/null | grep -E '^[^ ]+ +(RUNNING|STARTING|BACKOFF|STOPPING|STOPPED|EXITED|FATAL|UNKNOWN)')
+state=$(if [ -n "$place" ]; then timeout 10 supervisorctl -c "$place" status; else timeout 10 supervisorctl status; fi 2>/dev/null | grep -E '^[^ ]+ +(RUNNING|STARTING|BACKOFF|STOPPING|STOPPED|EXITED|FATAL|UNKNOWN)')
 [ -n "$state" ] || { echo "note=supervisord runs and does not answer"; exit 0; }
 { tail -n 800 "${log:-/var/log/supervisor/supervisord.log}" 2>/dev/null | sed 's/^/log /'; printf '%s\n' "$state"; } | awk -v place="$place" '
   $1=="log" { at=$2 " " $3; sub(/,.*/,"",at)
