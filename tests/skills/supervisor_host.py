@@ -53,12 +53,15 @@ class SupervisorHost:
     def path(self, inside: str) -> Path:
         return Path(f"/proc/{self._pid}/root{inside}")
 
-    def run(self, script: str, *, shell: tuple[str, ...] = ("bash",)) -> str:
-        enter = ["nsenter", "-t", self._pid, "-m", "-p", "-n", "-r", "-w", *shell, "-c", script]
+    def run(self, script: str) -> str:
+        return self.run_with_code(script)[0]
+
+    def run_with_code(self, script: str) -> tuple[str, int]:
+        enter = ["nsenter", "-t", self._pid, "-m", "-p", "-n", "-r", "-w", "bash", "-c", script]
         done = subprocess.run(
-            enter, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+            enter, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
         )
-        return done.stdout
+        return done.stdout, done.returncode
 
     async def execute(self, script: str) -> str:
         """Runs a script of the listing."""

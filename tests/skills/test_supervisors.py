@@ -1,6 +1,7 @@
 """The commands and the units of each kind of supervisor; real supervisors in namespaces."""
 
 import shutil
+import subprocess
 import time
 
 import anyio
@@ -21,6 +22,7 @@ from hermes.skills.supervisors.units import (
     HostUnit,
     PlainDaemon,
     UnitListing,
+    drop_unused_functions,
     list_units,
     listing_scripts,
     parse_units,
@@ -76,8 +78,8 @@ def test_the_name_of_a_unit_is_quoted() -> None:
 def test_a_daemon_is_started_with_its_own_words_user_and_folder() -> None:
     command = host("daemon").render("start", "api")
     assert command == (
-        "cd /srv && { setpriv --reuid=www-data --regid=www-data --init-groups setsid "
-        "/usr/bin/python3 '/srv/my api.py' >> /dev/null 2>&1 < /dev/null & }"
+        "cd /srv && { runuser -u www-data -- setsid /usr/bin/python3 '/srv/my api.py' "
+        ">> /dev/null 2>&1 < /dev/null & }"
     )
 
 
@@ -92,6 +94,22 @@ def test_a_daemon_that_cannot_be_started_again_says_why(daemon: PlainDaemon, why
     supervisors = HostSupervisors([HostUnit(name="api", kind="daemon")], [daemon])
     with pytest.raises(UnsupportedActionError, match=why):
         supervisors.render("restart", "api")
+
+
+def test_functions_that_a_command_does_not_call_are_left_out() -> None:
+    text = "first() { second; }\nsecond() {\n  true\n}\nthird() { true; }\nx=$(first)\n"
+    assert drop_unused_functions(text, "") == text.replace("third() { true; }\n", "")
+
+
+def test_a_table_of_units_cannot_end_the_document_that_holds_it() -> None:
+    unit = HostUnit(
+        name="UNITS", kind="supervisord", state="active", definition=("ExecStart=$(x)",)
+    )
+    text = HostSupervisors([unit]).functions("definition UNITS")
+    done = subprocess.run(
+        ["bash", "-c", f"{text}\ndefinition UNITS"], capture_output=True, text=True
+    )
+    assert done.stdout == "ExecStart=$(x)\n"
 
 
 def test_what_a_kind_cannot_do_is_said_in_words() -> None:

@@ -93,9 +93,9 @@ class DaemonSupervisor:
 
     @staticmethod
     def _stop(pattern: str) -> str:
-        gone = f"while pgrep -f -x -- {pattern} >/dev/null; do sleep 0.2; done"
-        wait = f"timeout {STOP_TIMEOUT_S} sh -c {shlex.quote(gone)}"
-        return f"pkill -f -x -- {pattern}; {wait} || pkill -KILL -f -x -- {pattern}"
+        runs = f"pgrep -f -x -- {pattern} >/dev/null"
+        wait = f"for i in $(seq {STOP_TIMEOUT_S * 5}); do {runs} || break; sleep 0.2; done"
+        return f"pkill -f -x -- {pattern}; {wait}; pkill -KILL -f -x -- {pattern}; ! {runs}"
 
     def _start(self, daemon: PlainDaemon) -> str:
         own = [each for each in daemon.variables if not _INHERITED_VARIABLES.fullmatch(each)]
@@ -106,8 +106,7 @@ class DaemonSupervisor:
             )
         words = ["setsid", *daemon.command]
         if daemon.user and daemon.user != "root":
-            user = daemon.user
-            words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", *words]
+            words = ["runuser", "-u", daemon.user, "--", *words]
         log = shlex.quote(daemon.log or "/dev/null")
         folder = shlex.quote(daemon.folder or "/")
         return f"cd {folder} && {{ {shlex.join(words)} >> {log} 2>&1 < /dev/null & }}"

@@ -1,0 +1,134 @@
+"""Bundled playbooks end to end on hosts without systemd: a real supervisord, a plain daemon."""
+
+import shutil
+import sys
+import time
+
+import anyio
+import pytest
+from supervisor_host import SupervisorHost, needs_namespaces
+
+from hermes.core.events.base import BaseEvent
+from hermes.core.incident import AlertFacts
+from hermes.core.messages import ToolCall, ToolResult
+from hermes.skills.discovery import BUNDLED_SKILLS
+from hermes.skills.playbook.commands import PlaybookContext
+from hermes.skills.playbook.reader import parse_playbook
+from hermes.skills.playbook.runner import PlaybookRunner, PlaybookRunResult
+from hermes.skills.supervisors.units import PlainDaemon
+
+pytestmark = [pytest.mark.anyio, needs_namespaces]
+API = """
+import sys, time
+text = dict(line.strip().split("=") for line in open("/srv/api/api.conf"))
+try:
+    print("port", int(text["port"]), flush=True)
+except ValueError:
+    sys.exit("error: invalid port in /srv/api/api.conf: " + text["port"])
+time.sleep(1000)
+"""
+SUPERVISORD = f"""
+[unix_http_server]
+file=/run/supervisor.sock
+[supervisord]
+logfile=/var/log/supervisor/supervisord.log
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+[supervisorctl]
+serverurl=unix:///run/supervisor.sock
+[program:api]
+command={sys.executable} /srv/api/api.py /srv/api/api.conf
+startretries=1
+redirect_stderr=true
+stdout_logfile=/var/log/api.log
+"""
+
+
+async def play(
+    host: SupervisorHost, name: str, alert: str, *daemons: PlainDaemon
+) -> PlaybookRunResult:
+    file = next(BUNDLED_SKILLS.glob(f"*/{name}/playbook.yaml"))
+    playbook, problems = parse_playbook(file.read_text())
+    assert playbook is not None, problems
+
+    async def execute(call: ToolCall) -> ToolResult:
+        output, code = host.run_with_code(str(call.arguments["command"]))
+        note = f"\n[exit {code} · 0.1 s]" if code else ""
+        return ToolResult(call_id=call.id, content=f"{output}{note}")
+
+    async def publish(*events: BaseEvent) -> tuple[int, ...]:
+        return ()
+
+    context = PlaybookContext(execute, publish, daemons=daemons)
+    return await PlaybookRunner(name, playbook, context).run(AlertFacts(title=alert, text=""))
+
+
+@pytest.mark.skipif(not shutil.which("supervisord"), reason="supervisor is not installed")
+async def test_a_configuration_is_restored_under_supervisord() -> None:
+    with SupervisorHost() as host:
+        host.run("mkdir -p /srv/api; echo port=8000 > /srv/api/api.conf")
+        host.path("/srv/api/api.py").write_text(API)
+        host.path("/etc/supervisor/supervisord.conf").write_text(SUPERVISORD)
+        host.run("supervisord -c /etc/supervisor/supervisord.conf")
+        await wait_for_status(host, "RUNNING")
+        host.run(
+            "cp /srv/api/api.conf /srv/api/api.conf.bak; echo port=80OO > /srv/api/api.conf;"
+            "supervisorctl restart api"
+        )
+        await wait_for_status(host, "FATAL")
+        result = await play(host, "config-restore", "api: nothing answers")
+        assert (result.outcome, result.detail) == ("applied", "")
+        steps = [each.command.strip() for each in result.done if each.phase == "step"]
+        assert "supervisorctl restart api" in steps[-1]
+        assert host.path("/srv/api/api.conf").read_text() == "port=8000\n"
+        assert "RUNNING" in host.run("supervisorctl status api")
+
+
+@pytest.mark.skipif(not shutil.which("supervisord"), reason="supervisor is not installed")
+async def test_what_a_person_stopped_stays_stopped() -> None:
+    with SupervisorHost() as host:
+        host.run("mkdir -p /srv/api; echo port=8000 > /srv/api/api.conf")
+        host.path("/srv/api/api.py").write_text(API)
+        host.path("/etc/supervisor/supervisord.conf").write_text(SUPERVISORD)
+        host.run("supervisord -c /etc/supervisor/supervisord.conf")
+        await wait_for_status(host, "RUNNING")
+        host.run("supervisorctl stop api")
+        result = await play(host, "ended", "api is not running")
+        assert result.outcome == "declined" and not result.changed
+
+
+async def test_a_plain_daemon_that_is_gone_is_started_as_it_was() -> None:
+    daemon = PlainDaemon(
+        name="nap", command=("/bin/sleep", "98765"), user="nobody", folder="/srv", first_seen_s=5
+    )
+    with SupervisorHost() as host:
+        result = await play(host, "ended", "nap is not running", daemon)
+        assert (result.outcome, result.detail) == ("applied", "")
+        assert host.run("pgrep -u nobody -f -x '/bin/sleep 98765'").strip()
+
+
+async def test_a_suspended_daemon_goes_on() -> None:
+    daemon = PlainDaemon(name="nap", command=("/bin/sleep", "98765"), first_seen_s=5)
+    with SupervisorHost() as host:
+        host.run("setsid /bin/sleep 98765 >/dev/null 2>&1 </dev/null & sleep 0.2; kill -STOP $!")
+        result = await play(host, "suspended", "nap does not answer", daemon)
+        assert (result.outcome, result.detail) == ("applied", "")
+        assert host.run("ps -o stat= -C sleep | grep -c T").strip() == "0"
+
+
+async def test_what_only_systemd_can_express_is_said_in_words() -> None:
+    daemon = PlainDaemon(name="nap", command=("/bin/sleep", "98765"), log="/var/log/nap.log")
+    with SupervisorHost() as host:
+        host.run("printf 'oom-kill\\noom-kill\\n' > /var/log/nap.log")
+        result = await play(host, "memory-limit-raised", "nap keeps dying", daemon)
+        assert result.outcome == "declined"
+        assert result.unchecked == (
+            "nap is not a unit of systemd, and MemoryMax is a setting of systemd"
+        )
+
+
+async def wait_for_status(host: SupervisorHost, state: str) -> None:
+    deadline = time.monotonic() + 120
+    while state not in host.run("supervisorctl status api"):
+        assert time.monotonic() < deadline, host.run("supervisorctl status; cat /var/log/api.log")
+        await anyio.sleep(0.5)
