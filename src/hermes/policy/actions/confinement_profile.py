@@ -96,9 +96,7 @@ def approved_profile(profile: ConfinementProfile) -> ConfinementProfile:
     """The profile of a command that a person approves first, who sees what it reads and changes."""
     if profile.unrestricted:
         return profile
-    return replace(
-        profile, refused_reads=(), granted_reads=(), hard_links=True, setuid_files=True
-    )
+    return replace(profile, refused_reads=(), granted_reads=(), hard_links=True, setuid_files=True)
 
 
 @cache

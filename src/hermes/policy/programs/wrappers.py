@@ -33,22 +33,18 @@ _SHELL_VALUE_OPTIONS = frozenset({"-o", "-O", "--rcfile", "--init-file"})
 
 def env(call: ProgramCall, entry: ProgramEntry) -> str:
     """`env`: options, assignments, then a command; -S has all of that in one word."""
-    words = call.argv[1:]
-    while words:
-        found = parse_arguments(words, OptionGrammar(entry.grammar.values, stops=0))
-        if found.has("-S", "--split-string"):
-            inner = found.value("-S", "--split-string") or ""
-            words = ["env", *_split_env_string(inner), *found.rest]
-            return call.run(words)
-        if folder := found.value("-C", "--chdir"):
-            call.scope = call.scope.copy()
-            call.scope.cwd = call.path(folder)
-        words = found.rest
-        while words and _ASSIGNMENT.match(words[0]):
-            name, _, value = words[0].partition("=")
-            assignments.check_assignment(call, name, value)
-            words = words[1:]
-        break
+    found = parse_arguments(call.argv[1:], OptionGrammar(entry.grammar.values, stops=0))
+    if found.has("-S", "--split-string"):
+        inner = found.value("-S", "--split-string") or ""
+        return call.run(["env", *_split_env_string(inner), *found.rest])
+    if folder := found.value("-C", "--chdir"):
+        call.scope = call.scope.copy()
+        call.scope.cwd = call.path(folder)
+    words = found.rest
+    while words and _ASSIGNMENT.match(words[0]):
+        name, _, value = words[0].partition("=")
+        assignments.check_assignment(call, name, value)
+        words = words[1:]
     if not words:
         call.mark("read", "env prints the environment")
         return ANY_WORD

@@ -258,12 +258,13 @@ class PlaybookRunner:
 
     def _check_actions(self) -> None:
         """Raises `PlaybookStopped` when the supervisor of a unit cannot do what a step needs."""
-        for part in (*self._playbook.steps, *self._playbook.verify):
+        steps = [(step.name, step.command + step.undo) for step in self._playbook.steps]
+        checks = [(check.name, check.command) for check in self._playbook.verify]
+        for name, text in (*steps, *checks):
             try:
-                for command in (part.command, getattr(part, "undo", "")):
-                    self._fill(command, partial=True)
+                self._fill(text, partial=True)
             except UnsupportedActionError as error:
-                raise PlaybookStopped("declined", part.name, str(error), incomplete=True) from error
+                raise PlaybookStopped("declined", name, str(error), incomplete=True) from error
 
     async def _run_steps_and_checks(self, *, dry: bool) -> None:
         for step in self._playbook.steps:
@@ -429,8 +430,9 @@ class PlaybookRunner:
 
 
 def _needs_units(playbook: Playbook) -> bool:
-    parts = (*playbook.signature.probes, *playbook.steps, *playbook.verify)
-    names = {name for part in parts for name in placeholder_names(part.command)}
+    commands = [each.command for each in (*playbook.signature.probes, *playbook.verify)]
+    commands += [step.command for step in playbook.steps]
+    names = {name for command in commands for name in placeholder_names(command)}
     return FUNCTIONS_PLACEHOLDER in names or any(parse_action(name) for name in names)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hermes.core.errors import HermesError, StoreError
-from hermes.core.events import Event
+from hermes.core.events import Event, UnknownEvent
 from hermes.core.events.incidents import EscalationLine, IncidentChecked
 from hermes.core.events.tools import ToolRequested
 from hermes.core.incident import Incident, fold_incidents
@@ -66,7 +66,7 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
     return tuple({(each.about, each.text): each for each in lines}.values())
 
 
-def call_id_of(event: Event) -> str:
+def call_id_of(event: Event | UnknownEvent) -> str:
     """The id of the tool call that the event is about; empty for other events."""
     call = event.call.id if isinstance(event, ToolRequested) else ""
     return call or str(getattr(event, "call_id", ""))
