@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hermes.core.errors import HermesError, StoreError
-from hermes.core.events import Event, UnknownEvent
+from hermes.core.events import Event
+from hermes.core.events.base import UnknownEvent
 from hermes.core.events.incidents import EscalationLine, IncidentChecked
 from hermes.core.events.tools import ToolRequested
 from hermes.core.incident import Incident, fold_incidents
