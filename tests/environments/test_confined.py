@@ -383,15 +383,42 @@ async def test_a_time_out_ends_a_confined_tree(here: LocalEnvironment) -> None:
     assert left.output == ""
 
 
+@pytest.mark.parametrize("pause_s", [0.0, 0.5])
 async def test_a_killed_fork_server_is_replaced_and_nothing_runs_without_it(
-    here: LocalEnvironment, tmp_path: Path
+    here: LocalEnvironment, tmp_path: Path, pause_s: float
 ) -> None:
+    await anyio.sleep(pause_s)  # in which it forks the process that waits for a command
     line = here.server._server
     assert line is not None
     os.kill(line.pid, signal.SIGKILL)
-    code, _, _ = await run(here, f"echo changed > {tmp_path}/kept")
-    assert code == 1
+    for _ in range(3):
+        code, _, _ = await run(here, f"echo changed > {tmp_path}/kept")
+        assert code == 1
     assert (tmp_path / "kept").read_text() == "as it was"
+
+
+async def test_a_killed_process_that_waits_for_a_command_is_replaced(
+    here: LocalEnvironment,
+) -> None:
+    assert (await run(here, "echo one"))[1] == "one\n"
+    await anyio.sleep(0.5)  # the next process is forked a moment after a command
+    kill_waiting(here)
+    assert (await run(here, "echo two"))[1] == "two\n"
+
+
+def kill_waiting(place: LocalEnvironment) -> None:
+    """The fork server and the process that it forked are the only ones with its argv."""
+    line = place.server._server
+    assert line is not None
+    argv = Path(f"/proc/{line.pid}/cmdline").read_bytes()
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    (waiting,) = (
+        int(pid)
+        for pid in children
+        if int(pid) != line.pid and Path(f"/proc/{pid}/cmdline").read_bytes() == argv
+    )
+    os.kill(waiting, signal.SIGKILL)
+    os.waitpid(waiting, 0)
 
 
 async def test_what_cannot_be_confined_is_not_run(here: LocalEnvironment, tmp_path: Path) -> None:

@@ -48,8 +48,7 @@ class _ForkServer:
     def serve(self) -> None:
         """Runs until the socket is closed. One process is always forked ahead and waits for the
         next request: the fork and the first steps after it take longer than all the rest."""
-        while self._answer_check():
-            pass
+        self._answer_check()
         while True:
             taken = _SpareProcess(self._enforcement, self._link).wait_until_taken()
             if taken == _ENDED:
@@ -62,17 +61,16 @@ class _ForkServer:
             # The next fork waits a moment: the command that just started needs the CPU.
             select.select([self._link.fileno()], [], [], SPARE_DELAY_S)
 
-    def _answer_check(self) -> bool:
-        """Answers the first requests, as long as they only ask what is possible here."""
+    def _answer_check(self) -> None:
+        """Answers the first request if it only asks what is possible here: Hermes asks once."""
         data = self._link.recv(messages.MAX_MESSAGE_BYTES, _socket.MSG_PEEK)
         if not data or LauncherRequest.unpack(data).kind != "check":
-            return False
+            return
         _, files = messages.receive_message(self._link)
         answer = "\0".join(check_confinement(self._enforcement))
         _send_answer(files[0], messages.ANSWER_OK + answer.encode())
         for fd in files:
             os.close(fd)
-        return True
 
 
 def _send_answer(fd: int, answer: bytes) -> None:
@@ -139,12 +137,12 @@ def _wait_for_command(
     data, files = messages.receive_message(link)
     request = LauncherRequest.unpack(data) if data else None
     if request is None or request.kind == "end":
-        messages.send_message(server, _ENDED)
+        _tell_server(server, _ENDED)
         if files:
             _send_answer(files[0], own)
         os._exit(0)
     try:
-        messages.send_message(server, request.rules)
+        _tell_server(server, request.rules)
         kernel.prctl(process_control.PR_SET_DUMPABLE, 1)
         listener = enforcement.enforce(VerdictRules.unpack(request.rules))
         messages.send_message(supervisor, request.rules, (listener, files[1]))
@@ -153,6 +151,13 @@ def _wait_for_command(
     except OSError as error:
         _send_answer(files[0], own)
         _send_answer(files[0], messages.ANSWER_FAILED + str(error).encode())
+
+
+def _tell_server(server: _socket.socket, news: bytes) -> None:
+    try:
+        messages.send_message(server, news)
+    except OSError:
+        return  # it was killed; Hermes starts another one for the next command
 
 
 def _exec_command(request: LauncherRequest, files: list[int]) -> None:
