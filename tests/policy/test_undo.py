@@ -9,6 +9,8 @@ from hermes.policy.undo import NO_UNDO, find_undo
     ("command", "back"),
     [
         ("systemctl stop nginx", "systemctl start nginx"),
+        ("supervisorctl stop web:api", "supervisorctl start web:api"),
+        ("rc-service nginx stop", "rc-service nginx start"),
         ("sudo systemctl --user enable --now x", "sudo systemctl --user disable --now x"),
         ("service nginx stop", "service nginx start"),
         ("docker compose stop web", "docker compose start web"),

@@ -36,8 +36,8 @@ DAEMON = PlainDaemon(
 )
 
 
-def host(kind: str, **more: str) -> HostSupervisors:
-    return HostSupervisors([HostUnit(name="api", kind=kind, **more)], [DAEMON])
+def host(kind: str, place: str = "") -> HostSupervisors:
+    return HostSupervisors([HostUnit(name="api", kind=kind, place=place)], [DAEMON])
 
 
 @pytest.mark.parametrize(

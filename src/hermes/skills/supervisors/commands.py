@@ -24,9 +24,10 @@ STOP_TIMEOUT_S = 10
 _INHERITED_VARIABLES = re.compile(
     r"PATH|HOME|LANG|LANGUAGE|LC_\w+|USER|LOGNAME|SHELL|PWD|OLDPWD|SHLVL|TERM|TZ|MAIL|_|HOSTNAME"
     r"|EDITOR|PAGER|COLORTERM|LS_COLORS|DISPLAY|INVOCATION_ID|JOURNAL_STREAM"
-    r"|(?:SSH|SUDO|XDG|DBUS|HERMES|TMUX)_\w*"
+    r"|(?:SSH|SUDO|XDG|DBUS|HERMES|TMUX)_\w*|PG_GRANDPARENT_PID|PGLOCALEDIR|PGSYSCONFDIR|PGDATA"
 )
-"""Variables of the shell from which a daemon was started: it starts without them."""
+"""Variables of the shell from which a daemon was started, and those that PostgreSQL sets itself: it
+starts without them."""
 
 
 class UnsupportedActionError(ValueError):
