@@ -89,25 +89,23 @@ class _SpareProcess:
     def __init__(self, enforcement: VerdictEnforcer, link: _socket.socket) -> None:
         self._news, to_server = _socket_pair()
         to_supervisor, from_command = _socket_pair()
+        # The supervisor first: if the server is killed here, no command waits without one.
+        if os.fork() == 0:
+            try:
+                for each in (self._news, to_server, to_supervisor, link):
+                    each.close()
+                _supervise(from_command)
+            finally:
+                os._exit(0)
+        from_command.close()
         if kernel.system_call("clone", CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0:
             try:
-                for each in (self._news, from_command):
-                    each.close()
+                self._news.close()
                 _wait_for_command(link, to_server, to_supervisor, enforcement)
             finally:
                 os._exit(127)
         to_server.close()
         to_supervisor.close()
-        try:
-            if os.fork() == 0:
-                try:
-                    self._news.close()
-                    link.close()
-                    _supervise(from_command)
-                finally:
-                    os._exit(0)
-        finally:
-            from_command.close()
 
     def wait_until_taken(self) -> bytes:
         """The packed rules of its command, `_ENDED`, or nothing if it failed or was killed."""
