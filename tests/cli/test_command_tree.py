@@ -57,6 +57,7 @@ ELSEWHERE |= {"hermes maintenance end", "hermes watch", "hermes incident watch"}
 ELSEWHERE |= {f"hermes incident {verb}" for verb in ("show", "timeline", "report")}
 ELSEWHERE |= {f"hermes incident {verb}" for verb in ("ack", "close", "reopen")}
 ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publish", "revoke")}
+ELSEWHERE |= {"hermes service logs", "hermes service uninstall", "hermes backup", "hermes restore"}
 """They need a server, damage, or somebody who asks, and have tests of their own."""
 ARGUMENTS = {
     "hermes config get": ["model.default"],
@@ -69,6 +70,7 @@ ARGUMENTS = {
     "hermes policy explain": ["ls"],
     "hermes policy show": ["destructive"],
     "hermes doctor": ["--offline"],
+    "hermes service install": ["--kind", "systemd", "--print"],
     "hermes drill show": ["config-typo-after-edit"],
     "hermes incident open": ["the shop shows old prices"],
     "hermes maintenance add": ["web", "--for", "1h"],

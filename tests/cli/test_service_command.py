@@ -123,12 +123,18 @@ def test_the_home_goes_when_asked_and_an_edited_file_is_kept(hermes: Hermes) -> 
         """
 hermes service install --kind supervisord --no-start >/dev/null
 echo '; mine' >> /etc/supervisor/conf.d/hermes.conf
-hermes service uninstall --remove-home
+echo 'on call: 3 probes' > /var/log/hermes/watch.log
+hermes service logs -n 1; hermes service logs --json | tr -d '\n '; echo
+hermes service uninstall --remove-home --json | tr -d '\n '; echo
 ls -d /var/lib/hermes; ls /etc/supervisor/conf.d; id hermes
 """,
     )
     text = "\n".join(said)
     assert "hermes.conf.edited" in said
+    assert "on call: 3 probes" in said
+    assert '{"lines":["oncall:3probes"]}' in said
+    removed = next(line for line in said if line.startswith('{"removed":'))
+    assert "folder/var/lib/hermes" in removed and "userhermes" in removed
     assert "/var/lib/hermes" not in said
     assert "no such user" in text
 

@@ -62,6 +62,23 @@ def test_everything_can_go(lived_in: Hermes) -> None:
     assert not lived_in.home.exists()
 
 
+def test_a_home_is_saved_and_comes_back(lived_in: Hermes, tmp_path: Path) -> None:
+    (lived_in.home / "journal.db").unlink()
+    saved = str(tmp_path / "saved.tar.gz")
+    done = json.loads(lived_in("backup", saved, "--json").stdout)
+    assert (done["file"], done["files"] >= 3) == (saved, True)
+    assert lived_in("backup", saved).returncode == exit_codes.SETTINGS
+    refused = lived_in("restore", saved)
+    assert refused.returncode == exit_codes.SETTINGS and "--force" in refused.stderr
+    other = {"HERMES_HOME": str(tmp_path / "other")}
+    back = json.loads(lived_in("restore", saved, "--json", env=other).stdout)
+    assert back["files"] == done["files"]
+    assert (tmp_path / "other" / ".env").read_text() == "FAL_KEY=x\n"
+    Path(saved).write_bytes(b"damaged")
+    broken = lived_in("restore", saved, env={"HERMES_HOME": str(tmp_path / "third")})
+    assert broken.returncode == exit_codes.STORE
+
+
 def installed_as(hermes: Hermes, folder: Path, name: str, target: str) -> dict[str, str]:
     """The variables of a process in which a package of this name was installed in `folder`."""
     info = folder / f"{name.replace('-', '_')}-9.9.dist-info"
