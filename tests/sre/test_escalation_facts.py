@@ -127,7 +127,8 @@ def test_the_alert_of_a_probe_names_the_port_the_disk_or_the_log() -> None:
     assert subject(page).ports == (8000,)
     assert subject("x\nasked by the probe disk-srv (disk /srv)").disk == "/srv"
     assert subject("x\nasked by the probe log-a (log /var/log/a.log)").log == "/var/log/a.log"
-    assert subject("x\nasked by the probe log-a (log /a; reboot)").log == ""
+    assert subject("x\nasked by the probe log-a (log /a; reboot)").log == "/a"
+    assert subject("2026/11/17 04:04:45 [error] at 10.0.0.7:8000").ports == (8000,)
     assert subject("x\nasked by the probe disk-a (disk /$(reboot))").disk == "/"
 
 
@@ -260,14 +261,13 @@ def test_lines_that_continue_an_error_are_kept() -> None:
 
 
 def test_a_supervisor_that_hangs_is_named_and_delays_nothing(tmp_path: Path) -> None:
-    """Stand-ins: a supervisorctl that never answers, and a process of supervisord's name."""
+    """A stand-in for a supervisorctl that waits for its supervisord."""
     control = tmp_path / "supervisorctl"
     control.write_text("#!/bin/bash\nsleep 60\n")
     control.chmod(0o755)
-    with process_named("supervisord", tmp_path):
-        began = time.monotonic()
-        found = rows(supervisor=run_script("supervisor", "n=web", f"{tmp_path}:/usr/bin:/bin"))
-        assert time.monotonic() - began < 20
+    began = time.monotonic()
+    found = rows(supervisord=run_script("supervisord", ":", f"{tmp_path}:/usr/bin:/bin"))
+    assert time.monotonic() - began < 20
     assert "supervisorctl gave no answer within 2 s" in found.unchecked
 
 

@@ -149,7 +149,7 @@ def _action_lines(
         text = f"no supervisor knows {subject.service}: how it is started is not known"
         seen = found.answered["supervisor"]
         yield EscalationLine(about="unchecked", text=text, evidence=(seen,))
-    hidden = [f"who holds port {row[0]}: not visible to this user" for row in found.of("hidden")]
+    hidden = [f"who holds port {row[0]}: the owner was not visible" for row in found.of("hidden")]
     missing = ["no journalctl on this host"] if found.of("missing") and not found.of("log") else []
     for text in [*found.unchecked, *hidden, *missing][:MAX_UNCHECKED]:
         yield EscalationLine(about="unchecked", text=text)

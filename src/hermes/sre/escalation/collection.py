@@ -26,12 +26,17 @@ FACT_CALL = "fact"
 """The prefix of the call ids."""
 _SERVICE_NAME = re.compile(r"[A-Za-z0-9][\w@.:-]{0,63}")
 _PROBE = re.compile(r"^asked by the probe (\S+) \((\w+) ?(.*)\)$", re.MULTILINE)
-_PORT = re.compile(r"(?<=:)\d{2,5}\b")
+_PORT = re.compile(r"(?:\d\.\d+|localhost|\]|//[\w.-]+):(\d{2,5})\b")
 _PATH = re.compile(r"/[\w./@+-]+")
+_LOG_TITLE_BEGIN = "a minute of "
+_LOG_TITLE = re.compile(rf"{_LOG_TITLE_BEGIN}/[\w./@+-]+")
 CONSUMER_KINDS = ("cpu", "load", "memory", "processes", "zombies")
 _SLOW_WORDS = re.compile(r"no answer within|timed? ?out|slow|latency|took longer", re.IGNORECASE)
 _TITLES = {
-    "supervisor": "the state in its supervisor",
+    "supervisord": "its state in supervisord",
+    "containers": "the containers",
+    "runit": "its state in runit",
+    "supervisor": "its state in the service manager",
     "processes": "its processes",
     "ports": "who holds its port",
     "logs": "its logs",
@@ -59,6 +64,10 @@ class EscalationSubject(Value, kw_only=True, frozen=True):
         """The name of each script, and its command."""
         name, ports = quote(self.service), " ".join(map(str, self.ports))
         if self.service:
+            # Each of these programs gets the sockets that it needs, and nothing else does.
+            yield "supervisord", ":"
+            yield "containers", ":"
+            yield "runit", f"n={name}"
             yield "supervisor", f"n={name}"
             yield "processes", f"n={name}"
         if self.service or self.log:
@@ -79,7 +88,8 @@ def escalation_subject(details: IncidentDetails) -> EscalationSubject:
     kind, what = (probe[2], probe[3]) if probe else (details.labels.get("kind", ""), "")
     found = [*([what] if kind == "port" else []), *_PORT.findall(f"{what}\n{text}")]
     ports = (int(each.rpartition(":")[2]) for each in found if each.rpartition(":")[2].isdigit())
-    path = what if _PATH.fullmatch(what) else ""
+    at = _PATH.match(what) or _LOG_TITLE.search(details.title)
+    path = at[0].removeprefix(_LOG_TITLE_BEGIN) if at else ""
     service = details.service.removesuffix(".service")
     return EscalationSubject(
         service=service if _SERVICE_NAME.fullmatch(service) else "",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from hermes.core.events.incidents import EscalationLine
 from hermes.core.foreign_text import visible_line
@@ -14,7 +14,10 @@ from hermes.sre.escalation.service_owner import same_name
 MAX_LINE_CHARS = 240
 MAX_ERRORS_PER_LOG, MAX_LOGS, MAX_CHANGES, MAX_UNRELATED_CHANGES = 3, 3, 8, 3
 MAX_NEIGHBOURS = 4
+ACCOUNT_FILES = ("/etc/shadow", "/etc/gshadow", "/etc/passwd", "/etc/group")
 CLOCK_TICKS = 100
+CHANGE_DELAY_S = 5.0
+"""How long after the first failure a change may be written that came before it."""
 FRESH_LOG_S, RECENT_KILL_S = 120.0, 3600.0
 _SIGNALS = {"1": "HUP", "2": "INT", "6": "ABRT", "9": "KILL", "11": "SEGV", "15": "TERM"}
 _STATES = {
@@ -188,7 +191,11 @@ def digest(lines: Sequence[str]) -> list[str]:
         if words.startswith('File "') and ", line " in words:
             place, more = words.partition(", in ")[0], 0
             continue
-        if text[:1].isspace() or not words or words in ("--", "Traceback (most recent call last):"):
+        if (
+            text[:1].isspace()
+            or not any(map(str.isalnum, words))
+            or words in ("--", "Traceback (most recent call last):")
+        ):
             continue
         hit = _STRONG_WORD.search(words) is not None
         if not hit and (more <= 0 or _RECORD_BEGIN.match(words)):
@@ -275,7 +282,7 @@ def change_lines(found: HostRows, service: str, began_at: datetime) -> Iterator[
     """What concerns the service first, then what is nearest before the outage."""
     changes = [each for each in map(_file_change, found.of("file")) if each is not None]
     word = re.split(r"[-_.@]", service.lower())[0] if service else ""
-    latest = (began_at + timedelta(minutes=1)).timestamp()
+    latest = began_at.timestamp() + CHANGE_DELAY_S
     before = [each for each in changes if each.at <= latest]
     own = [each for each in before if word and len(word) > 2 and word in each.path.lower()]
     others = [each for each in before if each not in own][:MAX_UNRELATED_CHANGES]
@@ -298,6 +305,8 @@ def _file_change(row: HostRow) -> _Change | None:
         what = "an entry was added to or removed from"
         what = what if written_at >= changed_at - 1 else f"owner or mode now {row[2]} {row[3]}:"
         return _Change(changed_at, f"{what} {path}", path, row)
+    if path.startswith(ACCOUNT_FILES) and written_at < changed_at - 1:
+        return None  # only its metadata: mounts and backups change that
     if written_at >= changed_at - 1:
         return _Change(changed_at, f"written: {path} (owner {row[2]})", path, row)
     return _Change(changed_at, f"owner, mode or name: {path} ({row[2]} {row[3]})", path, row)

@@ -74,11 +74,8 @@ def _service_collectors(service: str) -> tuple[FactCollector, ...]:
         f"grep -viE '{SECRET_WORDS}' \"$w\" | head -n 40 | cut -c1-200;; esac; done"
     )
     return (
-        FactCollector(
-            "service",
-            "its state in its supervisor or container engine",
-            script_command("supervisor", f"n={unit}"),
-        ),
+        FactCollector("service", "programs of supervisord", script_command("supervisord", ":")),
+        FactCollector("service", "containers", script_command("containers", ":")),
         FactCollector("service", "its processes", script_command("processes", f"n={unit}")),
         FactCollector("service", "its errors", script_command("logs", f"n={unit} path=")),
         FactCollector("service", "its log", f"journalctl -u {unit} -n 40 --no-pager | cut -c1-300"),
