@@ -225,6 +225,13 @@ def test_supervisord_tells_the_exit_and_its_own_command_is_proposed() -> None:
     assert not any("systemctl" in each.command for each in proposed)
 
 
+def test_without_a_list_of_supervisord_its_child_is_not_restarted_by_an_init_script() -> None:
+    child = "process=39\t7\tS\t100\tsupervisord\tnginx\tnginx: master process\nuptime=9.0\n"
+    found = rows(processes=child, supervisor="initscript=nginx\n")
+    (owner,) = find_owners(found, "nginx")
+    assert restart_command(owner) == "supervisorctl restart nginx"
+
+
 def test_a_unit_of_systemd_tells_its_exit_status_and_restarts() -> None:
     shown = (
         "LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=exit-code\nExecMainCode=2\n"

@@ -142,6 +142,8 @@ def _action_lines(
     for each in next_commands(found, subject, owner):
         yield EscalationLine(about="command", text=f"{each.command}  # {each.what}")
     yield from _needs(found, records, model=model)
+    if owner.kind == "supervisord" and not found.of("supervisord"):
+        yield EscalationLine(about="unchecked", text="its state in supervisord: no list from it")
     if len({each.kind for each in owners}) > 1:
         names = ", ".join(each.kind for each in owners)
         yield EscalationLine(about="unchecked", text=f"which of its supervisors owns it: {names}")

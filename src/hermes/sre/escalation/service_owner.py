@@ -60,6 +60,10 @@ def find_owners(found: HostRows, service: str) -> list[ServiceOwner]:
         for row in found.of("supervisord")
         if same_name(row[0], service)
     ]
+    if not owners and (
+        found.of("supervisorlog") or any(row[4] == "supervisord" for row in found.of("process"))
+    ):
+        owners.append(ServiceOwner("supervisord", service))  # supervisorctl gave no list
     if any(row[0] == "LoadState=loaded" for row in found.of("systemd")):
         owners.append(ServiceOwner("systemd", service))
     owners += [
