@@ -27,10 +27,9 @@ test: setup system check tests ## Set up, check and test everything
 unit: setup ## The tests that start no other program
 	@$(BIN)/pytest -m unit -n $(JOBS) --dist loadgroup
 
-# Boxes, servers and kills share the machine badly: these run one after the other.
 tests: setup ## All tests, without the checks
 	@$(BIN)/pytest -m "unit or command or corpus" -n $(JOBS) --dist loadgroup
-	@$(BIN)/pytest -m "box or daemon or torture"
+	@$(BIN)/pytest -m "box or daemon or torture" -n $(JOBS) --dist loadgroup
 
 test-training: setup ## The links to Atropos and verifiers, in an environment of their own (1.2 GB)
 	@scripts/training

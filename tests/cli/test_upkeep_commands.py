@@ -100,9 +100,7 @@ def test_the_program_is_removed_the_way_it_came(hermes: Hermes, tmp_path: Path, 
 def test_the_package_of_another_project_is_neither_updated_nor_removed(
     hermes: Hermes, tmp_path: Path
 ) -> None:
-    site = tmp_path / "site"
-    variables = installed_as(hermes, site, "hermes-oncall", "somebody.else:main")
-    installed_as(hermes, site, "hermes", "somebody.else:main")
+    variables = installed_as(hermes, tmp_path / "site", "hermes", "somebody.else:main")
     source = "import hermes.cli.admin.installation as i; print(i.find_installation().kind)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", source],

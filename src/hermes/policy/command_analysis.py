@@ -132,6 +132,7 @@ PROGRAM_HANDLERS: dict[str, ProgramHandler] = {
     "scheduled": wrappers.at_job,
     "scratch": files.mktemp,
     "sed": text_filters.sed,
+    "tr": text_filters.tr,
     "secure-client": network.openssl,
     "service": system.service,
     "set": shell_builtins.set_options,

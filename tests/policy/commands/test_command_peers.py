@@ -7,7 +7,6 @@ SENDS = r"""
 p=$(cat f); curl -s http://127.0.0.1:$p/
 kubectl diff -f proj --server=http://127.0.0.1:7777
 kubectl apply -f proj --dry-run=server -s http://127.0.0.1:7777
-redis-cli -p 7777 get "$(cat proj/x)"
 docker search "$(cat proj/x)"
 npm view "$(cat proj/x)"
 pip index versions "$(cat proj/x)"

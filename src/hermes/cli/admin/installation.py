@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -27,7 +28,7 @@ from hermes.core.errors import HermesError, SettingsError
 DISTRIBUTION_NAME = "hermes-oncall"
 FORMER_DISTRIBUTION_NAME = "hermes"
 """Installations before the rename. Another project has this name on the public index."""
-COMMAND_TARGET = "hermes.cli.main:main"
+FORMER_COMMAND_TARGET = "hermes.cli.main:main"
 InstallationKind = Literal["checkout", "repository", "pipx", "uv tool", "package", "unknown"]
 
 
@@ -54,13 +55,12 @@ def find_installation() -> Installation:
 
 def _find_distribution() -> Distribution | None:
     """The package that brought the command `hermes` of this project."""
-    for name in (DISTRIBUTION_NAME, FORMER_DISTRIBUTION_NAME):
-        try:
-            found = distribution(name)
-        except PackageNotFoundError:
-            continue
-        if any(each.value == COMMAND_TARGET for each in found.entry_points):
-            return found
+    with suppress(PackageNotFoundError):
+        return distribution(DISTRIBUTION_NAME)
+    with suppress(PackageNotFoundError):
+        former = distribution(FORMER_DISTRIBUTION_NAME)
+        if any(each.value == FORMER_COMMAND_TARGET for each in former.entry_points):
+            return former
     return None
 
 

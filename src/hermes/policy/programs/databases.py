@@ -96,8 +96,6 @@ def redis(call: ProgramCall, entry: ProgramEntry) -> str:
         return ANY_WORD
     words = found.rest
     if words:
-        if found.has("-p") and any(map(has_untrusted_text, words)):
-            call.mark("network-out", "sends what is only known at run time to a port of its choice")
         _redis_command(call, words)
     elif call.stdin is not None:
         if has_untrusted_text(call.stdin):

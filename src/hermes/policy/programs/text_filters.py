@@ -1,4 +1,4 @@
-"""sed and awk: parses their scripts, which can run commands and write files."""
+"""sed and awk: parses their scripts, which can run commands and write files. tr: what it leaves."""
 
 import re
 
@@ -12,13 +12,22 @@ from hermes.policy.commands.placeholders import (
     literal_text,
 )
 from hermes.policy.commands.tables import ProgramEntry, parse_arguments
-from hermes.policy.programs.table_effects import printed_kind
+from hermes.policy.programs.table_effects import apply_table, printed_kind
 
 _SED_ADDRESS = re.compile(
     r"\s*(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/[IM]*|\\(?P<mark>.)(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)[IM]*"
     r"|[+~]\d+)\s*"
 )
 _HARMLESS_SED_COMMANDS = "dDgGhHxnNpPlqQzF="
+
+
+_DIGITS_ONLY = [[options, digits] for options in ("-cd", "-dc") for digits in ("0-9", "[:digit:]")]
+
+
+def tr(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`tr -cd 0-9` leaves a number, whatever it reads."""
+    apply_table(call, entry)
+    return SYSTEM_NAME if call.argv[1:] in _DIGITS_ONLY else ANY_WORD
 
 
 def sed(call: ProgramCall, entry: ProgramEntry) -> str:
