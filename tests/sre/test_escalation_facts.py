@@ -22,7 +22,7 @@ from hermes.policy.command_analysis import analyse_command
 from hermes.sre.assessment.symptoms import Assessment
 from hermes.sre.commander import publish_escalation
 from hermes.sre.context import IncidentWork
-from hermes.sre.escalation.collection import (
+from hermes.sre.escalation.host_scripts import (
     EscalationSubject,
     HostRows,
     ScriptOutput,

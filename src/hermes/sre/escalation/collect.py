@@ -13,7 +13,7 @@ from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import read_result_numbers
 from hermes.plumbing.units import format_duration
 from hermes.sre.context import IncidentWork
-from hermes.sre.escalation.collection import (
+from hermes.sre.escalation.host_scripts import (
     EscalationSubject,
     HostRows,
     escalation_subject,

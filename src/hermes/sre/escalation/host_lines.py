@@ -8,7 +8,7 @@ from hermes.core.events.incidents import EscalationLine
 from hermes.core.foreign_text import visible_line
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration, format_size
-from hermes.sre.escalation.collection import EscalationSubject, HostRow, HostRows
+from hermes.sre.escalation.host_scripts import EscalationSubject, HostRow, HostRows
 from hermes.sre.escalation.service_owner import same_name
 
 MAX_LINE_CHARS = 240

@@ -6,7 +6,7 @@ from shlex import quote
 
 from hermes.core.messages import Value
 from hermes.policy.command_analysis import analyse_command
-from hermes.sre.escalation.collection import (
+from hermes.sre.escalation.host_scripts import (
     CONSUMER_KINDS,
     EscalationSubject,
     HostRows,

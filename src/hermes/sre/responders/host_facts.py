@@ -23,7 +23,7 @@ from hermes.policy.taint.data_marks import mark_as_data
 from hermes.skills.playbook.commands import TERMINAL_TOOL
 from hermes.sre.checks import TIMEOUT_GRACE_S, run_concurrently
 from hermes.sre.context import execute_for_run
-from hermes.sre.escalation.collection import script_command
+from hermes.sre.escalation.host_scripts import script_command
 from hermes.sre.reports.actions import IncidentAction, list_actions
 from hermes.sre.settings import CrewSettings
 from hermes.tools.executor import Executor
