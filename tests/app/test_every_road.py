@@ -176,6 +176,8 @@ MAY_REACH_OUT = {
     "memory/postgres/": "the journal's own connection",
     "web/": "listens for people and machines; what they want takes the road",
     "gateway/": "talks to people on their channels",
+    "app/service/": "installs the watch where a person asked for it; tells its manager it is up",
+    "policy/audit/signer.py": "signs in a child process with a fixed program",
     "sre/notifications/sinks.py": "tells people, at the addresses that the operator named",
     "sre/prometheus.py": "asks the Prometheus that the settings name, and only asks",
 }

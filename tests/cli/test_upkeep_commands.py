@@ -101,19 +101,24 @@ def test_the_package_of_another_project_is_neither_updated_nor_removed(
     hermes: Hermes, tmp_path: Path
 ) -> None:
     variables = installed_as(hermes, tmp_path / "site", "hermes", "somebody.else:main")
+    libraries = link_libraries(tmp_path / "libraries")
     source = "import hermes.cli.admin.installation as i; print(i.find_installation().kind)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", source],
-        env={**hermes.env, **variables, "PYTHONPATH": with_libraries(variables["PYTHONPATH"])},
+        env={**hermes.env, **variables, "PYTHONPATH": f"{variables['PYTHONPATH']}:{libraries}"},
         capture_output=True,
         text=True,
     )
     assert done.stdout.strip() == "unknown", done.stderr
 
 
-def with_libraries(path: str) -> str:
-    """Adds the installed libraries behind `path`, without their path files."""
-    return os.pathsep.join((path, sysconfig.get_path("purelib")))
+def link_libraries(folder: Path) -> Path:
+    """The installed libraries, without Hermes itself."""
+    folder.mkdir()
+    for each in Path(sysconfig.get_path("purelib")).iterdir():
+        if not each.name.startswith("hermes"):
+            (folder / each.name).symlink_to(each)
+    return folder
 
 
 @pytest.mark.parametrize(
