@@ -5,7 +5,13 @@ import pytest
 from hermes.core.actions import Action, Decision
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Risk, ToolCall
-from hermes.sre.policies import READ_ONLY_RULE, ReadOnlyPolicy, is_read_only
+from hermes.sre.policies import (
+    READ_ONLY_RULE,
+    UNATTENDED_RULE,
+    ReadOnlyPolicy,
+    UnattendedPolicy,
+    is_read_only,
+)
 from hermes.sre.responders.host_facts import fact_collectors
 from hermes.sre.settings import CrewSettings
 from risk_policy import RiskPolicy
@@ -83,6 +89,19 @@ def test_all_else_is_refused_with_a_reason_under_any_rules(given: Action) -> Non
         said = ReadOnlyPolicy(policy).decide(given)
         assert (said.verdict, said.rule) == ("deny", READ_ONLY_RULE)
         assert said.reason
+
+
+class Asks:
+    def decide(self, action: Action) -> Decision:
+        return Decision(verdict="ask", rule="default-asks", reason="not known")
+
+
+def test_a_check_of_a_signature_does_not_wait_for_approval() -> None:
+    look = action(command="cat /etc/hosts")
+    assert UnattendedPolicy(Allows("read")).decide(look).verdict == "allow"
+    refused = UnattendedPolicy(Asks()).decide(look)
+    assert (refused.verdict, refused.rule) == ("deny", UNATTENDED_RULE)
+    assert "default-asks: not known" in refused.reason
 
 
 def test_what_the_gate_sees_beyond_the_words_counts_as_well() -> None:

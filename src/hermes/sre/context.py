@@ -27,7 +27,7 @@ from hermes.skills.playbook.commands import ExecuteCall, PublishEvents
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.checks import IndependentChecks
 from hermes.sre.model_responder import ModelResponder
-from hermes.sre.policies import TrustedPlaybookPolicy
+from hermes.sre.policies import TrustedPlaybookPolicy, UnattendedPolicy
 from hermes.sre.settings import SreSettings
 from hermes.tools.executor import Executor
 
@@ -140,6 +140,13 @@ class IncidentWork:
         executor = self.context.executor
         trusted = executor.with_policy(TrustedPlaybookPolicy(executor.policy))
         return self.context.execute_for_run(self.details.run, trusted)
+
+    @property
+    def execute_unattended(self) -> ExecuteCall:
+        """For the signatures of playbooks: what needs an approval is refused at once."""
+        executor = self.context.executor
+        policy = UnattendedPolicy(TrustedPlaybookPolicy(executor.policy))
+        return self.context.execute_for_run(self.details.run, executor.with_policy(policy))
 
     @property
     def publish(self) -> PublishEvents:

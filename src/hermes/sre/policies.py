@@ -1,4 +1,4 @@
-"""Policies for incidents: one for trusted playbooks, one that allows only reading.
+"""Policies for incidents: for trusted playbooks, for their checks, and for reading alone.
 
 A command that a model composed may repeat untrusted text from a log, so the policy may ask for
 approval because of it. The commands of a trusted playbook were reviewed and tested before, and the
@@ -14,6 +14,7 @@ from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
 
 READ_ONLY_RULE = "investigators-only-look"
+UNATTENDED_RULE = "checks-do-not-ask"
 DECLARED_SHELL_EFFECTS = frozenset({"write"})
 """Effects that every shell declares; its command tells more exactly."""
 
@@ -27,6 +28,18 @@ class TrustedPlaybookPolicy(PolicyWrapper):
 
     def started(self, action: Action) -> None:
         super().started(_in_untainted_run(action))
+
+
+class UnattendedPolicy(PolicyWrapper):
+    """Denies what needs an approval. Signatures of playbooks are checked one after the other, and
+    none of them waits for people."""
+
+    def decide(self, action: Action) -> Decision:
+        decision = super().decide(action)
+        if decision.verdict != "ask":
+            return decision
+        reason = f"a check does not wait for approval ({decision.rule}: {decision.reason})"
+        return replace(decision, verdict="deny", rule=UNATTENDED_RULE, reason=reason)
 
 
 def _in_untainted_run(action: Action) -> Action:

@@ -186,7 +186,7 @@ class SignatureScan:
     ) -> SignatureMatch | None:
         work, skill = self._work, candidate.skill
         context = PlaybookContext(
-            work.execute_trusted,
+            work.execute_unattended,
             work.publish,
             work.details.run,
             daemons=tuple(work.context.daemons()),
