@@ -22,14 +22,6 @@ from hermes.policy.command_analysis import analyse_command
 from hermes.sre.assessment.symptoms import Assessment
 from hermes.sre.commander import publish_escalation
 from hermes.sre.context import IncidentWork
-from hermes.sre.escalation.host_scripts import (
-    EscalationSubject,
-    HostRows,
-    ScriptOutput,
-    escalation_subject,
-    parse_outputs,
-    script_command,
-)
 from hermes.sre.escalation.host_lines import (
     change_lines,
     digest,
@@ -37,6 +29,14 @@ from hermes.sre.escalation.host_lines import (
     error_lines,
     port_lines,
     process_lines,
+)
+from hermes.sre.escalation.host_scripts import (
+    EscalationSubject,
+    HostRows,
+    ScriptOutput,
+    escalation_subject,
+    parse_outputs,
+    script_command,
 )
 from hermes.sre.escalation.service_owner import (
     ServiceOwner,

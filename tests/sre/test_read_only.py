@@ -91,17 +91,12 @@ def test_all_else_is_refused_with_a_reason_under_any_rules(given: Action) -> Non
         assert said.reason
 
 
-class Asks:
-    def decide(self, action: Action) -> Decision:
-        return Decision(verdict="ask", rule="default-asks", reason="not known")
-
-
 def test_a_check_of_a_signature_does_not_wait_for_approval() -> None:
     look = action(command="cat /etc/hosts")
     assert UnattendedPolicy(Allows("read")).decide(look).verdict == "allow"
     refused = UnattendedPolicy(Asks()).decide(look)
     assert (refused.verdict, refused.rule) == ("deny", UNATTENDED_RULE)
-    assert "default-asks: not known" in refused.reason
+    assert "ask-first" in refused.reason
 
 
 def test_what_the_gate_sees_beyond_the_words_counts_as_well() -> None:

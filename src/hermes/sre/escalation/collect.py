@@ -13,13 +13,6 @@ from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import read_result_numbers
 from hermes.plumbing.units import format_duration
 from hermes.sre.context import IncidentWork
-from hermes.sre.escalation.host_scripts import (
-    EscalationSubject,
-    HostRows,
-    escalation_subject,
-    parse_outputs,
-    run_scripts,
-)
 from hermes.sre.escalation.host_lines import (
     change_lines,
     consumer_lines,
@@ -27,6 +20,13 @@ from hermes.sre.escalation.host_lines import (
     error_lines,
     port_lines,
     process_lines,
+)
+from hermes.sre.escalation.host_scripts import (
+    EscalationSubject,
+    HostRows,
+    escalation_subject,
+    parse_outputs,
+    run_scripts,
 )
 from hermes.sre.escalation.service_owner import ServiceOwner, find_owners, next_commands
 from hermes.sre.policies import ReadOnlyPolicy
