@@ -115,3 +115,184 @@ CLIENTS = {
 @pytest.mark.parametrize("command", CLIENTS)
 def test_other_clients_are_read_too(command: str) -> None:
     assert beyond(command) == CLIENTS[command]
+
+
+PSQL_READS = [
+    "\\l",
+    "\\dt+",
+    "\\d+ orders",
+    "\\x\nselect 1;\nselect 2;",
+    "\\timing on\nselect 1;",
+    "\\pset format csv\nselect 1;",
+    "\\pset fieldsep '\\t'",
+    "\\c shop\nselect 1;",
+    "\\conninfo",
+    "\\du",
+    "\\lo_list",
+    "\\sf+ my_function",
+    "\\set ON_ERROR_STOP on\nselect 1;",
+    "\\set id 5\nselect * from t where id = :id;",
+    "select * from t \\gx",
+    "select 1 \\watch 5",
+    "select '12:30'::time, a[1:2], b::int from t",
+    "explain analyze select 1",
+    "explain (analyze, buffers, format json) select count(*) from t",
+    "explain insert into t values (1)",
+    "table orders",
+    "copy orders to stdout",
+    "select $$it's$$, $a$x y$a$",
+]
+
+
+@pytest.mark.parametrize("text", PSQL_READS)
+def test_ordinary_use_of_psql_only_reads(text: str) -> None:
+    quoted = shlex.quote(text)
+    assert beyond(f"psql shop <<< {quoted}") == set()
+    assert beyond(f"psql shop <<'SQL'\nselect 1;\n{text}\nSQL") == set()
+
+
+PSQL_ATTACKS = [
+    "\\x \\\\ create table p(x int);",
+    "\\pset format csv \\\\ create table p(x int);",
+    "\\x\\\\drop table t;",
+    "\\x \\! id",
+    "\\dt \\! id",
+    '\\d "\'" \\! id \'"',
+    "\\x \\i ~/.pgpass",
+    "\\lo_import x.txt",
+    "\\lo_unlink 16391",
+    "\\lo_export 5 /tmp/x",
+    "\\echo `id`",
+    "\\echo '\ndrop table t;\n\\echo '",
+    "\\o f\nselect 1;",
+    "\\w f",
+    "\\s f",
+    "\\setenv PAGER id",
+    "\\getenv x HOME",
+    "\\set x `id`",
+    "\\set x 'drop table t'\n:x;",
+    "\\set x drop\n:x table t;",
+    "\\c host=203.0.113.9",
+    "\\c - - 203.0.113.9",
+    "\\password",
+    "\\deu+",
+    "select 1 \\g f",
+    "select 1 \\g |id",
+    "select 1 \\gset",
+    "select 'drop table t' \\gexec",
+    "select 1\\; drop table t;",
+    "select my_function \\x\n(select 1);",
+    "select :x;",
+    'select * from :"x";',
+    "explain analyze select x into p from t",
+    "explain (analyze) select my_function()",
+    "explain analyze with d as (delete from t returning *) select * from d",
+    "explain analyze execute p",
+    "select x as create into p from t",
+    "copy (select my_function()) to stdout",
+    "copy (delete from t returning *) to stdout",
+    "copy t(stdout) to '/tmp/x'",
+    "select $1$; drop table t; select $1$",
+    "select é$$; drop table t; select é$$",
+    "select 1 --\r; drop table t",
+    "select pg_stat_reset_shared('bgwriter')",
+    "begin; drop table t; end",
+]
+
+
+@pytest.mark.parametrize("text", PSQL_ATTACKS)
+def test_what_psql_does_beyond_a_plain_select_is_held(text: str) -> None:
+    assert beyond(f"psql shop <<< {shlex.quote(text)}")
+    assert beyond(f"echo {shlex.quote(text)} | psql shop")
+
+
+SECRET_TABLES = [
+    "table pg_authid",
+    "TABLE pg_shadow",
+    "copy pg_authid to stdout",
+    "select * from pg_catalog.pg_authid",
+    'select * from "pg_authid"',
+    'table U&"pg_auth\\0069d"',
+    "select * from U&\"pg_auth!0069d\" uescape '!'",
+    "explain analyze table pg_authid",
+    "select * from pg_user_mappings",
+    "select * from information_schema.user_mapping_options",
+    "table pg_largeobject",
+    "select subconninfo from pg_subscription",
+    "select * from pg_subscription",
+]
+
+
+@pytest.mark.parametrize("statement", SECRET_TABLES)
+def test_tables_with_passwords_are_known_in_every_spelling(statement: str) -> None:
+    assert {"secret-read", "exec-dynamic"} & effects(f"psql -c {shlex.quote(statement)}")
+
+
+def test_a_variable_of_psql_is_read_as_its_value() -> None:
+    assert beyond("psql -v x='1; create table p(x int)' <<< 'select :x;'") == {"write"}
+    assert beyond("psql --set=x=pg_authid <<< 'select * from :x;'") == {"secret-read"}
+    assert beyond("psql --variable x=pg_authid <<< 'select * from :\"x\";'") == {"secret-read"}
+    assert beyond('psql -v "x=$X" <<< "select :x;"') == {"exec-dynamic"}
+    assert beyond("psql -v x=:x <<< 'select :x;'") == {"exec-dynamic"}
+    assert (
+        beyond("psql -v id=5 -v name=a <<< \"select * from t where i = :id and n = :'name';\"")
+        == set()
+    )
+    assert beyond("psql -v ON_ERROR_STOP=1 -c 'select 1'") == set()
+
+
+OTHER_CLIENT_ATTACKS = [
+    "mysql -e 'system id'",
+    "mysql -e 'source f.sql'",
+    "mysql -e 'tee f'",
+    "mysql -e 'pager id'",
+    "mysql -e '\\T f'",
+    "mysql -e '\\P id'",
+    "mysql -e '\\d |\nselect 1|drop table t|'",
+    "mysql -e 'select 1 delimiter |\ndrop table t|'",
+    "mysql --delimiter=// -e 'begin not atomic drop table t; end//'",
+    "mysql -G -e 'select 1\nsystem id'",
+    "mysql -e 'begin not atomic drop table t'",
+    "mysql -e '/*M!100100 drop table t */'",
+    "mysql -e 'select 1\\G\nsystem id'",
+    "mysql -e 'select * from `mysql`.`user`'",
+    "mysql mysql -e 'select * from user'",
+    "mysql -e 'show create user root'",
+    "sqlite3 a.db \"select '\nselect '; drop table t; select '\nselect '\"",
+    "sqlite3 a.db \"select 1 as [']; drop table t; select 1 as [']\"",
+    "sqlite3 a.db 'select 1\n.shell id'",
+    "sqlite3 a.db 'pragma user_version(5)'",
+    "sqlcmd -Q 'select 1 drop table t'",
+    "sqlcmd -Q 'begin drop table t end'",
+    "sqlcmd -Q 'select 1\n!!id'",
+    "duckdb -c '.shell id'",
+    "clickhouse-client -q '\\! id'",
+    "redis-cli config get requirepass",
+    "redis-cli config get '*'",
+    "echo 'ACL LOG \"RESET\"' | redis-cli",
+    "mongosh --eval 'db.t.drop/**/(); db.t.find()'",
+    "mongosh --eval 'db.t.drop?.(); db.t.find()'",
+    "mongosh --eval '(db.t.drop)(); db.t.find()'",
+    "mongosh --eval 'db.system.users.find()'",
+]
+
+
+@pytest.mark.parametrize("command", OTHER_CLIENT_ATTACKS)
+def test_what_other_clients_do_beyond_a_plain_read_is_held(command: str) -> None:
+    assert beyond(command)
+
+
+OTHER_CLIENT_READS = [
+    "mysql -e 'show replica status\\G show processlist\\G'",
+    "mysql -e '\\s'",
+    "mysql shop -e 'select count(*) from user'",
+    "sqlite3 a.db '.headers on\nselect *\nfrom t;\n.tables'",
+    "sqlite3 a.db 'pragma table_info(t)'",
+    "redis-cli config get maxmemory",
+    "mongosh --eval 'db.t.find({name: /foo/, url: \"http://x\"}).limit(5)'",
+]
+
+
+@pytest.mark.parametrize("command", OTHER_CLIENT_READS)
+def test_ordinary_use_of_other_clients_only_reads(command: str) -> None:
+    assert beyond(command) == set()

@@ -1,6 +1,7 @@
 """Database clients: the statement may be in an option, an argument or the input."""
 
 import re
+from fnmatch import fnmatchcase
 
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
@@ -12,7 +13,7 @@ from hermes.policy.commands.placeholders import (
     literal_text,
 )
 from hermes.policy.commands.tables import ProgramEntry, find_program, parse_arguments
-from hermes.policy.programs.sql import mark_sql_effects
+from hermes.policy.programs.sql import is_complete_statement, mark_sql_effects
 from hermes.policy.programs.table_effects import apply_table
 
 _READ_ONLY_DOT_COMMAND = re.compile(
@@ -57,18 +58,28 @@ def sqlite(call: ProgramCall, entry: ProgramEntry) -> str:
     if not texts:
         call.dynamic("sqlite3 waits for statements")
     for text in texts:
-        for line in literal_text(text).splitlines():
-            _judge_sqlite_line(call, line.strip())
+        _judge_sqlite_text(call, text)
     changes = {"write", "delete", "irreversible"} & call.effects.keys()
     if changes and found.words:
         call.writes(found.words[0])
     return ANY_WORD
 
 
-def _judge_sqlite_line(call: ProgramCall, line: str) -> None:
-    if not line.startswith("."):
-        mark_sql_effects(call, line)
-    elif not _READ_ONLY_DOT_COMMAND.match(line) or "|" in line:
+def _judge_sqlite_text(call: ProgramCall, text: str) -> None:
+    """A line that begins with a dot is a command, except within a statement."""
+    pending: list[str] = []
+    for line in literal_text(text).split("\n"):
+        if not line.lstrip().startswith("."):
+            pending.append(line)
+            continue
+        if not is_complete_statement(call, "\n".join(pending)):
+            call.dynamic("a dot command within SQL")
+        _judge_dot_command(call, line.strip())
+    mark_sql_effects(call, "\n".join(pending))
+
+
+def _judge_dot_command(call: ProgramCall, line: str) -> None:
+    if not _READ_ONLY_DOT_COMMAND.match(line) or "|" in line:
         call.dynamic(f"sqlite3 {display_text(line.split()[0])} leaves SQL")
         if line.startswith((".sh", ".sy")):
             call.shell(line.partition(" ")[2])
@@ -112,17 +123,22 @@ def _redis_command(call: ProgramCall, words: list[str]) -> None:
     verbs = find_program("redis command")
     words = words[1:] if words[0].isdigit() and len(words) > 1 else words
     upper = [*(word.upper() for word in words[:3]), *words[3:]]
-    upper[0] = upper[0].strip("\"'")
+    upper[:3] = [word.strip("\"'") for word in upper[:3]]
     effects = verbs.verb(upper) if verbs and is_fully_known(words[0]) else None
     text = display_text(" ".join(words[:2]))
     if effects is None:
         call.mark("unknown", f"redis {text} is not known")
         return
     call.marks(effects, f"redis {text}")
+    if upper[:2] == ["CONFIG", "GET"]:
+        shown = [pattern.strip("\"'").lower() for pattern in words[2:]]
+        if any(fnmatchcase(name, each) for name in _REDIS_PASSWORDS for each in shown):
+            call.mark("secret-read", f"redis {text} shows passwords")
     if has_untrusted_text(words[0]):
         call.dynamic("the redis command is only known at run time")
 
 
+_REDIS_PASSWORDS = ("requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass")
 _MONGO_READS = re.compile(
     r"(?:find|findOne|count|countDocuments|estimatedDocumentCount|distinct|limit|sort|skip|pretty"
     r"|toArray|explain|stats|serverStatus|currentOp|status|conf|config|printReplicationInfo|getName"
@@ -131,6 +147,10 @@ _MONGO_READS = re.compile(
     r"|printjson|listDatabases|getMongo|getDBNames|getReplicationInfo|itcount|hasNext|projection|ISODate"
     r"|ObjectId|Date|toString|getProfilingStatus|serverBuildInfo|validate|latencyStats|JSON|stringify|tojson)\Z"
 )
+_MONGO_LITERAL = re.compile(r"""'[^'\\\n]*'|"[^"\\\n]*"|/(?:[\w .^$+-][\w .^$*+-]*)/[gimsuy]*""")
+_MONGO_UNCLEAR = re.compile(r"/|\\|\?\.|\)\s*\(")
+"""Outside literals: comments, escapes, and calls of what no name says."""
+_MONGO_SECRETS = re.compile(r"system\.users|\bshow\s+users\b|getUsers?\b")
 _MONGO_DELETES = re.compile(r"(?i)drop|remove|delete|convertToCapped")
 
 
@@ -152,6 +172,8 @@ def _judge_mongo_script(call: ProgramCall, text: str) -> None:
         call.dynamic("part of the script is only known at run time")
     plain = literal_text(text)
     methods = re.findall(r"([A-Za-z_$][\w$]*)\s*\(", plain)
+    if _MONGO_SECRETS.search(plain):
+        call.mark("secret-read", "password hashes of the database")
     if re.fullmatch(
         r"\s*show (?:dbs|databases|collections|tables|users|roles|logs|profile)\s*;?\s*", text
     ):
@@ -162,6 +184,7 @@ def _judge_mongo_script(call: ProgramCall, text: str) -> None:
     elif (
         re.search(r"[\[`]|[^=<>!]=[^=]|=>|function|\$out|\$merge|\$where|\$function", plain)
         or not methods
+        or _MONGO_UNCLEAR.search(_MONGO_LITERAL.sub("''", plain))
     ):
         call.dynamic("a script for the mongo shell")
     elif all(_MONGO_READS.match(method) for method in methods):

@@ -1,17 +1,30 @@
 """Finds the effects of SQL statements from their verbs, conditions and functions."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
 from hermes.policy.commands.placeholders import display_text, has_untrusted_text, literal_text
+from hermes.policy.programs.client_commands import (
+    BRACKET_CLIENTS,
+    MYSQL_CLIENTS,
+    UNSEPARATED_CLIENTS,
+    assigned_variable,
+    client_variables,
+    ends_statement,
+    mark_client_command,
+    mark_command_lines,
+    separates_statements,
+)
 
 _STANDARD_TOKENS = r"""
-    (?P<blank>\s+|--[^\n]*)
-  | (?P<string>[eE]'(?:[^'\\]|\'\'|\\.)*'|[nNbBxX]?'(?:[^']|\'\')*'|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
+    (?P<blank>\s+|--[^\n\r]*)
+  | (?P<hidden>[uU]&["'])
+  | (?P<string>[eE]'(?:[^'\\]|\'\'|\\.)*'|[nNbBxX]?'(?:[^']|\'\')*'
+      |\$(?P<tag>(?:[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*)?)\$.*?\$(?P=tag)\$)
   | (?P<name>"(?:[^"]|"")*")
 """
 _MYSQL_TOKENS = r"""
@@ -19,20 +32,30 @@ _MYSQL_TOKENS = r"""
   | (?P<string>[nNbBxX]?'(?:[^'\\]|\'\'|\\.)*'|"(?:[^"\\]|""|\\.)*")
   | (?P<name>`[^`]*`)
 """
+_BRACKET_TOKENS = r"""
+    (?P<blank>\s+|--[^\n]*)
+  | (?P<string>[nNbBxX]?'(?:[^']|\'\')*')
+  | (?P<name>"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\])
+"""
 _COMMON_TOKENS = r"""
-  | (?P<comment>/\*(?!!)(?:(?!/\*).)*?\*/)
-  | (?P<hidden>/\*)
+  | (?P<comment>/\*(?!M?!)(?:(?!/\*).)*?\*/)
+  | (?P<hidden_comment>/\*)
   | (?P<number>\d+(?:\.\d+)?)
-  | (?P<word>[A-Za-z_][\w$]*)
+  | (?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*)
   | (?P<end>;)
-  | (?P<meta>\\\S*)
+  | (?P<meta>\\[^\s\\]*)
   | (?P<other><=|>=|<>|!=|\|\||::|@@|.)
 """
-_DIALECTS = tuple(
-    re.compile(own + _COMMON_TOKENS, re.X | re.S) for own in (_STANDARD_TOKENS, _MYSQL_TOKENS)
+_STANDARD_SQL, _MYSQL, _BRACKET_SQL = (
+    re.compile(own + _COMMON_TOKENS, re.X | re.S | re.A)
+    for own in (_STANDARD_TOKENS, _MYSQL_TOKENS, _BRACKET_TOKENS)
 )
 _DIALECT_DEPENDENT = re.compile(r"[\\#\"$`]|--")
 """Characters that servers read differently: text with one of them is read both ways."""
+_VARIABLE = re.compile(
+    r""":(?:(?P<plain>[A-Za-z_]\w*)|'(?P<string>\w+)'|"(?P<name>\w+)"|\{\?\w+\})"""
+)
+_MAX_REPLACED_VARIABLES = 50
 
 
 class SqlToken(NamedTuple):
@@ -43,29 +66,60 @@ class SqlToken(NamedTuple):
     def upper(self) -> str:
         return self.text.upper() if self.kind == "word" else self.text
 
-
-def tokenize(text: str, reading: re.Pattern[str]) -> list[SqlToken]:
-    """All tokens except blanks and comments; a comment that a server may run is `hidden`."""
-    found = []
-    for match in reading.finditer(text):
-        kind = match.lastgroup or "other"
-        if kind == "tag":
-            kind = "string"
-        if kind not in ("blank", "comment"):
-            found.append(SqlToken(kind, match.group()))
-    return found
+    @property
+    def identifier(self) -> str:
+        """The name of a table or function, without its quotes."""
+        return self.text.strip('"`[]').lower() if self.kind in ("word", "name") else ""
 
 
-def split_statements(text: str) -> list[list[SqlToken]]:
+def _tokenize(call: ProgramCall, text: str, reading: re.Pattern[str]) -> Iterator[SqlToken]:
+    """All tokens except blanks and comments; `hidden` is what a server or client may run.
+
+    A backslash command is one token with the rest of its line."""
+    variables = client_variables(call)
+    at = replaced = 0
+    while found := reading.match(text, at):
+        kind = found.lastgroup or "other"
+        if variables is not None and (variable := _VARIABLE.match(text, at)):
+            replaced += 1
+            value = variables.get(variable[variable.lastgroup or 0])
+            if value is None or replaced > _MAX_REPLACED_VARIABLES:
+                yield SqlToken("hidden", variable.group())
+            elif variable["plain"]:
+                text, at = value + text[variable.end() :], 0
+                continue
+            else:
+                quote = "'" if variable["string"] else '"'
+                yield SqlToken(variable.lastgroup or "", f"{quote}{value}{quote}")
+            at = variable.end()
+            continue
+        at = found.end()
+        if kind == "meta" and not separates_statements(call, found.group()):
+            line_end = text.find("\n", at) % (len(text) + 1)
+            command, at = text[found.start() : line_end], line_end
+            if variables is not None and (assigned := assigned_variable(command)):
+                variables[assigned[0]] = assigned[1]
+            yield SqlToken("meta", command)
+        elif kind not in ("blank", "comment"):
+            yield SqlToken(_TOKEN_KINDS.get(kind, kind), found.group())
+
+
+_TOKEN_KINDS = {"tag": "string", "hidden_comment": "hidden", "meta": "end"}
+
+
+def _split_statements(call: ProgramCall, text: str) -> list[list[SqlToken]]:
     """The tokens of each statement, without semicolons, in every dialect."""
-    separated = re.sub(r"(?m)^(\s*\\.*)$", r";\1\n;", text)
-    readings = _DIALECTS if _DIALECT_DEPENDENT.search(text) else _DIALECTS[:1]
+    readings = [_STANDARD_SQL, _MYSQL] if _DIALECT_DEPENDENT.search(text) else [_STANDARD_SQL]
+    if "[" in text and call.program in BRACKET_CLIENTS:
+        readings.append(_BRACKET_SQL)
     found: list[list[SqlToken]] = []
     for reading in readings:
         found.append([])
-        for token in tokenize(separated, reading):
-            if token.kind == "end":
+        for token in _tokenize(call, text, reading):
+            if token.kind == "end" or (token.kind == "meta" and ends_statement(call, token.text)):
                 found.append([])
+            elif token.kind == "meta" and not found[-1]:
+                found += [[token], []]
             else:
                 found[-1].append(token)
     return [statement for statement in found if statement]
@@ -161,7 +215,7 @@ _HARMLESS_FUNCTION = re.compile(
     r"|rollup|cube|row|row_number|rank|dense_rank|percent_rank|cume_dist|lag|lead|first_value"
     r"|last_value|nth_value|ntile|percentile_\w+|mode|string_agg|group_concat|array|array_\w+"
     r"|unnest|cardinality|json_?\w*|jsonb_\w+|row_to_json|to_jsonb?|generate_series|pg_size_pretty"
-    r"|pg_\w*_size|pg_stat_\w+(?<!reset)|pg_is_\w+|pg_last_\w+|pg_current_\w+|pg_wal_lsn_diff"
+    r"|pg_\w*_size|pg_stat_(?!reset|file)\w+(?<!reset)|pg_is_\w+|pg_last_\w+|pg_current_\w+|pg_wal_lsn_diff"
     r"|pg_walfile_name\w*|pg_get_\w+|pg_blocking_pids|pg_postmaster_start_time|pg_backend_pid"
     r"|pg_typeof|pg_sleep|pg_locks|pg_lock_status|pg_has_role|pg_conf_load_time|pg_tablespace_\w+"
     r"|pg_table_is_visible|pg_encoding_to_char|pg_control_\w+|pg_show_\w+|has_\w+_privilege"
@@ -192,15 +246,33 @@ _FUNCTION_EFFECTS = {
     "pg_drop_replication_slot": "irreversible", "pg_stat_reset": "write",
     "pg_stat_statements_reset": "write", "read_csv": "read", "read_parquet": "read",
 }  # fmt: skip
-_SECRET_TABLES = word_set("pg_shadow pg_authid user_mapping pg_user_mapping user_privileges")
+_SECRET_TABLES = word_set(
+    "pg_shadow pg_authid user_mapping pg_user_mapping pg_user_mappings user_mapping_options"
+    " user_privileges pg_largeobject pg_dist_authinfo subconninfo rolpassword authentication_string"
+    " global_priv slave_master_info"
+)
+_MYSQL_SECRET_TABLES = word_set("user servers")
 
 
 def mark_sql_effects(call: ProgramCall, text: str) -> None:
     """Marks the effects of every statement in a text."""
     if has_untrusted_text(text):
         call.dynamic("part of the SQL is only known at run time")
-    for statement in split_statements(literal_text(text)):
-        _judge_statement(call, statement)
+    plain = literal_text(text)
+    mark_command_lines(call, plain)
+    for statement in _split_statements(call, plain):
+        if statement[0].kind == "meta":
+            mark_client_command(call, statement[0].text)
+        else:
+            _judge_statement(call, statement)
+
+
+def is_complete_statement(call: ProgramCall, text: str) -> bool:
+    """Whether the text ends between two statements."""
+    last = SqlToken("end", ";")
+    for token in _tokenize(call, text, _STANDARD_SQL):
+        last = token
+    return last.kind == "end"
 
 
 def _judge_statement(call: ProgramCall, statement: list[SqlToken]) -> None:
@@ -209,13 +281,8 @@ def _judge_statement(call: ProgramCall, statement: list[SqlToken]) -> None:
         _judge_statement(call, statement[1:])
         return
     if any(token.kind == "hidden" for token in statement):
-        call.dynamic("SQL inside a comment that the server runs")
-    if statement[0].kind == "meta":
-        _judge_meta_command(call, statement)
-        return
-    if any(token.kind == "meta" and token.text not in ("\\G", "\\g") for token in statement) or any(
-        token.kind == "meta" for token in statement[:-1]
-    ):
+        call.dynamic("SQL in a comment that the server runs, in escapes or in a variable")
+    if any(token.kind == "meta" for token in statement):
         call.dynamic("a backslash command within SQL")
     beginning = display_text(" ".join(token.text for token in statement[:4]))
     work = _VERB_HANDLERS.get(verb)
@@ -225,6 +292,33 @@ def _judge_statement(call: ProgramCall, statement: list[SqlToken]) -> None:
         _judge_by_verb(call, verb, statement, beginning)
     _judge_functions(call, statement)
     _judge_select_into(call, statement)
+    _judge_secret_tables(call, statement)
+    _judge_client_words(call, statement)
+
+
+def _judge_secret_tables(call: ProgramCall, statement: list[SqlToken]) -> None:
+    names = [token.identifier for token in statement]
+    qualified = {after for before, _, after in zip(names, statement[1:], names[2:], strict=False)
+                 if before == "mysql"}  # fmt: skip
+    in_mysql = call.program in MYSQL_CLIENTS and "mysql" in call.argv[1:]
+    secret = bool(_SECRET_TABLES.intersection(names)) or bool(_MYSQL_SECRET_TABLES & qualified)
+    secret = secret or (in_mysql and bool(_MYSQL_SECRET_TABLES.intersection(names)))
+    whole = "pg_subscription" in names and ("*" in {token.text for token in statement})
+    if secret or whole or names[:3] == ["show", "create", "user"]:
+        call.mark("secret-read", "password hashes of the database")
+
+
+def _judge_client_words(call: ProgramCall, statement: list[SqlToken]) -> None:
+    """Words that some clients and servers obey within a statement."""
+    uppers = [token.upper for token in statement]
+    if call.program in MYSQL_CLIENTS and ("DELIMITER" in uppers or uppers[0] == "SYSTEM"):
+        call.dynamic(f"{uppers[0]} is a command of {call.program}")
+    for at, upper in enumerate(uppers[1:], start=1):
+        if call.program in UNSEPARATED_CLIENTS and upper in _ACTING_VERBS:
+            call.mark("unknown", f"{upper} may begin another statement")
+        elif uppers[0] in ("BEGIN", "END") and upper in _ACTING_VERBS:
+            _judge_statement(call, statement[at:])
+            return
 
 
 def _judge_by_verb(call: ProgramCall, verb: str, statement: list[SqlToken], beginning: str) -> None:
@@ -249,28 +343,32 @@ def _judge_select(call: ProgramCall, statement: list[SqlToken], beginning: str) 
     """SELECT and WITH: a read, unless they contain a change."""
     uppers = [token.upper for token in statement]
     call.mark("read", f"SQL: {beginning}")
-    if "INTO" in uppers and not _CHANGE_VERBS & set(uppers):
+    if "INTO" in uppers:
         call.mark("write", "SELECT … INTO writes its result")
     for at, upper in enumerate(uppers):
         if upper in ("UPDATE", "DELETE") and uppers[at - 1] not in ("FOR", "ON", "KEY"):
             _judge_rows(call, statement[at:], beginning)
         elif upper in ("INSERT", "MERGE") and at + 1 < len(uppers) and uppers[at + 1] == "INTO":
             call.mark("write", f"SQL: {beginning}")
-    if _SECRET_TABLES & {token.text.lower().strip('"`') for token in statement}:
-        call.mark("secret-read", "password hashes of the database")
-    text = " ".join(token.text for token in statement).lower()
-    if "mysql . user" in text or "authentication_string" in text:
-        call.mark("secret-read", "password hashes of the database")
 
 
 def _judge_explain(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
-    uppers = {token.upper for token in statement}
+    """EXPLAIN ANALYZE runs the statement; without it only its plan is shown."""
     call.mark("read", f"SQL: {beginning}")
-    if uppers & {"ANALYZE", "ANALYSE"} and uppers & _CHANGE_VERBS:
-        for at, token in enumerate(statement):
-            if token.upper in _CHANGE_VERBS:
-                _judge_statement(call, statement[at:])
-                return
+    at, depth = 1, 0
+    while at < len(statement) and (
+        depth or statement[at].text in ("(", "=") or statement[at].upper in _EXPLAIN_WORDS
+    ):
+        depth += {"(": 1, ")": -1}.get(statement[at].text, 0)
+        at += 1
+    options = {token.upper for token in statement[1:at]}
+    if options & {"ANALYZE", "ANALYSE"} and statement[at:]:
+        _judge_statement(call, statement[at:])
+
+
+_EXPLAIN_WORDS = word_set(
+    "ANALYZE ANALYSE VERBOSE FORMAT TEXT XML JSON YAML TREE TRADITIONAL EXTENDED PARTITIONS DISTSQL"
+)
 
 
 def _judge_rows(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
@@ -284,9 +382,13 @@ def _judge_rows(call: ProgramCall, statement: list[SqlToken], beginning: str) ->
 
 def _judge_copy(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
     uppers = [token.upper for token in statement]
+    if len(uppers) > 1 and uppers[1] == "(":
+        _judge_statement(call, statement[2:])
+    ends = [at for at, upper in enumerate(uppers) if upper in ("TO", "FROM")]
+    target = uppers[ends[-1] : ends[-1] + 2] if ends else []
     if "PROGRAM" in uppers:
         call.dynamic("COPY … PROGRAM runs a command on the server")
-    elif "STDOUT" in uppers:
+    elif target == ["TO", "STDOUT"]:
         call.mark("read", f"SQL: {beginning}")
     else:
         call.mark("write", f"SQL: {beginning}")
@@ -322,8 +424,16 @@ def _judge_transaction_end(call: ProgramCall, statement: list[SqlToken], beginni
 
 
 def _judge_pragma(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
-    changes = any(token.text == "=" for token in statement)
-    call.mark("write" if changes else "read", f"SQL: {beginning}")
+    """`pragma name = value` and `pragma name(value)` set, unless the value says what to show."""
+    names = {token.identifier for token in statement}
+    sets = any(token.text in ("=", "(") for token in statement) and not names & _READ_PRAGMAS
+    call.mark("write" if sets else "read", f"SQL: {beginning}")
+
+
+_READ_PRAGMAS = word_set(
+    "table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list"
+    " foreign_key_check integrity_check quick_check"
+)
 
 
 def _judge_create(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
@@ -338,6 +448,7 @@ def _judge_create(call: ProgramCall, statement: list[SqlToken], beginning: str) 
 _StatementHandler = Callable[[ProgramCall, list[SqlToken], str], None]
 _VERB_HANDLERS: dict[str, _StatementHandler] = {
     "SELECT": _judge_select, "WITH": _judge_select, "VALUES": _judge_select,
+    "TABLE": _judge_select,
     "EXPLAIN": _judge_explain, "DESCRIBE": _judge_explain, "DESC": _judge_explain,
     "UPDATE": _judge_rows, "DELETE": _judge_rows,
     "COPY": _judge_copy, "SET": _judge_set, "PRAGMA": _judge_pragma, "CREATE": _judge_create,
@@ -346,13 +457,19 @@ _VERB_HANDLERS: dict[str, _StatementHandler] = {
 }  # fmt: skip
 
 
+_CALLING_VERBS = word_set("SELECT WITH VALUES EXPLAIN SHOW TABLE SET DESCRIBE DESC")
+_ACTING_VERBS = (
+    _CHANGE_VERBS | _WRITE_VERBS | _IRREVERSIBLE_VERBS | _PRIVILEGE_VERBS | _CODE_VERBS
+) - {"REPLACE", "COMMENT", "IMPORT", "CACHE"}
+
+
 def _judge_functions(call: ProgramCall, statement: list[SqlToken]) -> None:
     """Functions may do anything, except those that are known to only compute."""
-    reading = statement[0].upper in ("SELECT", "WITH", "VALUES", "EXPLAIN", "SHOW", "TABLE")
+    reading = statement[0].upper in _CALLING_VERBS
     for token, following in pairwise(statement):
         if following.text != "(" or token.kind not in ("word", "name"):
             continue
-        name = token.text.strip('"`[]').lower()
+        name = token.identifier
         if name in _FUNCTION_EFFECTS:
             call.mark(_FUNCTION_EFFECTS[name], f"SQL function {name}")
         elif reading and not _HARMLESS_FUNCTION.match(name):
@@ -364,21 +481,3 @@ def _judge_select_into(call: ProgramCall, statement: list[SqlToken]) -> None:
     uppers = {token.upper for token in statement}
     if uppers & {"OUTFILE", "DUMPFILE"}:
         call.mark("write", "writes a file on the server")
-
-
-_READ_ONLY_META_COMMAND = re.compile(
-    r"\\(?:[dlz]\w*\+?|conninfo|x|timing|pset|q|\?|h|c|connect|a|t|f|H|s|u|G|g|encoding|echo|qecho"
-    r"|dt\+?|df\+?|du\+?|dn\+?|set|unset|errverbose|sf|sv|if|endif|else|elif|watch|bind)\Z"
-)
-
-
-def _judge_meta_command(call: ProgramCall, statement: list[SqlToken]) -> None:
-    """Backslash commands of psql and mysql."""
-    verb = statement[0].text
-    rest = "".join(token.text for token in statement[1:])
-    if verb.lower().startswith("\\copy") and "program" not in rest.lower():
-        call.mark("write", "\\copy moves rows between a file and the server")
-    elif not _READ_ONLY_META_COMMAND.match(verb) or "`" in rest or "|" in rest:
-        call.dynamic(f"{verb} leaves SQL")
-    else:
-        call.mark("read", f"{verb} looks")
