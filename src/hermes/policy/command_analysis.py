@@ -40,6 +40,7 @@ from hermes.policy.programs import (
     text_filters,
     wrappers,
 )  # fmt: skip
+from hermes.policy.programs.configuration import mark_chosen_configuration
 from hermes.policy.programs.table_effects import apply_table
 
 _PRIVATE_FOLDERS = ("/root", "/home", "~")
@@ -298,6 +299,7 @@ class CommandWalker:
         if word in call.scope.functions:
             return self._function(call, word)
         call.program = program_name(call)
+        mark_chosen_configuration(call)
         printed = mark_effects(call)
         self.keep(call)
         return printed

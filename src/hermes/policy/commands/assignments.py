@@ -8,7 +8,6 @@ value in it is known to be a number.
 import re
 from collections.abc import Iterable
 
-from hermes.policy.commands import paths
 from hermes.policy.commands.calls import ProgramCall, ScriptWalk
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
@@ -221,8 +220,11 @@ def _is_harmless_value(call: ProgramCall, name: str, value: VariableValue) -> bo
             one == SYSTEM_NAME or call.analyst.classifier.is_trusted_folder(one) for one in folders
         )
     if name == "KUBECONFIG":
-        # A file in a folder that is writable for others can name a program for the credentials.
-        return not has_untrusted_text(value) and not paths.is_temporary(call.path(value))
+        # The file can name a program for the credentials.
+        trusted = call.analyst.classifier.is_trusted_configuration
+        return not has_untrusted_text(value) and all(
+            trusted(call.path(file)) for file in value.split(":") if file
+        )
     quiet = {"PAGER", "GIT_PAGER", "SYSTEMD_PAGER", "MANPAGER", "AWS_PAGER", "KUBECTL_PAGER"}
     return (
         name in quiet and value in ("", "cat", "less", "/bin/cat") and not has_untrusted_text(value)

@@ -265,6 +265,13 @@ class PathClassifier:
             _HOMES.match(plain)
         )
 
+    def may_hold_secret_file(self, path: str) -> bool:
+        """A folder that contains secrets, or in which a known one lies."""
+        plain = literal_text(path).rstrip("/")
+        return self.may_contain_secrets(path) or any(
+            sample.startswith(f"{plain}/") for sample in self._known.samples
+        )
+
     def is_system_tree(self, path: str) -> bool:
         """The root folder, one of its main folders, or a wildcard for all of it."""
         plain = literal_text(path).rstrip("*") or "/"
@@ -366,6 +373,25 @@ class PathClassifier:
             for each in self.with_real_path(path)
             for root in (self.home, self.work or self.home)
         )
+
+    def is_trusted_configuration(self, path: str) -> bool:
+        """A file in the settings of the user or of the system, or where the agent writes nothing.
+
+        In a session at home or above it, hidden files and those of the system are not written
+        without a question either."""
+        return all(map(self._holds_trusted_settings, self.with_real_path(path)))
+
+    def _holds_trusted_settings(self, path: str) -> bool:
+        if not is_known_path(path) or is_temporary(path) or path.startswith(("/dev/", "/proc/")):
+            return False
+        folder = self.work.rstrip("/")
+        in_work = path.startswith(f"{folder}/")
+        if path.startswith("/etc/"):
+            return True
+        if path.startswith(f"{self.home}/"):
+            settings = path.startswith(f"{self.home}/.")
+            return settings and not (in_work and folder.startswith(f"{self.home}/."))
+        return not in_work
 
     def is_trusted_folder(self, folder: str) -> bool:
         """A folder with programs of the system."""

@@ -2,6 +2,7 @@
 
 import re
 
+from hermes.policy.commands import assignments
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.placeholders import ANY_WORD, display_text, has_untrusted_text
 from hermes.policy.commands.tables import (
@@ -77,6 +78,10 @@ def _exec(call: ProgramCall, rest: list[str]) -> str:
     call.aim(container=found.words[0] if found.words else ANY_WORD)
     if found.has("--privileged"):
         call.mark("privilege", "--privileged")
+    for name, _, value in (each.partition("=") for each in found.values("-e", "--env")):
+        assignments.check_assignment(call, name, value)
+    for file in found.values("--env-file"):
+        call.reads(file)
     if not found.rest:
         call.dynamic("a shell in a container")
         return ANY_WORD
@@ -177,14 +182,13 @@ def kubectl(call: ProgramCall, entry: ProgramEntry) -> str:
     if server := found.value("-s", "--server") or inner.value("-s", "--server"):
         call.mark("network-out", f"logs in to {display_text(server)}")
     for file in inner.values("--from-file", "--from-env-file"):
-        call.reads(file.rpartition("=")[2])
+        path = file.rpartition("=")[2]
+        call.reads(path)
+        if call.analyst.classifier.may_hold_secret_file(call.path(path)):
+            call.mark("secret-read", f"prints all files in {display_text(path)}")
     if verb in ("get", "describe", "view-secret"):
         _check_secrets(call, inner)
-        raw = inner.value("--raw") or ""
-        if re.search(r"/secrets?\b", raw):
-            call.mark("secret-read", f"prints {display_text(raw)}")
-        if "/proxy" in raw or has_untrusted_text(raw):
-            call.mark("network-out", f"passes a request on to {display_text(raw)}")
+        _check_raw_request(call, inner.value("--raw") or "")
     changes = "service-change" in call.effects
     if verb in ("scale", "autoscale") and changes and inner.value("--replicas", "--max") == "0":
         call.irreversible("scales to nothing")
@@ -192,6 +196,16 @@ def kubectl(call: ProgramCall, entry: ProgramEntry) -> str:
     if verb == "delete" and "delete" in call.effects:
         _check_delete(call, inner)
     return ANY_WORD
+
+
+def _check_raw_request(call: ProgramCall, request: str) -> None:
+    raw = re.sub(r"%([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), request)
+    if re.search(r"/secrets?\b", raw):
+        call.mark("secret-read", f"prints {display_text(raw)}")
+    if re.search(r"/(?:exec|attach|portforward|run)\b", raw):
+        call.dynamic(f"{display_text(raw)} runs a program in a pod")
+    if "/proxy" in raw or has_untrusted_text(raw):
+        call.mark("network-out", f"passes a request on to {display_text(raw)}")
 
 
 def _set_kubernetes_target(call: ProgramCall, found: ParsedArguments) -> None:

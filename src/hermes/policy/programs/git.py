@@ -51,11 +51,23 @@ def git(call: ProgramCall, entry: ProgramEntry) -> str:
         for folder in (".", *before.values("--git-dir", "--work-tree")):
             call.repositories += call.analyst.classifier.with_real_path(call.path(folder))
     _judge_work_tree(call, verb)
+    _judge_shown_files(call, verb, words)
     if any(re.match(r"ext::", word) for word in words):
         call.dynamic("ext:: is a transport that runs a command")
     if found.loose and not _is_reading(call):
         call.dynamic("a word only known at run time may be an option of git")
     return ANY_WORD
+
+
+def _judge_shown_files(call: ProgramCall, verb: str, words: list[str]) -> None:
+    """Files of the work tree or, as `commit:path`, of a commit, whose content is printed."""
+    if verb in _SHOWING_VERBS:
+        for path in (call.path(word.partition(":")[2] or word) for word in words):
+            if call.analyst.classifier.is_secret(path):
+                call.mark("secret-read", f"git {verb} prints {display_text(path)}")
+
+
+_SHOWING_VERBS = frozenset({"show", "cat-file", "blame", "annotate", "diff", "log"})
 
 
 def _judge_work_tree(call: ProgramCall, verb: str) -> None:
@@ -182,6 +194,8 @@ def github(call: ProgramCall, entry: ProgramEntry) -> str:
     """`gh api` is a request of any kind."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     apply_table(call, entry)
+    if found.words[:2] == ["auth", "status"] and found.has("-t", "--show-token"):
+        call.mark("secret-read", "gh auth status shows the token")
     if found.words[:1] == ["api"]:
         method = (found.value("-X", "--method") or "GET").upper()
         if method != "GET" or found.has("-f", "-F", "--field", "--raw-field", "--input"):

@@ -132,6 +132,8 @@ def _check_sent_files(call: ProgramCall, found: ParsedArguments) -> None:
     for file in sent:
         call.reads(file)
         call.mark("network-out", f"curl sends what is in {display_text(file)}")
+    if found.has("-n", "--netrc", "--netrc-optional", "--netrc-file"):
+        call.mark("network-out", "passwords of a netrc file go to the host")
     if any(url.startswith("@") for url in found.values("--url")):
         call.mark("network-out", "curl asks for the addresses in a file")
     for form in found.values("-w", "--write-out"):
@@ -235,6 +237,8 @@ def getent(call: ProgramCall, entry: ProgramEntry) -> str:
 def openssl(call: ProgramCall, entry: ProgramEntry) -> str:
     """openssl: `s_client` sends its input."""
     apply_table(call, entry)
+    if any(re.search(r"[\r\n]", word) for word in call.argv):
+        call.mark("network-out", "openssl sends a word with a line break: more is sent")
     if "-early_data" in call.argv:
         call.mark("network-out", "openssl -early_data sends a file")
     if "s_client" in call.argv[1:2]:

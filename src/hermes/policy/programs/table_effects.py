@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from hermes.policy.commands import paths, tables
+from hermes.policy.commands import tables
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.policy.commands.placeholders import (
@@ -355,15 +355,9 @@ def _value_is_sql(call: ProgramCall, value: str, where: str) -> None:
     mark_sql_effects(call, value)
 
 
-def _value_is_kubeconfig(call: ProgramCall, value: str, where: str) -> None:
-    """A kubeconfig may also name a program that provides the credentials."""
-    path = call.names(value)
-    if "kubeconfig" not in where:
-        return
-    if paths.is_temporary(path) or has_untrusted_text(value) or path.startswith("/dev/fd/"):
-        call.dynamic(
-            f"{call.program} {display_text(where)} trusts a file that anybody may have put there"
-        )
+def _value_is_used(call: ProgramCall, value: str, where: str) -> None:
+    """A key or certificate that the program does not print."""
+    call.names(value)
 
 
 def _value_is_configuration(call: ProgramCall, value: str, where: str) -> None:
@@ -393,7 +387,7 @@ def _mark_nothing(call: ProgramCall, value: str, where: str) -> None:
 _TABLE_WORD_HANDLERS: dict[str, Callable[[ProgramCall, str, str], None]] = {
     "runs": _value_runs, "code": mark_unread_code, "reads": _value_is_read,
     "writes": _value_is_written, "deletes": _value_is_deleted, "sql": _value_is_sql,
-    "uses": _value_is_kubeconfig, "recurses": _mark_recursive,
+    "uses": _value_is_used, "recurses": _mark_recursive,
     "configures": _value_is_configuration, "nothing": _mark_nothing,
     "network-host": lambda call, value, where: call.aim(host=value),
     "namespace": lambda call, value, where: call.aim(namespace=value),

@@ -1,0 +1,47 @@
+"""Configuration files that an argument chooses: they can name programs, servers and keys.
+
+The user's own settings and those of the system are trusted. A file that the agent may have written,
+or that is only known at run time, is not.
+"""
+
+import re
+from itertools import pairwise
+
+from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.placeholders import display_text, has_untrusted_text, literal_text
+from hermes.policy.programs import resource_access
+from hermes.policy.programs.client_commands import PSQL_CLIENTS
+
+_CONFIGURATION_OPTION = re.compile(
+    r"--?(?:kubeconfig|kuberc|defaults-file|defaults-extra-file|userconfig|globalconfig|flags-file"
+    r"|registry-config|repository-config|command-config)(?:=|\Z)"
+)
+_SYSTEM_TREE_OPTION = re.compile(r"--(?:roo?t?|ima?g?e?)(?:=|\Z)")
+"""Options of systemd's programs that take all settings from another tree or image."""
+_CONNECTION_FILE = re.compile(r"(?:^|[\s?&])(?:servicefile|passfile)\s*=\s*['\"]?([^\s&'\"]*)")
+
+
+def mark_chosen_configuration(call: ProgramCall) -> None:
+    """Marks a call whose words choose a configuration that is not the user's own."""
+    access = resource_access.access_of(call.program)
+    if not access.peer or access is resource_access.REMOTE_HOST_ACCESS:
+        return
+    words = call.argv[1 : call.argv.index("--") if "--" in call.argv else None]
+    for word, following in pairwise((*words, "")):
+        if _CONFIGURATION_OPTION.match(word) or (
+            access is resource_access.SYSTEMD_ACCESS and _SYSTEM_TREE_OPTION.match(word)
+        ):
+            name, equals, value = word.partition("=")
+            _check_file(call, name, value if equals else following)
+        elif call.program in PSQL_CLIENTS:
+            for found in _CONNECTION_FILE.finditer(literal_text(word)):
+                _check_file(call, "connection string", found[1])
+
+
+def _check_file(call: ProgramCall, where: str, value: str) -> None:
+    trusted = call.analyst.classifier.is_trusted_configuration(call.path(value))
+    if has_untrusted_text(value) or not trusted:
+        call.dynamic(
+            f"{call.program} {display_text(where)} trusts {display_text(value)}, which the agent"
+            " may have written: it can name programs and servers"
+        )
