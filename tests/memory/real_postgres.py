@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -119,7 +119,8 @@ class Server:
     def kill(self) -> None:
         """As a crash would: the postmaster and all of its children at once."""
         for pid in (self.pid, *self.children()):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # a worker that ended by itself meanwhile
+                os.kill(pid, signal.SIGKILL)
         self._ended()
 
     def stop(self) -> None:

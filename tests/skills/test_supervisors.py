@@ -300,3 +300,12 @@ async def test_a_folder_of_services_is_listed_and_restarted(
         host.run(supervisors.render("stop", "nap"))
         (stopped,) = (await wait_for(host, "nap", "inactive")).units
         assert stopped.pid == 0
+
+
+def test_a_supervisor_that_knows_a_service_is_asked_rather_than_none() -> None:
+    remembered = "unit=web\tkind\tdaemon\nunit=web\tstate\tfailed\nunit=web\tpid\t0\n"
+    listed = "unit=web.service\tkind\tsystemd\nunit=web.service\tstate\tfailed\n"
+    (unit,) = parse_units([remembered, listed]).units
+    assert unit.kind == "systemd"
+    (unit,) = parse_units([remembered.replace("pid\t0", "pid\t7"), listed]).units
+    assert unit.kind == "daemon"

@@ -213,7 +213,7 @@ def _with_fact(unit: HostUnit, key: str, value: str) -> HostUnit:
 
 
 def _one_supervisor_each(units: Sequence[HostUnit], notes: list[str]) -> UnitListing:
-    """Of two supervisors for one service, the one whose process runs."""
+    """Of two supervisors for one service, the one whose process runs; else not none at all."""
     chosen: dict[str, HostUnit] = {}
     pids = {each.pid for each in units if each.pid and each.kind != "daemon"}
     for unit in units:
@@ -224,7 +224,7 @@ def _one_supervisor_each(units: Sequence[HostUnit], notes: list[str]) -> UnitLis
         if other is None:
             chosen[service] = unit
             continue
-        keep, drop = (unit, other) if unit.pid and not other.pid else (other, unit)
+        keep, drop = sorted((other, unit), key=lambda each: (not each.pid, each.kind == "daemon"))
         chosen[service] = keep
         notes.append(f"{service} runs under {keep.kind}, and {drop.kind} knows it too")
     return UnitListing(units=tuple(chosen.values()), notes=tuple(notes))

@@ -276,6 +276,8 @@ def find_running_services(scan: HostScan, settle_s: float) -> Iterator[RunningSe
 def _plain_daemon(name: str, main: HostProcess | None, scan: HostScan) -> PlainDaemon | None:
     if main is None or main.supervisor or main.pid not in scan.started:
         return None
+    if any(name == unit.service or main.pid == unit.pid for unit in scan.units):
+        return None
     pid_file = scan.pid_files.get(main.pid, "")
     return replace(scan.started[main.pid], name=name, pid_file=pid_file)
 
