@@ -249,6 +249,18 @@ async def test_a_program_that_logs_in_reads_its_own_keys_only(
     assert "Permission denied" in (await run(here, "cat .kube/config", mixed))[0]
 
 
+async def test_a_helper_of_a_program_that_logs_in_reads_no_keys_of_others(
+    here: LocalEnvironment, work: Path
+) -> None:
+    await here.run("mkdir -p .x bin; cp /bin/cat bin/kubectl; echo key > .x/server.key")
+    for command in ("kubectl get pods", "aws s3 ls", "psql -c 'select 1'"):
+        profile = judged(command, work)
+        assert not [each for each in profile.granted_reads if each.startswith("*:/etc/")], command
+        assert "Permission denied" in (await run(here, "cat .x/server.key", profile))[0], command
+    profile = judged("kubectl get pods", work)
+    assert (await run(here, "bin/kubectl .x/server.key", profile))[0] == "key\n"
+
+
 def test_a_named_key_is_granted_to_the_program_that_uses_it(work: Path) -> None:
     granted = judged("openssl x509 -in app/site.pem -noout", work).granted_reads
     assert granted == (f"*:{work}/app/site.pem",)

@@ -215,9 +215,9 @@ class ReadCheck:
 
     def _is_granted(self, call: NotifiedCall, real: str) -> bool:
         patterns = self._granted.get("*", []) + self._granted.get(call.program(), [])
-        if _matches_any(real, patterns):
-            return True
-        return real in self._hidden and _has_stand_in(call.pid, real)
+        if real in self._hidden:  # wide patterns do not cover what the verdict hides
+            return real in patterns or _has_stand_in(call.pid, real)
+        return _matches_any(real, patterns)
 
 
 def _read_memory_file(pid: int, address: int) -> bytes:

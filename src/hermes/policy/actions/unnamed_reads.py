@@ -55,7 +55,8 @@ def granted_reads(
 ) -> tuple[str, ...]:
     """The secret files that programs use themselves, as `program:pattern`.
 
-    A program may start helpers, which get them as well unless another program could use that.
+    A program may start helpers, which get its own credentials as well unless another program could
+    use that; keys of the system are for the program itself and for programs that log in.
     """
     unknown = {_program_of(step) for step in effects.steps if "…" in "".join(step.argv[1:])}
     steps = [
@@ -67,10 +68,12 @@ def granted_reads(
     found: dict[str, None] = {}
     for step, patterns in steps:
         program = _program_of(step)
-        names = (*step.via, *_LOGIN_HELPERS)
-        if program not in _HELPED_PROGRAMS:
-            names = ("*",) if alone else (program, *names)
-        found.update(dict.fromkeys(f"{name}:{each}" for each in patterns for name in names))
+        helped = program in _HELPED_PROGRAMS
+        named = (*(() if helped else (program,)), *step.via, *_LOGIN_HELPERS)
+        private = _KEY_FILES if credentials_of(step) else ()
+        for each in patterns:
+            names = ("*",) if alone and not helped and each not in private else named
+            found.update(dict.fromkeys(f"{name}:{each}" for name in names))
     return tuple(found)
 
 
@@ -105,6 +108,8 @@ def _key_patterns(step: ActionStep, credentials: frozenset[str], *, named: bool)
     for program in (_program_of(step), *step.via):
         entry = tables.find_program(program)
         found += entry.spec.keys.split() if entry else []
+        if program in resource_access.PRIVILEGE_PROGRAMS:
+            found += tables.path_lists()["hidden_accounts"]
         if _logs_in(program):
             found += _KEY_FILES if credentials else _credential_patterns()
     if found and named:
