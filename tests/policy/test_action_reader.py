@@ -234,3 +234,23 @@ def test_effects_of_no_single_command_are_not_lost() -> None:
     deed = ActionReader(vague).read(call("terminal", command="x"), THERE)
     assert deed.effects == {"delete", "exec-dynamic"}
     assert deed.dynamic == ("too long",)
+
+
+@pytest.mark.parametrize(
+    ("command", "held"),
+    [
+        ("ssh host 'find /srv/x -maxdepth 1 -type f | xargs cat'", True),
+        ("ssh host 'grep -r KEY /srv/x'", True),
+        ('ssh host \'awk "BEGIN{f=\\"/etc/sha\\" \\"dow\\"; getline l < f; print l}"\'', True),
+        ("ssh host tar c /srv/x", True),
+        ("ssh host 'grep -r ERROR /var/log/app'", False),
+        ("ssh host tar tf /srv/x.tar", False),
+        ("ssh host 'tail -5 /srv/app/app.log | grep -c x'", False),
+        ("ssh host \"ps aux | awk '{print \\$1}'\"", False),
+        ("grep -r KEY /srv/x", False),
+    ],
+)
+def test_a_search_on_a_host_that_refuses_no_reads_counts_as_reading_secrets(
+    command: str, held: bool
+) -> None:
+    assert ("secret-read" in read("terminal", command=command).effects) == held

@@ -177,6 +177,7 @@ ps -u postgres -o pid,cmd
 ps aux --sort -rss
 ps axf
 curl --head http://localhost
+curl -s --parallel http://localhost
 git --no-pager log -n 3
 git remote -v
 git submodule

@@ -29,6 +29,7 @@ from hermes.policy.actions.lent_access import (
     mark_lent_access,
 )
 from hermes.policy.actions.tool_calls import ToolIntent, read_intent
+from hermes.policy.actions.unnamed_reads import mark_remote_searches
 from hermes.policy.actions.written_files import (
     WrittenFiles,
     find_imported_file,
@@ -242,6 +243,7 @@ class ActionReader:
             kernel=action.kernel,
             protected=tuple(own for own in self.own_paths if is_below_changes(own, cwd, steps)),
         )
+        effects = mark_remote_searches(effects)
         if _environment_key(action):  # its files are not on this machine
             return mark_lent_access(effects, None)
         return mark_lent_access(

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 
+from msgspec.structs import replace
+
 from hermes.policy.actions.action_effects import ActionEffects, ActionStep
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import word_set
@@ -75,6 +77,39 @@ def granted_reads(
             names = ("*",) if alone and not helped and each not in private else named
             found.update(dict.fromkeys(f"{name}:{each}" for name in names))
     return tuple(found)
+
+
+def mark_remote_searches(effects: ActionEffects) -> ActionEffects:
+    """Marks programs that search through files of a host on which nothing refuses to open them."""
+    steps = tuple(_mark_search(step) if _searches_host(step) else step for step in effects.steps)
+    return effects if steps == effects.steps else replace(effects, steps=steps)
+
+
+def _mark_search(step: ActionStep) -> ActionStep:
+    why = (
+        f"secret-read: {step.program} may find secrets on a host that does not refuse to open them"
+    )
+    return replace(step, effects=step.effects | {"secret-read"}, why=(*step.why, why))
+
+
+def _searches_host(step: ActionStep) -> bool:
+    if not _HOST_WRAPPERS.intersection(step.via) or "secret-read" in step.effects:
+        return False
+    if step.paths and all(path.startswith(_FOLDERS_WITHOUT_SECRETS) for path in step.paths):
+        return False
+    program, words = _program_of(step), step.argv[1:]
+    if program in _ARCHIVERS:
+        return any(map(_CREATING_WORD.match, words))
+    entry = tables.find_program(program)
+    if entry is None or entry.spec.opens != "named" or entry.spec.args in ("text", "names"):
+        return False
+    return not entry.opens_only_named(words) or any("…" in path for path in step.paths)
+
+
+_HOST_WRAPPERS = word_set("ssh autossh dbclient mosh rsh pssh parallel-ssh pdsh clush ansible")
+_ARCHIVERS = word_set("tar bsdtar zip cpio pax 7z")
+_CREATING_WORD = re.compile(r"-?[A-Za-z]*[cro]|--create|a\Z")
+_FOLDERS_WITHOUT_SECRETS = ("/var/log/", "/proc/", "/sys/", "/usr/")
 
 
 def _program_of(step: ActionStep) -> str:
