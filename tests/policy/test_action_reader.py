@@ -245,6 +245,7 @@ def test_effects_of_no_single_command_are_not_lost() -> None:
         ("ssh host tar c /srv/x", True),
         ("ssh host 'grep -r ERROR /var/log/app'", False),
         ("ssh host tar tf /srv/x.tar", False),
+        ("ssh host cat delete.log", False),
         ("ssh host 'tail -5 /srv/app/app.log | grep -c x'", False),
         ("ssh host \"ps aux | awk '{print \\$1}'\"", False),
         ("grep -r KEY /srv/x", False),

@@ -103,7 +103,7 @@ def _searches_host(step: ActionStep) -> bool:
     entry = tables.find_program(program)
     if entry is None or entry.spec.opens != "named" or entry.spec.args in ("text", "names"):
         return False
-    return not entry.opens_only_named(words) or any("…" in path for path in step.paths)
+    return not entry.opens_only_named(words) or any("…" in word for word in words)
 
 
 _HOST_WRAPPERS = word_set("ssh autossh dbclient mosh rsh pssh parallel-ssh pdsh clush ansible")
