@@ -96,10 +96,13 @@ family() {
   done
 }
 started() {
-  local p=$1 names=$2 cwd out user; shift 2
+  local p=$1 names=$2 cwd out user line; shift 2
   { read -r cwd; read -r out; } < <(readlink /proc/"$p"/cwd /proc/"$p"/fd/1); user=$(stat -c %U /proc/"$p")
   case $out in /dev/*|socket:*|pipe:*) out= ;; esac
-  printf 'started=%s\t%s\t%s\t%s\t%s\t' "$p" "$user" "$cwd" "$out" "${names//[$'\t\n']/ }"; printf '%s\x1f' "$@" | tr '\t\n' '  '; echo
+  line=$(printf '%s\x1f' "$@" | tr '\t\n' '  ')
+  line="started=$p$T$user$T$cwd$T$out$T${names//[$'\t\n']/ }$T$line"
+  # In one write: lines of other jobs could come in between, and into a longer one.
+  [ "${#line}" -ge 4000 ] || echo "$line"
 }
 supervised() {
   local found; have supervisorctl && grep -qsx supervisord /proc/[0-9]*/comm || return
