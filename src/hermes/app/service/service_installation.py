@@ -196,7 +196,7 @@ def uninstall_service(*, remove_home: bool = False) -> Iterator[str]:
     elif record.made_user:
         yield f"kept: the user {plan.user}, who owns {plan.home}"
     RECORD_FILE.unlink()
-    with suppress(OSError):  # somebody else keeps files there
+    with suppress(OSError):  # other files are in it
         RECORD_FILE.parent.rmdir()
 
 

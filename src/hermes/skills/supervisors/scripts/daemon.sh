@@ -1,6 +1,6 @@
 known() { printf '%s\n' {{remembered}}; }
 all=$(head -c 400 /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | awk '/^==> \/proc\/[0-9]+\/cmdline <==$/{split($2,w,"/"); p=w[3]; next} p!="" && NF{sub(/ +$/,""); print p, $0; p=""}')
-# A daemon that nobody restarts has failed when it is gone, unless its log says that it was told to end.
+# A daemon without a supervisor has failed when it is gone, unless its log reports a requested shutdown.
 told='shutdown request|user requested shutdown|sigterm|sigquit|signal (3|15)[^0-9]|terminated by|shutting down|exiting on signal'
 known | while IFS="$T" read -r n at user dir log file line; do
   [ -n "$n" ] || continue
