@@ -13,7 +13,6 @@ from hermes.policy.examination import (
     DecidedAction,
     RuleStatistics,
     check_action,
-    explain_action,
     replay_decisions,
     rule_statistics,
     run_tests,
@@ -68,18 +67,6 @@ def test_check_takes_what_one_line_of_json_can_say(data: dict[str, Any], verdict
 def test_check_says_what_it_did_not_understand(data: dict[str, Any], cause: str) -> None:
     with pytest.raises(SettingsError, match=cause):
         ask_about(data)
-
-
-def test_explain_shows_rule_piece_and_what_nearly_matched() -> None:
-    text = policy_text("prod", "deny", "{effects: delete, target: {environment: prod}}")
-    lines = explain_action(gate(text), {"command": "ls; sudo rm -rf data"}, cwd=WORK, home=HOME)
-    told = {label: line for label, line in reversed(lines)}
-    assert told["verdict"] == "ask"
-    assert told["rule"].startswith("destructive (")
-    assert "careful.yaml:" in told["rule"]
-    assert "rm -rf data" in told["because of"]
-    assert any("prod (deny) but for target.environment" in line for _, line in lines)
-    assert any(label == "step" and "inside sudo" in line for label, line in lines)
 
 
 def test_a_policy_test_tells_what_went_otherwise() -> None:

@@ -1,6 +1,7 @@
 """What must hold for any document: more rules never loosen, and the floor never gives way."""
 
 from datetime import timedelta
+from functools import cache
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,72 +28,94 @@ def subsets(values: tuple[str, ...], least: int = 1) -> st.SearchStrategy[list[s
     return st.lists(st.sampled_from(values), min_size=least, max_size=4, unique=True)
 
 
+# Each strategy is made once: making one takes longer than drawing from it.
+YES_OR_NO = st.booleans()
+TRUTHS = st.sampled_from(["true", "false"])
+RULE_EFFECTS = subsets(COMMAND_EFFECTS)
+RULE_PROGRAMS = st.sampled_from(["rm", "ls", "git", "/tmp/x/rm"])
+FOLDERS = st.sampled_from(["/tmp", "/srv", "/etc", ".", "/"])
+PATH_KEYS = st.sampled_from(["paths", "changes"])
+CONDITIONS = st.sampled_from(["now.hour < 8", "action.argv[5] == action.tool", "true"])
+MODES = st.sampled_from(["enforce", "enforce", "audit"])
+VERDICTS = st.sampled_from(ORDER)
+DECISIONS = st.sampled_from(
+    ["", "rate_limit: {max: 1, per: 1h}", "approvers: {count: 2, from: [a]}"]
+)
+LIFTED_RULES = st.sampled_from(['["*"]', "[p0, default-asks]", "[default-asks, tainted-asks]"])
+UP_TO_TWO, UP_TO_THREE, UP_TO_FOUR = (st.integers(0, most) for most in (2, 3, 4))
+STEP_PROGRAMS = st.sampled_from(PROGRAMS)
+STEP_PATHS = st.lists(st.sampled_from(PATHS), max_size=3)
+SEVERITIES = st.sampled_from(["", "P0"])
+
+
 @st.composite
 def clauses(draw: st.DrawFn) -> str:
     fields = []
-    if draw(st.booleans()):
-        fields.append(f"effects: [{', '.join(draw(subsets(COMMAND_EFFECTS)))}]")
-    if draw(st.booleans()):
-        fields.append(f"program: [{draw(st.sampled_from(['rm', 'ls', 'git', '/tmp/x/rm']))}]")
-    if draw(st.booleans()):
-        folder = draw(st.sampled_from(["/tmp", "/srv", "/etc", ".", "/"]))
-        key = draw(st.sampled_from(["paths", "changes"]))
+    if draw(YES_OR_NO):
+        fields.append(f"effects: [{', '.join(draw(RULE_EFFECTS))}]")
+    if draw(YES_OR_NO):
+        fields.append(f"program: [{draw(RULE_PROGRAMS)}]")
+    if draw(YES_OR_NO):
+        folder, key = draw(FOLDERS), draw(PATH_KEYS)
         fields.append(f"{key}: {{under: [{folder}]}}")
-    if draw(st.booleans()):
-        fields.append(f"target: {{isolated: {draw(st.sampled_from(['true', 'false']))}}}")
-    if draw(st.booleans()):
-        fields.append(f"actor: {{tainted: {draw(st.sampled_from(['true', 'false']))}}}")
-    if draw(st.integers(0, 3)) == 0:
-        when = draw(st.sampled_from(["now.hour < 8", "action.argv[5] == action.tool", "true"]))
-        fields.append(f'when: "{when}"')
+    if draw(YES_OR_NO):
+        fields.append(f"target: {{isolated: {draw(TRUTHS)}}}")
+    if draw(YES_OR_NO):
+        fields.append(f"actor: {{tainted: {draw(TRUTHS)}}}")
+    if draw(UP_TO_THREE) == 0:
+        fields.append(f'when: "{draw(CONDITIONS)}"')
     return "{" + ", ".join(fields) + "}"
 
 
+CLAUSES = clauses()
+
+
+@cache
 @st.composite
 def policies(draw: st.DrawFn, name: str, effect: str = "") -> str:
-    more = {"mode": draw(st.sampled_from(["enforce", "enforce", "audit"]))}
-    if draw(st.booleans()):
-        more["exclude"] = draw(clauses())
-    effect = effect or draw(st.sampled_from(ORDER))
-    decide = draw(
-        st.sampled_from(["", "rate_limit: {max: 1, per: 1h}", "approvers: {count: 2, from: [a]}"])
-    )
-    if effect == "ask" and draw(st.booleans()):
+    more = {"mode": draw(MODES)}
+    if draw(YES_OR_NO):
+        more["exclude"] = draw(CLAUSES)
+    effect = effect or draw(VERDICTS)
+    decide = draw(DECISIONS)
+    if effect == "ask" and draw(YES_OR_NO):
         decide = "announce: 30s"
     if decide:
         more["decide"] = decide
-    return policy_text(name, effect, draw(clauses()), **more)
+    return policy_text(name, effect, draw(CLAUSES), **more)
 
 
 @st.composite
 def books(draw: st.DrawFn) -> str:
-    text = "".join(draw(policies(f"p{n}")) for n in range(draw(st.integers(0, 4))))
-    for number in range(draw(st.integers(0, 2))):
-        lifted = draw(
-            st.sampled_from(['["*"]', "[p0, default-asks]", "[default-asks, tainted-asks]"])
-        )
-        text += exception_text(f"x{number}", lifted, draw(clauses()))
+    text = "".join(draw(policies(f"p{n}")) for n in range(draw(UP_TO_FOUR)))
+    for number in range(draw(UP_TO_TWO)):
+        lifted = draw(LIFTED_RULES)
+        text += exception_text(f"x{number}", lifted, draw(CLAUSES))
     return text
 
 
 @st.composite
 def steps(draw: st.DrawFn, effects: tuple[str, ...] = COMMAND_EFFECTS) -> ActionStep:
-    paths = tuple(draw(st.lists(st.sampled_from(PATHS), max_size=3)))
+    paths = tuple(draw(STEP_PATHS))
     return step(
-        " ".join(draw(subsets(effects))),
-        program=draw(st.sampled_from(PROGRAMS)),
+        " ".join(draw(STEP_EFFECTS[effects])),
+        program=draw(STEP_PROGRAMS),
         paths=paths,
-        changes=paths[: draw(st.integers(0, 3))],
+        changes=paths[: draw(UP_TO_THREE)],
     )
+
+
+STEP_EFFECTS = {effects: subsets(effects) for effects in (COMMAND_EFFECTS, COMMON)}
+STEPS = {effects: st.lists(steps(effects), min_size=1, max_size=3) for effects in STEP_EFFECTS}
 
 
 @st.composite
 def deeds(draw: st.DrawFn, effects: tuple[str, ...] = COMMAND_EFFECTS) -> ActionEffects:
     return deed(
-        *draw(st.lists(steps(effects), min_size=1, max_size=3)),
-        tainted=draw(st.booleans()),
-        where=ActionLocation(place="local", host="here", isolated=draw(st.booleans())),
-        incident=IncidentFacts(severity=draw(st.sampled_from(["", "P0"]))),
+        *draw(STEPS[effects]),
+        tainted=draw(YES_OR_NO),
+        where=ActionLocation(place="local", host="here", isolated=draw(YES_OR_NO)),
+        incident=IncidentFacts(severity=draw(SEVERITIES)),
     )
 
 

@@ -151,10 +151,17 @@ def test_what_has_no_bounds_is_unrestricted_and_says_why(command: str) -> None:
     assert (found.enforced, found.unenforced) == ("no", found.profile.unrestricted)
 
 
+def test_a_profile_says_whether_the_command_changes_something() -> None:
+    for command in ("df -h", "sleep 300 | cat", "curl -s http://localhost:8080/health"):
+        assert not profile(command).changes, command
+    for command in ("touch x", "git commit -m x", "curl -X DELETE http://localhost:8080/x"):
+        assert profile(command).changes, command
+
+
 def test_a_kill_may_signal_and_nothing_else() -> None:
     found = profile("kill -HUP 1234")
     signals = ConfinementProfile(
-        may_signal=True, hard_links=True, setuid_files=True, hidden=found.hidden
+        changes=True, may_signal=True, hard_links=True, setuid_files=True, hidden=found.hidden
     )
     assert found == signals
 
@@ -225,6 +232,47 @@ def test_an_older_landlock_enforces_less_and_says_what(
     said, gaps = check_enforcement(ConfinementProfile(), KernelSupport(landlock=version, root=True))
     assert said == enforced
     assert missing in gaps
+
+
+@pytest.mark.parametrize(
+    ("command", "rule", "enforced"),
+    [
+        ("sudo systemctl restart web", "moderate", "partly"),
+        (
+            "sudo systemctl reset-failed web 2>/dev/null; sudo systemctl restart web",
+            "moderate",
+            "partly",
+        ),
+        ("sudo cat /var/log/app.log", "default-reads", "yes"),
+        ("sudo rc-service web restart", "moderate", "no"),
+        ("sudo systemctl stop web", "destructive", "no"),
+        ("sudo systemctl restart web.service", "destructive", "no"),
+        ("sudo -u root systemctl restart web", "destructive", "no"),
+        ("sudo A=1 systemctl restart web", "destructive", "no"),
+        ("env sudo systemctl restart web", "destructive", "no"),
+        ("systemctl restart web", "moderate", "no"),
+        ("sudo systemctl restart web >> /etc/motd", "destructive", "no"),
+        ("sudo systemctl restart web; sudo id", "moderate", "no"),
+        ("sudo systemctl restart web $(id)", "destructive", "no"),
+        ("sudo cat /var/log/app.log | tee /tmp/copy", "safe-clean-up", "no"),
+        ("sudo journalctl -n 5", "default-reads", "no"),
+    ],
+)
+def test_what_the_launcher_of_root_runs_needs_no_other_privilege(
+    command: str, rule: str, enforced: str
+) -> None:
+    listed = ("systemctl reset-failed web", "systemctl restart web")
+    kernel = replace(
+        USER,
+        reason="the supervisor may not read system calls",  # the launcher runs as root
+        root_commands=listed,
+        unconfined_root_commands=("rc-service web restart",),
+        root_readers=("cat",),
+    )
+    found = decided(command, kernel)
+    assert (found.rule, found.enforced) == (rule, enforced), found
+    assert (found.profile or ConfinementProfile()).root_launcher is (enforced != "no")
+    assert decided(command, USER).enforced == "no"
 
 
 def test_sudo_of_an_ordinary_user_cannot_be_confined() -> None:

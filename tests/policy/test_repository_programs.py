@@ -1,6 +1,7 @@
 """Programs that the configuration of a repository names, beside what other commands may do."""
 
 import subprocess
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hermes.policy.actions.reader import ActionContext, ActionReader, resolve_sy
 from hermes.policy.actions.repository_programs import find_configured_program
 from hermes.policy.actions.written_files import WRITTEN_FILES_NAME, WrittenFiles
 from hermes.policy.command_analysis import analyse_command
+from hermes.policy.commands.tables import path_lists
 from hermes.policy.decide import DocumentPolicy
 
 NAMES_A_PROGRAM = {
@@ -87,6 +89,41 @@ def test_what_other_pieces_may_do_is_not_lent_to_a_repository(name: str, reposit
     assert {gate.decide(each) for each in commands} == {"ask"}
     assert gate.decide(f"git -C {repository} status; git -C {repository} log -3; ls") == "allow"
     assert gate.decide(f"git -C {repository} rev-parse HEAD; tmux ls") == "allow"
+
+
+@pytest.mark.parametrize("name", NAMES_A_PROGRAM)
+def test_a_repository_named_by_its_records_is_looked_into(name: str, repository: Path) -> None:
+    gate, records = Gate(repository.parent), repository / ".git"
+    link = repository.parent / "link"
+    link.write_text(f"gitdir: {records}")
+    commands = [
+        f"git --git-dir={records} status; tmux ls",
+        f"git --git-dir {records} ls-remote ssh://127.0.0.1/x",
+        f"git -C {repository} --git-dir=.git ls-remote origin",
+        f"git --git-dir={link} ls-remote origin",
+        f"git --work-tree={repository} --git-dir={records} diff; docker ps",
+    ]
+    assert {gate.decide(each) for each in commands} == {"allow"}
+    configure(repository, NAMES_A_PROGRAM[name])
+    assert {gate.decide(each) for each in commands} == {"ask"}
+    assert gate.decide(f"git --git-dir={records} log -3") == "allow"
+
+
+def test_the_common_records_of_a_repository_are_looked_into(
+    repository: Path, tmp_path: Path
+) -> None:
+    configure(repository, NAMES_A_PROGRAM["fsmonitor"])
+    for records in (tmp_path / "own", tmp_path / "tree" / ".git"):
+        records.mkdir(parents=True)
+        (records / "HEAD").write_text("ref: refs/heads/main\n")
+        (records / "commondir").write_text(f"{repository}/.git\n")
+        assert "core.fsmonitor" in find_configured_program(str(records))
+    assert "core.fsmonitor" in find_configured_program(str(tmp_path / "tree"))
+
+
+@pytest.mark.parametrize("option", ["--git-dir=$D", "--git-dir $(cat d)", "--work-tree=$D"])
+def test_records_only_known_at_run_time_are_asked_about(option: str, tmp_path: Path) -> None:
+    assert Gate(tmp_path).decide(f"git {option} status") == "ask"
 
 
 def test_a_repository_that_the_same_command_copies_was_read_by_nobody(tmp_path: Path) -> None:
@@ -178,3 +215,95 @@ def test_leave_for_git_is_not_leave_to_change_the_rules(verb: str, repository: P
         f"git {verb}", cwd=str(repository), home="/home/me", lookup=resolve_symlinks
     )
     assert "privilege" in found.effects
+
+
+def _git(repository: Path, *words: str) -> str:
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    command = ["git", "-C", str(repository), *author, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_given_by_its_number_is_held_and_a_commit_is_not(
+    repository: Path, packed: bool
+) -> None:
+    for count in range(4):  # several versions, so that a pack has differences
+        (repository / ".env").write_text("KEY=value\n" * 200 + f"OTHER={count}\n")
+        _git(repository, "add", "-A")
+        _git(repository, "commit", "-qm", f"version {count}")
+    if packed:
+        _git(repository, "gc", "-q")
+    gate = Gate(repository)
+    for revision in ("HEAD", "HEAD~3"):
+        file, commit = _git(repository, "rev-parse", f"{revision}:.env", revision).split()
+        assert gate.decide(f"git show {file}") == "ask"
+        assert gate.decide(f"git show {file[:12]} | rev") == "ask"
+        assert gate.decide(f"git diff {commit} {file}") == "ask"
+        assert gate.decide(f"git -C {repository} show {file}") == "ask"
+        assert gate.decide(f"git show {file.upper()}") == "ask"
+        assert gate.decide(f"git show v1-g{file[:12]}") == "ask"
+        assert gate.decide(f"git grep KEY {file}") == "ask"
+        assert gate.decide(f"git tag name {file}") == "ask"
+        assert gate.decide(f"git notes add -C {file} HEAD") == "ask"
+        assert gate.decide(f"git show {commit}") == "allow"
+        assert gate.decide(f"git tag name {commit}") == "allow"
+        assert gate.decide(f"git show --stat {commit[:10]}") == "allow"
+
+
+def test_git_hides_every_secret_file_that_the_tables_name_in_projects() -> None:
+    file = files("hermes.environments.sandboxing") / "secret_files.txt"
+    listed = {line.split()[0] for line in file.read_text().splitlines() if line[0] != "#"}
+    for pattern in (*path_lists()["secrets"], *path_lists()["public"]):
+        if pattern[0] == "*" and " " not in pattern:
+            name = pattern.removeprefix("*/")
+            assert f"**/{name}" in listed if "/" in name else name in listed
+
+
+GIT_OPTIONS_THAT_PRINT_SECRETS = [
+    "git log -p --text",
+    "git log -p --binary",
+    "git diff -a",
+    "git grep -a KEY",
+    "git log -L1,5:.env",
+    "git show :0:id_rsa",
+    "git cat-file -p 3f2a9c1b",
+    "git cat-file --batch < numbers",
+    "git --attr-source=HEAD log -p",
+    'x=$(echo LmVudg== | base64 -d); git show "HEAD:$x"',
+    'x=$(echo LmVudg== | base64 -d); git cat-file -p "HEAD:$x"',
+    "git merge-tree a b c",
+    "git tag name HEAD:.env",
+    "git notes add -C HEAD:.env",
+    'x=$(echo LmVudg== | base64 -d); git tag name "HEAD:$x"',
+    "echo '.env diff' > .gitattributes; git log -p",
+    "echo '* diff' > sub/.gitattributes",
+    "echo '* diff' > copy.git/info/attributes",
+    "gh api repos/o/r/contents/.env",
+    "env -u GIT_CONFIG_COUNT git log -p",
+    "env -i git diff",
+    "unset GIT_CONFIG_COUNT; git log -p",
+    "export -n GIT_CONFIG_COUNT; git log -p",
+    "declare +x GIT_CONFIG_COUNT; git log -p",
+    "f() { local GIT_CONFIG_COUNT; git log -p; }; f",
+]
+
+
+@pytest.mark.parametrize("command", GIT_OPTIONS_THAT_PRINT_SECRETS)
+def test_git_prints_no_secret_file_because_of_an_option(command: str, repository: Path) -> None:
+    assert Gate(repository).decide(command) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git log -p",
+        "git show HEAD",
+        "git diff",
+        "git grep -n KEY",
+        "git grep 8080",
+        "git tag 20261117",
+        "git branch -a",
+    ],
+)
+def test_plain_git_is_free(command: str, repository: Path) -> None:
+    assert Gate(repository).decide(command) == "allow"

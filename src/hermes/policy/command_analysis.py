@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from hermes.policy.commands import syntax, tables
 from hermes.policy.commands.calls import ProgramCall, TooManyCommands, program_name
@@ -23,24 +24,28 @@ from hermes.policy.commands.placeholders import (
     has_untrusted_text,
     is_fully_known,
     shell_source,
+    starts_unknown,
 )
 from hermes.policy.commands.scope import ShellScope
 from hermes.policy.commands.script import ShellScript
 from hermes.policy.commands.syntax import Node, ShellSyntaxError
 from hermes.policy.commands.tables import ProgramEntry
 from hermes.policy.programs import (
+    connections,
     containers,
     databases,
     files,
     git,
     interpreters,
     network,
+    remote_hosts,
     shell_builtins,
     system,
     text_filters,
     wrappers,
 )  # fmt: skip
 from hermes.policy.programs.configuration import mark_chosen_configuration
+from hermes.policy.programs.remote_commands import mark_remote_command
 from hermes.policy.programs.table_effects import apply_table
 
 _PRIVATE_FOLDERS = ("/root", "/home", "~")
@@ -69,7 +74,7 @@ def _is_private(path: str, call: ProgramCall) -> bool:
 ProgramHandler = Callable[[ProgramCall, ProgramEntry], str]
 
 PROGRAM_HANDLERS: dict[str, ProgramHandler] = {
-    "ad-hoc": network.ansible,
+    "ad-hoc": remote_hosts.ansible,
     "allocate": files.fallocate,
     "alias": shell_builtins.alias,
     "applet": wrappers.busybox,
@@ -82,7 +87,7 @@ PROGRAM_HANDLERS: dict[str, ProgramHandler] = {
     "client": databases.sql_client,
     "clock": system.date,
     "compare": shell_builtins.test_expression,
-    "connection": network.netcat,
+    "connection": connections.netcat,
     "copy": files.copy,
     "curl": network.curl,
     "dd": files.dd,
@@ -118,6 +123,7 @@ PROGRAM_HANDLERS: dict[str, ProgramHandler] = {
     "next-option": shell_builtins.next_option,
     "one-liner": interpreters.one_liner,
     "parallel": wrappers.parallel,
+    "password": remote_hosts.sshpass,
     "printenv": shell_builtins.print_environment,
     "printf": shell_builtins.printf,
     "processes": system.ps,
@@ -126,15 +132,16 @@ PROGRAM_HANDLERS: dict[str, ProgramHandler] = {
     "read": shell_builtins.read_variable,
     "read-array": shell_builtins.read_array,
     "redis": databases.redis,
-    "relay": network.socat,
-    "remote": network.ssh,
+    "relay": connections.socat,
+    "remote": remote_hosts.ssh,
     "remove": files.remove,
+    "resolver": network.resolvectl,
     "rights": files.change_permissions,
     "scheduled": wrappers.at_job,
     "scratch": files.mktemp,
     "sed": text_filters.sed,
     "tr": text_filters.tr,
-    "secure-client": network.openssl,
+    "secure-client": connections.openssl,
     "service": system.service,
     "set": shell_builtins.set_options,
     "shell": wrappers.shell,
@@ -174,6 +181,8 @@ def mark_effects(call: ProgramCall) -> str:
             call.mark("unknown", f"{display_text(call.program)} is not known")
         _mark_mentioned_paths(call)
         return ANY_WORD
+    if entry.spec.argument_files:
+        _check_argument_files(call)
     if _asks_for_help(call, entry):
         call.mark("read", f"{call.program} only tells about itself")
         return ANY_WORD
@@ -182,6 +191,12 @@ def mark_effects(call: ProgramCall) -> str:
     if entry.spec.special:
         return PROGRAM_HANDLERS[entry.spec.special](call, entry) or ANY_WORD
     return apply_table(call, entry) or ANY_WORD
+
+
+def _check_argument_files(call: ProgramCall) -> None:
+    for word in call.argv[1:]:
+        if word.startswith("@") or starts_unknown(word):
+            call.dynamic(f"{call.program} may read options from the file of {display_text(word)}")
 
 
 def _asks_for_help(call: ProgramCall, entry: tables.ProgramEntry) -> bool:
@@ -223,6 +238,8 @@ def _mark_mentioned_paths(call: ProgramCall) -> None:
 
 MAX_COMMANDS = 200
 """A text with more commands is not analysed further, and needs approval."""
+_MAX_STEPS = 1500
+"""Commands that are analysed, with those of a loop or function each time that it runs."""
 _MAX_WORDS = 6000
 _MAX_NESTING = 10
 
@@ -242,6 +259,7 @@ class CommandWalker:
         self.classifier = classifier
         self.found: dict[SimpleCommand, None] = {}
         self.problems: dict[str, None] = {}
+        self.places: set[tuple[bytes, int]] = set()
         self.steps = 0
         self.words = 0
         self.nesting = 0
@@ -249,7 +267,7 @@ class CommandWalker:
 
     def start(self, text: bytes, scope: ShellScope) -> None:
         def around(node: Node, inner: ShellScope) -> ProgramCall:
-            self._step()
+            self._step(text, node)
             return ProgramCall(self, [], inner, node=(node.start_byte, node.end_byte))
 
         ShellScript(text, self, around).walk(scope, None)
@@ -271,8 +289,10 @@ class CommandWalker:
             self.nesting -= 1
 
     def _page(self, call: ProgramCall, text: str) -> ShellScript:
+        source = text.encode("utf-8", "surrogateescape")
+
         def around(node: Node, inner: ShellScope) -> ProgramCall:
-            self._step()
+            self._step(source, node)
             return ProgramCall(
                 self,
                 [],
@@ -285,7 +305,7 @@ class CommandWalker:
                 guarded=call.guarded,
             )
 
-        return ShellScript(text.encode("utf-8", "surrogateescape"), self, around)
+        return ShellScript(source, self, around)
 
     def run(self, call: ProgramCall) -> str:
         if call.via:
@@ -304,9 +324,11 @@ class CommandWalker:
         self.keep(call)
         return printed
 
-    def _step(self) -> None:
+    def _step(self, text: bytes = b"", node: Node | None = None) -> None:
+        """A command of a text counts once; in a loop it is analysed for each of its values."""
         self.steps += 1
-        if self.steps > MAX_COMMANDS:
+        self.places.add((text, node.start_byte) if node else (b"", -self.steps))
+        if len(self.places) > MAX_COMMANDS or self.steps > _MAX_STEPS:
             raise TooManyCommands(f"more than {MAX_COMMANDS} commands")
 
     def _alias(self, call: ProgramCall, text: str) -> str:
@@ -316,6 +338,8 @@ class CommandWalker:
         return self.shell(call, f"{text} {rest}", scope)
 
     def _function(self, call: ProgramCall, name: str) -> str:
+        if call.paths or not READING_EFFECTS.issuperset(call.effects):
+            self.keep(replace(call, argv=[], program=""))  # redirections and variables of the call
         if name in call.scope.calls:
             call.program = name
             if call.scope.multiplying:
@@ -336,6 +360,7 @@ class CommandWalker:
 
     def keep(self, call: ProgramCall) -> None:
         """Keeps the effects of a call, unless the commands that it runs have all of them."""
+        mark_remote_command(call)
         if call.peeled is not None and frozenset(call.effects) - {"read"} <= call.peeled:
             return
         self._check_own(call)

@@ -1,7 +1,7 @@
 """Examines policies: checks and explains described actions, runs PolicyTests, replays decisions."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, get_args
 
@@ -15,16 +15,14 @@ from hermes.core.events.tools import ToolApproved, ToolDecided
 from hermes.core.messages import Risk, ToolCall, Value
 from hermes.plumbing.problems import suggest_name
 from hermes.policy.actions.action_effects import (
-    ActionEffects,
     ActionLocation,
-    ActionStep,
     IncidentFacts,
 )
 from hermes.policy.actions.reader import ActionContext
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.rules import schema
 from hermes.policy.rules.documents import LocatedDocument
-from hermes.policy.rules.evaluation import evaluate, near_misses
+from hermes.policy.rules.evaluation import evaluate
 from hermes.policy.rules.rule import PolicyVerdict
 from hermes.policy.rules.schema import ActionDescription
 
@@ -112,7 +110,7 @@ def check_action(
     kernel: KernelSupport | None = None,
 ) -> dict[str, Any]:
     """The verdict on an action such as `{"command": "rm -rf /srv"}`. Raises `SettingsError`."""
-    verdict, _ = _evaluate(policy, parse_description(data), cwd, home, kernel)
+    verdict = _evaluate(policy, parse_description(data), cwd, home, kernel)
     return {
         "verdict": verdict.verdict,
         "rule": verdict.rule,
@@ -134,67 +132,16 @@ def enforced_in_json(decision: Decision) -> bool | str | None:
     return decision.enforced == "yes"
 
 
-def explain_action(
-    policy: DocumentPolicy, data: Mapping[str, Any], *, cwd: str = "/", home: str = "/root"
-) -> list[tuple[str, str]]:
-    """The full explanation, as lines of a label and a text."""
-    description = parse_description(data)
-    verdict, effects = _evaluate(policy, description, cwd, home)
-    near = near_misses(policy.rule_set, effects, evaluation_time(description, policy.clock()))
-    lines = [("verdict", verdict.verdict), ("rule", _rule_with_source(policy, verdict.rule))]
-    lines += [("reason", verdict.reason), ("because of", verdict.node)]
-    lines += [("also", _rule_with_source(policy, name)) for name in verdict.also]
-    lines += [("lifted", text) for text in verdict.lifted]
-    lines += [("audit", f"{each.rule} would say {each.effect}") for each in verdict.audited]
-    lines += [("asks", _describe_ask(verdict))] if verdict.ask else []
-    for step in effects.steps:
-        lines += _step_lines(step)
-    lines += [("only at run time", reason) for reason in effects.dynamic]
-    for miss in near:
-        fields = ", ".join(miss.missed)
-        lines.append(("nearly", f"{miss.rule} ({miss.effect}) but for {fields}: {miss.node}"))
-    return [*lines, ("action", verdict.hash)]
-
-
-def _step_lines(step: ActionStep) -> Iterator[tuple[str, str]]:
-    wrapped = f" (inside {', '.join(step.via)})" if step.via else ""
-    yield "step", f"{step.node}{wrapped}: {', '.join(sorted(step.effects))}"
-    for reason in step.why:
-        yield "  why", reason
-    for path in step.changes:
-        yield "  changes", path
-
-
 def _evaluate(
     policy: DocumentPolicy,
     description: schema.ActionDescription,
     cwd: str,
     home: str,
     kernel: KernelSupport | None = None,
-) -> tuple[PolicyVerdict, ActionEffects]:
+) -> PolicyVerdict:
     action = msgspec.structs.replace(action_from_description(description), kernel=kernel)
     effects = policy.reader.read(action, context_from_description(description, cwd=cwd, home=home))
-    return evaluate(
-        policy.rule_set, effects, now=evaluation_time(description, policy.clock())
-    ), effects
-
-
-def _rule_with_source(policy: DocumentPolicy, name: str) -> str:
-    rule_set = policy.rule_set
-    sources = {rule.name: rule.source for rule in (*rule_set.rules, *rule_set.audit_rules)}
-    sources |= {exception.name: exception.source for exception in rule_set.exceptions}
-    return f"{name} ({sources[name]})" if name in sources else name
-
-
-def _describe_ask(verdict: PolicyVerdict) -> str:
-    ask = verdict.ask
-    if ask is None:
-        return ""
-    if ask.announce:
-        return f"announces it and goes on after {ask.announce:g} s unless stopped"
-    who, never = " or ".join(ask.approvers) or "anybody", ", ".join(ask.barred)
-    but = f", not {never}" if never else ""
-    return f"{ask.count} of {who}{but}; no answer within {ask.timeout:g} s is a no"
+    return evaluate(policy.rule_set, effects, now=evaluation_time(description, policy.clock()))
 
 
 class PolicyTestResult(Value, kw_only=True, frozen=True):
@@ -236,7 +183,7 @@ def _run_case(
     case: schema.PolicyTestCase,
     where: tuple[str, str],
 ) -> PolicyTestResult:
-    verdict, _ = _evaluate(policy, case, *where)
+    verdict = _evaluate(policy, case, *where)
     missing = sorted(set(case.effects) - set(verdict.effects))
     problem = ""
     if verdict.verdict != case.expect:

@@ -209,3 +209,38 @@ def test_an_option_hides_no_effect(command: str) -> None:
 @pytest.mark.parametrize("command", cases(HARMLESS))
 def test_ordinary_options_only_read(command: str) -> None:
     assert not beyond(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "java @jargs -version",
+        "java -version @/tmp/jargs",
+        'x=$(cat w); java "$x" -version',
+        "rustc @a --version",
+        "gcc @a --version",
+        "ld --version @a",
+        "javac @a --version",
+        "nm @a",
+        "ar t @a",
+        "objdump -d @a",
+        "readelf @/tmp/a",
+    ],
+)
+def test_options_in_a_file_are_not_read_here(command: str) -> None:
+    assert "exec-dynamic" in beyond(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "java -version",
+        "gcc --version",
+        "rustc --version",
+        "nm -D lib.so",
+        "readelf -h a",
+        "dig @::1",
+    ],
+)
+def test_programs_without_a_file_of_options_are_free(command: str) -> None:
+    assert "exec-dynamic" not in beyond(command)

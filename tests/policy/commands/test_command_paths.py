@@ -203,3 +203,21 @@ def test_what_a_privilege_is_used_for_decides() -> None:
     assert "privilege" in effects("sudo cat file")
     assert "privilege" in effects("sudo less /etc/profile")
     assert "privilege" in effects("sudo bash")
+
+
+@pytest.mark.parametrize(
+    ("command", "effect"),
+    [
+        ("f() { cat; }; f < .env", "secret-read"),
+        ("f() { cat; }; f > /etc/app.conf", "write"),
+        ("f() { :; }; f > /etc/passwd", "irreversible"),
+        ("f() { git log; }; GIT_PAGER=x f", "exec-dynamic"),
+        ("xargs -a .env echo", "secret-read"),
+    ],
+)
+def test_files_that_are_opened_for_a_function_or_a_wrapper_count(command: str, effect: str) -> None:
+    assert effect in effects(command)
+
+
+def test_a_harmless_redirection_of_a_function_is_free() -> None:
+    assert not beyond("f() { cat; }; f < notes.txt 2> /dev/null")

@@ -81,6 +81,8 @@ class ActionEffects(Value, kw_only=True, frozen=True):
     origin: RunOrigin = "cli"
     actor: str = ""
     tainted: bool = False
+    reviewed: bool = False
+    """Its text is part of this program; only quoted values were filled in."""
     carried: str = ""
     """Its words that came from untrusted text, as far as they are known."""
     where: ActionLocation = ActionLocation()

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from hermes.core.actions import ConfinementProfile, KernelSupport
 from hermes.policy.actions.action_effects import INTERPRETER_PROGRAMS, ActionEffects, ActionStep
+from hermes.policy.actions.root_launcher import root_launcher_profile
 from hermes.policy.actions.unnamed_reads import granted_reads, refused_reads
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import READING_EFFECTS, word_set
@@ -60,11 +61,16 @@ LANDLOCK_SIGNAL_VERSION, LANDLOCK_DEVICE_VERSION, LANDLOCK_TRUNCATE_VERSION = 6,
 
 
 def build_profile(effects: ActionEffects) -> ConfinementProfile:
-    parts = [_step_profile(step) for step in effects.steps]
+    if (by_launcher := root_launcher_profile(effects)) is not None:
+        return by_launcher
+    parts, changes = [_step_profile(step) for step in effects.steps], not effects.is_read_only
     for part in parts:
         if part.unrestricted:
-            return ConfinementProfile(unrestricted=part.unrestricted, peers=part.peers)
+            return ConfinementProfile(
+                changes=changes, unrestricted=part.unrestricted, peers=part.peers
+            )
     return ConfinementProfile(
+        changes=changes,
         writable=_merged(part.writable for part in parts),
         templates=_merged(part.templates for part in parts),
         beside=_merged(part.beside for part in parts),
@@ -380,7 +386,7 @@ def check_enforcement(
     gaps = [f"{peer} can change things on its behalf" for peer in profile.peers]
     gaps += _network_gaps(profile)
     gaps += [f"{unread} can use what the command may do"] if unread else []
-    if kernel.visible_secrets and not profile.own_secrets:
+    if kernel.visible_secrets and not (profile.own_secrets or profile.root_launcher):
         gaps.append(f"files with secrets stay readable ({kernel.visible_secrets})")
     if kernel.landlock < LANDLOCK_SIGNAL_VERSION and not profile.may_signal:
         gaps.append("some ways to send a signal (Landlock 6 is needed)")
@@ -402,6 +408,8 @@ def _network_gaps(profile: ConfinementProfile) -> list[str]:
 
 def find_obstacle(profile: ConfinementProfile, kernel: KernelSupport) -> str:
     """Why the kernel cannot confine it, although it has limits; empty when it can."""
+    if profile.root_launcher:
+        return ""
     if kernel.reason:
         return kernel.reason
     if "processes" in profile.special and not kernel.root:

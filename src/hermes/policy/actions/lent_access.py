@@ -209,6 +209,10 @@ def _find_new_folder(effects: ActionEffects, step: ActionStep, folders: Sequence
     return ""
 
 
+def runs_git_in_unknown_folder(step: ActionStep, folders: Sequence[str]) -> bool:
+    return _runs_git(step) and _runs_in_unknown_folder(step, folders)
+
+
 def _runs_in_unknown_folder(step: ActionStep, folders: Sequence[str]) -> bool:
     options = {word.partition("=")[0] for word in step.argv}
     named = {*step.paths, *map(posixpath.dirname, step.paths)}

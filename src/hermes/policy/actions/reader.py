@@ -27,15 +27,18 @@ from hermes.policy.actions.action_effects import (
 from hermes.policy.actions.lent_access import (
     is_below_changes,
     mark_lent_access,
+    runs_git_in_unknown_folder,
 )
+from hermes.policy.actions.repository_objects import find_printed_file
+from hermes.policy.actions.root_launcher import mark_root_commands
 from hermes.policy.actions.tool_calls import ToolIntent, read_intent
-from hermes.policy.actions.unnamed_reads import mark_remote_searches
 from hermes.policy.actions.written_files import (
     WrittenFiles,
     find_imported_file,
     implicit_files_of,
     is_git_data,
     loads_file,
+    loads_from_anywhere,
     writes_trees,
 )
 from hermes.policy.commands.effects import CommandAnalysis, PathLookup, SimpleCommand
@@ -215,6 +218,7 @@ class ActionReader:
         looks_into_files = self.lookup is not _unresolved_path and not _environment_key(action)
         if looks_into_files:
             steps = tuple(_mark_imported_files(step, folders) for step in steps)
+            steps = tuple(_mark_printed_objects(step, folders) for step in steps)
         where = _location_of(action, situation.where)
         effects = ActionEffects(
             tool=action.call.name,
@@ -236,6 +240,7 @@ class ActionReader:
             origin=action.origin,
             actor=situation.actor,
             tainted=situation.tainted,
+            reviewed=action.reviewed,
             where=where,
             incident=situation.incident,
             variables=variables,
@@ -243,7 +248,9 @@ class ActionReader:
             kernel=action.kernel,
             protected=tuple(own for own in self.own_paths if is_below_changes(own, cwd, steps)),
         )
-        effects = mark_remote_searches(effects)
+        effects = mark_root_commands(effects)
+        if action.reviewed:  # its programs were chosen together
+            return effects
         if _environment_key(action):  # its files are not on this machine
             return mark_lent_access(effects, None)
         return mark_lent_access(
@@ -311,11 +318,15 @@ class ActionReader:
         ]
         earlier: list[str] = []
         if patterns := implicit_files_of(step.program, step.argv):
-            for folder in _folders_searched(step, folders):
-                here += self.run_memory.matching(run, folder, patterns)
-                earlier += self._written_earlier(action, step, folder, patterns)
+            searched = _folders_searched(step, folders)
+            places = [(folder, patterns) for folder in searched]
+            if loads_from_anywhere(step) or runs_git_in_unknown_folder(step, searched):
+                places.append(("/", tuple(f"*/{pattern}" for pattern in patterns)))
+            for folder, wanted in places:
+                here += self.run_memory.matching(run, folder, wanted)
+                earlier += self._written_earlier(action, step, folder, wanted)
                 if self.sandbox_writes:
-                    found = self.sandbox_writes.matching(folder, patterns)
+                    found = self.sandbox_writes.matching(folder, wanted)
                     inside += [path for path in found if not is_git_data(path)]
         if not (here or earlier or inside):
             return step
@@ -355,6 +366,15 @@ def _mark_imported_files(step: ActionStep, folders: Sequence[str]) -> ActionStep
         why = f"exec-dynamic: {step.program} imports {file}, which is not read here"
         return msgspec.structs.replace(
             step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why)
+        )
+    return step
+
+
+def _mark_printed_objects(step: ActionStep, folders: Sequence[str]) -> ActionStep:
+    if number := find_printed_file(step, _folders_searched(step, folders)):
+        why = f"secret-read: {number} is no commit; git prints a file by its number, also a secret"
+        return msgspec.structs.replace(
+            step, effects=step.effects | {"secret-read"}, why=(*step.why, why)
         )
     return step
 

@@ -38,7 +38,7 @@ _HOOKS = ("reference-transaction", "post-index-change", "pre-auto-gc")
 
 def find_configured_program(folder: str) -> str:
     """The first setting of the repository around a folder that may run a program; or empty."""
-    records = _repository_records(folder)
+    records = find_repository_records(folder)
     for place in records:
         for file in _config_files(place):
             if found := _program_setting(file, [MAX_CONFIG_FILES]):
@@ -49,23 +49,31 @@ def find_configured_program(folder: str) -> str:
     return ""
 
 
-def _repository_records(folder: str) -> list[str]:
+def find_repository_records(folder: str) -> list[str]:
+    """The folders with the data of the repository around a folder, or that a link file names."""
     place, above = os.path.normpath(folder), ""
+    if os.path.isfile(place):  # noqa: PTH113
+        return _linked_records(place)
     while place.startswith("/") and place != above:
         found = os.path.join(place, ".git")  # noqa: PTH118
         if os.path.isdir(found):  # noqa: PTH112
-            return [found]
+            return _with_common_records(found)
         if os.path.isfile(found):  # noqa: PTH113
             return _linked_records(found)
-        if os.path.isfile(f"{place}/HEAD") and os.path.isdir(f"{place}/objects"):  # noqa: PTH112, PTH113
-            return [place]
+        if os.path.isfile(f"{place}/HEAD") and (  # noqa: PTH113
+            os.path.isdir(f"{place}/objects") or os.path.isfile(f"{place}/commondir")  # noqa: PTH112, PTH113
+        ):
+            return _with_common_records(place)
         above, place = place, os.path.dirname(place)  # noqa: PTH120
     return []
 
 
 def _linked_records(link: str) -> list[str]:
-    folder = os.path.dirname(link)  # noqa: PTH120
-    own = os.path.join(folder, _read(link).partition("gitdir:")[2].strip())  # noqa: PTH118
+    folder, target = os.path.dirname(link), _read(link).partition("gitdir:")[2].strip()  # noqa: PTH120
+    return _with_common_records(os.path.join(folder, target)) if target else []  # noqa: PTH118
+
+
+def _with_common_records(own: str) -> list[str]:
     common = _read(f"{own}/commondir").strip()
     return [own, os.path.join(own, common)] if common else [own]  # noqa: PTH118
 

@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from msgspec.structs import replace
-
 from hermes.policy.actions.action_effects import ActionEffects, ActionStep
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import word_set
@@ -21,26 +19,32 @@ _UNKNOWN_PART = re.compile(r"[…*?\[]")
 _PLAIN_INPUT = re.compile(r"[ \t]*[\w./+:%,-]+(?=[\s;&|)<>]|\Z)|[(&]")
 """What follows the `<` of a redirection whose file is known."""
 _CODE_FILES = (
-    "*/site-packages/*.py*",
-    "*/dist-packages/*.py*",
+    *(
+        f"{folder}/*.{end}"
+        for folder in ("*/site-packages", "*/dist-packages", "/usr/lib", "/usr/local/lib")
+        for end in ("py", "pyc", "pyi")
+    ),
     "*/node_modules/*.js",
-    "/usr/lib/*.py*",
-    "/usr/local/lib/*.py*",
 )
 """Modules may be called `credentials`."""
-_LOGIN_HELPERS = (
-    "ssh", "aws", "aws-iam-authenticator", "gke-gcloud-auth-plugin", "gcloud", "kubelogin",
-    "git-remote-http", "git-remote-https", "git-credential-store",
-)  # fmt: skip
-"""Programs by which other programs log in."""
+_KEY_FILES = ("/etc/*", "/var/*", "/run/*", "*/.*/*.key", "*/.*/*.pem")
+_LOGIN_HELPERS: dict[str, tuple[str, ...]] = {
+    "ssh": ("*/.ssh/*", *_KEY_FILES),
+    **dict.fromkeys(("aws", "aws-iam-authenticator"), ("*/.aws/*",)),
+    **dict.fromkeys(("gcloud", "gke-gcloud-auth-plugin"), ("*/.config/gcloud/*",)),
+    "kubelogin": ("*/.kube/*", "*/.azure/*"),
+    **dict.fromkeys(("git-remote-http", "git-remote-https"), ("*/.netrc",)),
+    "git-credential-store": ("*/.git-credentials",),
+}
+"""Programs by which other programs log in, and the credentials that they read themselves."""
 _HELPED_PROGRAMS = word_set("git rsync")
 """Programs that read no credentials themselves."""
+_PLUGINS = {"docker": ("docker-compose", "docker-buildx")}
+"""Programs that a client hands its words to."""
 _FILE_PRINTERS = word_set(
     "rclone s3cmd gsutil azcopy restic borg b2 s5cmd scp sftp promtool cheat navi"
 )
 """Clients of services that also print or copy any file."""
-_KEY_FILES = ("/etc/*", "/var/*", "/run/*", "*/.*/*.key", "*/.*/*.pem")
-_NO_CREDENTIALS = re.compile(r"\*/\.env|.*_history|/proc/|/dev/")
 
 
 def refused_reads(effects: ActionEffects) -> tuple[str, ...]:
@@ -48,7 +52,7 @@ def refused_reads(effects: ActionEffects) -> tuple[str, ...]:
     if not effects.command or "secret-read" in effects.effects:
         return ()
     if _has_unknown_input(effects.command) or not all(map(_opens_only_named, effects.steps)):
-        return _secret_patterns()
+        return secret_patterns()
     return ()
 
 
@@ -58,7 +62,8 @@ def granted_reads(
     """The secret files that programs use themselves, as `program:pattern`.
 
     A program may start helpers, which get its own credentials as well unless another program could
-    use that; keys of the system are for the program itself and for programs that log in.
+    use that; keys of the system, and files that its words name, are for the program itself and for
+    ssh. A helper that logs in for others gets no credentials but its own.
     """
     unknown = {_program_of(step) for step in effects.steps if "…" in "".join(step.argv[1:])}
     steps = [
@@ -69,47 +74,35 @@ def granted_reads(
     alone = not _has_unknown_input(effects.command) and all(map(_opens_only_named, others))
     found: dict[str, None] = {}
     for step, patterns in steps:
-        program = _program_of(step)
-        helped = program in _HELPED_PROGRAMS
-        named = (*(() if helped else (program,)), *step.via, *_LOGIN_HELPERS)
-        private = _KEY_FILES if credentials_of(step) else ()
+        helped = _program_of(step) in _HELPED_PROGRAMS
+        local = [name for name in _local_programs(step) if name not in _HELPED_PROGRAMS]
+        builds = resource_access.builds_manifests(_program_of(step), step.argv[1:])
         for each in patterns:
-            names = ("*",) if alone and not helped and each not in private else named
-            found.update(dict.fromkeys(f"{name}:{each}" for name in names))
+            helpers = [name for name, own in _LOGIN_HELPERS.items() if each in own]
+            if each in step.paths:
+                helpers += _PLUGINS.get(_program_of(step), ())
+                helpers += ["ssh"] if "*/.ssh/*" in patterns else []
+            shared = alone and not helped and each not in (*_KEY_FILES, *step.paths)
+            names = ("*",) if shared else (*local, *helpers)
+            places = _in_homes(each, effects.home) if builds else (each,)
+            found.update(dict.fromkeys(f"{name}:{place}" for place in places for name in names))
     return tuple(found)
 
 
-def mark_remote_searches(effects: ActionEffects) -> ActionEffects:
-    """Marks programs that search through files of a host on which nothing refuses to open them."""
-    steps = tuple(_mark_search(step) if _searches_host(step) else step for step in effects.steps)
-    return effects if steps == effects.steps else replace(effects, steps=steps)
+def _in_homes(pattern: str, home: str) -> tuple[str, ...]:
+    """Credentials of the user and of root, and none of a folder below."""
+    if not pattern.startswith("*/."):
+        return (pattern,)
+    homes = (home, "/root") if home.startswith("/") else ("/root",)
+    return tuple(f"{each}/{pattern[2:]}" for each in homes if "*" not in pattern[2:-1])
 
 
-def _mark_search(step: ActionStep) -> ActionStep:
-    why = (
-        f"secret-read: {step.program} may find secrets on a host that does not refuse to open them"
-    )
-    return replace(step, effects=step.effects | {"secret-read"}, why=(*step.why, why))
-
-
-def _searches_host(step: ActionStep) -> bool:
-    if not _HOST_WRAPPERS.intersection(step.via) or "secret-read" in step.effects:
-        return False
-    if step.paths and all(path.startswith(_FOLDERS_WITHOUT_SECRETS) for path in step.paths):
-        return False
-    program, words = _program_of(step), step.argv[1:]
-    if program in _ARCHIVERS:
-        return any(map(_CREATING_WORD.match, words))
-    entry = tables.find_program(program)
-    if entry is None or entry.spec.opens != "named" or entry.spec.args in ("text", "names"):
-        return False
-    return not entry.opens_only_named(words) or any("…" in word for word in words)
-
-
-_HOST_WRAPPERS = word_set("ssh autossh dbclient mosh rsh pssh parallel-ssh pdsh clush ansible")
-_ARCHIVERS = word_set("tar bsdtar zip cpio pax 7z")
-_CREATING_WORD = re.compile(r"-?[A-Za-z]*[cro]|--create|a\Z")
-_FOLDERS_WITHOUT_SECRETS = ("/var/log/", "/proc/", "/sys/", "/usr/")
+def _local_programs(step: ActionStep) -> tuple[str, ...]:
+    """The programs of the step that run on this machine."""
+    for at, wrapper in enumerate(step.via, start=1):
+        if wrapper in resource_access.REMOTE_WRAPPERS:
+            return step.via[:at]
+    return (*step.via, _program_of(step))
 
 
 def _program_of(step: ActionStep) -> str:
@@ -122,31 +115,26 @@ def _has_unknown_input(command: str) -> bool:
 
 
 @cache
-def _secret_patterns() -> tuple[str, ...]:
+def secret_patterns() -> tuple[str, ...]:
     """Without those for all settings of root, which programs read for themselves."""
     listed = tables.path_lists()
     secrets = [each for each in listed["secrets"] if each[0] in "/*" and "[" not in each]
-    return (*secrets, *(f"!{each}" for each in (*listed["public"], *_CODE_FILES)))
-
-
-@cache
-def _credential_patterns() -> tuple[str, ...]:
-    """Secret files in the settings of users and of the system, not those of projects."""
-    secrets = tables.path_lists()["secrets"]
-    settings = (each for each in secrets if each.startswith("*/.") or each == "*/rclone.conf")
-    return (*(each for each in settings if not _NO_CREDENTIALS.match(each)), *_KEY_FILES)
+    public = (f"!{each}" for each in (*listed["public"], *_CODE_FILES))
+    return (*secrets, *public, *(f"!!{each}" for each in listed["private"]))
 
 
 def _key_patterns(step: ActionStep, credentials: frozenset[str], *, named: bool) -> tuple[str, ...]:
     """The secret files that the program, or one that runs it, logs in with."""
     found = [_whole_folder(file.replace("~", "*")) for file in credentials]
+    if resource_access.prints_local_files(_program_of(step), step.argv[1:]):
+        return ()
     for program in (_program_of(step), *step.via):
         entry = tables.find_program(program)
         found += entry.spec.keys.split() if entry else []
         if program in resource_access.PRIVILEGE_PROGRAMS:
             found += tables.path_lists()["hidden_accounts"]
         if _logs_in(program):
-            found += _KEY_FILES if credentials else _credential_patterns()
+            found += (*resource_access.own_secret_files(program), *_KEY_FILES)
     if found and named:
         found += [path for path in step.paths if not _UNKNOWN_PART.search(path)]
     return tuple(dict.fromkeys(each for each in found if each != "named"))

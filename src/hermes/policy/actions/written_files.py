@@ -38,8 +38,18 @@ _GIT_FILES = (
     ".gitattributes",
     ".gitmodules",
     "config",
+    "config.worktree",
+    "commondir",
     "hooks/*",
     "HEAD",
+    "packed-refs",
+    "refs/heads/*",
+    "refs/notes/*",
+    "refs/remotes/*",
+    "refs/tags/*",
+    "objects/info/*",
+    "objects/pack/*",
+    "info/attributes",
     ".lfsconfig",
     ".pre-commit-config.yaml",
 )
@@ -89,6 +99,7 @@ _JAVA_FILES = (
     ".mvn/*",
     "build.xml",
 )
+_KUSTOMIZE_FILES = ("kustomization.y*ml", "Kustomization", "skaffold.yaml")
 _RUBY_FILES = ("*.rb", "Gemfile*", "Rakefile", "Vagrantfile", ".bundle/*")
 
 _GIT_RECORDS = re.compile(
@@ -122,6 +133,8 @@ IMPLICIT_FILES: Mapping[str, tuple[str, ...]] = {
     "php": ("*.php", "php.ini", ".user.ini"),
     "composer": ("composer.json", "*.php"),
     "helm": ("Chart.yaml", "templates/*", "*.tgz"),
+    **dict.fromkeys(("kubectl", "kustomize", "oc", "skaffold"), _KUSTOMIZE_FILES),
+    "helmfile": ("helmfile*", "*.gotmpl", "environments/*"),
     "gdb": (".gdbinit",),
     "psql": (".psqlrc",),
     "vim": (".vimrc", ".exrc"),
@@ -140,7 +153,18 @@ def implicit_files_of(program: str, words: Sequence[str] = ()) -> tuple[str, ...
     name = program.rpartition("/")[2]
     if name in ("docker", "podman") and words and not _DOCKER_BUILD_VERBS.intersection(words):
         return ()
+    if name in ("kubectl", "oc") and not _builds_kustomization(words):
+        return ()
     return IMPLICIT_FILES.get(name) or IMPLICIT_FILES.get(name.rstrip("0123456789."), ())
+
+
+def _builds_kustomization(words: Sequence[str]) -> bool:
+    return any(word.startswith(("-k", "--kustomize")) or word == "kustomize" for word in words)
+
+
+def loads_from_anywhere(step: ActionStep) -> bool:
+    """Whether the files that it loads name further folders with such files."""
+    return implicit_files_of(step.program, step.argv) is _KUSTOMIZE_FILES
 
 
 def loads_file(program: str, words: Sequence[str], file: str) -> bool:

@@ -36,7 +36,6 @@ class SigningKey(Protocol):
 
     def sign_bare(self, message: bytes) -> str:
         """The signature of these bytes in hex."""
-        ...
 
 
 class AuditSigner:

@@ -15,8 +15,10 @@ from hermes.policy.commands.placeholders import (
     SYSTEM_NAME,
     display_text,
     has_untrusted_text,
+    is_fully_known,
 )
 from hermes.policy.commands.scope import ShellScope, VariableValue
+from hermes.policy.commands.server_settings import are_harmless_options
 from hermes.policy.commands.syntax import Node, ShellSyntaxError
 from hermes.policy.commands.tables import path_lists, variable_decides_code
 
@@ -30,6 +32,9 @@ _COMPARISON = re.compile(r"\s-(?:eq|ne|lt|le|gt|ge)\s")
 _OPERAND = re.compile(r"(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)")
 _VARIABLE_TEST = re.compile(r"-v\s+(\S+)")
 _SUBSTITUTION = re.compile(r"\$\((?!\()|`")
+_POSITIONAL = re.compile(r"\$\{?(\d+|[@*])")
+_BRACED_PARAMETER = re.compile(r"\$\{([!#]?)([A-Za-z_]\w*|\d+|[@*#?$!_-])(?:\[([^\]]*)\])?", re.A)
+_CODE_IN_PROMPT = re.compile(r"[$`]|\\[0-7]")
 
 
 def is_number(value: VariableValue | None) -> bool:
@@ -55,7 +60,73 @@ def unknown_operand(text: str, scope: ShellScope, outputs: Iterable[str] = ()) -
         value = scope.value(name)
         if not is_number(value) and not (value is None and name in counters):
             return name
+    for name in _POSITIONAL.findall(plain):
+        if not is_number(_positional_value(name, scope)):
+            return f"${name}"
     return ""
+
+
+def _positional_value(name: str, scope: ShellScope) -> VariableValue | None:
+    """Without known arguments it is empty, or the body of a function that is read at each call."""
+    return "" if scope.arguments is None else scope.value(name)
+
+
+def find_evaluated_text(text: str, scope: ShellScope, outputs: Iterable[str] = ()) -> str:
+    """Text that the expansions in a text evaluate as code and that may be anything; or empty.
+
+    `${x@P}` expands a value as a prompt, `${!x}` uses it as a name, offsets and subscripts are
+    arithmetic. `outputs` are the outputs of the command substitutions in the text.
+    """
+    outputs = tuple(outputs)
+    for found in _BRACED_PARAMETER.finditer(text):
+        sigil, name, index = found.groups()
+        rest = _until_closing_brace(text, found.end())
+        value = _positional_value(name, scope) if name in "@*" or name.isdigit() else None
+        values = _as_texts(scope.value(name) if value is None else value)
+        lists = sigil == "!" and (rest in ("@", "*") or index in ("@", "*"))
+        if rest == "@P" and (sigil == "!" or not all(map(_is_plain_prompt, values))):
+            return f"a prompt in {name}"
+        if sigil == "!" and not lists and not all(_is_plain_name(one, scope) for one in values):
+            return f"a name in {name}"
+        evaluated = []
+        if index not in (None, "@", "*") and name not in scope.associative:
+            evaluated.append(index)
+        if rest[:1] == ":" and rest[1:2] not in (*"-=+?",):
+            evaluated += rest[1:].split(":")
+        for each in evaluated:
+            inner = outputs if _SUBSTITUTION.search(each) else ()
+            if unknown := unknown_operand(each, scope, inner):
+                return f"a subscript or an offset of {unknown}"
+    return ""
+
+
+def _as_texts(value: VariableValue | None) -> tuple[str, ...]:
+    if value is None:
+        return (ANY_WORD,)
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _is_plain_prompt(text: str) -> bool:
+    """A prompt may write a dollar sign as an octal number."""
+    return is_fully_known(text) and not _CODE_IN_PROMPT.search(text)
+
+
+def _is_plain_name(text: str, scope: ShellScope) -> bool:
+    name, bracket, index = text.partition("[")
+    if is_number(text) or not bracket:
+        return is_number(text) or _VARIABLE_NAME.match(text) is not None
+    plain = is_fully_known(text) and _VARIABLE_NAME.match(name) is not None
+    return plain and (index in ("@]", "*]") or not unknown_operand(index.rstrip("]"), scope))
+
+
+def _until_closing_brace(text: str, start: int) -> str:
+    depth, at = 1, start
+    while at < len(text):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            break
+        at += 1
+    return text[start:at]
 
 
 def assigned_names(text: str) -> list[str]:
@@ -104,8 +175,11 @@ def _substitution_end(text: str, found: re.Match[str]) -> int:
 
 _MAX_VALUE_CHARS = 4000
 """Longer values count as unknown; a=$b$b, b=$a$a, … would double forever."""
+_ARRAY_ELEMENT = re.compile(r"\[(.*?)\]\+?=", re.S)
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CODE_EXPANSION = re.compile(r"\$\(|`|\$\{.*@P\}")
+_INTEGER_VARIABLES = frozenset({"RANDOM", "OPTIND", "HISTCMD"})
+"""Variables of the shell with the attribute -i."""
 _REMOTE_URL = re.compile(r"\w+://(?!(?:localhost|127\.|\[::1\]))")
 _PATH = re.compile(r"(?:^|(?<=[:=,\s]))(?:~|\.{1,2})?/[^\s:,]*")
 
@@ -114,14 +188,11 @@ def read_assignment(walk: ScriptWalk, node: Node, scope: ShellScope) -> tuple[st
     """Name and value of `name=value`, `name+=value` or `name=(…)`."""
     found = walk.children(node)
     if found[0].type != "variable_name":
-        walk.substitutions(node, scope)
         text = walk.text[found[0].start_byte : found[0].end_byte].decode("utf-8", "replace")
         name, _, index = text.partition("[")
-        unknown = "" if name in scope.associative else unknown_operand(index.rstrip("]"), scope)
-        if unknown:
-            call = walk.call(node, scope)
-            call.dynamic(f"a subscript of {unknown}, which the shell would run as code")
-            walk.keep(call)
+        _check_subscript(walk, found[0], scope, name, index.rstrip("]"))
+        for child in found[1:]:
+            walk.substitutions(child, scope)
         return name, ANY_WORD
     name = walk.text[found[0].start_byte : found[0].end_byte].decode("utf-8", "replace")
     if not _VARIABLE_NAME.match(name):
@@ -133,6 +204,10 @@ def read_assignment(walk: ScriptWalk, node: Node, scope: ShellScope) -> tuple[st
     value: VariableValue
     if found[2].type == "array":
         inner = [child for child in walk.children(found[2]) if child.type not in "()"]
+        for child in inner:
+            text = walk.text[child.start_byte : child.end_byte].decode("utf-8", "replace")
+            if element := _ARRAY_ELEMENT.match(text):
+                _check_subscript(walk, child, scope, name, element[1])
         value = tuple(word for child in inner for word in walk.fields(child, scope).words)
     else:
         value = walk.value(found[2], scope)
@@ -140,6 +215,18 @@ def read_assignment(walk: ScriptWalk, node: Node, scope: ShellScope) -> tuple[st
     if sum(map(len, _as_tuple(value))) > _MAX_VALUE_CHARS:
         raise ShellSyntaxError(f"a variable of more than {_MAX_VALUE_CHARS} characters")
     return name, value
+
+
+def _check_subscript(
+    walk: ScriptWalk, node: Node, scope: ShellScope, name: str, index: str
+) -> None:
+    outputs = walk.substitutions(node, scope)
+    if name in scope.associative:
+        return
+    if unknown := unknown_operand(index, scope, outputs if _SUBSTITUTION.search(index) else ()):
+        call = walk.call(node, scope)
+        call.dynamic(f"a subscript of {unknown}, which the shell would run as code")
+        walk.keep(call)
 
 
 def _append_value(scope: ShellScope, name: str, value: VariableValue) -> VariableValue:
@@ -159,6 +246,8 @@ def check_assignment(call: ProgramCall, name: str, value: VariableValue) -> None
     """Marks the effects of setting a variable."""
     if variable_decides_code(name) and not _is_harmless_value(call, name, value):
         call.dynamic(f"{name} decides which code runs")
+    if (name in call.scope.integers or name in _INTEGER_VARIABLES) and not is_number(value):
+        call.dynamic(f"{name} is an integer, so the shell evaluates what is assigned to it")
     for text in _as_tuple(value):
         if _CODE_EXPANSION.search(text):
             call.dynamic(f"{name} holds shell code, which arithmetic and prompts would run")
@@ -204,6 +293,17 @@ def exports_variable(words: list[str]) -> bool:
     return any(word.startswith("-") and "x" in word for word in words[1:])
 
 
+def check_withdrawn_variables(call: ProgramCall) -> None:
+    """`export -n NAME`, `declare +x NAME`, `local NAME`: programs no longer see the variable."""
+    words, prints = call.argv[1:], any(re.match(r"-[a-z]*p", word) for word in call.argv[1:])
+    exports = call.program == "export" and not any(re.match(r"-[a-z]*n", word) for word in words)
+    if call.program == "readonly" or prints or exports:
+        return
+    for word in words:
+        if "=" not in word and variable_decides_code(word):
+            call.dynamic(f"{word} decides what runs, and would be taken away from programs")
+
+
 def bind_variable(call: ProgramCall, name: str, value: VariableValue) -> None:
     """Sets the variable of a builtin such as `read`."""
     check_variable_name(call, name)
@@ -225,6 +325,8 @@ def _is_harmless_value(call: ProgramCall, name: str, value: VariableValue) -> bo
         return not has_untrusted_text(value) and all(
             trusted(call.path(file)) for file in value.split(":") if file
         )
+    if name == "PGOPTIONS":
+        return are_harmless_options(value)
     quiet = {"PAGER", "GIT_PAGER", "SYSTEMD_PAGER", "MANPAGER", "AWS_PAGER", "KUBECTL_PAGER"}
     return (
         name in quiet and value in ("", "cat", "less", "/bin/cat") and not has_untrusted_text(value)

@@ -178,6 +178,7 @@ class ProgramCall:
                 self.own_below(each)
         self.changes += self.analyst.classifier.with_real_path(path)
         self._aliased(path)
+        self.disturbs(path)
         self.mark("write", reason)
 
     def _aliased(self, path: str) -> None:
@@ -214,12 +215,16 @@ class ProgramCall:
             return
         self.changes += self.analyst.classifier.with_real_path(path)
         self.mark("delete", why or f"removes {display_text(path)}")
-        if self.analyst.classifier.is_socket(path):
-            self.mark(
-                "service-change", f"{display_text(path)} is a socket that a service listens on"
-            )
+        self.disturbs(path, tree=recursive)
         for each in self.analyst.classifier.with_real_path(path):
             self._losses(each, recursive)
+
+    def disturbs(self, path: str, *, tree: bool = False) -> None:
+        """Marks a change of what a service listens on or locks; `tree`: or of what is below."""
+        for each in self.analyst.classifier.with_real_path(path):
+            if self.analyst.classifier.belongs_to_service(each, tree=tree):
+                why = f"{display_text(each)} is a socket or a lock of a service, or holds one"
+                self.mark("service-change", why)
 
     def _losses(self, path: str, recursive: bool) -> None:
         classifier = self.analyst.classifier

@@ -6,6 +6,7 @@ import stat
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
+from itertools import islice
 from posixpath import dirname, normpath
 
 from hermes.policy.commands.effects import PathLookup
@@ -40,9 +41,19 @@ _TEMPORARY_PATH = re.compile(
     r"(?:/|\Z)"
 )
 
-_SOCKET_PATH = re.compile(
-    r"\.sock(?:et)?\Z|/\.s\.PGSQL\.\d+\Z|/\.X11-unix/|/tmux-\d+/|/ssh-\w+/agent\."
+_SERVICE_PATH = re.compile(
+    r".*\.sock(?:et)?(?:\.lock)?\Z|.*/\.s\.PGSQL\.\d+(?:\.lock)?\Z|.*/ssh-\w+/agent\."
+    r"|(?:/private)?/(?:tmp|var/tmp|run/user/\d+)/(?:\.(?:X11|ICE|font|XIM|Test)-unix|\.X\d+-lock"
+    r"|tmux-\d+|screens?|systemd-private-[^/]*|snap-private-tmp|ssh-\w{8,}|dbus-\w+|hsperfdata_\w+"
+    r"|pulse-\w+|\.java_pid\d+)(?:/|\Z)"
 )
+"""Sockets and lock files of services, and the folders that they are in."""
+_SERVICE_SAMPLES = tuple(
+    f"{folder}/{name}"
+    for folder in ("/tmp", "/var/tmp")
+    for name in ("tmux-0", "systemd-private-1", "ssh-XXXXXXXXXX", ".X11-unix", ".s.PGSQL.5432")
+)
+_MAX_LISTED_FILES = 1000
 _PROCESS_ROOT_LINK = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)(?=/|\Z)")
 
 
@@ -107,6 +118,15 @@ def socket_at(path: str) -> bool:
         return False
 
 
+def holds_socket(folder: str) -> bool:
+    """Whether there is a socket right inside the folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(socket_at(each.path) for each in islice(entries, _MAX_LISTED_FILES))
+    except (OSError, ValueError):
+        return False
+
+
 def is_known_path(path: str) -> bool:
     return UNKNOWN_TEXT.search(path) is None
 
@@ -160,6 +180,15 @@ def _one_level(glob: str) -> str:
     return re.escape(glob).replace(r"\*", "[^/]*") + r"\Z"
 
 
+def _name_pattern(glob: str) -> str:
+    """What follows the last slash is for the name alone: `*` does not match slashes there."""
+    folder, _, name = glob.rpartition("/")
+    if folder in ("", "*"):
+        return rf"(?s:.*/)?{_one_level(name)}"
+    inside = re.escape(folder).replace(r"\*", ".*") + ("/(?:.*/)?" if "*" in name else "/")
+    return rf"(?s:{inside}){_one_level(name)}"
+
+
 def _name_of(glob: str, fill: str) -> tuple[str, str]:
     folder, _, name = glob.rpartition("/")
     if folder == "*":
@@ -173,7 +202,10 @@ def path_pattern_lists(home: str) -> PathPatternLists:
     secrets = [glob.replace("~", home, 1) if glob[0] == "~" else glob for glob in listed["secrets"]]
     return PathPatternLists(
         secret=re.compile("|".join(map(translate, secrets))),
-        public=re.compile("|".join(map(translate, listed["public"]))),
+        public=re.compile(
+            f"(?!{'|'.join(map(_name_pattern, listed['private']))})"
+            f"(?:{'|'.join(map(_name_pattern, listed['public']))})"
+        ),
         samples=tuple(glob.replace("*", fill) for glob in secrets for fill in ("", "1")),
         names=tuple(_name_of(glob, fill) for glob in secrets for fill in ("", "1")),
         system=re.compile("|".join(map(_one_level, [*listed["system"], home]))),
@@ -361,10 +393,16 @@ class PathClassifier:
             return True
         return os.path.isdir(path)  # noqa: PTH112
 
-    def is_socket(self, path: str) -> bool:
-        if _SOCKET_PATH.search(path):
+    def belongs_to_service(self, path: str, *, tree: bool = False) -> bool:
+        """A socket or a lock file, or a folder for such, which a wildcard may match; `tree`: or any
+        folder with a socket in it."""
+        if _SERVICE_PATH.match(path):
             return True
-        return self.lookup is not None and is_known_path(path) and socket_at(path)
+        if LIVE_GLOB.search(path):
+            pattern = _glob_pattern(path)
+            return any(map(pattern.match, _SERVICE_SAMPLES))
+        looked_up = self.lookup is not None and is_known_path(path)
+        return looked_up and (socket_at(path) or (tree and holds_socket(path)))
 
     def agent_may_have_written(self, path: str) -> bool:
         """Folders that an agent may write to: temporary folders, the working folder, the home."""

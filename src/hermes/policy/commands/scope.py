@@ -5,7 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from hermes.policy.commands.effects import word_set
-from hermes.policy.commands.placeholders import ANY_WORD, PLACEHOLDER_VARIABLES, SYSTEM_NAME
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    ANY_WORDS,
+    PLACEHOLDER_VARIABLES,
+    SYSTEM_NAME,
+)
 
 VariableValue = str | tuple[str, ...]
 """The value of a variable, or of an array."""
@@ -42,8 +47,13 @@ class ShellScope:
     """Folders into which an archive or a repository, possibly with links, was unpacked."""
     associative: set[str] = field(default_factory=set)
     """Arrays whose subscripts are words, not arithmetic."""
+    integers: set[str] = field(default_factory=set)
+    """Variables with the attribute -i: what is assigned to them is arithmetic."""
     multiplying: bool = False
     """In a pipeline or a background job: a recursive call here is a fork bomb."""
+
+    unconfined: bool = False
+    """On another machine or in a container, where nothing confines commands."""
 
     def copy(self) -> "ShellScope":
         return replace(
@@ -51,11 +61,13 @@ class ShellScope:
             variables=dict(self.variables),
             functions=dict(self.functions),
             aliases=dict(self.aliases),
+            associative=set(self.associative),
+            integers=set(self.integers),
         )
 
     def for_other_machine(self) -> "ShellScope":
         """The state of a shell on another machine or in a container: nothing is set there."""
-        return ShellScope(home="~", cwd=ANY_WORD)
+        return ShellScope(home="~", cwd=ANY_WORD, unconfined=True)
 
     def value(self, name: str) -> VariableValue | None:
         """The value of a variable; None when it comes from the environment."""
@@ -83,6 +95,8 @@ class ShellScope:
             return self.arguments[1:]
         if name.isdigit():
             number = int(name)
+            if ANY_WORDS in self.arguments[1 : number + 1]:  # so many words that any may be here
+                return ANY_WORD
             return self.arguments[number] if number < len(self.arguments) else ""
         return None
 
@@ -96,6 +110,10 @@ class ShellScope:
                 )
         if self.cwd != other.cwd:
             self.cwd = ANY_WORD
+        self.associative &= other.associative
+        self.integers |= other.integers
+        if self.arguments != other.arguments:
+            self.arguments = ("bash", ANY_WORDS)
         differing = {
             name
             for name in self.functions.keys() | other.functions.keys()

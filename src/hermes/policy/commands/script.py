@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Protocol
 
 from hermes.policy.commands import control_flow, simple_commands, syntax
-from hermes.policy.commands.assignments import assigned_names, unknown_operand
+from hermes.policy.commands.assignments import assigned_names, find_evaluated_text, unknown_operand
 from hermes.policy.commands.calls import ProgramCall, TooManyCommands
 from hermes.policy.commands.placeholders import ANY_WORD, SYSTEM_NAME
 from hermes.policy.commands.scope import ShellScope
@@ -18,7 +18,6 @@ _NODE_HANDLERS = {**control_flow.CONTROL_FLOW_HANDLERS, **simple_commands.SIMPLE
 _SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
 _EXPANSIONS = frozenset({*_SUBSTITUTIONS, "arithmetic_expansion", "expansion"})
 _DEFAULT_ASSIGNMENT = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[^]]*\])?:?=", re.A)
-_SUBSCRIPT = re.compile(r"\$\{[!#]?([A-Za-z_]\w*)\[([^]@*][^]]*)\]", re.A)
 _MAX_DEPTH = 24
 _MAX_NODES = 6000
 _TWO_HERE_DOCUMENTS = re.compile(rb"(?<!<)<<-?[^<\n][^\n]*?(?<!<)<<(?!<)")
@@ -134,8 +133,17 @@ class ShellScript:
 
     def substitutions(self, node: Node, scope: ShellScope) -> list[str]:
         """Analyses the commands inside; returns their outputs."""
-        found = syntax.descendants(node, _SUBSTITUTIONS)
-        return [self._output(each, scope).rstrip("\n") for each in found]
+        outputs = []
+        for each in syntax.descendants(node, _SUBSTITUTIONS | {"arithmetic_expansion"}):
+            printed = self._output(each, scope).rstrip("\n")
+            if each.type in _SUBSTITUTIONS:
+                outputs.append(printed)
+        text = self.letters[node.start_byte : node.end_byte]
+        if unknown := find_evaluated_text(text, scope, outputs):
+            call = self.call(node, scope)
+            call.dynamic(f"{unknown}, which the shell would run as code")
+            self.keep(call)
+        return outputs
 
     def arithmetic(self, node: Node, scope: ShellScope) -> None:
         """`$((…))` and `((…))`: numbers are harmless, other text is evaluated as code."""
@@ -153,7 +161,7 @@ class ShellScript:
             self.arithmetic(node, scope)
             return ""
         if node.type == "expansion":
-            self._subscript(node, scope)
+            self.substitutions(node, scope)
             self._default(node, scope)
             return ""
         inner = scope.copy()
@@ -174,22 +182,12 @@ class ShellScript:
                 printed.append(self.statement(child, inner, stdin))
         return "".join(printed)[:4096]
 
-    def _subscript(self, node: Node, scope: ShellScope) -> None:
-        """`${name[index]}`: the index of an ordinary array is arithmetic."""
-        found = _SUBSCRIPT.match(self.letters[node.start_byte : node.end_byte].lstrip())
-        if found is None or found[1] in scope.associative:
-            return
-        if unknown := unknown_operand(found[2], scope):
-            call = self.call(node, scope)
-            call.dynamic(f"a subscript of {unknown}, which the shell would run as code")
-            self.keep(call)
-
     def _default(self, node: Node, scope: ShellScope) -> None:
         """`${name:=value}` sets the variable when it has no value."""
         found = _DEFAULT_ASSIGNMENT.match(self.letters[node.start_byte : node.end_byte].lstrip())
-        if found and variable_decides_code(found[1]):
+        if found and (variable_decides_code(found[1]) or found[1] in scope.integers):
             call = self.call(node, scope)
-            call.dynamic(f"{found[1]} decides which code runs")
+            call.dynamic(f"{found[1]} decides which code runs, or is an integer")
             self.keep(call)
 
     def _backticks(self, node: Node, text: bytes, scope: ShellScope) -> str:

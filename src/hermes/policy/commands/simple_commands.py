@@ -6,7 +6,7 @@ from hermes.policy.commands import assignments, paths
 from hermes.policy.commands.assignments import unknown_in_test
 from hermes.policy.commands.calls import NodeHandler, ProgramCall, ScriptWalk, TooManyCommands
 from hermes.policy.commands.effects import word_set
-from hermes.policy.commands.placeholders import ANY_WORD, display_text
+from hermes.policy.commands.placeholders import ANY_WORD, display_text, is_fully_known
 from hermes.policy.commands.scope import ShellScope, VariableValue
 from hermes.policy.commands.syntax import Node, ShellSyntaxError
 from hermes.policy.commands.tables import variable_decides_code
@@ -253,21 +253,40 @@ def walk_declaration(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str
     call.argv = [call.program]
     for child in found[1:]:
         if child.type == "variable_assignment":
+            first = child.children[0]
+            _note_attributes(call, walk.text[first.start_byte : first.end_byte].decode())
             name, value = assignments.read_assignment(walk, child, scope)
+            _check_array_text(call, name, value)
             assignments.check_assignment(call, name, value)
             if call.program == "export" or assignments.exports_variable(call.argv):
                 assignments.check_exported_variable(call, name, value)
-            _note_array_kind(call, name)
             scope.variables[name] = value
         else:
             _apply_declaration(call, walk.fields(child, scope).words, scope)
+    assignments.check_withdrawn_variables(call)
     walk.keep(call)
     return ANY_WORD
 
 
-def _note_array_kind(call: ProgramCall, name: str) -> None:
-    if any(word.startswith("-") and "A" in word for word in call.argv[1:]):
+def _note_attributes(call: ProgramCall, name: str) -> None:
+    if _has_attribute(call, "A"):
         call.scope.associative.add(name)
+    if _has_attribute(call, "i"):
+        call.scope.integers.add(name)
+
+
+def _has_attribute(call: ProgramCall, letter: str) -> bool:
+    return any(word.startswith("-") and letter in word for word in call.argv[1:])
+
+
+def _check_array_text(call: ProgramCall, name: str, value: VariableValue) -> None:
+    """`declare -a x="$y"` reads the text of y as `([subscript]=value)`."""
+    if not isinstance(value, str) or is_fully_known(value):
+        return
+    known = call.scope.variables.get(name)
+    is_array = isinstance(known, tuple) or known == ANY_WORD or name in call.scope.associative
+    if is_array or _has_attribute(call, "a"):
+        call.dynamic(f"the elements of {name}, whose subscripts the shell would run as code")
 
 
 def _apply_declaration(call: ProgramCall, words: list[str], scope: ShellScope) -> None:
@@ -277,8 +296,9 @@ def _apply_declaration(call: ProgramCall, words: list[str], scope: ShellScope) -
         if "$(" in word or "`" in word:
             call.dynamic("a subscript that the shell runs as code")
         assignments.check_variable_name(call, name)
-        _note_array_kind(call, name)
+        _note_attributes(call, name)
         if equals:
+            _check_array_text(call, name, value)
             assignments.check_assignment(call, name, value)
             if call.program == "export" or assignments.exports_variable(call.argv):
                 assignments.check_exported_variable(call, name, value)
@@ -299,6 +319,7 @@ def walk_unset(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | Non
         for word in words:
             assignments.check_variable_name(call, word)
             scope.variables[word] = ""
+            scope.associative.discard(word)
             if variable_decides_code(word):
                 call.dynamic(f"{word} decides what runs, or what is remembered of it")
             if "$(" in word or "`" in word:

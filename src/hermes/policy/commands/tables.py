@@ -195,6 +195,8 @@ class ProgramSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     args: str = "reads"
     """What the words are: reads names text writes deletes dest second pattern filter pager runs
     shell code script."""
+    argument_files: bool = False
+    """It replaces a word `@FILE` with the options in that file."""
     skip: int = 0
     """The number of words before the command that it runs."""
     alone: str = ""
@@ -327,7 +329,7 @@ class ProgramEntry:
         opens = self.spec.opens
         if opens in ("", "nothing"):
             return bool(opens)
-        if self.spec.searches and any(map(self._searching_word.match, words)):
+        if self.searches_files(words):
             return False
         named = opens == "named"
         verb = "" if named else self._verb_word(words) or "$"
@@ -335,6 +337,10 @@ class ProgramEntry:
             return False
         reads = named and self.spec.args not in ("text", "names") and not self.spec.verbs
         return not any(self._may_name_file(word, reads=reads) for word in words)
+
+    def searches_files(self, words: Sequence[str]) -> bool:
+        """Whether these words make it open files that none of them names."""
+        return bool(self.spec.searches) and any(map(self._searching_word.match, words))
 
     @cached_property
     def _searching_word(self) -> re.Pattern[str]:

@@ -259,10 +259,9 @@ class WordReader:
         if self.nodes and (at not in self.nodes or self.nodes[at].end_byte != close + 1):
             raise ShellSyntaxError("an expansion that ends elsewhere for the parser")
         inside = self.text[at + 2 : close]
-        for start, node in self.nodes.items():
-            if at < start < close and node.type != "expansion":
-                self.output(node)
-        if ("[" in inside or "=" in inside) and at in self.nodes:
+        if inside[:1] in (*" \t\n|",):
+            raise ShellSyntaxError("an expansion that bash 5.3 runs as a command")
+        if at in self.nodes:
             self.output(self.nodes[at])
         self._insert(self.parameters.braced(inside, quoted), quoted)
         return close + 1

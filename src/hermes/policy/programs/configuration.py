@@ -8,7 +8,10 @@ import re
 from itertools import pairwise
 
 from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.effects import word_set
 from hermes.policy.commands.placeholders import display_text, has_untrusted_text, literal_text
+from hermes.policy.commands.server_settings import is_harmless_connection
+from hermes.policy.commands.tables import OptionGrammar, find_program, parse_arguments
 from hermes.policy.programs import resource_access
 from hermes.policy.programs.client_commands import PSQL_CLIENTS
 
@@ -16,6 +19,7 @@ _CONFIGURATION_OPTION = re.compile(
     r"--?(?:kubeconfig|kuberc|defaults-file|defaults-extra-file|userconfig|globalconfig|flags-file"
     r"|registry-config|repository-config|command-config)(?:=|\Z)"
 )
+_LIBPQ_CLIENTS = PSQL_CLIENTS | word_set("pg_isready pg_activity pg_top pg_dump pg_dumpall repmgr")
 _SYSTEM_TREE_OPTION = re.compile(r"--(?:roo?t?|ima?g?e?)(?:=|\Z)")
 """Options of systemd's programs that take all settings from another tree or image."""
 _CONNECTION_FILE = re.compile(r"(?:^|[\s?&])(?:servicefile|passfile)\s*=\s*['\"]?([^\s&'\"]*)")
@@ -36,6 +40,20 @@ def mark_chosen_configuration(call: ProgramCall) -> None:
         elif call.program in PSQL_CLIENTS:
             for found in _CONNECTION_FILE.finditer(literal_text(word)):
                 _check_file(call, "connection string", found[1])
+    if call.program in _LIBPQ_CLIENTS:
+        _check_connections(call)
+
+
+def _check_connections(call: ProgramCall) -> None:
+    """The name of a database may be a connection string, with settings for the server."""
+    entry = find_program(call.program)
+    found = parse_arguments(call.argv[1:], entry.grammar if entry else OptionGrammar())
+    for text in (*found.words, *found.values("-d", "--dbname", "--maintenance-db", "--url")):
+        if not is_harmless_connection(text):
+            call.dynamic(
+                f"{call.program} {display_text(text)} sets parameters of the server that are not"
+                " known to be harmless: some load code into it"
+            )
 
 
 def _check_file(call: ProgramCall, where: str, value: str) -> None:

@@ -12,6 +12,7 @@ from hermes.policy.commands.tables import (
     find_program,
     parse_arguments,
 )
+from hermes.policy.programs.network import mark_address
 from hermes.policy.programs.table_effects import apply_table
 
 _HOST_MOUNT = re.compile(r"(?:type=bind,)?(?:source=|src=)?(/[^:,]*|~[^:,]*|\$HOME[^:,]*)[:,]")
@@ -24,8 +25,11 @@ def docker(call: ProgramCall, entry: ProgramEntry) -> str:
     verb = words.words[0] if words.words else ""
     rest = words.rest
     call.flags = tuple(words.names())
-    if host := words.value("-H", "--host", "-c", "--context"):
+    if host := words.value("-H", "--host", "-c", "--context", "--connection", "--url"):
         call.aim(context=host)
+    for server in words.values("-H", "--host", "--url"):
+        if not _LOCAL_DAEMON.fullmatch(server):
+            call.mark("network-out", f"sends its commands to {display_text(server)}")
     if words.has("--config"):
         call.dynamic("a configuration of its own brings its own plug-ins")
     if verb == "container" and rest[:1] in (["exec"], ["run"], ["create"]):
@@ -42,7 +46,21 @@ def docker(call: ProgramCall, entry: ProgramEntry) -> str:
     return ANY_WORD
 
 
-_SHOWS_ENVIRONMENT = re.compile(r"\.Env\b|\{\{\s*(?:json\s+)?\.(?:Config)?\s*\}\}|index\s+\.Config")
+_LOCAL_DAEMON = re.compile(r"unix:///(?:var/)?run/[\w./-]+\.sock|ssh://[\w.@-]+(?::\d+)?")
+"""Sockets of this machine, and hosts to which the user's own keys give access."""
+_FORMAT_ACTION = re.compile(r"\{\{-?(.*?)-?\}\}", re.S)
+_FORMAT_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`|:=|[$.]?[\w.$]*[\w$.]|[^\s\w]')
+_FORMAT_WORD = re.compile(
+    r"json|range|end|if|else|with|len|index|eq|ne|and|or|not|printf|println|print|join|split|upper"
+    r"|lower|title|truncate|pad|slice|true|false|-?\d+|\$\w+|[,():|=]|:=|\".*|`.*",
+    re.S,
+)
+_HARMLESS_FIELD = re.compile(
+    r"\$?\.(?:State|NetworkSettings|Mounts|Name|Id|ID|Image|ImageName|Created|Path|Args|RestartCount"
+    r"|Driver|Platform|LogPath|SizeRw|SizeRootFs|RepoTags|RepoDigests|Size|Architecture|Os"
+    r"|HostConfig\.(?!LogConfig)\w+|Config\.(?!Env\b)\w+)(?:\.[\w.]+)?"
+)
+"""Fields of a container without its environment and the options of its log driver."""
 _OBJECTS_WITHOUT_ENVIRONMENT = (
     "network",
     "volume",
@@ -63,8 +81,25 @@ def _check_inspect(call: ProgramCall, verb: str, rest: list[str]) -> None:
     form = spec.value("-f", "--format")
     if spec.value("--type") in _OBJECTS_WITHOUT_ENVIRONMENT:
         return
-    if form is None or has_untrusted_text(form) or _SHOWS_ENVIRONMENT.search(form):
+    if form is None or has_untrusted_text(form) or not _prints_harmless_fields(form):
         call.mark("secret-read", "prints the environment of a container, passwords and all")
+
+
+def _prints_harmless_fields(form: str) -> bool:
+    """Whether all that a format prints are listed fields, or parts of them in `range` or `with`."""
+    depth = 0
+    actions = _FORMAT_ACTION.findall(form)
+    for action in actions:
+        tokens = _FORMAT_TOKEN.findall(action)
+        opens = tokens[:1] in (["range"], ["with"])
+        for token in tokens:
+            inside = depth > 0 and not opens and re.fullmatch(r"\.[\w.]*", token)
+            if not (inside or _HARMLESS_FIELD.fullmatch(token) or _FORMAT_WORD.fullmatch(token)):
+                return False
+        if tokens[:1] == ["else"]:
+            depth = 0  # what follows is about the whole container again
+        depth += opens - (depth > 0 and tokens[:1] == ["end"])
+    return bool(actions) and "{{" not in _FORMAT_ACTION.sub("", form)
 
 
 def _exec(call: ProgramCall, rest: list[str]) -> str:
@@ -181,11 +216,7 @@ def kubectl(call: ProgramCall, entry: ProgramEntry) -> str:
     _set_kubernetes_target(call, inner)
     if server := found.value("-s", "--server") or inner.value("-s", "--server"):
         call.mark("network-out", f"logs in to {display_text(server)}")
-    for file in inner.values("--from-file", "--from-env-file"):
-        path = file.rpartition("=")[2]
-        call.reads(path)
-        if call.analyst.classifier.may_hold_secret_file(call.path(path)):
-            call.mark("secret-read", f"prints all files in {display_text(path)}")
+    _check_named_files(call, inner)
     if verb in ("get", "describe", "view-secret"):
         _check_secrets(call, inner)
         _check_raw_request(call, inner.value("--raw") or "")
@@ -198,9 +229,25 @@ def kubectl(call: ProgramCall, entry: ProgramEntry) -> str:
     return ANY_WORD
 
 
+def _check_named_files(call: ProgramCall, inner: ParsedArguments) -> None:
+    """Files and addresses whose content it prints or sends."""
+    for word in call.argv[1:]:
+        if re.match(r"(?:-[\w-]+=)?https?://", word) and not word.startswith(("-s", "--server")):
+            mark_address(call, word.partition("=")[2] if word.startswith("-") else word)
+    for file in inner.values("--from-file", "--from-env-file"):
+        path = file.rpartition("=")[2]
+        call.reads(path)
+        if call.analyst.classifier.may_hold_secret_file(call.path(path)):
+            call.mark("secret-read", f"prints all files in {display_text(path)}")
+    for form in inner.values("-o", "--output"):
+        kind, equals, file = form.lstrip("=").partition("=")
+        if equals and kind.endswith("-file"):
+            call.reads(file)
+
+
 def _check_raw_request(call: ProgramCall, request: str) -> None:
     raw = re.sub(r"%([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), request)
-    if re.search(r"/secrets?\b", raw):
+    if re.search(r"(?i)/secrets?\b", raw):
         call.mark("secret-read", f"prints {display_text(raw)}")
     if re.search(r"/(?:exec|attach|portforward|run)\b", raw):
         call.dynamic(f"{display_text(raw)} runs a program in a pod")
@@ -219,7 +266,8 @@ def _set_kubernetes_target(call: ProgramCall, found: ParsedArguments) -> None:
 
 def _check_secrets(call: ProgramCall, found: ParsedArguments) -> None:
     kinds = [kind for word in found.words[1:] for kind in word.lower().split(",")]
-    if not any(
+    from_file = found.has("-f", "--filename", "-k", "--kustomize")  # it may name any kind
+    if not from_file and not any(
         kind.startswith(("secret", "sealedsecret")) or has_untrusted_text(kind) for kind in kinds
     ):
         return

@@ -2,6 +2,7 @@
 
 import re
 from fnmatch import fnmatchcase
+from urllib.parse import unquote
 
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
@@ -131,7 +132,7 @@ def _redis_command(call: ProgramCall, words: list[str]) -> None:
         return
     call.marks(effects, f"redis {text}")
     if upper[:2] == ["CONFIG", "GET"]:
-        shown = [pattern.strip("\"'").lower() for pattern in words[2:]]
+        shown = [literal_text(pattern).strip("\"'").lower() for pattern in words[2:]]
         if any(fnmatchcase(name, each) for name in _REDIS_PASSWORDS for each in shown):
             call.mark("secret-read", f"redis {text} shows passwords")
     if has_untrusted_text(words[0]):
@@ -147,9 +148,22 @@ _MONGO_READS = re.compile(
     r"|printjson|listDatabases|getMongo|getDBNames|getReplicationInfo|itcount|hasNext|projection|ISODate"
     r"|ObjectId|Date|toString|getProfilingStatus|serverBuildInfo|validate|latencyStats|JSON|stringify|tojson)\Z"
 )
+_MONGO_OPTION = re.compile(r"(?<=[?&])([^=&]*)=")
+_MONGO_HARMLESS_OPTIONS = word_set(
+    "replicaset readpreference readpreferencetags maxstalenessseconds authsource retrywrites"
+    " retryreads w wtimeoutms journal ssl tls directconnection connecttimeoutms sockettimeoutms"
+    " serverselectiontimeoutms heartbeatfrequencyms appname maxpoolsize minpoolsize"
+    " readconcernlevel loadbalanced compressors"
+)
 _MONGO_LITERAL = re.compile(r"""'[^'\\\n]*'|"[^"\\\n]*"|/(?:[\w .^$+-][\w .^$*+-]*)/[gimsuy]*""")
-_MONGO_UNCLEAR = re.compile(r"/|\\|\?\.|\)\s*\(")
-"""Outside literals: comments, escapes, and calls of what no name says."""
+_MONGO_UNCLEAR = re.compile(r"/|\\|\+|\?\.|\)\s*\(")
+"""Outside literals: comments, escapes, joined strings, and calls of what no name says."""
+_MONGO_NAME = re.compile(r"(?<![\w$.])(?<!\.\s)[A-Za-z_$][\w$]*(?!\s*:)(?![\w$])")
+_MONGO_ROOTS = word_set(
+    "db rs sh print printjson tojson JSON ISODate ObjectId Date NumberLong NumberInt new true false"
+    " null"
+)
+"""What an expression may begin with; `process` or `require` would reach this machine."""
 _MONGO_SECRETS = re.compile(r"system\.users|\bshow\s+users\b|getUsers?\b")
 _MONGO_DELETES = re.compile(r"(?i)drop|remove|delete|convertToCapped")
 
@@ -157,6 +171,10 @@ _MONGO_DELETES = re.compile(r"(?i)drop|remove|delete|convertToCapped")
 def mongo(call: ProgramCall, entry: ProgramEntry) -> str:
     apply_table(call, entry)
     found = parse_arguments(call.argv[1:], entry.grammar)
+    for word in found.words:
+        for option in _MONGO_OPTION.findall(word):
+            if unquote(option).lower() not in _MONGO_HARMLESS_OPTIONS:
+                call.dynamic(f"{option} in a connection string is not known to be harmless")
     texts = found.values("--eval")
     if call.stdin is not None:
         texts.append(call.stdin)
@@ -184,7 +202,8 @@ def _judge_mongo_script(call: ProgramCall, text: str) -> None:
     elif (
         re.search(r"[\[`]|[^=<>!]=[^=]|=>|function|\$out|\$merge|\$where|\$function", plain)
         or not methods
-        or _MONGO_UNCLEAR.search(_MONGO_LITERAL.sub("''", plain))
+        or _MONGO_UNCLEAR.search(outside := _MONGO_LITERAL.sub("''", plain))
+        or not _MONGO_ROOTS.issuperset(_MONGO_NAME.findall(outside))
     ):
         call.dynamic("a script for the mongo shell")
     elif all(_MONGO_READS.match(method) for method in methods):

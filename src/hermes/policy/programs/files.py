@@ -52,6 +52,7 @@ def move(call: ProgramCall, entry: ProgramEntry) -> str:
     for word in sources:
         path = call.names(word)
         call.mark("write", f"moves {display_text(path)}")
+        call.disturbs(path, tree=True)
         call.changes.append(path)
         for each in call.analyst.classifier.with_real_path(path):
             if call.analyst.classifier.is_own_file(each, tree=True):
@@ -215,6 +216,7 @@ def change_permissions(call: ProgramCall, entry: ProgramEntry) -> str:
     for word in words:
         call.writes(word, f"{call.program} changes who may use {display_text(call.path(word))}")
         path = call.path(word)
+        call.disturbs(path, tree=True)
         worst = paths.with_unknown_emptied(path) if UNTRUSTED_UNKNOWN.search(path) else path
         if recursive and call.analyst.classifier.is_own_file(path, tree=True):
             call.own(path)

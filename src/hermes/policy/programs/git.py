@@ -14,8 +14,10 @@ from hermes.policy.commands.placeholders import (
 )
 from hermes.policy.commands.tables import (
     OptionGrammar,
+    ParsedArguments,
     ProgramEntry,
     find_program,
+    option_matches,
     parse_arguments,
 )
 from hermes.policy.programs.table_effects import apply_table
@@ -37,10 +39,7 @@ def git(call: ProgramCall, entry: ProgramEntry) -> str:
         call.dynamic("git -p opens a pager, and out of that a shell")
     for setting in before.values("-c", "--config-env"):
         _judge_setting(call, setting)
-    for folder in before.values("-C"):  # each is relative to the one before
-        call.scope = call.scope.copy()
-        call.scope.cwd = call.path(folder)
-        call.names(folder)
+    _enter_repository(call, before)
     apply_table(call, entry)
     verb, words = (found.words[0], found.words[1:]) if found.words else ("", [])
     if before.words == [verb] and (own := find_program(f"git {verb}")):
@@ -51,7 +50,9 @@ def git(call: ProgramCall, entry: ProgramEntry) -> str:
         for folder in (".", *before.values("--git-dir", "--work-tree")):
             call.repositories += call.analyst.classifier.with_real_path(call.path(folder))
     _judge_work_tree(call, verb)
-    _judge_shown_files(call, verb, words)
+    reused = found.values("-C", "-c", "--reuse-message", "--reedit-message")
+    _judge_shown_files(call, verb, words + reused if verb == "notes" else words)
+    _judge_printed_content(call, verb, found, before)
     if any(re.match(r"ext::", word) for word in words):
         call.dynamic("ext:: is a transport that runs a command")
     if found.loose and not _is_reading(call):
@@ -59,15 +60,77 @@ def git(call: ProgramCall, entry: ProgramEntry) -> str:
     return ANY_WORD
 
 
+def _enter_repository(call: ProgramCall, before: ParsedArguments) -> None:
+    """Names the folders in which git finds its configuration."""
+    if _VARIABLE_WRAPPERS.intersection(call.via):  # `env -C folder git`
+        call.names(".")
+        if has_untrusted_text(call.scope.cwd):
+            call.dynamic("the repository, which may name programs, is only known at run time")
+    for folder in before.values("-C"):  # each is relative to the one before
+        path = call.names(folder)
+        call.scope = call.scope.copy()
+        call.scope.cwd = path
+    for folder in before.values("--git-dir", "--work-tree"):
+        call.names(folder)
+        if has_untrusted_text(folder):
+            call.dynamic("the repository, which may name programs, is only known at run time")
+
+
 def _judge_shown_files(call: ProgramCall, verb: str, words: list[str]) -> None:
     """Files of the work tree or, as `commit:path`, of a commit, whose content is printed."""
+    if verb in _OBJECT_VERBS and any(map(has_untrusted_text, words)):
+        call.mark("secret-read", f"git {verb} prints a file that is only known at run time")
     if verb in _SHOWING_VERBS:
-        for path in (call.path(word.partition(":")[2] or word) for word in words):
+        names = {word.partition(":")[2] or word for word in words}
+        names |= {word.rpartition(":")[2] or word for word in words}  # `:0:path`
+        for path in map(call.path, sorted(names)):
             if call.analyst.classifier.is_secret(path):
                 call.mark("secret-read", f"git {verb} prints {display_text(path)}")
 
 
-_SHOWING_VERBS = frozenset({"show", "cat-file", "blame", "annotate", "diff", "log"})
+_OBJECT_VERBS = frozenset({"show", "cat-file", "tag", "notes"})
+"""Verbs that print a file of a commit as it is, or give it a name by which it is printed."""
+_SHOWING_VERBS = _OBJECT_VERBS | {"blame", "annotate", "diff", "log"}
+
+
+def _judge_printed_content(
+    call: ProgramCall, verb: str, found: ParsedArguments, before: ParsedArguments
+) -> None:
+    """Git prints no difference of a secret file, by attributes that confined commands get.
+
+    Not so where it is told to, where the attributes do not reach it, or for objects by number."""
+    if verb == "cat-file":
+        by_number = any(map(_OBJECT_NUMBER.match, found.words[1:]))
+        if (by_number and not found.has("-t", "-s", "-e")) or found.has(
+            "--batch", "--batch-command"
+        ):
+            call.mark("secret-read", "git cat-file prints any file by its number")
+    if verb == "merge-tree":
+        call.mark("secret-read", "git merge-tree prints secret files as well")
+    if verb not in _CONTENT_VERBS:
+        return
+    patch = verb not in ("log", "reflog") or found.has(*_PATCH_OPTIONS)
+    for option in found.names() if patch else ():
+        if option == "-a" or (len(option) > 4 and option_matches(option, ("--text", "--binary"))):
+            call.mark("secret-read", f"git {verb} {option} prints secret files as well")
+    for value in found.values("-L"):
+        if call.analyst.classifier.is_secret(call.path(value.rpartition(":")[2])):
+            call.mark("secret-read", f"git {verb} prints {display_text(value)}")
+    if (patch and _VARIABLE_WRAPPERS.intersection(call.via)) or before.has("--attr-source"):
+        call.mark("secret-read", f"git {verb} without our attributes prints secret files as well")
+
+
+_CONTENT_VERBS = word_set(
+    "show log diff grep stash whatchanged diff-tree diff-index diff-files range-diff reflog blame"
+)
+_PATCH_OPTIONS = (
+    "-p", "-u", "-U", "-L", "-c", "-m", "--patch", "--unified", "--patch-with-raw",
+    "--patch-with-stat", "--cc", "--dd", "--remerge-diff", "--diff-merges", "--binary",
+)  # fmt: skip
+"""Options with which `git log` prints differences."""
+_OBJECT_NUMBER = re.compile(r"(?:.*-g)?[0-9a-f]{4,40}(?:\^\{\w*\})?\Z", re.I)
+_VARIABLE_WRAPPERS = word_set("env sudo doas su runuser")
+"""Wrappers that may remove variables."""
 
 
 def _judge_work_tree(call: ProgramCall, verb: str) -> None:
@@ -196,6 +259,9 @@ def github(call: ProgramCall, entry: ProgramEntry) -> str:
     apply_table(call, entry)
     if found.words[:2] == ["auth", "status"] and found.has("-t", "--show-token"):
         call.mark("secret-read", "gh auth status shows the token")
+    for path in map(call.path, found.words[1:]):
+        if call.analyst.classifier.is_secret(path):
+            call.mark("secret-read", f"{call.program} prints {display_text(path)}")
     if found.words[:1] == ["api"]:
         method = (found.value("-X", "--method") or "GET").upper()
         if method != "GET" or found.has("-f", "-F", "--field", "--raw-field", "--input"):

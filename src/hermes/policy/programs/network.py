@@ -36,6 +36,8 @@ def mark_address(call: ProgramCall, url: str) -> None:
     found = _URL.match(url.strip())
     if found is None:
         return
+    if re.search(r"[\x00-\x1f]", url.strip()):
+        call.mark("network-out", "a line break in an address: more is sent")
     scheme, user, host, port, rest = found.groups()
     if scheme and scheme.lower() == "file":
         _read_file_address(call, host + rest)
@@ -94,6 +96,8 @@ def curl(call: ProgramCall, entry: ProgramEntry) -> str:
         mark_address(call, url)
     _check_sent_files(call, found)
     _check_connect_options(call, found, urls)
+    _check_daemon_requests(call, found, urls)
+    _check_known_options(call, found, entry)
     _split_requests(call, found)
     method = (found.value("-X", "--request") or "GET").upper()
     if method not in ("GET", "HEAD", "OPTIONS", "PROPFIND"):
@@ -105,8 +109,7 @@ def curl(call: ProgramCall, entry: ProgramEntry) -> str:
     ):
         if header.startswith("@"):
             call.reads(header[1:])
-        if has_untrusted_text(header) or header.startswith("@"):
-            _check_header(call, header)
+            call.mark("network-out", "sends headers of a file, with whatever lines it has")
     if found.has("-u", "--user", "--oauth2-bearer") and "network-read" in call.effects:
         call.mark("network-out", "credentials go to another machine")
     if found.has("-O", "--remote-name", "-J", "--remote-name-all", "--output-dir"):
@@ -123,6 +126,28 @@ def _check_connect_options(call: ProgramCall, found: ParsedArguments, urls: list
     for host in (host for target in targets for host in target if host):
         for url in filter(None, map(_URL.match, map(str.strip, urls))):
             call.mark(*_classify_host(host, url.group(5), url.group(2) or ""))
+
+
+def _check_known_options(call: ProgramCall, found: ParsedArguments, entry: ProgramEntry) -> None:
+    for option in sorted(found.names() - entry.grammar.values - entry.grammar.flags):
+        call.mark("unknown", f"curl {display_text(option)} is not a known option")
+
+
+_CONTAINER_DAEMON = re.compile(r"docker|podman|containerd|crio|lxd|incus|:237[56]\b")
+_DAEMON_READ = re.compile(
+    r"(?:/v[\d.]+)?/(?:version|info|_ping|(?:containers|images)/json|networks|volumes)(?:\?.*)?\Z"
+)
+
+
+def _check_daemon_requests(call: ProgramCall, found: ParsedArguments, urls: list[str]) -> None:
+    """A daemon of containers tells their variables, and gives out their files."""
+    sockets = found.values("--unix-socket", "--abstract-unix-socket")
+    for url in filter(None, map(_URL.match, map(str.strip, urls))):
+        daemon = any(map(_CONTAINER_DAEMON.search, (*sockets, f":{url.group(4)}")))
+        if (daemon or any(map(has_untrusted_text, sockets))) and not _DAEMON_READ.match(
+            url.group(5)
+        ):
+            call.mark("secret-read", "asks the container daemon for more than a list")
 
 
 def _check_sent_files(call: ProgramCall, found: ParsedArguments) -> None:
@@ -142,13 +167,36 @@ def _check_sent_files(call: ProgramCall, found: ParsedArguments) -> None:
 
 
 _OUTPUT_OPTIONS = frozenset({"-w", "--write-out", "-o", "--output"})
+_UNSENT_OPTIONS = {
+    "curl": _OUTPUT_OPTIONS
+    | word_set(
+        "-m --max-time --connect-timeout --retry --retry-delay --retry-max-time --limit-rate"
+        " --max-filesize --max-redirs -y -Y --cacert --capath --crlfile -E --cert --key --interface"
+        " --local-port --keepalive-time --output-dir -D --dump-header -c --cookie-jar --trace"
+        " --trace-ascii --stderr --unix-socket --url --resolve --connect-to"
+    ),
+    "wget": word_set(
+        "-O --output-document -o --output-file -a --append-output -P --directory-prefix -t --tries"
+        " -T --timeout --connect-timeout --read-timeout --dns-timeout -w --wait --waitretry -Q"
+        " --quota --limit-rate -l --level --ca-certificate --ca-directory --certificate"
+        " --private-key"
+    ),
+}
+"""Options whose value stays on this machine, or is checked as an address."""
 
 
 def _split_requests(call: ProgramCall, found: ParsedArguments) -> None:
-    """A line break in a header or similar option starts another header or request."""
+    """A line break in a header or similar option starts another header or request.
+
+    Text that is only known at run time may hold one, whatever host it is for.
+    """
+    unsent = _UNSENT_OPTIONS.get(call.program, frozenset())
     for option, value in found.options:
         if value and option not in _OUTPUT_OPTIONS and re.search(r"[\r\n]", value):
             call.mark("network-out", f"{call.program} {option} holds a line break: more is sent")
+        elif value and option not in unsent and has_untrusted_text(value):
+            shown = f"{call.program} {display_text(option)}"
+            call.mark("network-out", f"{shown} sends what is only known at run time")
 
 
 _BODY_OPTIONS = (
@@ -173,13 +221,6 @@ def _only_addresses(found: ParsedArguments) -> bool:
     return all("/" in word or "." in word or ":" in word for word in found.loose)
 
 
-def _check_header(call: ProgramCall, header: str) -> None:
-    """A header that is known only at run time may be a token, or anything."""
-    if "network-local" in call.effects and "network-out" not in call.effects:
-        return
-    call.mark("network-out", "a header carries what is only known at run time")
-
-
 def wget(call: ProgramCall, entry: ProgramEntry) -> str:
     found = parse_arguments(call.argv[1:], entry.grammar)
     apply_table(call, entry)
@@ -193,11 +234,6 @@ def wget(call: ProgramCall, entry: ProgramEntry) -> str:
         name = basename(found.words[0].partition("?")[0]) if found.words else SYSTEM_NAME
         call.writes(target or f"{folder}/{name or 'index.html'}", "wget keeps the file")
     _split_requests(call, found)
-    if any(
-        has_untrusted_text(value)
-        for value in found.values("--header", "-U", "--user-agent", "--referer")
-    ):
-        call.mark("network-out", "a header carries what is only known at run time")
     method = found.value("--method") or "GET"
     if method.upper() not in ("GET", "HEAD"):
         call.mark("network-out", f"wget --method {display_text(method)}")
@@ -234,63 +270,16 @@ def getent(call: ProgramCall, entry: ProgramEntry) -> str:
     return ANY_WORD
 
 
-def openssl(call: ProgramCall, entry: ProgramEntry) -> str:
-    """openssl: `s_client` sends its input."""
+def resolvectl(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`resolvectl query name`: the resolver asks other hosts for the name."""
     apply_table(call, entry)
-    if any(re.search(r"[\r\n]", word) for word in call.argv):
-        call.mark("network-out", "openssl sends a word with a line break: more is sent")
-    if "-early_data" in call.argv:
-        call.mark("network-out", "openssl -early_data sends a file")
-    if "s_client" in call.argv[1:2]:
-        fed = call.stdin or ""
-        lines = [line for line in fed.splitlines() if line.strip() not in ("Q", "R", "k", "K")]
-        if has_untrusted_text(fed) or not all(map(_READ_ONLY_REQUEST.match, lines)):
-            call.mark("network-out", "openssl s_client sends what is piped into it")
+    words = parse_arguments(call.argv[1:], entry.grammar).words
+    if words[:1] and words[0] in ("query", "service", "openpgp", "tlsa"):
+        for word in words[1:]:
+            mark_address(call, word)
+    if any(map(has_untrusted_text, call.argv[1:])):
+        call.mark("network-out", "resolvectl asks for what is only known at run time")
     return ANY_WORD
-
-
-def netcat(call: ProgramCall, entry: ProgramEntry) -> str:
-    """nc, ncat, telnet: scanning only reads, everything else may send or listen."""
-    found = parse_arguments(call.argv[1:], entry.grammar)
-    apply_table(call, entry)
-    host = found.words[0] if found.words else ""
-    if found.has("-e", "-c", "--exec", "--sh-exec", "--lua-exec"):
-        call.dynamic("gives a program to whoever connects")
-        for text in found.values("-e", "-c", "--exec", "--sh-exec"):
-            call.shell(text)
-    if found.has("-l", "--listen", "-L") or not host:
-        call.mark("network-out", "listens for connections")
-        return ANY_WORD
-    if found.has("-U", "--unixsock"):
-        call.mark("network-local", f"talks to {display_text(host)}")
-    else:
-        mark_address(call, host)
-    quiet = found.has("-z") or call.program == "telnet"
-    local = "network-local" in call.effects
-    asks = all(_READ_ONLY_REQUEST.match(line) for line in (call.stdin or "").splitlines())
-    if (not quiet and not local) or not asks:
-        call.mark("network-out", f"an open connection to {display_text(host)}")
-    return ANY_WORD
-
-
-def socat(call: ProgramCall, entry: ProgramEntry) -> str:
-    """socat: a known query to a local socket only reads; anything else may do anything."""
-    words = [word for word in call.argv[1:] if not re.fullmatch(r"-[dvtT]\d*|-[tT]", word)]
-    ends = [word for word in words if not re.fullmatch(r"-|STDIO|stdio|\d+", word)]
-    socket = re.fullmatch(
-        r"(?:(?i:unix(?:-connect|-client)?):)?/(?:var/run|run|var/lib|tmp)/[\w./-]+", ends[-1]
-    ) if len(ends) == 1 else None  # fmt: skip
-    lines = (call.stdin or "").replace(";", "\n").splitlines()
-    if socket and lines and all(_READ_ONLY_REQUEST.match(line.strip()) for line in lines):
-        call.mark("network-local", f"asks {display_text(ends[0])}")
-        return ANY_WORD
-    return apply_table(call, entry) or ANY_WORD
-
-
-_READ_ONLY_REQUEST = re.compile(
-    r"\s*\Z|(?:show|help|stats?|info|ruok|srvr|mntr|conf|cons|version|ping|GET|HEAD|QUIT|quit|EHLO"
-    r"|INFO|PING|get|Host:|Connection:)\b[^|]*\Z"
-)
 
 
 def httpie(call: ProgramCall, entry: ProgramEntry) -> str:
@@ -309,6 +298,8 @@ def httpie(call: ProgramCall, entry: ProgramEntry) -> str:
         call.mark("network-out", "sends data")
     if call.stdin is not None:
         call.mark("network-out", "sends what is piped in")
+    if any(has_untrusted_text(word) for word in call.argv[1:] if word not in rest[:1]):
+        call.mark("network-out", "sends what is only known at run time")
     return ANY_WORD
 
 
@@ -323,110 +314,25 @@ def rclone(call: ProgramCall, entry: ProgramEntry) -> str:
     return ANY_WORD
 
 
+_PARAMETER_FILE = re.compile(r"(?:^|=)fileb?://(.+)", re.S)
+
+
+def _expand_home(call: ProgramCall, path: str) -> str:
+    """`file://~/x`: the program expands it, not the shell."""
+    return call.scope.home + path[1:] if path.startswith("~/") else path
+
+
 def aws(call: ProgramCall, entry: ProgramEntry) -> str:
     """aws: with a custom endpoint, requests and their signatures are sent there."""
     found = parse_arguments(call.argv[1:], entry.grammar)
     apply_table(call, entry)
+    for word in call.argv[1:]:
+        if file := _PARAMETER_FILE.search(word):  # it prints what it cannot read as a parameter
+            call.reads(_expand_home(call, file[1]))
     address = found.value("--endpoint-url")
     host = (address or "").partition("://")[2].partition("/")[0].rpartition(":")
     if address and not LOOPBACK_HOST.match(host[0] or host[2]):
         call.mark("network-out", f"requests go to {display_text(address)}")
-    return ANY_WORD
-
-
-_ANSIBLE_READ_MODULES = word_set(
-    "ping setup gather_facts stat service_facts package_facts getent debug win_ping slurp find"
-    " wait_for assert"
-)
-_ANSIBLE_COMMAND_MODULES = word_set("command win_command")
-
-
-def ansible(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`ansible hosts -m module -a arguments`; without a module the arguments are a command."""
-    found = parse_arguments(call.argv[1:], entry.grammar)
-    module = (found.value("-m", "--module-name") or "command").rpartition(".")[2]
-    text = found.value("-a", "--args") or ""
-    if (
-        has_untrusted_text(module + text)
-        or module not in _ANSIBLE_READ_MODULES | _ANSIBLE_COMMAND_MODULES
-        or found.loose
-    ):
-        return apply_table(call, entry) or ANY_WORD
-    if not found.names() <= _ANSIBLE_HARMLESS_OPTIONS:
-        return apply_table(call, entry) or ANY_WORD
-    host = found.words[0] if found.words else ANY_WORD
-    call.aim(host=host)
-    call.mark("network-read", f"connects to {display_text(host)}")
-    if found.has("-b", "--become"):
-        call.borrowed = "ansible becomes another user"
-    if module in _ANSIBLE_COMMAND_MODULES:
-        return call.shell(text, scope=call.scope.for_other_machine())
-    call.mark("read", f"ansible {module} looks")
-    return ANY_WORD
-
-
-_ANSIBLE_HARMLESS_OPTIONS = word_set(
-    "-m --module-name -a --args -b --become -f --forks -l --limit -o --one-line -t -v -vv -u --user"
-    " -T --timeout --become-user"
-)
-
-
-def ssh(call: ProgramCall, entry: ProgramEntry) -> str:
-    """`ssh host command`: a shell on another host."""
-    found = parse_arguments(call.argv[1:], entry.grammar)
-    call.flags = tuple(found.names())
-    for option in found.values("-o"):
-        if _SSH_COMMAND_SETTING.match(option):
-            call.dynamic(f"ssh -o {display_text(option)} runs a local command")
-            call.shell(option.partition("=")[2] or option.partition(" ")[2])
-        elif not _SSH_HARMLESS_SETTING.match(option):
-            call.dynamic(f"ssh -o {display_text(option)} is not known to be harmless")
-    for log in found.values("-E"):
-        call.writes(log)
-    if found.has(
-        "-F", "-L", "-R", "-D", "-w", "-S", "-I", "-A", "-W", "-X", "-Y"
-    ) or has_untrusted_text(found.value("-J") or ""):
-        call.mark("network-out", "ssh with a tunnel, an agent or a configuration of its own")
-    if found.has("-V", "-Q"):
-        call.mark("read", "ssh tells about itself")
-        return ANY_WORD
-    host = found.words[0] if found.words else ANY_WORD
-    call.aim(host=host.rpartition("@")[2])
-    call.mark(
-        "network-out" if has_untrusted_text(host) else "network-read",
-        f"connects to {display_text(host)}",
-    )
-    return _judge_remote_command(call, found.rest, idle=found.has("-N", "-f", "-O", "-G"))
-
-
-_SSH_COMMAND_SETTING = re.compile(
-    r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|RemoteCommand|Include|Match"
-    r"|PKCS11Provider|SecurityKeyProvider|XAuthLocation)"
-)
-_SSH_HARMLESS_SETTING = re.compile(
-    r"(?i)\s*(?:ConnectTimeout|ConnectionAttempts|BatchMode|StrictHostKeyChecking|LogLevel|Port|User"
-    r"|UserKnownHostsFile|GlobalKnownHostsFile|ServerAlive(?:Interval|CountMax)|HashKnownHosts"
-    r"|(?:Password|Pubkey|KbdInteractive|ChallengeResponse|GSSAPI|Hostbased)Authentication"
-    r"|PreferredAuthentications|IdentitiesOnly|IdentityFile|CertificateFile|HostName|HostKeyAlias"
-    r"|HostKeyAlgorithms|PubkeyAccepted\w+|KexAlgorithms|Ciphers|MACs|Compression|CheckHostIP"
-    r"|NumberOfPasswordPrompts|TCPKeepAlive|AddressFamily|RequestTTY|VisualHostKey|EscapeChar"
-    r"|UpdateHostKeys|IPQoS|RekeyLimit|ProxyJump|VerifyHostKeyDNS|ExitOnForwardFailure"
-    r"|Control(?:Master|Path|Persist)[ =](?:no|none)|ForwardAgent[ =]no|ForwardX11[ =]no"
-    r"|ClearAllForwardings|AddKeysToAgent[ =]no|CanonicalizeHostname[ =]no)(?:[ =]|\Z)"
-)
-
-
-def _judge_remote_command(call: ProgramCall, words: list[str], *, idle: bool) -> str:
-    if call.stdin is not None:
-        call.mark("network-out", "what is piped in goes to another machine")
-    scope = call.scope.for_other_machine()
-    if words:
-        return call.shell(" ".join(words), scope=scope)
-    if call.stdin is not None:
-        call.dynamic("the remote shell runs what is piped in")
-        return call.shell(call.stdin, scope=scope, stdin="")
-    if not idle:
-        call.dynamic("opens a shell on another machine")
     return ANY_WORD
 
 

@@ -266,7 +266,19 @@ _PROGRAMS_BY_CREDENTIALS: dict[str, frozenset[str]] = {
     "~/.config/gcloud/*credentials*": _CLUSTER_PROGRAMS
     | word_set("gcloud bq gsutil packer rclone ansible"),
 }
+_PROGRAMS_BY_SECRET_FILE: dict[str, frozenset[str]] = {
+    "*/.azure/*": _CLUSTER_PROGRAMS | word_set("az ansible packer"),
+    "*/.npmrc": word_set("npm yarn pnpm"),
+    "*/.pypirc": word_set("pip pip2 pip3 poetry uv"),
+    "*/.gem/credentials": word_set("gem"),
+    "*/.cargo/credentials*": word_set("cargo"),
+    "*/.config/gh/hosts.yml": word_set("gh git"),
+    "*/.terraform.d/credentials*": word_set("terraform tofu terragrunt tf packer"),
+}
+"""Secret files that are not hidden: these programs may open them, others are refused."""
 _NETRC_OPTION = re.compile(r"-[A-Za-z0-9#]*n|--netrc")
+_CHART_VERBS = word_set("template lint package show inspect")
+_KUSTOMIZE_OPTION = re.compile(r"-[A-Za-z]*k|--kus")
 _HOST_OPTION = re.compile(r"-H|--host\b")
 
 
@@ -281,8 +293,27 @@ def credentials_of(program: str, words: Sequence[str]) -> frozenset[str]:
     """The files with credentials that the program opens; `~` is a home folder."""
     if program == "curl" and not any(map(_NETRC_OPTION.match, words)):
         return frozenset()
+    if prints_local_files(program, words):
+        return frozenset()
     names = {program, "ssh"} if is_on_remote_host(program, words) else {program}
     return frozenset(file for file, users in _PROGRAMS_BY_CREDENTIALS.items() if users & names)
+
+
+def prints_local_files(program: str, words: Sequence[str]) -> bool:
+    """Whether a client of a cluster logs in to none, and prints what files of a folder name."""
+    if program in ("helm", "helm3"):
+        return not _CHART_VERBS.isdisjoint(words)
+    return program == "kustomize" or (program in _CLUSTER_PROGRAMS and "kustomize" in words)
+
+
+def builds_manifests(program: str, words: Sequence[str]) -> bool:
+    """`kubectl diff -k folder`: it logs in, and prints what files of a folder name."""
+    return program in _CLUSTER_PROGRAMS and any(map(_KUSTOMIZE_OPTION.match, words))
+
+
+def own_secret_files(program: str) -> tuple[str, ...]:
+    """Patterns of the secret files that a client of a service reads itself."""
+    return tuple(file for file, users in _PROGRAMS_BY_SECRET_FILE.items() if program in users)
 
 
 def access_of(program: str) -> ResourceAccess:

@@ -10,6 +10,7 @@ from hermes.policy.commands.expansions import format_printf, unescape_echo
 from hermes.policy.commands.paths import resolve_path
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
+    ANY_WORDS,
     ONE_OF_SEVERAL,
     SYSTEM_NAME,
     UNKNOWN_TEXT,
@@ -202,6 +203,8 @@ def set_options(call: ProgramCall, entry: ProgramEntry) -> str:
         call.scope.arguments = ("bash", *rest)
     elif words and words[0][:1] not in "-+":
         call.scope.arguments = ("bash", *words)
+    elif any(word[:1] not in "-+" and before[-1] != "o" for before, word in pairwise(words)):
+        call.scope.arguments = ("bash", ANY_WORDS)  # parameters behind options
     return ANY_WORD
 
 
@@ -256,6 +259,7 @@ def export(call: ProgramCall, entry: ProgramEntry) -> str:
             if call.program == "export" or assignments.exports_variable(call.argv):
                 assignments.check_exported_variable(call, name, value)
             call.scope.variables[name] = value
+    assignments.check_withdrawn_variables(call)
     return ANY_WORD
 
 
@@ -263,10 +267,10 @@ def shift(call: ProgramCall, entry: ProgramEntry) -> str:
     call.mark("read", "shift")
     count = call.argv[1] if len(call.argv) > 1 else "1"
     known = call.scope.arguments
-    if known is not None and count.isdigit():
+    if known is not None and count.isdigit() and ANY_WORDS not in known:
         call.scope.arguments = (known[0], *known[1 + int(count) :])
-    else:
-        call.scope.arguments = None
+    elif known is not None:
+        call.scope.arguments = ("bash", ANY_WORDS)
     return ""
 
 

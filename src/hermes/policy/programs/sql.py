@@ -8,9 +8,11 @@ from typing import NamedTuple
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
 from hermes.policy.commands.placeholders import display_text, has_untrusted_text, literal_text
+from hermes.policy.commands.server_settings import is_harmless_setting
 from hermes.policy.programs.client_commands import (
     BRACKET_CLIENTS,
     MYSQL_CLIENTS,
+    PSQL_CLIENTS,
     UNSEPARATED_CLIENTS,
     assigned_variable,
     client_variables,
@@ -19,6 +21,7 @@ from hermes.policy.programs.client_commands import (
     mark_command_lines,
     separates_statements,
 )
+from hermes.policy.programs.sql_functions import find_function_effect
 
 _STANDARD_TOKENS = r"""
     (?P<blank>\s+|--[^\n\r]*)
@@ -203,54 +206,14 @@ _MAINTENANCE_VERBS = word_set(
 )
 _CODE_VERBS = word_set("CALL DO EXEC EXECUTE PREPARE LOAD HANDLER INSTALL DECLARE DELIMITER")
 _CHANGE_VERBS = word_set("INSERT UPDATE DELETE MERGE TRUNCATE DROP ALTER CREATE")
-_HARMLESS_FUNCTION = re.compile(
-    r"(?:explain|analyze|count|sum|avg|min|max|now|coalesce|nullif|greatest|least|round|floor|ceil"
-    r"|ceiling|abs|sign|mod|div|ln|exp|power|sqrt|trunc|truncate|length|char_length|octet_length"
-    r"|lower|upper|initcap|trim|ltrim|rtrim|btrim|lpad|rpad|substr|substring|left|right|replace"
-    r"|translate|reverse|repeat|concat|concat_ws|position|strpos|instr|locate|split_part|ascii|chr"
-    r"|starts_with|regexp_\w+|string_to_array|to_char|to_date|to_number|to_hex|encode|decode"
-    r"|\w*timestamp\w*|date_\w+|date|datetime|time\w*|strftime|julianday|\w*diff|curdate|curtime"
-    r"|extract|age|interval|make_\w+|justify_\w+|cast|convert|if|ifnull|isnull|iif|case|when|then"
-    r"|else|in|exists|any|all|some|distinct|values|over|partition|filter|within|lateral|grouping"
-    r"|rollup|cube|row|row_number|rank|dense_rank|percent_rank|cume_dist|lag|lead|first_value"
-    r"|last_value|nth_value|ntile|percentile_\w+|mode|string_agg|group_concat|array|array_\w+"
-    r"|unnest|cardinality|json_?\w*|jsonb_\w+|row_to_json|to_jsonb?|generate_series|pg_size_pretty"
-    r"|pg_\w*_size|pg_stat_(?!reset|file)\w+(?<!reset)|pg_is_\w+|pg_last_\w+|pg_current_\w+|pg_wal_lsn_diff"
-    r"|pg_walfile_name\w*|pg_get_\w+|pg_blocking_pids|pg_postmaster_start_time|pg_backend_pid"
-    r"|pg_typeof|pg_sleep|pg_locks|pg_lock_status|pg_has_role|pg_conf_load_time|pg_tablespace_\w+"
-    r"|pg_table_is_visible|pg_encoding_to_char|pg_control_\w+|pg_show_\w+|has_\w+_privilege"
-    r"|obj_description|col_description|format_type|regclass|current_\w+|session_user|user|version"
-    r"|database|schema|inet_\w+|host|network|txid_current\w*|format|quote_ident|quote_literal"
-    r"|md5|sha1|sha2|sha256|hex|unhex|bin|conv|crc32|random|rand|stddev\w*|variance|var_\w+|corr"
-    r"|bit_and|bit_or|bool_and|bool_or|every|width_bucket|histogram|uniq\w*|quantile\w*|topk\w*"
-    r"|to(?:Date|DateTime|StartOf|Hour|Minute|Unix|String|Int|UInt|Float)\w*|formatReadable\w+"
-    r"|\w+If|today|yesterday|from|as|and|or|not|on|where|using|having|by|select|union|join|into|with"
-    r"|char|varchar|numeric|decimal|int|text|bigint|sqlite_version|changes|total|typeof|like|glob"
-    r"|between|found_rows|connection_id|hostname|last_insert_id|row_count|uuid|field|elt|arrayJoin"
-    r"|bar|any_value|argM(?:ax|in)|groupArray|hour|minute|second|day|month|year|week|quarter)\Z",
-    re.I,
-)
-_FUNCTION_EFFECTS = {
-    "pg_terminate_backend": "service-change", "pg_cancel_backend": "service-change",
-    "pg_reload_conf": "service-change", "pg_promote": "service-change",
-    "pg_switch_wal": "service-change", "set_config": "service-change",
-    "pg_rotate_logfile": "service-change", "pg_read_file": "secret-read",
-    "pg_read_binary_file": "secret-read", "pg_ls_dir": "secret-read", "load_file": "secret-read",
-    "lo_import": "secret-read", "lo_export": "write", "lo_unlink": "delete",
-    "lo_from_bytea": "write", "pg_file_write": "write", "setval": "write", "nextval": "write",
-    "load_extension": "exec-dynamic", "sys_exec": "exec-dynamic", "sys_eval": "exec-dynamic",
-    "xp_cmdshell": "exec-dynamic", "readfile": "secret-read", "writefile": "write",
-    "edit": "exec-dynamic", "dblink": "network-out", "dblink_exec": "network-out",
-    "query_to_xml": "exec-dynamic", "url": "network-out", "remote": "network-out",
-    "executable": "exec-dynamic", "file": "secret-read", "s3": "network-out",
-    "pg_drop_replication_slot": "irreversible", "pg_stat_reset": "write",
-    "pg_stat_statements_reset": "write", "read_csv": "read", "read_parquet": "read",
-}  # fmt: skip
 _SECRET_TABLES = word_set(
     "pg_shadow pg_authid user_mapping pg_user_mapping pg_user_mappings user_mapping_options"
     " user_privileges pg_largeobject pg_dist_authinfo subconninfo rolpassword authentication_string"
     " global_priv slave_master_info"
 )
+_MYSQL_DATABASE = re.compile(r"mysql(?![\w-])", re.I)
+_TABLE_WORDS = word_set("FROM JOIN STRAIGHT_JOIN TABLE")
+_SECRET_SETTINGS = word_set("primary_conninfo ssl_passphrase_command")
 _MYSQL_SECRET_TABLES = word_set("user servers")
 
 
@@ -300,11 +263,21 @@ def _judge_secret_tables(call: ProgramCall, statement: list[SqlToken]) -> None:
     names = [token.identifier for token in statement]
     qualified = {after for before, _, after in zip(names, statement[1:], names[2:], strict=False)
                  if before == "mysql"}  # fmt: skip
-    in_mysql = call.program in MYSQL_CLIENTS and "mysql" in call.argv[1:]
     secret = bool(_SECRET_TABLES.intersection(names)) or bool(_MYSQL_SECRET_TABLES & qualified)
-    secret = secret or (in_mysql and bool(_MYSQL_SECRET_TABLES.intersection(names)))
+    if call.program in MYSQL_CLIENTS and _MYSQL_DATABASE.search(
+        " ".join((*call.argv[1:], call.stdin or ""))
+    ):
+        begin = next((at for at, each in enumerate(statement) if each.upper in _TABLE_WORDS), 0)
+        secret = secret or any(
+            before.upper in _TABLE_WORDS or (before.text == "," and at > begin)
+            for at, (before, name) in enumerate(pairwise(statement))
+            if name.identifier in _MYSQL_SECRET_TABLES
+        )
+    settings = {token.text.strip("'").lower() for token in statement}
+    secret = secret or bool(_SECRET_SETTINGS & settings)
     whole = "pg_subscription" in names and ("*" in {token.text for token in statement})
-    if secret or whole or names[:3] == ["show", "create", "user"]:
+    shown = names[:3] == ["show", "create", "user"] or names == ["show", "all"]
+    if secret or whole or shown:
         call.mark("secret-read", "password hashes of the database")
 
 
@@ -402,8 +375,17 @@ def _judge_set(call: ProgramCall, statement: list[SqlToken], beginning: str) -> 
         token.text.startswith("@@") for token in statement
     ):
         call.mark("service-change", f"SQL: {beginning}")
+    elif call.program in PSQL_CLIENTS and not _sets_harmless(statement):
+        call.dynamic(f"SQL: {beginning} sets what may decide which code the server runs")
     else:
         call.mark("read", f"SQL: {beginning}")
+
+
+def _sets_harmless(statement: list[SqlToken]) -> bool:
+    names = [token.identifier for token in statement[1:]]
+    names = names[1:] if names[:1] in (["session"], ["local"]) else names
+    special = names[:1] and names[0] in ("transaction", "characteristics", "time", "constraints")
+    return bool(special) or (bool(names) and is_harmless_setting(names[0]))
 
 
 def _judge_start_or_reset(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
@@ -466,14 +448,18 @@ _ACTING_VERBS = (
 def _judge_functions(call: ProgramCall, statement: list[SqlToken]) -> None:
     """Functions may do anything, except those that are known to only compute."""
     reading = statement[0].upper in _CALLING_VERBS
-    for token, following in pairwise(statement):
+    for at, (token, following) in enumerate(pairwise(statement)):
         if following.text != "(" or token.kind not in ("word", "name"):
             continue
-        name = token.identifier
-        if name in _FUNCTION_EFFECTS:
-            call.mark(_FUNCTION_EFFECTS[name], f"SQL function {name}")
-        elif reading and not _HARMLESS_FUNCTION.match(name):
-            call.mark("unknown", f"SQL function {name}, which may do anything")
+        if at and statement[at - 1].upper in ("AS", ")"):
+            continue  # the name of a table or column, or a type
+        qualified = at > 1 and statement[at - 1].text == "."
+        schema = statement[at - 2].identifier if qualified else ""
+        effect = find_function_effect(token.identifier, schema)
+        if effect == "unknown" and reading:
+            call.mark(effect, f"SQL function {token.identifier}, which may do anything")
+        elif effect not in ("", "unknown"):
+            call.mark(effect, f"SQL function {token.identifier}")
 
 
 def _judge_select_into(call: ProgramCall, statement: list[SqlToken]) -> None:

@@ -186,6 +186,7 @@ def printed_kind(call: ProgramCall, gives: str, words: list[str]) -> str:
         return SYSTEM_NAME
     if (
         gives == "same"
+        and call.program.endswith("grep")
         and _COUNT_OPTIONS & set(call.flags)
         and not _MATCH_OPTIONS & set(call.flags)
     ):
@@ -337,7 +338,8 @@ def _value_runs(call: ProgramCall, value: str, where: str) -> None:
 
 
 def _value_is_read(call: ProgramCall, value: str, where: str) -> None:
-    call.reads(value)
+    for file in (value, *(each.partition("=")[2] for each in value.split(",") if "=" in each)):
+        call.reads(file)  # also `--set-file name=file`
 
 
 def _value_is_written(call: ProgramCall, value: str, where: str) -> None:

@@ -112,6 +112,9 @@ def sudo(call: ProgramCall, entry: ProgramEntry) -> str:
         call.mark("read", f"{call.program} tells what is allowed")
         return ANY_WORD
     call.borrowed = f"{call.program} runs it as another user"
+    if folder := found.value("-D", "--chdir"):
+        call.scope = call.scope.copy()
+        call.scope.cwd = call.path(folder)
     if found.has("-e", "--edit"):
         for word in found.rest:
             call.writes(word)
@@ -146,6 +149,8 @@ def xargs(call: ProgramCall, entry: ProgramEntry) -> str:
     found = parse_arguments(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
     words = found.rest or ["echo"]
+    for file in found.values("-a", "--arg-file"):
+        call.reads(file)
     given = [ANY_WORDS] if found.has("-a", "--arg-file") else _xargs_words(call.stdin, found)
     mark = found.value("-I", "-i", "--replace", "-J")
     if mark is None and found.has("-I", "-i", "--replace"):

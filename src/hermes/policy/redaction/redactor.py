@@ -8,19 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 from hermes.policy.redaction import secret_heuristics
-from hermes.policy.redaction.folded_text import (
-    SecretSpan,
-    fold_all,
-    fold_invisible,
-    fold_line_breaks,
-)
 from hermes.policy.redaction.secret_patterns import (
     ISSUED_KEY,
     LONG_TOKEN,
     PUBLIC_BLOCK,
     SECRET_CONTEXTS,
     WRAPPED_PREFIX,
+    SecretSpan,
     block_spans,
+    fold_all,
+    fold_invisible,
+    fold_line_breaks,
 )
 
 MIN_SECRET_LENGTH = 6

@@ -7,78 +7,82 @@ from binascii import Error
 from collections import Counter
 from itertools import pairwise
 
+from hermes.plumbing.patterns import lazy_pattern
+
 SECRET_WORD_STEMS = ("pass", "pwd", "_pw", "psk", "secret", "token", "credential", "key")
 """Words before a possible secret; `key` only after another word, as in `api_key`."""
 
 _SECRET_NAME = (
     r"(?:passw(?:or)?d|passwd|pass(?:phrase|code)?|pwd|_pw|psk|secret|token|credentials?|key)"
 )
-ASSIGNED_VALUE = re.compile(
+ASSIGNED_VALUE = lazy_pattern(
     _SECRET_NAME + r"(?:_?(?:base64|b64|base|value|old|new|prod|test)|\d{1,2})?"
     r"(?P<quote>\\?[\"']?\]?)(?P<gap>\s*(?:=>|:=|[:=])\s*)"
     r"(?P<value>\\\"[^\"\\\n]{0,1500}\\\"|b?\\?\"(?:[^\"\\\n]|\\.){0,1500}\"|'[^'\n]{0,1500}'|[^\s,;&\"'<>)}\]|]{1,1500})",
     re.IGNORECASE,
 )
-XML_VALUE = re.compile(
+XML_VALUE = lazy_pattern(
     _SECRET_NAME + r"[\w.-]{0,20}[\"']?\s*>\s*(?P<value>[^<>\s,;][^<>\s]{2,300})\s*</",
     re.IGNORECASE,
 )
 """`<password>…</password>`, `<entry key="db.password">…</entry>`."""
-NAME_VALUE_PAIR = re.compile(
+NAME_VALUE_PAIR = lazy_pattern(
     _SECRET_NAME + r"[\w.-]{0,30}[\"']?,?\s{0,40}[\"']?value[\"']?\s*[:=]\s*"
     r"(?P<value>\"[^\"\n]{1,500}\"|'[^'\n]{1,500}'|[^\s,;<>}\"'|]{1,500})",
     re.IGNORECASE,
 )
 """A name and its value as two fields, in YAML, JSON or XML: `name: DB_PASSWORD`, `value: …`."""
-VALUE_NAME_PAIR = re.compile(
+VALUE_NAME_PAIR = lazy_pattern(
     r"\bvalue\"?\s*[:=]\s*\"(?P<value>[^\"\n]{3,200})\"\s*,?\s*\"?(?:name|key)\"?\s*[:=]\s*\"[\w.-]{0,40}$",
     re.IGNORECASE,
 )
 """The same with the value first; matches the text before the secret word."""
-PASSWORD_IN_PROSE = re.compile(
+PASSWORD_IN_PROSE = lazy_pattern(
     r"pass(?:word|phrase|code)\b[^\n:=]{0,30}?\s(?:is|was)(?: now)?\s*:?\s+[\"'`]?"
     r"(?P<value>[^\s\"'`,;]{5,80})",
     re.IGNORECASE,
 )
 AMBIGUOUS_SECRET_NAMES = frozenset({"pass", "_pw", "psk"})
 """These have other meanings, too: they count only after another word (`DB_PASS`, `dbPass`)."""
-OPTION_VALUE = re.compile(
+OPTION_VALUE = lazy_pattern(
     r"(?:password|passwd|passphrase|secret|token|key)[ =]"
     r"(?P<value>\"[^\"\n]{1,500}\"|'[^'\n]{1,500}'|[^\s\"'-][^\s\"']{0,500})",
     re.IGNORECASE,
 )
 """An option of a command: after `--` and possibly more words."""
-KEY_QUALIFIER = re.compile(
+KEY_QUALIFIER = lazy_pattern(
     r"(?:api|access|auth|account|app|client|encryption|master|private|secret|service|signing"
     r"|session|(?:pre)?shared|storage|deploy|license|webhook|admin|root|hmac|aes|jwt|auth)[_-]?$"
 )
 """Words that must precede `key`."""
-RANDOM_TOKEN = re.compile(r"(?<![A-Za-z0-9_/+.-])[A-Za-z0-9+/_-]{32,128}={0,2}(?![A-Za-z0-9_/+=-])")
+RANDOM_TOKEN = lazy_pattern(
+    r"(?<![A-Za-z0-9_/+.-])[A-Za-z0-9+/_-]{32,128}={0,2}(?![A-Za-z0-9_/+=-])"
+)
 
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy_pattern(
     r"[$<{%*«!…]|x{3,}|\.{3}|https?:|file:|arn:|.*(?:_HERE|example|changeme|placeholder|your[-_ ])",
     re.IGNORECASE,
 )
 """Placeholders, and references to a secret that is stored elsewhere."""
-_CODE_EXPRESSION = re.compile(
+_CODE_EXPRESSION = lazy_pattern(
     r".*[\[(]|(?:os|process|env|self|config|settings|this|request|args)\."
 )
-_PATH_START = re.compile(r"(?:~|\.{1,2})?/")
-_PLAIN_WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]+)*[.:!?]?")
-_ORDINARY_VALUE = re.compile(
+_PATH_START = lazy_pattern(r"(?:~|\.{1,2})?/")
+_PLAIN_WORDS = lazy_pattern(r"[A-Za-z]+(?:[-_. ][A-Za-z]+)*[.:!?]?")
+_ORDINARY_VALUE = lazy_pattern(
     r"none|null|nil|true|false|yes|no|on|off|empty|unset|missing|required|optional|invalid|incorrect"
     r"|expired|wrong|hidden|redacted|masked|string|str|text|bytes|int|integer|number|bool|boolean"
     r"|any|object|array|list|dict|password|passwd|secret|token|default|file|stdin|prompt|ask|keyring"
     r"|vault|env|environment|inherit|disabled|enabled|unknown|undefined|accepted|rejected|failed"
     r"|denied|success|changed|updated|created|deleted|rotated|generated|revoked|valid|ok|error|set"
 )
-_HARMLESS_PREFIX = re.compile(
+_HARMLESS_PREFIX = lazy_pattern(
     r"(?:sha\d{1,3}[-:=]|md5[-:=]|h1:|zh:|integrity|checksum|digest|finger ?print|public|e-?tag"
     r"|request|trace|span|nonce|commit|revision|hash|cluster|ssh-\w+ |base64,|-id-2)"
     r"[\w\s\"':=-]{0,12}$",
     re.IGNORECASE,
 )
-_HEX = re.compile(r"[0-9a-fA-F-]+")
+_HEX = lazy_pattern(r"[0-9a-fA-F-]+")
 _URLSAFE_CHARACTERS = b"-_"
 
 

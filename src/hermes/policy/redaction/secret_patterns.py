@@ -1,17 +1,79 @@
 """Patterns of secrets: by the prefix of their issuer, by the text before them, and key blocks.
 
-For speed, plain words are searched first: a pattern is tried only where its word occurs.
+For speed, plain words are searched first: a pattern is tried only where its word occurs. Characters
+that hide a word from a search are removed before: a token with colour codes or zero-width
+characters, or one that a terminal wrapped, looks complete to a person.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
+from typing import Self
 
 from hermes.core.messages import Value
-from hermes.policy.redaction.folded_text import SecretSpan
+from hermes.plumbing.patterns import lazy_pattern
 
-LONG_TOKEN = re.compile(r"[A-Za-z0-9_.:/+=~%-]{20,}")
+_INVISIBLE = re.compile(
+    r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)"
+    r"|[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
+)
+_LINE_BREAK = re.compile(r"\\?\r?\n[ \t]*(?:[>|][ \t]+)?")
+_INVISIBLE_OR_LINE_BREAK = re.compile(f"{_INVISIBLE.pattern}|{_LINE_BREAK.pattern}")
+
+SecretSpan = tuple[int, int, str]
+"""Start, end and kind of a secret."""
+
+
+class FoldedText:
+    """`_starts` and `_shifts`: from each position on, how many characters were removed before."""
+
+    def __init__(self, text: str, starts: list[int], shifts: list[int]) -> None:
+        self.text = text
+        self._starts, self._shifts = starts, shifts
+
+    @classmethod
+    def without(cls, text: str, pattern: re.Pattern[str]) -> Self | None:
+        """None when nothing matches."""
+        pieces, starts, shifts, done, size = [], [0], [0], 0, 0
+        for match in pattern.finditer(text):
+            pieces.append(text[done : match.start()])
+            size += match.start() - done
+            done = match.end()
+            starts.append(size)
+            shifts.append(done - size)
+        return cls("".join([*pieces, text[done:]]), starts, shifts) if done else None
+
+    def lower(self) -> Self:
+        """A text that gets longer in lower case cannot be mapped: the result is empty."""
+        lower = self.text.lower()
+        return type(self)(lower if len(lower) == len(self.text) else "", self._starts, self._shifts)
+
+    def original(self, span: SecretSpan) -> SecretSpan:
+        start, end, name = span
+        return self._original_position(start), self._original_position(end - 1) + 1, name
+
+    def _original_position(self, position: int) -> int:
+        return position + self._shifts[bisect_right(self._starts, position) - 1]
+
+
+def fold_all(text: str) -> FoldedText:
+    """The text without invisible characters and line breaks."""
+    return FoldedText.without(text, _INVISIBLE_OR_LINE_BREAK) or FoldedText(text, [0], [0])
+
+
+def fold_invisible(text: str) -> FoldedText | None:
+    if text.isascii() and "\x1b" not in text:
+        return None
+    return FoldedText.without(text, _INVISIBLE)
+
+
+def fold_line_breaks(text: str) -> FoldedText | None:
+    return FoldedText.without(text, _LINE_BREAK) if "\n" in text else None
+
+
+LONG_TOKEN = lazy_pattern(r"[A-Za-z0-9_.:/+=~%-]{20,}")
 """The minimum length and the characters of all issued tokens."""
 
 ISSUED_KEY_PATTERNS: Mapping[str, str] = {
@@ -58,7 +120,7 @@ ISSUED_KEY_PATTERNS: Mapping[str, str] = {
     "jwt": r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*",
 }
 
-WRAPPED_PREFIX = re.compile(
+WRAPPED_PREFIX = lazy_pattern(
     r"(?<![A-Za-z0-9_-])(?:sk-|gh[pousr]_|github_pat_|gl[a-z]{2,5}-|xox[abeoprs]|xapp-|A(?:KIA|SIA)"
     r"|AIza|ya29\.|GOCSPX-|[sr]k_(?:live|test)_|SG\.|npm_|pypi-AgE|hf_|do[opr]_v1_|hv[sbr]\.|glsa_"
     r"|dckr_|ATATT3|dapi|gsk_|xai-|nvapi-|lin_api_|ntn_|tskey-|eyJ)[A-Za-z0-9_.+/=~%-]*\\?\r?$"
@@ -67,7 +129,7 @@ WRAPPED_PREFIX = re.compile(
 _NAMED_GROUPS = "|".join(
     f"(?P<{name.replace('-', '_')}>{regex})" for name, regex in ISSUED_KEY_PATTERNS.items()
 )
-ISSUED_KEY = re.compile(
+ISSUED_KEY = lazy_pattern(
     rf"(?<![A-Za-z0-9_-])(?:{_NAMED_GROUPS})|(?<=/bot)\d{{8,10}}:AA[\w-]{{32,}}"
 )
 
@@ -262,43 +324,43 @@ SECRET_CONTEXTS: tuple[SecretContext, ...] = (
 )
 
 
-_KEY_BODY = re.compile(
+_KEY_BODY = lazy_pattern(
     r"(?m)^[ \t]*(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70})\r?\n"
     r"(?:[ \t]*[A-Za-z0-9+/]{8,76}={0,2}(?:\r?\n|$))+"
 )
 """At least two lines with the width that OpenSSL and OpenSSH use."""
-_HEX_DIGEST = re.compile(r"\s*(?:[0-9a-f]{64}|[0-9A-F]{64})\s")
+_HEX_DIGEST = lazy_pattern(r"\s*(?:[0-9a-f]{64}|[0-9A-F]{64})\s")
 """Lists of SHA-256 digests have lines of that width, too."""
-_KEY_LINE = re.compile(r"[A-Za-z0-9+/]{4,76}={0,2}")
-_KEY_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY")
-_KEY_START = re.compile(
+_KEY_LINE = lazy_pattern(r"[A-Za-z0-9+/]{4,76}={0,2}")
+_KEY_END = lazy_pattern(r"-----END [A-Z0-9 ]*PRIVATE KEY")
+_KEY_START = lazy_pattern(
     r"(?<![A-Za-z0-9+/])(?:b3BlbnNzaC1rZXktdjE|MII[A-Za-z0-9+/]{2}(?:IBADANBg|IBAAKC|QIBAAK)"
     r"|LS0tLS1CRUdJTiB[A-Za-z0-9+/]{0,12}(?:UFJJVkFURS|QUklWQVRF|BSSVZBVEUg))"
     r"[A-Za-z0-9+/=]*(?:\r?\n[ \t]*[A-Za-z0-9+/=]{16,})*"
 )
 _KEY_BASE64_PREFIXES = ("b3BlbnNzaC1rZXktdjE", "MII", "LS0tLS1CRUdJTiB")
 _KEY_WIDTHS = (64, 70)
-PUBLIC_BLOCK = re.compile(
+PUBLIC_BLOCK = lazy_pattern(
     r"-----BEGIN (?:CERTIFICATE|[A-Z ]*PUBLIC KEY)[^-]*-----.*?-----END [^-]+-----", re.DOTALL
 )
-_PUTTY_KEY = re.compile(
+_PUTTY_KEY = lazy_pattern(
     r"Private-Lines: \d+\r?\n(?P<secret>(?:[A-Za-z0-9+/=]+\s*)+?)(?=Private-MAC|$)"
 )
-_ANSIBLE_VAULT = re.compile(
+_ANSIBLE_VAULT = lazy_pattern(
     r"\$ANSIBLE_VAULT;[^\n]*\n(?P<secret>(?:[ \t]*[0-9a-f]{2,}[ \t]*\r?\n?)+)"
 )
-_MINISIGN_KEY = re.compile(r"secret key\r?\n(?P<secret>RWR[A-Za-z0-9+/]{40,}={0,2})")
-_MANIFEST_START = re.compile(r"(?m)^(?:---|[ \t]*- apiVersion:)")
-_SECRET_KIND = re.compile(r"[\"']?kind[\"']?\s*:\s*[\"']?Secret\b")
-_YAML_DATA = re.compile(
+_MINISIGN_KEY = lazy_pattern(r"secret key\r?\n(?P<secret>RWR[A-Za-z0-9+/]{40,}={0,2})")
+_MANIFEST_START = lazy_pattern(r"(?m)^(?:---|[ \t]*- apiVersion:)")
+_SECRET_KIND = lazy_pattern(r"[\"']?kind[\"']?\s*:\s*[\"']?Secret\b")
+_YAML_DATA = lazy_pattern(
     r"(?m)^(?P<indent>[ \t]*)(?:- )?(?:data|stringData):[ \t]*\n"
     r"(?P<body>(?:(?P=indent)[ \t]+\S.*(?:\n|$)|[ \t]*\n)+)"
 )
-_YAML_VALUE = re.compile(
+_YAML_VALUE = lazy_pattern(
     r"(?m)^[ \t]+[\w.\"'-]+:[ \t]*(?P<secret>[^\s|>][^\n]*|[|>][^\n]*\n(?:[ \t]{4,}\S[^\n]*\n?)+)"
 )
-_JSON_DATA = re.compile(r"\"(?:data|stringData)\"\s*:\s*\{(?P<body>[^{}]{0,100000})\}")
-_JSON_VALUE = re.compile(r":\s*\"(?P<secret>(?:[^\"\\]|\\.)+)\"")
+_JSON_DATA = lazy_pattern(r"\"(?:data|stringData)\"\s*:\s*\{(?P<body>[^{}]{0,100000})\}")
+_JSON_VALUE = lazy_pattern(r":\s*\"(?P<secret>(?:[^\"\\]|\\.)+)\"")
 
 
 def block_spans(text: str) -> Iterator[SecretSpan]:

@@ -319,6 +319,8 @@ def _clause_tests(clause: schema.MatchClause, home: str) -> Iterator[tuple[str, 
         yield "repositories", _repositories_test(PathPatterns(clause.repositories, home))
     if clause.written is not None:
         yield "written", _flag_test(clause.written, lambda view: bool(view.step.written))
+    if clause.reviewed is not None:
+        yield "reviewed", _flag_test(clause.reviewed, lambda view: view.effects.reviewed)
     yield from _target_tests(clause.target or schema.TargetMatch())
     yield from _incident_tests(clause.incident or schema.IncidentMatch())
     yield from _actor_tests(clause.actor or schema.ActorMatch())

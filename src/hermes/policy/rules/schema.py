@@ -85,6 +85,8 @@ class MatchClause(DocumentSection, frozen=True, kw_only=True):
     """Folders whose git repository would be changed."""
     written: bool | None = None
     """Whether it runs a file that the agent wrote."""
+    reviewed: bool | None = None
+    """Whether it is a step of a bundled playbook."""
     target: TargetMatch | None = None
     incident: IncidentMatch | None = None
     actor: ActorMatch | None = None

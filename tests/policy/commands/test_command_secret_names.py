@@ -1,0 +1,53 @@
+"""Files with secrets, known by their names and by the folders that services keep them in."""
+
+import pytest
+from reading import HOME, effects
+
+from hermes.environments.confinement.read_check import SecretPatterns
+from hermes.policy.actions.unnamed_reads import secret_patterns
+from hermes.policy.commands.paths import PathClassifier
+
+SECRET = """
+/srv/app/certs/privkey.pem /srv/certs/server.pem /srv/app/cache/privkey.pem /srv/ca/server.pem
+/etc/letsencrypt/live/cert.example/privkey.pem /srv/chain/x.pem /srv/known_hosts/id_rsa
+/srv/certs/ca-key.pem /srv/certs/cert-key.pem /srv/certs/fullchain-privkey.pem /srv/ca/cakey.pem
+/srv/known_hosts.d/x.key /srv/.env.example/prod.env /srv/x.pub/id_ed25519 /usr/lib/x.py/.env
+/srv/site-packages/x.py.d/.env /usr/lib/x/.pypirc
+/srv/app/.env-prod /srv/app/.envrc /srv/app/.env~ /srv/app/.env_prod /srv/app/.flaskenv
+/srv/app/prod.env.bak /srv/app/.ENV /srv/app/PROD.ENV /srv/app/.env2 /srv/app/.envbak
+/srv/app/myenv.bak /srv/app/prod.env~ /srv/app/prod.env-old /srv/app/.env.local /srv/app/.envs/x
+/srv/app/id_rsa.bak /srv/app/backup_id_rsa /srv/app/deploy_rsa /srv/app/deploy_ed25519
+/srv/app/id_ed25519_github /srv/app/id_ecdsa_sk /srv/app/deploy_rsa.old /srv/x/ssh_host_rsa_key.bak
+/var/backups/shadow /var/backups/shadow.bak /var/backups/gshadow /mnt/root/etc/shadow
+/srv/shadow.old /etc/rancher/k3s/k3s.yaml /etc/rancher/rke2/rke2.yaml
+/var/lib/rancher/k3s/server/node-token /var/lib/rancher/k3s/server/tls/server-ca.key
+/etc/postfix/sasl_passwd /etc/postfix/sasl_passwd.db /etc/pgbouncer/userlist.txt
+/etc/NetworkManager/system-connections/home.nmconnection /etc/docker/key.json
+/etc/containers/auth.json /etc/wpa_supplicant/wpa_supplicant.conf /etc/ipsec.secrets
+"""
+PUBLIC = """
+/srv/app/certs/server-cert.pem /srv/app/fullchain.pem /srv/app/ca.pem /srv/app/ca-bundle.pem
+/etc/letsencrypt/live/a.example/cert.pem /etc/ssl/certs/ISRG_Root_X1.pem /srv/app/id_rsa.pub
+/etc/ssl/certs/ca-certificates.crt /srv/app/.env.example /srv/app/.env.sample
+/srv/app/.env.template /srv/app/.env.dist /srv/app/.env.production.example
+/srv/app/prod.env.example /srv/app/env.py /srv/app/environment.ts /srv/app/src/vite-env.d.ts
+/srv/app/src/shadow.css /srv/app/src/test_rsa.py /srv/app/id_map.json /srv/app/docs/envoy.md
+/srv/app/known_hosts /srv/app/userlist.txt /etc/NetworkManager/NetworkManager.conf
+/etc/docker/daemon.json /etc/postfix/main.cf /etc/pgbouncer/pgbouncer.ini /var/backups/dpkg.status.0
+/srv/app/.env/bin/activate /srv/app/.env/pyvenv.cfg /srv/app/.env/lib/python3.11/x/y.so
+/usr/lib/python3/dist-packages/boto/credentials.py /srv/v/site-packages/certifi/cacert.pem
+"""
+
+
+@pytest.mark.parametrize("path", SECRET.split())
+def test_secret_names_are_known_to_the_policy_and_to_the_supervisor(path: str) -> None:
+    assert PathClassifier(HOME).is_secret(path)
+    assert SecretPatterns(secret_patterns()).match(path)
+    assert "secret-read" in effects(f"fold -w4 {path}")
+
+
+@pytest.mark.parametrize("path", PUBLIC.split())
+def test_names_that_only_look_so_stay_free(path: str) -> None:
+    assert not SecretPatterns(secret_patterns()).match(path)
+    if "-packages/" not in path:  # the names of modules are known to the supervisor alone
+        assert "secret-read" not in effects(f"fold -w4 {path}")
