@@ -1,6 +1,8 @@
 """Git under confinement: it records work, and nothing changes what git itself would run."""
 
 import os
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,21 +19,32 @@ RECORDS, FILES = ConfinementProfile(repository="records"), ConfinementProfile(re
 SETTINGS = ConfinementProfile(repository="files", repository_settings=True)
 
 
+@pytest.fixture(scope="module")
+def repositories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of each test: `work`, with a change, is a clone of `origin`."""
+    home = tmp_path_factory.mktemp("repositories")
+    (home / "work").mkdir()
+    (home / "evil").mkdir()
+    script = (
+        "git config --global user.name a; git config --global user.email a@b.c;"
+        "git config --global init.defaultBranch main;"
+        "git init -q ../origin && cd ../origin && echo 1 > file && git add . && "
+        "git commit -qm one && git branch other && cd ../work && git clone -q ../origin . && "
+        "git remote set-url origin ../origin && echo 2 > file"
+    )
+    subprocess.run(["bash", "-c", script], cwd=home / "work", env=variables(home), check=True)
+    return home
+
+
+def variables(home: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
+
+
 @pytest.fixture
-async def here(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
-    work = tmp_path / "work"
-    work.mkdir()
-    (tmp_path / "evil").mkdir()
-    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"}
-    async with LocalEnvironment(work, variables, processes=tmp_path / "processes") as place:
-        made = await place.run(
-            "git config --global user.name a; git config --global user.email a@b.c;"
-            "git config --global init.defaultBranch main;"
-            "git init -q ../origin && cd ../origin && echo 1 > file && git add . && "
-            "git commit -qm one && git branch other && cd ../work && git clone -q ../origin . && "
-            "echo 2 > file"
-        )
-        assert made.exit_code == 0, made.output
+async def here(tmp_path: Path, repositories: Path) -> AsyncIterator[LocalEnvironment]:
+    shutil.copytree(repositories, tmp_path, symlinks=True, dirs_exist_ok=True)
+    work, processes = tmp_path / "work", tmp_path / "processes"
+    async with LocalEnvironment(work, variables(tmp_path), processes=processes) as place:
         yield place
 
 
@@ -198,3 +211,39 @@ def test_an_upstream_is_no_change_of_settings() -> None:
     added = b'[branch "a/b"]\n\tremote = origin\n\tmerge = refs/heads/a/b\n'
     assert only_upstreams_differ(before, before + added)
     assert only_upstreams_differ(before + added, before)
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "log -p --all",
+        "show HEAD~1",
+        "diff HEAD~1 HEAD",
+        "grep KEY HEAD~1",
+        "diff-tree -p HEAD~1 HEAD",
+    ],
+)
+async def test_a_secret_file_of_the_history_is_not_printed(
+    here: LocalEnvironment, verb: str
+) -> None:
+    made = await here.run(
+        "echo KEY=value > .env && echo KEY=plain > notes && git add -A && git commit -qm secret &&"
+        " git rm -q .env && echo KEY=other > notes && git commit -qam removed"
+    )
+    assert made.exit_code == 0, made.output
+    _, output, _ = await run(here, f"git {verb}", ConfinementProfile())
+    assert "KEY=plain" in output
+    assert "KEY=value" not in output
+
+
+async def test_attributes_of_the_user_apply_when_files_are_recorded(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    (tmp_path / "attributes").write_text("*.dat text eol=lf\n")
+    await here.run(f"git config --global core.attributesFile {tmp_path}/attributes")
+    await here.run(r"printf 'a\r\n' > x.dat")
+    await run(here, "git status", ConfinementProfile())  # its variables are for it alone
+    code, output, _ = await run(here, "git add x.dat && git commit -qm x", RECORDS)
+    assert code == 0, output
+    _, output, _ = await run(here, "git show HEAD:x.dat | od -c", ConfinementProfile())
+    assert r"\r" not in output

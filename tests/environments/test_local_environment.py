@@ -6,6 +6,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -14,6 +15,7 @@ import pytest
 from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.environments.local import LocalEnvironment
 from hermes.environments.open import select_variables
+from hermes.environments.processes.process_tree import ProcessTree
 from hermes.environments.settings import TerminalSettings
 
 pytestmark = pytest.mark.anyio
@@ -109,8 +111,8 @@ async def test_200_mb_of_output_cost_no_memory(here: LocalEnvironment) -> None:
 async def test_a_child_that_floods_after_its_command_does_not_keep_us_busy(
     here: LocalEnvironment,
 ) -> None:
-    result = await here.run("yes & echo $!")
-    pid = next(line for line in result.output.split() if line.isdigit())
+    await here.run("yes & echo $! > pid")
+    pid = (await here.run("cat pid")).output.strip()
     before = os.times()
     await anyio.sleep(0.5)
     after = os.times()
@@ -122,7 +124,7 @@ async def test_a_child_that_floods_after_its_command_does_not_keep_us_busy(
 async def test_a_full_pipe_does_not_stop_a_command_that_is_ending(here: LocalEnvironment) -> None:
     with anyio.fail_after(20):
         result = await here.run(
-            "trap 'head -c 1M /dev/zero | tr \"\\0\" y; exit 5' TERM; sleep 60 & wait", timeout=0.3
+            "trap 'printf %s {1..150000}; echo yyyy; exit 5' TERM; sleep 60 & wait", timeout=0.3
         )
     assert result.timed_out
     assert "yyyy" in result.output
@@ -283,3 +285,32 @@ def test_a_full_disk_is_told_and_leaves_the_old_text(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "disk full" in done.stdout
     assert "b'old' ['kept']" in done.stdout
+
+
+WAIT_FOR_ANOTHER = """
+import os, select, sys
+poll = select.poll()
+poll.register(os.pidfd_open(int(sys.argv[1])))
+open(sys.argv[2] + "/waits", "w").close()
+poll.poll()
+open(sys.argv[2] + "/went-on", "w").close()
+"""
+
+
+@pytest.mark.parametrize("end", [ProcessTree.end, ProcessTree.kill])
+async def test_a_program_does_not_go_on_when_the_one_it_waits_for_is_ended(
+    tmp_path: Path, end: Callable[[ProcessTree], Awaitable[None]]
+) -> None:
+    script = 'for i in {1..99}; do sleep 60 & [ $i != 1 ] || first=$!; done; "$@" $first . & wait'
+    for _ in range(5):
+        (tmp_path / "waits").unlink(missing_ok=True)
+        shell = subprocess.Popen(  # noqa: ASYNC220
+            ["bash", "-c", script, "bash", sys.executable, "-c", WAIT_FOR_ANOTHER],
+            start_new_session=True,
+            cwd=tmp_path,
+        )
+        while not (tmp_path / "waits").exists():  # noqa: ASYNC110 - another process creates it
+            await anyio.sleep(0.005)
+        await end(ProcessTree("no-mark", shell.pid))
+        shell.wait()
+    assert not (tmp_path / "went-on").exists()

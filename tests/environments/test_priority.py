@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hermes.environments.processes.priority import normal_priority, raise_priority
+from hermes.environments.processes.spawn import normal_priority, raise_priority
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a priority")
 
 IN_A_PROCESS = """
 import os, sys
-from hermes.environments.processes.priority import raise_priority
+from hermes.environments.processes.spawn import raise_priority
 from hermes.environments.processes.spawn import ChildProcess, spawn
 assert raise_priority(-10)
 with open(sys.argv[1], "wb") as output:

@@ -6,11 +6,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hermes.core.actions import ConfinementProfile
 from hermes.environments.confinement.enforcement import build_filter
 from hermes.environments.confinement.messages import VerdictRules
-from hermes.environments.confinement.read_check import SecretPatterns, resolve_links
+from hermes.environments.confinement.read_check import (
+    SecretPatterns,
+    SystemFileCache,
+    changes_system_folders,
+    resolve_links,
+)
 from hermes.environments.local import LocalEnvironment
 from hermes.environments.sandboxing import support
 from hermes.policy.actions.confinement_profile import approved_profile, build_profile
@@ -78,12 +84,11 @@ async def run(
         ("read f < list; while read l; do echo $l; done < $f", "bash"),
         ("read f < list; echo $(<$f)", "bash"),
         ("cat app/deep/*", "cat"),
-        ("xargs -a app/.env echo", "xargs"),
+        ("xargs -a app/[s]* echo", "xargs"),
         ("HOSTFILE=app/.env; compgen -A hostname", "bash"),
         ("curl -s file://$(cat list)", "curl"),
         ("git interpret-trailers app/.env", "git"),
         ("diff -N app deep", "diff"),
-        ("git diff --no-index /dev/null app/[s]*", "git"),
         ("cp -r app copy; cat copy/.[e]* copy/app/.[e]*", "cp"),
         ("tar cf - app | tar xOf -", "tar"),
     ],
@@ -119,6 +124,8 @@ async def test_a_secret_that_is_named_at_run_time_is_not_read(
         "/proc/self/root{work}/app/.env",
         "{work}/app/.env",
         "{work}/app/deep/plain",
+        "/usr/lib/../..{work}/app/.env",
+        f"{'./' * 200}app/.env",
     ],
 )
 async def test_every_way_to_write_a_path_is_resolved(
@@ -139,6 +146,52 @@ async def test_every_way_to_write_a_path_is_resolved(
         [f"read of {work}/app/.env by {Path(sys.executable).name}"],
     )
     assert (await run(here, command, ConfinementProfile()))[0] == f"{SECRET}\n"
+
+
+async def test_a_path_at_the_end_of_a_memory_page_is_resolved(
+    here: LocalEnvironment, work: Path
+) -> None:
+    code = (
+        "import ctypes, mmap\n"
+        "memory, library = mmap.mmap(-1, 3 * 4096), ctypes.CDLL(None, use_errno=True)\n"
+        "start = ctypes.addressof(ctypes.c_char.from_buffer(memory))\n"
+        "library.mprotect(ctypes.c_void_p(start + 8192), 4096, 0)\n"
+        "for name in b'app/.env', b'app/notes':\n"
+        "    for place in 4096 - 4, 4096 - len(name), 8192 - len(name) - 1:\n"
+        "        memory[place:place + len(name) + 1] = name + bytes(1)\n"
+        "        fd = library.open(ctypes.c_void_p(start + place), 0)\n"
+        "        print(ctypes.get_errno() if fd < 0 else 'opened')\n"
+    )
+    command = f'{sys.executable} -S -c "{code}"'
+    output, _ = await run(here, command, judged("cat $(cat list)", work))
+    assert output.split() == ["13"] * 3 + ["opened"] * 3
+
+
+def test_only_files_of_the_system_that_no_user_can_replace_are_remembered(tmp_path: Path) -> None:
+    files = SystemFileCache()
+    for path, real in (
+        ("/usr/lib/ssl/private/x", "/etc/ssl/private/x"),
+        ("/usr/lib/../../tmp/link/../usr/lib/x", "/usr/lib/x"),
+        ("/etc/hosts", "/etc/hosts"),
+        ("/usr/library", "/usr/library"),
+    ):
+        files.add(path, real)
+        assert not files.known, path
+    files.add("/usr/lib/os-release", "/usr/lib/os-release")
+    files.add("/usr/lib/missing/name", "/usr/lib/missing/name")
+    assert files.known == {b"/usr/lib/os-release", b"/usr/lib/missing/name"}
+    assert files.belongs_to_root("/usr/lib")
+    assert not files.belongs_to_root(str(tmp_path))
+
+
+def test_a_command_that_may_change_the_system_remembers_no_file_of_it() -> None:
+    for path in ("/", "/usr", "/usr/lib", "/usr/lib/app", "/lib64", "/etc"):
+        rules = VerdictRules()
+        rules.exact = (path,)
+        assert changes_system_folders(rules), path
+    rules = VerdictRules()
+    rules.trees, rules.exact = ("/tmp/x", "/srv"), ("/usr/local/lib", "/etc/hosts")
+    assert not changes_system_folders(rules)
 
 
 async def test_a_path_relative_to_an_open_folder_or_a_removed_one_is_resolved(
@@ -170,10 +223,31 @@ async def test_other_files_and_programs_that_log_in_are_not_refused(
     assert output == "app/notes:ordinary\n"
     await here.run("cp /bin/cat client")
     assert (await run(here, "./client app/.env", profile))[0] != f"{SECRET}\n"
+    granted = ConfinementProfile(refused_reads=profile.refused_reads, granted_reads=("rev:*/.env",))
+    assert await run(here, "rev app/.env", granted) == (f"{SECRET[::-1]}\n", [])
+
+
+async def test_what_a_program_may_read_is_not_for_another_one_of_its_name(
+    here: LocalEnvironment, work: Path
+) -> None:
     granted = ConfinementProfile(
-        refused_reads=profile.refused_reads, granted_reads=("client:*/.env",)
+        refused_reads=judged("cat $(cat list)", work).refused_reads,
+        granted_reads=("ssh:*/.env", "rev:*/.env"),
     )
-    assert await run(here, "./client app/.env", granted) == (f"{SECRET}\n", [])
+    for line in ("#!/bin/bash", "#!/bin/bash -e"):
+        (work / "rev").write_text(f"{line}\nread x < app/.env; echo $x\n")
+        (work / "rev").chmod(0o755)
+        assert SECRET not in (await run(here, "./rev", granted))[0]
+        assert SECRET not in (await run(here, f"{work}/rev /usr/bin/rev", granted))[0]
+    for command in (
+        "cp /bin/cat $TMPDIR/ssh; $TMPDIR/ssh app/.env",
+        "cp /bin/cat $TMPDIR/rev; PATH=$TMPDIR:$PATH; rev app/.env",
+        "ln -s /bin/cat $TMPDIR/rev; $TMPDIR/rev app/.env",
+        "bash -c 'exec -a /usr/bin/rev cat app/.env'",
+    ):
+        output, blocked = await run(here, command, granted)
+        assert SECRET not in output, command
+        assert [each for each in blocked if each.startswith("read of")], command
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide files")
@@ -235,37 +309,109 @@ def test_every_other_command_is_checked(work: Path, command: str) -> None:
     assert judged(command, work).refused_reads
 
 
+def granted_to_tac(profile: ConfinementProfile) -> ConfinementProfile:
+    """`tac`, which is installed everywhere, in the place of kubectl."""
+    granted = tuple(each.replace("kubectl:", "tac:") for each in profile.granted_reads)
+    return replace(profile, granted_reads=granted)
+
+
 async def test_a_program_that_logs_in_reads_its_own_keys_only(
     here: LocalEnvironment, work: Path
 ) -> None:
-    await here.run("mkdir -p .kube bin; cp /bin/cat bin/kubectl; echo key > .kube/config")
-    profile = judged("kubectl kustomize app", work)
-    assert (await run(here, "bin/kubectl .kube/config", profile))[0] == "key\n"
-    output, blocked = await run(here, "bin/kubectl app/.env", profile)
+    await here.run("mkdir -p .kube; echo key > .kube/config")
+    profile = granted_to_tac(judged("kubectl get pods", work))
+    assert (await run(here, "tac .kube/config", profile))[0] == "key\n"
+    output, blocked = await run(here, "tac app/.env", profile)
     assert SECRET not in output
-    assert blocked == [f"read of {work}/app/.env by kubectl"]
-    mixed = judged("kubectl get pods; git diff", work)
-    assert (await run(here, "bin/kubectl .kube/config", mixed))[0] == "key\n"
+    assert blocked == [f"read of {work}/app/.env by tac"]
+    mixed = granted_to_tac(judged("kubectl get pods; git diff", work))
+    assert (await run(here, "tac .kube/config", mixed))[0] == "key\n"
     assert "Permission denied" in (await run(here, "cat .kube/config", mixed))[0]
 
 
 async def test_a_helper_of_a_program_that_logs_in_reads_no_keys_of_others(
     here: LocalEnvironment, work: Path
 ) -> None:
-    await here.run("mkdir -p .x bin; cp /bin/cat bin/kubectl; echo key > .x/server.key")
+    await here.run("mkdir -p .x; echo key > .x/server.key")
     for command in ("kubectl get pods", "aws s3 ls", "psql -c 'select 1'"):
         profile = judged(command, work)
         assert not [each for each in profile.granted_reads if each.startswith("*:/etc/")], command
         assert "Permission denied" in (await run(here, "cat .x/server.key", profile))[0], command
-    profile = judged("kubectl get pods", work)
-    assert (await run(here, "bin/kubectl .x/server.key", profile))[0] == "key\n"
+    profile = granted_to_tac(judged("kubectl get pods", work))
+    assert (await run(here, "tac .x/server.key", profile))[0] == "key\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "granted"),
+    [
+        ("redis-cli info", set()),
+        ("mongosh --eval 'db.x.find()'", set()),
+        ("npm view x", {"*:*/.npmrc"}),
+        ("psql -c 'select 1'", {"*:*/.pgpass"}),
+        ("git fetch", {"ssh:*/.ssh/*", "git-credential-store:*/.git-credentials"}
+         | {f"git-remote-{kind}:*/.netrc" for kind in ("http", "https")}),
+        ("ssh web1 cat /etc/hosts", {"ssh:*/.ssh/*"}),
+    ],
+)  # fmt: skip
+def test_a_client_and_its_helpers_get_no_credentials_but_their_own(
+    work: Path, command: str, granted: set[str]
+) -> None:
+    personal = {each for each in judged(command, work).granted_reads if ":*/." in each}
+    assert {each for each in personal if "*/.*/" not in each} == granted
+
+
+def test_a_command_on_another_host_grants_nothing_to_that_program_here(work: Path) -> None:
+    profile = judged("ssh web1 cat /etc/hosts; find . -name x -exec cat {} +", work)
+    assert profile.granted_reads
+    assert not [each for each in profile.granted_reads if each.startswith(("cat:", "*:"))]
 
 
 def test_a_named_key_is_granted_to_the_program_that_uses_it(work: Path) -> None:
     granted = judged("openssl x509 -in app/site.pem -noout", work).granted_reads
-    assert granted == (f"*:{work}/app/site.pem",)
+    assert granted == (f"openssl:{work}/app/site.pem",)
     unknown = judged("openssl x509 -in app/site.pem; openssl base64 -in $(cat list)", work)
     assert not unknown.granted_reads
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "openssl x509 -in app/.env; kubectl kustomize app",
+        "openssl x509 -in app/.env; kubectl get pods",
+        "wget -qO- --ca-certificate=app/.env https://localhost/; kubectl kustomize app",
+        "kubectl kustomize app; openssl verify -CAfile app/.env app/notes",
+        "openssl x509 -in app/.env; rsync -n -r app host:/x",
+    ],
+)
+def test_a_named_key_is_granted_to_no_other_program_of_the_command(
+    work: Path, command: str
+) -> None:
+    granted = judged(command, work).granted_reads
+    mine = [each for each in granted if each.endswith(":" + str(work / "app/.env"))]
+    assert {each.partition(":")[0] for each in mine} <= {"openssl", "wget"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "kubectl kustomize app",
+        "kubectl -n x kustomize app",
+        "kustomize build app",
+        "helm template x app",
+        "kubectl diff -k app",
+        "kubectl diff --kustomize=app",
+    ],
+)
+async def test_what_prints_files_of_a_folder_gets_no_credentials_in_it(
+    here: LocalEnvironment, work: Path, command: str
+) -> None:
+    program = command.partition(" ")[0]
+    await here.run(
+        f"mkdir -p app/.kube bin; cp /bin/cat bin/{program}; echo key > app/.kube/config"
+    )
+    output, blocked = await run(here, f"bin/{program} app/.kube/config", judged(command, work))
+    assert "key" not in output
+    assert blocked
 
 
 def test_the_patterns_mean_what_the_policy_means() -> None:

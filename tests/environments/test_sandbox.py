@@ -302,6 +302,20 @@ async def test_what_others_write_to_the_same_disk_does_not_count(work: Path) -> 
         assert await said(place, "sleep 0.3; echo x > mine; cat mine") == "x"
 
 
+async def test_what_others_write_does_not_end_commands_in_a_full_sandbox(work: Path) -> None:
+    async with SandboxEnvironment(work, VARIABLES, settings=TerminalSettings(total_mb=16)) as place:
+        await place.run(FILLING["many files"])
+        process = await place.start("read -r line; echo $line")
+        (work.parent / "also-theirs").write_bytes(bytes(24 << 20))
+        with pytest.raises(TimeoutError), anyio.fail_after(0.5):  # several checks of the files
+            await process.wait()
+        await process.write(b"still here\n")
+        output = b""
+        while piece := await process.output():
+            output += piece
+        assert b"still here" in output
+
+
 async def test_a_new_launcher_remembers_what_was_written(work: Path) -> None:
     settings = TerminalSettings(total_mb=16)
     async with SandboxEnvironment(work, VARIABLES, settings=settings) as place:

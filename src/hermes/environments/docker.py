@@ -14,7 +14,7 @@ from hermes.core.errors import EnvironmentFailed, SettingsError
 from hermes.core.run_ids import new_id
 from hermes.environments.open import EnvironmentOpening, granted_variables
 from hermes.environments.processes.process_tree import process_birth
-from hermes.environments.remote.client import ClientOutput, ClientProgram, find_program
+from hermes.environments.remote.client import ClientOutput, ClientProgram, require_program
 from hermes.environments.remote.confined import (
     ConfiningRemoteEnvironment,
     unknown_kernel_support,
@@ -277,10 +277,10 @@ async def why_not(opening: EnvironmentOpening) -> str | None:
 
 def _docker_client(opening: EnvironmentOpening) -> ClientProgram:
     chosen = opening.settings.docker_program
-    program = find_program([chosen] if chosen else DOCKER_PROGRAMS, opening.variables)
-    if program is None:
-        raise EnvironmentFailed(
-            f"{chosen or 'neither docker nor podman'} is not on the PATH: install one "
-            "(`apt install docker.io`, `apt install podman`, or see docs.docker.com/engine)"
-        )
+    program = require_program(
+        [chosen] if chosen else DOCKER_PROGRAMS,
+        opening.variables,
+        advice=f"{chosen or 'neither docker nor podman'} is not on the PATH: install one "
+        "(`apt install docker.io`, `apt install podman`, or see docs.docker.com/engine)",
+    )
     return ClientProgram(program, dict(opening.variables))

@@ -11,7 +11,7 @@ import msgspec
 
 from hermes.core.errors import EnvironmentFailed, SettingsError
 from hermes.environments.open import EnvironmentOpening, granted_variables
-from hermes.environments.remote.client import ClientOutput, ClientProgram, find_program
+from hermes.environments.remote.client import ClientOutput, ClientProgram, require_program
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.remote.process_scripts import KEEP_ALIVE_SCRIPT
 from hermes.environments.settings import TerminalSettings
@@ -276,7 +276,6 @@ def _needed_permissions(there: bool) -> list[list[str]]:
 
 
 def _kubectl_client(opening: EnvironmentOpening) -> ClientProgram:
-    program = find_program(["kubectl"], opening.variables)
-    if program is None:
-        raise EnvironmentFailed("kubectl is not on the PATH: see kubernetes.io/docs/tasks/tools")
+    advice = "kubectl is not on the PATH: see kubernetes.io/docs/tasks/tools"
+    program = require_program(["kubectl"], opening.variables, advice=advice)
     return ClientProgram(program, dict(opening.variables))

@@ -1,33 +1,32 @@
 """Runs commands on this machine, without isolation."""
 
 import contextlib
+import errno
 import os
 import pwd
 import shutil
 import socket
+import stat
 import tempfile
-import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import anyio
 from anyio import to_thread
+from msgspec.structs import replace
 
 from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
 from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.protocols import BackgroundProcess, CommandResult, ConfinedEnvironment
-from hermes.environments.local_files import read_bytes, real_path, write_bytes
+from hermes.environments.confinement.replacement import replace_file
 from hermes.environments.open import EnvironmentOpening
-from hermes.environments.processes import background as process_local
-from hermes.environments.processes import background as process_pty
+from hermes.environments.processes import background
 from hermes.environments.processes.background import LocalProcess, PtyProcess
 from hermes.environments.processes.output import LeftoverPipes
-from hermes.environments.processes.process_tree import running_trees
+from hermes.environments.processes.process_tree import remove_stale_folders, running_trees
 from hermes.environments.processes.run import run_to_end
 from hermes.environments.processes.shell_session import ShellSession, ShellState
 from hermes.environments.sandboxing.confined_commands import (
@@ -36,6 +35,7 @@ from hermes.environments.sandboxing.confined_commands import (
     ConfinedProcess,
     ForkServerClient,
 )
+from hermes.environments.sandboxing.root_commands import with_shim
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.shell import SessionShell, new_tree_mark
 from hermes.environments.sudo import PASSWORD_VARIABLE, SudoPasswordAgent, open_password_agent
@@ -56,7 +56,7 @@ NO_BASH_MESSAGE = (
 def open_local(opening: EnvironmentOpening) -> "LocalEnvironment":
     return LocalEnvironment(
         opening.folder,
-        opening.variables,
+        with_shim(opening.variables),
         settings=opening.settings,
         processes=opening.home / "processes",
         hidden=tuple(str(opening.home / name) for name in OWN_SECRETS),
@@ -121,7 +121,9 @@ class LocalEnvironment:
                 f"the working folder {self._directory} is not there; make it first"
             )
         with contextlib.suppress(FileNotFoundError):  # all usual folders are full or read-only
-            _remove_stale_sessions(Path(tempfile.gettempdir()))
+            remove_stale_folders(
+                Path(tempfile.gettempdir()), _SESSION_FOLDER_PREFIX, min_age_s=_STALE_AFTER_S
+            )
         if self._processes is not None:
             try:
                 self._processes.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,12 +133,7 @@ class LocalEnvironment:
         self._open = ShellSession(shell, self._variables, ShellState(self._variables))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         with anyio.CancelScope(shield=True):
             if self._sudo is not None:
                 await self._sudo.close()
@@ -216,16 +213,16 @@ class LocalEnvironment:
         self._started = [process for process in self._started if not process.closed]
         process: LocalProcess | PtyProcess
         if pty:
-            process = await process_pty.start_in_pty(session, command, cwd=cwd)
+            process = await background.start_in_pty(session, command, cwd=cwd)
         else:
-            process = await process_local.start_background(
+            process = await background.start_background(
                 session, command, self._process_folder, cwd=cwd
             )
         self._started.append(process)
         return process
 
     async def _keep_running(self, command: str) -> LocalProcess:
-        return await process_local.start_background(
+        return await background.start_background(
             self.session, command, self._process_folder, cwd=""
         )
 
@@ -234,7 +231,7 @@ class LocalEnvironment:
         self._stack.callback(confinement.close)
 
     async def find(self, handle: str) -> BackgroundProcess | None:
-        process = process_local.find_background(self._process_folder, handle)
+        process = background.find_background(self._process_folder, handle)
         if process is not None:
             self._started.append(process)
         return process
@@ -299,7 +296,7 @@ class ConfinedLocalEnvironment:
         self.name, self.target = environment.name, environment.target
         self._environment, self._profile = environment, profile
         self._confinement: CommandConfinement | None = None
-        if not profile.unrestricted:
+        if not (profile.unrestricted or profile.root_launcher):
             self._confinement = CommandConfinement(
                 profile, environment.server, environment.temporary
             )
@@ -308,12 +305,7 @@ class ConfinedLocalEnvironment:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         """Processes that still run continue; their refusals are no longer collected."""
         if self._confinement is not None:
             self._confinement.close()
@@ -350,7 +342,10 @@ class ConfinedLocalEnvironment:
             return await self._environment.start_in(self._session, command, pty=pty, cwd=cwd)
         # The process may run longer than this object exists.
         own = CommandConfinement(
-            self._profile, self._environment.server, self._environment.temporary
+            self._profile,
+            self._environment.server,
+            self._environment.temporary,
+            background=True,
         )
         own.folder = str(self._environment.path(cwd)) if cwd else self.folder
         session = replace(self._session, confinement=own)
@@ -370,12 +365,52 @@ class ConfinedLocalEnvironment:
             self._confinement.folder = str(self._environment.path(cwd)) if cwd else self.folder
 
 
-def _remove_stale_sessions(folder: Path) -> None:
-    """Removes folders of sessions whose owner was killed. Only old ones: an owner in another
-    container that shares this folder is not visible here."""
-    for state in folder.glob(f"{_SESSION_FOLDER_PREFIX}*-*"):
-        owner = state.name.removeprefix(_SESSION_FOLDER_PREFIX).partition("-")[0]
-        with contextlib.suppress(OSError):
-            old = time.time() - state.stat().st_mtime > _STALE_AFTER_S
-            if old and owner.isdigit() and not Path(f"/proc/{owner}").exists():
-                shutil.rmtree(state, ignore_errors=True)
+_NO_SPACE_ERRORS = {errno.ENOSPC, errno.EDQUOT}
+
+
+def read_bytes(path: Path, *, offset: int = 0, limit: int | None = None) -> bytes:
+    with _translate_errors("read", path):
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe or terminal might block forever
+            raise ToolError(f"cannot read {path}: it is {_file_kind(path)}, not a file")
+        with path.open("rb") as file:
+            file.seek(max(0, offset))
+            return file.read(-1 if limit is None else max(0, limit))
+
+
+def real_path(path: Path) -> Path:
+    """Raises `ToolError` for a path that changes while it is resolved."""
+    with _translate_errors("look up", path):
+        return Path(os.path.realpath(path))
+
+
+def write_bytes(path: Path, data: bytes, *, follow: bool = True) -> None:
+    """Keeps the mode and the owner of the replaced file, and follows symlinks. Other hard links
+    keep the old text.
+
+    Without `follow`, a symlink anywhere in the path is an error: the path was judged as written,
+    and a folder in it may be replaced by a link at any time.
+    """
+    with _translate_errors("write", path):
+        replace_file(os.path.realpath(path) if follow else str(path), data)
+
+
+def _file_kind(path: Path) -> str:
+    return "a folder" if path.is_dir() else "a device or pipe"
+
+
+@contextlib.contextmanager
+def _translate_errors(verb: str, path: Path) -> Iterator[None]:
+    """Raises a `ToolError` with a message for the model instead of an `OSError`."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ToolError(f"cannot {verb} {path}: there is no such file") from error
+    except ValueError as error:
+        raise ToolError(f"cannot {verb} {str(path)!r}: {error}") from error
+    except OSError as error:
+        reason = (
+            "disk full: free some space first"
+            if error.errno in _NO_SPACE_ERRORS
+            else error.strerror
+        )
+        raise ToolError(f"cannot {verb} {path}: {reason}") from error

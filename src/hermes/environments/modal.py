@@ -1,26 +1,16 @@
 """Opens an environment in a Modal sandbox. The SDK is loaded only then."""
 
-from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 
-from hermes.core.errors import SettingsError
-from hermes.environments.cloud.environment import CloudEnvironment
-from hermes.environments.cloud.remote_calls import CloudBox
-from hermes.environments.open import EnvironmentOpening, granted_variables
+from hermes.environments.cloud.environment import CloudEnvironment, open_cloud_environment
+from hermes.environments.open import EnvironmentOpening
 
 TOKEN_VARIABLES = ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET")
 
 
 def open_modal(opening: EnvironmentOpening) -> CloudEnvironment:
-    settings = opening.settings
-    return CloudEnvironment(
-        "modal",
-        settings.modal_image,
-        partial(_create_box, opening),
-        settings=settings,
-        variables=granted_variables(opening),
-    )
+    image = opening.settings.modal_image
+    return open_cloud_environment("modal", image, opening, why_not, TOKEN_VARIABLES)
 
 
 async def why_not(opening: EnvironmentOpening) -> str | None:
@@ -31,14 +21,3 @@ async def why_not(opening: EnvironmentOpening) -> str | None:
     if missing:
         return f"{' and '.join(missing)} must be set: make a token at modal.com/settings/tokens"
     return None
-
-
-async def _create_box(opening: EnvironmentOpening) -> CloudBox:
-    reason = await why_not(opening)
-    if reason is not None:
-        raise SettingsError(reason)
-    create_sandbox = import_module("hermes.environments.cloud.modal_sdk").create_sandbox
-    box: CloudBox = await create_sandbox(
-        opening.settings, *(opening.secrets[name] for name in TOKEN_VARIABLES)
-    )
-    return box

@@ -10,7 +10,7 @@ import msgspec
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.environments.open import EnvironmentOpening, granted_variables
-from hermes.environments.remote.client import ClientProgram, find_program
+from hermes.environments.remote.client import ClientProgram, require_program
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.remote.process_scripts import BUSY_SCRIPT
 from hermes.environments.settings import TerminalSettings
@@ -203,10 +203,10 @@ async def why_not(opening: EnvironmentOpening) -> str | None:
 
 
 def _singularity_client(opening: EnvironmentOpening) -> ClientProgram:
-    program = find_program(SINGULARITY_PROGRAMS, opening.variables)
-    if program is None:
-        raise EnvironmentFailed(
-            "neither apptainer nor singularity is on the PATH: install one from apptainer.org or "
-            "your distribution (`dnf install apptainer`, `apt install singularity-container`)"
-        )
+    program = require_program(
+        SINGULARITY_PROGRAMS,
+        opening.variables,
+        advice="neither apptainer nor singularity is on the PATH: install one from apptainer.org "
+        "or your distribution (`dnf install apptainer`, `apt install singularity-container`)",
+    )
     return ClientProgram(program, dict(opening.variables))

@@ -3,10 +3,8 @@
 import contextlib
 import os
 import re
-import shutil
 import socket
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import join
@@ -17,7 +15,8 @@ from hermes.core.actions import KernelSupport
 from hermes.core.errors import EnvironmentFailed, SettingsError
 from hermes.core.messages import Value
 from hermes.environments.open import EnvironmentOpening
-from hermes.environments.remote.client import ClientProgram, find_program
+from hermes.environments.processes.process_tree import remove_stale_folders
+from hermes.environments.remote.client import ClientProgram, require_program
 from hermes.environments.remote.confined import (
     ConfiningRemoteEnvironment,
     unknown_kernel_support,
@@ -231,18 +230,9 @@ def _private_folder() -> "tempfile.TemporaryDirectory[str]":
     short = (
         there if len(f"{there}/{prefix}12345678/c".encode()) <= _MAX_SOCKET_PATH_BYTES else "/tmp"
     )
-    _remove_stale_folders(Path(short))
+    # Their connections have ended too.
+    remove_stale_folders(Path(short), _SOCKET_FOLDER_PREFIX, min_age_s=_PERSIST_S)
     return tempfile.TemporaryDirectory(prefix=prefix, dir=short, ignore_cleanup_errors=True)
-
-
-def _remove_stale_folders(there: Path) -> None:
-    """Removes folders of owners that were killed, once their connections have ended too."""
-    for folder in there.glob(f"{_SOCKET_FOLDER_PREFIX}*-*"):
-        owner = folder.name.removeprefix(_SOCKET_FOLDER_PREFIX).partition("-")[0]
-        with contextlib.suppress(OSError):
-            old = time.time() - folder.stat().st_mtime > _PERSIST_S
-            if old and owner.isdigit() and not Path(f"/proc/{owner}").exists():
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _without_language(variables: Mapping[str, str]) -> dict[str, str]:
@@ -307,10 +297,10 @@ def _destination(opening: EnvironmentOpening) -> SshDestination:
 
 
 def _open_connection(opening: EnvironmentOpening, to: SshDestination) -> SshConnection:
-    program = find_program(["ssh"], opening.variables)
-    if program is None:
-        raise EnvironmentFailed(
-            "ssh is not on the PATH: install it (`apt install openssh-client`, "
-            "`dnf install openssh-clients`)"
-        )
+    program = require_program(
+        ["ssh"],
+        opening.variables,
+        advice="ssh is not on the PATH: install it (`apt install openssh-client`, "
+        "`dnf install openssh-clients`)",
+    )
     return SshConnection(program, to, opening.home / "known_hosts", opening.variables)

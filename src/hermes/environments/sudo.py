@@ -137,20 +137,14 @@ PASSWORD_REFUSED_MESSAGE = (
 )
 
 
-def _quote_word(text: str) -> str:
-    """The text quoted as one word of bash."""
-    return "'" + text.strip().replace("'", "'\\''") + "'"
-
-
-SET_UP_SCRIPT = SET_UP_SCRIPT.replace("%HELPER%", _quote_word(_ASKPASS_SCRIPT)).replace(
-    "%SHIM%", _quote_word(_SUDO_SHIM_SCRIPT)
+SET_UP_SCRIPT = SET_UP_SCRIPT.replace("%HELPER%", quote(_ASKPASS_SCRIPT.strip())).replace(
+    "%SHIM%", quote(_SUDO_SHIM_SCRIPT.strip())
 )
-AGENT_SCRIPT = AGENT_SCRIPT.replace("%REFUSED%", _quote_word(PASSWORD_REFUSED_MESSAGE))
+AGENT_SCRIPT = AGENT_SCRIPT.replace("%REFUSED%", quote(PASSWORD_REFUSED_MESSAGE))
 
 
 PASSWORD_VARIABLE = "SUDO_PASSWORD"
 _SUDO_WORD = re.compile(r"\bsudo\b")
-_SETUP_TIMEOUT_S = 30.0
 PASSWORD_HELPER_IDLE_S = 3600
 """Seconds without a question after which the answering process ends."""
 

@@ -61,20 +61,26 @@ async def in_a_row(
 
 
 async def make(world: World, place: SandboxEnvironment, attempt: Attempt) -> list[str]:
-    output = ""
-    found: list[str] = []
+    if attempt not in excess.ATTEMPTS:
+        found, output = await attempted(world, place, attempt)
+        return found + world.damage(output)
     peak = _Peak()
     async with anyio.create_task_group() as group:
         group.start_soon(peak.watch)
-        try:
-            result = await place.run(world.script(attempt.script), timeout=attempt.timeout)
-            output = result.output
-        except EnvironmentFailed:  # to end the sandbox is not to leave it; but it must come back
-            found = await usable(place)
+        found, output = await attempted(world, place, attempt)
         group.cancel_scope.cancel()
-    if attempt in excess.ATTEMPTS:
-        found += peak.damage() + world.pulse()
-    return found + world.damage(output)
+    return found + peak.damage() + world.pulse() + world.damage(output)
+
+
+async def attempted(
+    world: World, place: SandboxEnvironment, attempt: Attempt
+) -> tuple[list[str], str]:
+    """What was found wrong meanwhile, and the output."""
+    try:
+        result = await place.run(world.script(attempt.script), timeout=attempt.timeout)
+    except EnvironmentFailed:  # to end the sandbox is not to leave it; but it must come back
+        return await usable(place), ""
+    return [], result.output
 
 
 async def usable(place: SandboxEnvironment) -> list[str]:

@@ -4,13 +4,13 @@ import contextlib
 import os
 import shlex
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from types import TracebackType
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Self
 
 import anyio
 
-from hermes.core.errors import EnvironmentFailed, ToolError
+from hermes.core.errors import EnvironmentFailed, SettingsError, ToolError
 from hermes.core.protocols import BackgroundProcess, CommandResult
 from hermes.environments.cloud.remote_calls import (
     OUTPUT_WINDOW_BYTES,
@@ -19,6 +19,7 @@ from hermes.environments.cloud.remote_calls import (
     RemoteCallAnswer,
     RemoteCalls,
 )
+from hermes.environments.open import EnvironmentOpening, granted_variables
 from hermes.environments.processes.output import HEAD_BYTES, whole_characters
 from hermes.environments.processes.process_tree import STOP_GRACE_S
 from hermes.environments.processes.run import TIMEOUT_EXIT_CODE
@@ -216,12 +217,7 @@ class CloudEnvironment:
         self._remote_calls = await self._open_calls()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         calls, self._remote_calls = self._remote_calls, None
         if calls is None:
             return
@@ -353,3 +349,24 @@ def _translate_refusal(verb: str, path: str) -> Iterator[bytes]:
         yield os.fsencode(path) + b"\0"
     except ToolError as error:
         raise ToolError(f"cannot {verb} {path}: {error}") from error
+
+
+def open_cloud_environment(
+    name: str,
+    image: str,
+    opening: EnvironmentOpening,
+    why_not: Callable[[EnvironmentOpening], Awaitable[str | None]],
+    key_variables: Sequence[str],
+) -> CloudEnvironment:
+    """The SDK is loaded with the first box. Entering raises `SettingsError` with `why_not`."""
+
+    async def create_box() -> CloudBox:
+        if (reason := await why_not(opening)) is not None:
+            raise SettingsError(reason)
+        create_sandbox = import_module(f"hermes.environments.cloud.{name}_sdk").create_sandbox
+        keys = [opening.secrets[variable] for variable in key_variables]
+        box: CloudBox = await create_sandbox(opening.settings, *keys)
+        return box
+
+    variables = granted_variables(opening)
+    return CloudEnvironment(name, image, create_box, settings=opening.settings, variables=variables)

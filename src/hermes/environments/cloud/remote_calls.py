@@ -46,11 +46,9 @@ class CloudBox(Protocol):
 
     async def exec(self, argv: Sequence[str], stdin: bytes, *, timeout: float) -> bytes:
         """The standard output. Raises `EnvironmentFailed`."""
-        ...
 
     async def close(self) -> None:
         """Raises `EnvironmentFailed` when the box may still be running, and cost money."""
-        ...
 
 
 class RemoteCallAnswer(Value, frozen=True):

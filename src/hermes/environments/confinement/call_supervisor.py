@@ -23,7 +23,9 @@ NOTIFY_RECEIVE, NOTIFY_SEND, NOTIFY_ID_VALID, NOTIFY_ADD_DESCRIPTOR, NOTIFY_SET_
     0x40082104,
 )
 FLAG_WAKE_ON_SAME_PROCESSOR = 1
-NOTIFICATION_BYTES = 80
+NOTIFICATION = struct.Struct("=QI4xi12x6Q")
+"""struct seccomp_notif: its id, the process, the number of the call and its arguments."""
+NOTIFICATION_ANSWER = struct.Struct("=QqiI")
 FLAG_CONTINUE, FLAG_SEND_AT_ONCE = 1, 2
 AT_FDCWD = -100
 MAX_PATH_BYTES = 4096
@@ -48,16 +50,18 @@ def signed_int(word: int) -> int:
 
 
 class NotifiedCall:
+    __slots__ = ("_listener", "arguments", "id", "number", "pid")
+
     def __init__(self, listener: int) -> None:
         """Waits for the next call. Raises `CallerGone` when its caller ended before it was read."""
-        data = bytearray(NOTIFICATION_BYTES)
+        data = bytearray(NOTIFICATION.size)
         try:
             fcntl.ioctl(listener, NOTIFY_RECEIVE, data)
         except FileNotFoundError:
             raise CallerGone from None
         self._listener = listener
-        self.id, self.pid, _, self.number = struct.unpack_from("=QIIi", data)
-        self.arguments: tuple[int, ...] = struct.unpack_from("=6Q", data, 32)
+        self.id, self.pid, self.number, *words = NOTIFICATION.unpack(data)
+        self.arguments: list[int] = words
 
     def proceed(self) -> None:
         """Let the kernel execute the call; the other restrictions of the caller still apply."""
@@ -84,7 +88,7 @@ class NotifiedCall:
     def _send(self, value: int, error: int, flags: int) -> None:
         try:
             fcntl.ioctl(
-                self._listener, NOTIFY_SEND, struct.pack("=QqiI", self.id, value, error, flags)
+                self._listener, NOTIFY_SEND, NOTIFICATION_ANSWER.pack(self.id, value, error, flags)
             )
         except FileNotFoundError:
             return

@@ -1,17 +1,21 @@
 """Answers the system calls that the filter of a confined command passes to its supervisor.
 
 The supervisor is a separate process outside of the confinement, and runs as long as any process of
-the command: a background process keeps its supervisor after Hermes has ended. If the supervisor is
-killed, the kernel refuses every such call.
+the command: a background process keeps its supervisor after Hermes has ended. A foreground command
+that was judged to read only is killed then, because nobody waits for its output. One that changes
+something is not, as a half-finished change would be worse. If the supervisor is killed, the kernel
+refuses every such call.
 """
 
 import ctypes
 import fcntl
 import os
+import select
 import struct
+import time
 from errno import EACCES, EPERM
 
-from hermes.environments.confinement import kernel, landlock
+from hermes.environments.confinement import kernel, landlock, process_control
 from hermes.environments.confinement.call_supervisor import (
     SO_DOMAIN,
     TIOCGPTPEER,
@@ -30,6 +34,8 @@ from hermes.environments.confinement.supervised_changes import ChangeRefused, Su
 MAX_REPORTS = 32
 """Limits the reports of a command that tries the same again and again."""
 MAX_GENERATIONS = 16
+MAX_KILL_ROUNDS, KILL_INTERVAL_S = 50, 0.02
+"""Processes that are forked meanwhile need several rounds; one that hides is left alone."""
 SHM_CREATOR_OFFSET = 80
 """Offset of the creator's process id in struct shmid_ds of a 64-bit system."""
 SYSCALL_NAMES = {
@@ -38,6 +44,7 @@ SYSCALL_NAMES = {
     if kernel.machine() in kernel.SYSCALL_COLUMNS
 }
 """Built once in the fork server, for all supervisors."""
+_OPEN_FLAG_ARGUMENTS = {"open": 1, "openat": 2}
 FILE_CALLS = frozenset({"open", "openat", *CHANGE_CALLS.split()})
 
 
@@ -55,6 +62,21 @@ class CommandSupervisor(ConnectionSupervisor):
         self._reported: set[bytes] = set()
         scopes = landlock.landlock_version() >= landlock.VERSION_WITH_SCOPES
         self._scoped = scopes and not rules.sees_processes
+
+    def watch_hermes(self, hermes: int, session: int) -> None:
+        """`hermes` is a descriptor of its process; `session` is that of the command."""
+        self._session, self._kill_rounds = session, 0
+        if self._rules.ends_with_hermes:
+            self._poll.register(hermes, select.POLLIN)
+
+    def woken(self, fd: int) -> None:
+        """Hermes has ended. Called again and again until no process of the command is left."""
+        self._kill_rounds += 1
+        if self._kill_rounds > MAX_KILL_ROUNDS:
+            return self._poll.unregister(fd)
+        for pid in self._find_processes():
+            process_control.send_signal(pid, process_control.SIGKILL)
+        return time.sleep(KILL_INTERVAL_S)
 
     def decide(self, call: NotifiedCall) -> None:
         name = SYSCALL_NAMES.get(call.number, "")
@@ -74,7 +96,7 @@ class CommandSupervisor(ConnectionSupervisor):
         self._report(call, "connect", what)
 
     def _decide(self, name: str, call: NotifiedCall) -> None:
-        if self._reads is not None and opens_for_reading(name, call):
+        if self._reads is not None and _opens_for_reading(name, call):
             self._reads.decide(name, call)
         elif name in FILE_CALLS:
             self._changes.decide(name, call)
@@ -148,8 +170,21 @@ class CommandSupervisor(ConnectionSupervisor):
         for _ in range(MAX_GENERATIONS):
             if above in (caller, 0, 1):
                 break
-            above = _parent_pid(above)
+            above = _parent_and_session(above)[0]
         return above == caller
+
+    def _find_processes(self) -> "set[int]":
+        """Those in the session of the command or with its mark, and their descendants."""
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+        known = {pid: _parent_and_session(pid) for pid in pids}
+        found = {
+            pid
+            for pid, (_, session) in known.items()
+            if session == self._session or self._carries_mark(pid)
+        }
+        while more := {pid for pid, (parent, _) in known.items() if parent in found} - found:
+            found |= more
+        return found
 
     def _made_memory(self, call: NotifiedCall) -> bool:
         """Whether this command created the shared memory; pmap tries to attach to it."""
@@ -198,8 +233,8 @@ def _lock_or_wait(call: NotifiedCall, fd: int) -> None:
     return None
 
 
-def opens_for_reading(name: str, call: NotifiedCall) -> bool:
-    argument = {"open": 1, "openat": 2}.get(name)
+def _opens_for_reading(name: str, call: NotifiedCall) -> bool:
+    argument = _OPEN_FLAG_ARGUMENTS.get(name)
     return argument is not None and not call.arguments[argument] & NO_READ_FLAGS
 
 
@@ -210,9 +245,10 @@ _SOCKET_FAMILY_NAMES = {
 }
 
 
-def _parent_pid(pid: int) -> int:
+def _parent_and_session(pid: int) -> "tuple[int, int]":
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            return int(file.read().rpartition(b")")[2].split()[1])
+            fields = file.read().rpartition(b")")[2].split()
+            return int(fields[1]), int(fields[3])
     except (OSError, IndexError, ValueError):
-        return 0
+        return 0, 0

@@ -178,12 +178,14 @@ class VerdictEnforcer:
         return self._programs[key]
 
     def _grants(self, rules: VerdictRules) -> landlock.LandlockRuleset:
-        usual = not (rules.may_signal or rules.device_control or rules.listens)
+        usual = not (rules.may_signal or rules.device_control or rules.listens or rules.readable)
         grants = self._ready if usual and self._ready else self._common_grants(rules)
         for path in rules.trees:
             grants.writable(path)
         for path in rules.files:
             grants.device(path)
+        for path in rules.readable:
+            grants.readable(path)
         return grants
 
     def _common_grants(self, rules: VerdictRules) -> landlock.LandlockRuleset:
@@ -192,7 +194,7 @@ class VerdictEnforcer:
             scopes = landlock.SCOPE_ABSTRACT_SOCKETS | (
                 0 if rules.may_signal else landlock.SCOPE_SIGNALS
             )
-        rights = landlock.RIGHTS_CHANGE
+        rights = landlock.RIGHTS_CHANGE | (landlock.RIGHTS_READ if rules.readable else 0)
         if rules.device_control:
             rights &= ~landlock.RIGHT_IOCTL_DEVICE
         # The supervisor decides on connections; Landlock only on ports to listen on.

@@ -11,6 +11,7 @@ import fcntl
 import gc
 import os
 import select
+import struct
 
 from hermes.environments.confinement import kernel, messages, process_control
 from hermes.environments.confinement.command_supervisor import CommandSupervisor
@@ -43,6 +44,7 @@ def main() -> None:
 class _ForkServer:
     def __init__(self, link: _socket.socket) -> None:
         self._link, self._enforcement = link, VerdictEnforcer()
+        self._hermes = _open_peer_process(link)
         self._enforcement.prepare_stand_ins()
 
     def serve(self) -> None:
@@ -50,7 +52,7 @@ class _ForkServer:
         next request: the fork and the first steps after it take longer than all the rest."""
         self._answer_check()
         while True:
-            taken = _SpareProcess(self._enforcement, self._link).wait_until_taken()
+            taken = _SpareProcess(self._enforcement, self._link, self._hermes).wait_until_taken()
             if taken == _ENDED:
                 return
             if taken:
@@ -73,6 +75,17 @@ class _ForkServer:
             os.close(fd)
 
 
+def _open_peer_process(link: _socket.socket) -> int:
+    """A descriptor of Hermes that is readable when it has ended; -1 where that is forbidden."""
+    credentials = link.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    try:
+        return kernel.system_call("pidfd_open", struct.unpack_from("=i", credentials)[0], 0)
+    except ProcessLookupError:
+        raise
+    except OSError:
+        return -1
+
+
 def _send_answer(fd: int, answer: bytes) -> None:
     link = _socket.socket(fileno=os.dup(fd))
     try:
@@ -86,7 +99,7 @@ def _send_answer(fd: int, answer: bytes) -> None:
 class _SpareProcess:
     """A process that becomes the next command, a child of Hermes, and its supervisor."""
 
-    def __init__(self, enforcement: VerdictEnforcer, link: _socket.socket) -> None:
+    def __init__(self, enforcement: VerdictEnforcer, link: _socket.socket, hermes: int) -> None:
         self._news, to_server = _socket_pair()
         to_supervisor, from_command = _socket_pair()
         # The supervisor first: if the server is killed here, no command waits without one.
@@ -94,7 +107,7 @@ class _SpareProcess:
             try:
                 for each in (self._news, to_server, to_supervisor, link):
                     each.close()
-                _supervise(from_command)
+                _supervise(from_command, hermes)
             finally:
                 os._exit(0)
         from_command.close()
@@ -143,7 +156,8 @@ def _wait_for_command(
         _tell_server(server, request.rules)
         kernel.prctl(process_control.PR_SET_DUMPABLE, 1)
         listener = enforcement.enforce(VerdictRules.unpack(request.rules))
-        messages.send_message(supervisor, request.rules, (listener, files[1]))
+        session = struct.pack("=i", os.getpid())
+        messages.send_message(supervisor, session + request.rules, (listener, files[1]))
         _send_answer(files[0], own)
         _exec_command(request, files)
     except OSError as error:
@@ -170,7 +184,7 @@ def _exec_command(request: LauncherRequest, files: list[int]) -> None:
     os.execve(request.argv[0], request.argv, dict(request.variables))
 
 
-def _supervise(link: _socket.socket) -> None:
+def _supervise(link: _socket.socket, hermes: int) -> None:
     """Keeps nothing of the command open but the listener and the reports."""
     os.setsid()
     rehearse_checks()
@@ -180,7 +194,11 @@ def _supervise(link: _socket.socket) -> None:
         return
     listener, report = found
     os.set_blocking(report, False)
-    CommandSupervisor(listener, VerdictRules.unpack(data), report).serve()
+    (session,) = struct.unpack_from("=i", data)
+    supervisor = CommandSupervisor(listener, VerdictRules.unpack(data[4:]), report)
+    if hermes >= 0:
+        supervisor.watch_hermes(hermes, session)
+    supervisor.serve()
 
 
 def check_confinement(enforcement: VerdictEnforcer) -> "tuple[str, str]":

@@ -210,8 +210,7 @@ def _kill_all(child: int, status: int | None) -> int | None:
     while has_children():
         if time.monotonic() > deadline:
             return None
-        for pid in limits.find_descendants(os.getpid()):
-            process_control.send_signal(pid, process_control.SIGKILL)
+        limits.kill_descendants(os.getpid(), keep=set())
         status = process_control.reap_children().get(child, status)
         time.sleep(0.001)
     return status
@@ -253,11 +252,9 @@ def main() -> None:
 def _end_everything() -> None:
     """In a process namespace the kernel does this; without one, the launcher has to."""
     for _ in range(1000):
-        found = limits.find_descendants(os.getpid())
-        for pid in found:
-            process_control.send_signal(pid, process_control.SIGKILL)
+        limits.kill_descendants(os.getpid(), keep=set())
         process_control.reap_children()
-        if not found:
+        if not limits.find_descendants(os.getpid()):
             return
         select.select([], [], [], 0.001)
 
@@ -334,6 +331,7 @@ class _Launcher:
             process_control.send_signal(largest, process_control.SIGKILL)
 
     def _check_files(self) -> None:
-        if has_children() and self._quota.exceeded(os.getpid()):
-            for pid in set(limits.find_descendants(os.getpid())) - self._supervisors:
-                process_control.send_signal(pid, process_control.SIGKILL)
+        if self._quota.full or not has_children():  # when full, commands can only remove files
+            return
+        if self._quota.exceeded(os.getpid()):
+            limits.kill_descendants(os.getpid(), keep=self._supervisors)

@@ -5,7 +5,7 @@ import os
 import resource
 import time
 
-from hermes.environments.confinement import landlock
+from hermes.environments.confinement import landlock, process_control
 from hermes.environments.confinement.messages import SandboxPlan
 
 PAGE_BYTES = resource.getpagesize()
@@ -70,6 +70,22 @@ def find_descendants(root: int) -> list[int]:
         found += mine
         queue += mine
     return found
+
+
+def kill_descendants(root: int, keep: set[int]) -> None:
+    """Kills the descendants of `root` except `keep`.
+
+    All are stopped first: a shell whose child was killed would go on with its next command.
+    """
+    known: set[int] = set()
+    while new := set(find_descendants(root)) - keep - known:
+        while new:  # until none was forked meanwhile
+            for pid in new:
+                process_control.send_signal(pid, process_control.SIGSTOP)
+            known |= new
+            new = set(find_descendants(root)) - keep - known
+        for pid in known:
+            process_control.send_signal(pid, process_control.SIGKILL)
 
 
 def process_name(pid: int) -> bytes:

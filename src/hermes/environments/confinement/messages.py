@@ -20,6 +20,10 @@ ORDER_TERMINATE, ORDER_KILL, ORDER_COMMIT = b"T", b"K", b"C"
 """Orders of Hermes to the supervisor of one command; a closed socket means KILL."""
 LAUNCHER_DESCRIPTOR = 3
 """The descriptor of the socket to Hermes, in a launcher and in the fork server."""
+ROOT_LAUNCHER_FOLDER = "/usr/local/lib/hermes"
+"""The copy of this package that sudo runs as root (`root_command`)."""
+SUPPORT_OPTION = "--support"
+"""Asks the launcher of root what it would run."""
 MAX_MESSAGE_BYTES = 1 << 19
 MAX_MESSAGE_FILES = 8
 
@@ -137,6 +141,8 @@ class VerdictRules:
     """Path prefixes that must not change, even below a folder that may."""
     hidden: tuple[str, ...] = ()
     """Files that appear without their secrets, where mounting is permitted."""
+    readable: tuple[str, ...] = ()
+    """Files and folders that may be read; empty: all. Enforced with Landlock."""
     refused_reads: tuple[str, ...] = ()
     """Patterns of files that must not be read; `!` marks exceptions. Empty: no read is checked."""
     granted_reads: tuple[str, ...] = ()
@@ -172,6 +178,8 @@ class VerdictRules:
     """Paths that a program works without when they are refused; `*` stands for any characters."""
     mark: str = ""
     """The value of HERMES_TREE among the variables of the command."""
+    ends_with_hermes: bool = False
+    """Whether the supervisor kills the command when Hermes has ended before it."""
 
     @property
     def shape(self) -> bytes:

@@ -144,29 +144,40 @@ def run_confined(order: ConfinedCommandOrder, report: str, argv: "list[str]") ->
     except PathTargetChanged as error:
         _write_report(report, _report_line(REPORT_PATH_CHANGED, str(error)))
         os._exit(EXIT_NOT_RUN)
+    code, refusals = run_supervised(rules, argv)
+    _write_report(report, refusals)
+    os._exit(code)
+
+
+def run_supervised(
+    rules: VerdictRules, argv: "list[str]", *, timeout_s: int = 0
+) -> "tuple[int, bytes]":
+    """The exit code, and the report of what was refused. The program is ended after `timeout_s`,
+    if that is not 0."""
     codes, code_writer = os.pipe()
     refusals, refusal_writer = os.pipe()
     if os.fork() == 0:
         try:
-            _supervise(rules, argv, code_writer, refusal_writer)
+            _supervise(rules, argv, code_writer, refusal_writer, timeout_s)
         finally:
             os._exit(0)
     os.close(code_writer)
     process_control.open_child_descriptor()  # from here on no signal ends this process
     code = os.read(codes, 16)
     os.set_blocking(refusals, False)
-    _write_report(report, _read_available(refusals))
-    os._exit(int(code) if code else EXIT_KILLED)
+    return int(code) if code else EXIT_KILLED, _read_available(refusals)
 
 
-def _supervise(rules: VerdictRules, argv: "list[str]", codes: int, report: int) -> None:
+def _supervise(
+    rules: VerdictRules, argv: "list[str]", codes: int, report: int, timeout_s: int
+) -> None:
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     process_control.adopt_orphans()
     child = os.fork()
     if child == 0:
         try:
             ours.close()
-            _exec_command(rules, argv, theirs)
+            _exec_command(rules, argv, theirs, timeout_s)
         finally:
             os._exit(EXIT_NOT_RUN)
     theirs.close()
@@ -215,8 +226,11 @@ def _exit_code(status: int) -> int:
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
-def _exec_command(rules: VerdictRules, argv: "list[str]", supervisor: _socket.socket) -> None:
+def _exec_command(
+    rules: VerdictRules, argv: "list[str]", supervisor: _socket.socket, timeout_s: int
+) -> None:
     process_control.reset_signals()
+    kernel.libc().alarm(timeout_s)  # an exec keeps it
     try:
         listener = VerdictEnforcer().enforce(rules)
         messages.send_message(supervisor, b"+", (listener,))

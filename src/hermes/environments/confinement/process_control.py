@@ -8,7 +8,7 @@ import os
 
 from hermes.environments.confinement import kernel
 
-SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGCHLD, SIGCONT, SIGXFSZ = 2, 9, 13, 15, 17, 18, 25
+SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGCHLD, SIGCONT, SIGSTOP, SIGXFSZ = 2, 9, 13, 15, 17, 18, 19, 25
 SIGSET_BYTES = 128
 """Bytes of a sigset_t in glibc and musl."""
 SIG_BLOCK, SIG_SETMASK = 0, 2

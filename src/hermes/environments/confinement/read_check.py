@@ -10,6 +10,7 @@ other hosts (`remote.session`).
 
 import ctypes
 import os
+import stat
 from errno import EACCES, ELOOP, ENOSYS
 
 from hermes.environments.confinement import kernel
@@ -21,15 +22,46 @@ from hermes.environments.confinement.call_supervisor import (
 )
 from hermes.environments.confinement.messages import VerdictRules
 
-RESOLVE_NO_MAGIC_LINKS = 2
+RESOLVE_NO_MAGIC_LINKS, OPENAT2_NUMBER = 2, 437
+"""`openat2` has the same number on every architecture."""
 PAGE_BYTES = 4096
+USUAL_PATH_BYTES = 256
+"""Bytes that are read first of a path; more only if it is longer."""
 MAX_LINKS = 40
 MAX_KNOWN_FOLDERS = 4096
-USUAL_FILES = tuple(
-    f"{folder}/{os.uname().machine}-linux-gnu{name}"
-    for folder in ("/lib", "/usr/lib")
-    for name in ("/libc.so.6", "/gconv/gconv-modules.cache")
+MAX_KNOWN_FILES = 4096
+SYSTEM_FOLDERS = (
+    *("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/share/locale/"),
+    "/etc/ld.so.cache",
 )
+"""Where programs find libraries and translations when they start."""
+_LOCALE_PARTS = (
+    "ADDRESS COLLATE CTYPE IDENTIFICATION MEASUREMENT MESSAGES MONETARY NAME NUMERIC PAPER "
+    "TELEPHONE TIME MESSAGES/SYS_LC_MESSAGES"
+)
+_LIBRARY_FOLDERS = (f"/lib/{os.uname().machine}-linux-gnu", "/lib64")
+USUAL_FILES = (
+    *("/etc/ld.so.cache", "/usr/share/locale/locale.alias", "/usr/lib/locale/locale-archive"),
+    f"/usr/lib/{os.uname().machine}-linux-gnu/gconv/gconv-modules.cache",
+    *(
+        f"{folder}/{name}"
+        for folder in _LIBRARY_FOLDERS
+        for name in ("libc.so.6", "libtinfo.so.6", "libselinux.so.1", "libpcre2-8.so.0")
+    ),
+    *(
+        f"/usr/lib/locale/{folder}/LC_{part}"
+        for folder in ("C.UTF-8", "C.utf8")
+        for part in _LOCALE_PARTS.split()
+    ),
+)
+"""Files that nearly every program opens."""
+PROGRAM_FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/lib/git-core", "/snap/bin")
+SYSTEM_PROGRAM_FOLDERS = (
+    *("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/opt/", "/snap/", "/nix/store/"),
+)
+"""Where programs are installed for all users."""
+INTERPRETER_FLAGS = ("-E", "-Es", "-I", "-O", "-P", "-T", "-s", "-sE", "-u", "-w")
+"""Options in the first line of a script that have no value."""
 MAX_PROGRAM_NAME_CHARS = 15
 """The kernel cuts the names of programs to this length."""
 
@@ -71,11 +103,52 @@ def matches_pattern(path: str, pattern: str) -> bool:
 
 
 def _matches_any(path: str, patterns: "list[str]") -> bool:
-    return any(matches_pattern(path, each) for each in patterns)
+    for each in patterns:  # noqa: SIM110 - a generator takes longer than most of the patterns
+        if matches_pattern(path, each):
+            return True
+    return False
+
+
+class SystemFileCache:
+    """Paths below `SYSTEM_FOLDERS` that lead to no secret, and that only root can lead elsewhere.
+
+    Every program opens a dozen of them when it starts; they are resolved once.
+    """
+
+    def __init__(self, max_known: int = MAX_KNOWN_FILES) -> None:
+        self.known: set[bytes] = set()
+        self._max_known, self._folders = max_known, {"": True}
+
+    def add(self, path: str, real: str) -> None:
+        inside = path.startswith(SYSTEM_FOLDERS) and real.startswith(SYSTEM_FOLDERS)
+        if (
+            inside
+            and "/.." not in path
+            and len(self.known) < self._max_known
+            and self.belongs_to_root(path.rpartition("/")[0])
+            and self.belongs_to_root(real.rpartition("/")[0])
+        ):
+            self.known.add(os.fsencode(path))
+
+    def belongs_to_root(self, folder: str) -> bool:
+        """Whether only root can change entries of this folder, and of all above it."""
+        found = self._folders.get(folder)
+        if found is None:
+            found = self.belongs_to_root(folder.rpartition("/")[0])
+            try:
+                status = os.stat(folder)  # noqa: PTH116 - pathlib costs 8 ms
+                found = found and status.st_uid == 0 and not status.st_mode & 0o022
+            except FileNotFoundError:
+                pass  # who could make it is decided by the folder above
+            except OSError:
+                found = False
+            self._folders[folder] = found
+        return found
 
 
 class SecretPatterns:
-    """Patterns of paths: `*` stands for any characters, also slashes; `!` marks an exception.
+    """Patterns of paths: `*` stands for any characters, also slashes; `!` marks an exception, whose
+    end after the last slash is for the name alone; `!!` marks names that are no exception.
 
     What depends on the folder alone is remembered for each folder. Regular expressions would take
     10 ms to compile.
@@ -83,7 +156,9 @@ class SecretPatterns:
 
     def __init__(self, patterns: "tuple[str, ...]") -> None:
         secret = [each for each in patterns if not each.startswith("!")]
-        self._public = [each[1:] for each in patterns if each.startswith("!")]
+        exceptions = [each[1:] for each in patterns if each.startswith("!")]
+        self._private = [each[1:] for each in exceptions if each.startswith("!")]
+        self._public = [each for each in exceptions if not each.startswith("!")]
         self._below = [each for each in secret if each.endswith("*")]
         self._placed = [each for each in secret if not _name_in_any_folder(each)]
         names = [name for name in map(_name_in_any_folder, secret) if name]
@@ -94,11 +169,15 @@ class SecretPatterns:
         self._started = [each for each in others if each[0] != "*"]
         self._inner = [each for each in others if each[0] == "*"]
         self._folders: dict[str, tuple[bool, list[str]]] = {}
+        self.system_files = SystemFileCache()
 
-    def prepare_usual_folders(self) -> None:
-        """Those from which nearly every program opens a file."""
-        for name in ("/etc/x", "/dev/x", "/proc/x", *map(os.path.realpath, USUAL_FILES)):
+    def prepare_usual_files(self) -> None:
+        for name in ("/etc/x", "/dev/x", "/proc/x"):
             self.match(name)
+        for path in USUAL_FILES:
+            real = os.path.realpath(path)
+            if not self.match(real) and not self.match(path):
+                self.system_files.add(path, real)
 
     def match(self, path: str) -> bool:
         folder, _, name = path.rpartition("/")
@@ -111,7 +190,15 @@ class SecretPatterns:
             or (name.startswith(self._starts) and _matches_any(name, self._started))
             or _matches_any(path, placed)
         )
-        return secret and not _matches_any(path, self._public)
+        return secret and not self._is_public(path, name)
+
+    def _is_public(self, path: str, name: str) -> bool:
+        if _matches_any(name, self._private):
+            return False
+        return any(
+            matches_pattern(name, each.rpartition("/")[2]) and matches_pattern(path, each)
+            for each in self._public
+        )
 
     def _remember(self, folder: str) -> "tuple[bool, list[str]]":
         if len(self._folders) >= MAX_KNOWN_FOLDERS:
@@ -135,7 +222,7 @@ def prepare_patterns(patterns: "tuple[str, ...]") -> SecretPatterns:
     found = _PREPARED_PATTERNS.get(patterns)
     if found is None:
         found = _PREPARED_PATTERNS[patterns] = SecretPatterns(patterns)
-        found.prepare_usual_folders()
+        found.prepare_usual_files()
     return found
 
 
@@ -164,60 +251,146 @@ class ReadCheck:
             program, _, pattern = each.partition(":")
             self._granted.setdefault(program[:MAX_PROGRAM_NAME_CHARS], []).append(pattern)
         self._hidden = frozenset(rules.hidden)
+        self._changed = changed_paths(rules)
+        self._system_files = self._secrets.system_files
+        if changes_system_folders(rules):
+            self._system_files = SystemFileCache(max_known=0)
         self._buffer = ctypes.create_string_buffer(MAX_PATH_BYTES)
         self._local = _MemoryRange(ctypes.addressof(self._buffer), MAX_PATH_BYTES)
         self._remote = (_MemoryRange * 2)()
-        self._how = _PathResolution(os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_NO_MAGIC_LINKS)
+        self._read_memory = kernel.libc()["process_vm_readv"]
+        self._read_arguments = ctypes.byref(self._local), 1, ctypes.byref(self._remote)
+        how = _PathResolution(os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_NO_MAGIC_LINKS)
+        self._system_call, self._how = (
+            kernel.libc()["syscall"],
+            (
+                ctypes.byref(how),
+                ctypes.c_size_t(ctypes.sizeof(how)),
+            ),
+        )
 
     def decide(self, name: str, call: NotifiedCall) -> None:
         """Answers the call. Raises `ReadRefused`."""
         folder, argument = (call.arguments[0], 1) if name == "openat" else (None, 0)
-        secret, real = self._resolve(call.pid, folder, call.arguments[argument])
-        if secret and not self._is_granted(call, real):
-            raise ReadRefused(real)
+        text = self._text(call.pid, call.arguments[argument])
+        if text not in self._system_files.known:
+            secret, real = self._resolve(call.pid, folder, os.fsdecode(text))
+            if secret and not self._is_granted(call, real):
+                raise ReadRefused(real)
         call.proceed()
 
     def rehearse(self) -> None:
         """Resolves a path of this process, as a fork needs more time for that at first."""
         path = ctypes.create_string_buffer(b"/etc/ld.so.cache")
-        self._resolve(os.getpid(), AT_FDCWD, ctypes.addressof(path))
+        text = self._text(os.getpid(), ctypes.addressof(path))
+        self._resolve(os.getpid(), AT_FDCWD, os.fsdecode(text))
 
-    def _resolve(self, pid: int, folder: "int | None", address: int) -> "tuple[bool, str]":
+    def _resolve(self, pid: int, folder: "int | None", text: str) -> "tuple[bool, str]":
         """Whether it is a file with secrets, and its real path."""
-        path = _absolute_path(pid, folder, self._text(pid, address))
+        path = _absolute_path(pid, folder, text)
         real = self._real_path(path, pid)
         secret = self._secrets.match(real) or (path != real and self._secrets.match(_plain(path)))
+        if not secret and text.startswith(SYSTEM_FOLDERS):
+            self._system_files.add(text, real)
         return secret, real
 
-    def _text(self, pid: int, address: int) -> str:
+    def _text(self, pid: int, address: int) -> bytes:
+        """The path at this address of the process, without the zero at its end."""
+        first = self._remote[0]
+        first.start = address
+        first.size = min(PAGE_BYTES - address % PAGE_BYTES, USUAL_PATH_BYTES)
+        size: int = self._read_memory(pid, *self._read_arguments, 1, 0)
+        text: bytes = self._buffer.value
+        return text if len(text) < size else self._long_text(pid, address)
+
+    def _long_text(self, pid: int, address: int) -> bytes:
+        """A path that is long or continues on the next page, which may be missing."""
         first = PAGE_BYTES - address % PAGE_BYTES
-        self._remote[0].start, self._remote[0].size = address, first
+        self._remote[0].size = first
         self._remote[1].start, self._remote[1].size = address + first, MAX_PATH_BYTES - first
         ranges = 2 if first < MAX_PATH_BYTES else 1
-        size = kernel.libc().process_vm_readv(
-            pid, ctypes.byref(self._local), 1, self._remote, ranges, 0
-        )
+        size: int = self._read_memory(pid, *self._read_arguments, ranges, 0)
         data = self._buffer.raw[:size] if size > 0 else _read_memory_file(pid, address)
-        return os.fsdecode(data.partition(b"\0")[0])
+        return data.partition(b"\0")[0]
 
     def _real_path(self, path: str, pid: int) -> str:
         """With resolved links; the path itself when there is no such file."""
-        try:
-            fd = kernel.system_call(
-                "openat2", AT_FDCWD, os.fsencode(path), ctypes.byref(self._how), 24
-            )
-        except OSError as error:
-            return resolve_links(path, pid) if error.errno in (ELOOP, ENOSYS) else path
+        fd: int = self._system_call(OPENAT2_NUMBER, AT_FDCWD, os.fsencode(path), *self._how)
+        if fd < 0:
+            unknown = ctypes.get_errno() in (ELOOP, ENOSYS)
+            return resolve_links(path, pid) if unknown else path
         try:
             return os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
         finally:
             os.close(fd)
 
     def _is_granted(self, call: NotifiedCall, real: str) -> bool:
-        patterns = self._granted.get("*", []) + self._granted.get(call.program(), [])
+        name = call.program()
+        patterns = self._granted.get(name, [])
+        if patterns and not is_installed_program(call.pid, name, self._changed):
+            patterns = []
+        patterns = self._granted.get("*", []) + patterns
         if real in self._hidden:  # wide patterns do not cover what the verdict hides
             return real in patterns or _has_stand_in(call.pid, real)
         return _matches_any(real, patterns)
+
+
+def changed_paths(rules: VerdictRules) -> "tuple[str, ...]":
+    return (*rules.trees, *rules.exact, *rules.repositories, *rules.templates, *rules.beside)
+
+
+def is_installed_program(pid: int, name: str, changed: "tuple[str, ...]") -> bool:
+    """Whether a process of this name runs a program of the system, not a copy of another one.
+
+    A process may choose its name. The file that it runs, or the script if that file is an
+    interpreter, has to be installed under this name where the command changes nothing.
+    """
+    try:
+        file = os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
+        if not _is_of_system(file, os.stat(f"/proc/{pid}/exe"), changed):  # noqa: PTH116
+            return False
+        installed = (f"{folder}/{name}" for folder in PROGRAM_FOLDERS)
+        if _has_name(file, name) or any(os.path.realpath(each) == file for each in installed):
+            return True
+        script = _script_of(pid)
+        return _has_name(script, name) and _is_of_system(
+            os.path.realpath(script),
+            os.stat(script),  # noqa: PTH116
+            changed,
+        )
+    except OSError:
+        return False
+
+
+def _script_of(pid: int) -> str:
+    """The script that an interpreter was started for."""
+    with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+        words = os.fsdecode(file.read(MAX_PATH_BYTES)).split("\0")[1:3]
+    if words[:1] and words[0] in INTERPRETER_FLAGS:
+        del words[0]
+    return words[0] if words and words[0].startswith("/") else ""
+
+
+def _has_name(file: str, name: str) -> bool:
+    return file.rpartition("/")[2][:MAX_PROGRAM_NAME_CHARS] == name
+
+
+def _is_of_system(file: str, status: os.stat_result, changed: "tuple[str, ...]") -> bool:
+    return (
+        file.startswith(SYSTEM_PROGRAM_FOLDERS)
+        and status.st_uid == os.stat("/usr").st_uid  # noqa: PTH116
+        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        and not any(f"{file}/".startswith(f"{path.rstrip('/')}/") for path in changed)
+    )
+
+
+def changes_system_folders(rules: VerdictRules) -> bool:
+    changed = changed_paths(rules)
+    return any(
+        path.startswith(SYSTEM_FOLDERS)
+        or any(folder.startswith(f"{path.rstrip('/')}/") for folder in SYSTEM_FOLDERS)
+        for path in changed
+    )
 
 
 def _read_memory_file(pid: int, address: int) -> bytes:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from types import TracebackType
+from collections.abc import Callable
 from typing import Self
 
 from hermes.core.messages import Value
@@ -90,7 +90,7 @@ class RollingOutput:
         return self.since(0).data.decode("utf-8", "replace").splitlines()
 
 
-_READ_BYTES = 65_536
+READ_BYTES = 65_536
 _READ_PAUSE_S = 0.05
 """Seconds between reads: output that is discarded need not be fast."""
 _MAX_PIPES = 64
@@ -109,12 +109,7 @@ class LeftoverPipes:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         self.close()
 
     def take(self, pipe: int) -> None:
@@ -133,7 +128,7 @@ class LeftoverPipes:
     def _swallow(self, pipe: int) -> None:
         loop = asyncio.get_running_loop()
         try:
-            more = os.read(pipe, _READ_BYTES)
+            more = os.read(pipe, READ_BYTES)
         except OSError:
             more = b""
         if not more:
@@ -149,3 +144,19 @@ class LeftoverPipes:
         else:
             asyncio.get_running_loop().remove_reader(pipe)
         os.close(pipe)
+
+
+def drain_output(pipe: int, feed: Callable[[bytes], None]) -> bool:
+    """Reads the available output, up to a limit, because a process may write as fast as we
+    read. False at the end of the stream."""
+    for _ in range(16):
+        try:
+            data = os.read(pipe, READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:  # EIO: the other end of a terminal is closed
+            return False
+        if not data:
+            return False
+        feed(data)
+    return True

@@ -8,7 +8,9 @@ process group is used.
 
 import contextlib
 import os
+import shutil
 import signal
+import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
@@ -30,11 +32,15 @@ class ProcessTree(Value, frozen=True):
     """The first process; None once it is reaped, because its id may be reused then."""
 
     def signal(self, number: signal.Signals, but: Collection[int] = ()) -> set[int]:
-        """Signals all processes of the tree except `but`; returns those that still run."""
+        """Signals all processes of the tree except `but`; returns those that still run.
+
+        All are stopped first: a shell whose child was ended would go on with its next command.
+        """
         found = tree_members(self)
-        for pid in found.difference(but):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
+        for each in (signal.SIGSTOP, number):
+            for pid in found.difference(but):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, each)
         if not found and self.leader is not None and not _PROC.exists():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.leader, number)
@@ -111,6 +117,12 @@ def process_birth(pid: int) -> str:
     return "" if fields[0] in "ZX" else f"{boot}-{fields[19]}"
 
 
+def is_owner_alive(owner: str) -> bool:
+    """`owner` is `pid:birth`, with anything behind another colon."""
+    pid, _, rest = owner.partition(":")
+    return pid.isdigit() and process_birth(int(pid)) == rest.partition(":")[0] != ""
+
+
 def _pids() -> list[int]:
     try:
         return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208 - twice as fast
@@ -131,3 +143,14 @@ def _read_stat(pid: int) -> _ProcessStat | None:
 def _stat_fields(pid: int) -> list[str]:
     """The fields after the name in /proc/N/stat; the name may contain any characters."""
     return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def remove_stale_folders(parent: Path, prefix: str, *, min_age_s: float) -> None:
+    """Removes the folders `<prefix><pid>-*` whose owner was killed. Only old ones: an owner in
+    another container that shares `parent` is not visible here."""
+    for folder in parent.glob(f"{prefix}*-*"):
+        owner = folder.name.removeprefix(prefix).partition("-")[0]
+        with contextlib.suppress(OSError):
+            old = time.time() - folder.stat().st_mtime > min_age_s
+            if old and owner.isdigit() and not (_PROC / owner).exists():
+                shutil.rmtree(folder, ignore_errors=True)

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator
 import anyio
 
 from hermes.core.protocols import CommandResult
-from hermes.environments.processes.output import BoundedOutput
+from hermes.environments.processes.output import BoundedOutput, drain_output
 from hermes.environments.processes.process_tree import STOP_GRACE_S, ProcessTree
 from hermes.environments.processes.shell_session import PreparedCommand
 from hermes.environments.processes.spawn import ChildProcess
 
-READ_BYTES = 65_536
 TIMEOUT_EXIT_CODE = 124
 """The exit code that `timeout(1)` uses."""
 
@@ -50,7 +49,7 @@ async def run_to_end(
     release: Callable[[int], None] = os.close
     try:
         code, timed_out = await _wait_for_exit(ChildProcess(pid), tree, read_end, capture, timeout)
-        if _drain_output(read_end, capture) and not timed_out:
+        if drain_output(read_end, capture.feed) and not timed_out:
             release = release_pipe
     finally:
         release(read_end)
@@ -70,7 +69,7 @@ async def _wait_for_exit(
     tree, loop = ProcessTree(mark, child.pid), asyncio.get_running_loop()
 
     def pump() -> None:
-        if not _drain_output(pipe, capture):
+        if not drain_output(pipe, capture.feed):
             loop.remove_reader(pipe)
 
     loop.add_reader(pipe, pump)
@@ -87,20 +86,6 @@ async def _wait_for_exit(
                 await child.wait()
                 await ProcessTree(mark, None).kill()
     return child.code or 0, clock.cancelled_caught
-
-
-def _drain_output(pipe: int, capture: BoundedOutput) -> bool:
-    """Reads the available output, up to a limit, because a process may write as fast as we
-    read. False at the end of the stream."""
-    for _ in range(16):
-        try:
-            data = os.read(pipe, READ_BYTES)
-        except BlockingIOError:
-            return True
-        if not data:
-            return False
-        capture.feed(data)
-    return True
 
 
 @contextlib.contextmanager

@@ -13,10 +13,10 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from shlex import quote
 from typing import Protocol
 
+from hermes.core.messages import Value
 from hermes.environments.processes.spawn import StartProgram, start_unconfined
 from hermes.environments.shell import (
     FOLDER_MARK,
@@ -26,6 +26,7 @@ from hermes.environments.shell import (
     check_argument,
     folder_in_state,
 )
+from hermes.plumbing.patterns import lazy_pattern
 
 MAX_STATE_BYTES = 8 * 1024 * 1024
 """A larger state is not taken over."""
@@ -39,10 +40,12 @@ _VARIABLE_DECLARATION = rb"(?s)declare (-[-A-Za-z]+) ([A-Za-z_]\w*)(?:=(%s|\((?:
     _QUOTED_WORD,
 )
 """Compiled when the first command has ended, like the next long ones."""
-_FIRST_NAMES = re.compile(rb'^declare -a __hermes_first=\(((?:\[\d+\]="[A-Za-z_]\w*" ?)*)\)$', re.M)
-_QUOTED_NAME = re.compile(rb'"([A-Za-z_]\w*)"')
-_UMASK_LINE = re.compile(rb"^umask (0?[0-7]{3,4})$", re.M)
-_LAST_EXIT_CODE = re.compile(rb"\b__hermes_last=(\d{1,3}) ")
+_FIRST_NAMES = lazy_pattern(
+    rb'^declare -a __hermes_first=\(((?:\[\d+\]="[A-Za-z_]\w*" ?)*)\)$', re.M
+)
+_QUOTED_NAME = lazy_pattern(rb'"([A-Za-z_]\w*)"')
+_UMASK_LINE = lazy_pattern(rb"^umask (0?[0-7]{3,4})$", re.M)
+_LAST_EXIT_CODE = lazy_pattern(rb"\b__hermes_last=(\d{1,3}) ")
 _PLAIN_ATTRIBUTES = frozenset(b"-xaAr")
 """Exported, arrays, read-only. Assigning to integers and references can run code."""
 _STEERING_VARIABLE = (
@@ -59,7 +62,7 @@ _CODE_DECIDING_VARIABLE = re.compile(
     rb"PATH|ENV|BASH_ENV|PROMPT_COMMAND|LD_\w+|GCONV_PATH|PYTHON(?:PATH|HOME|STARTUP)|PERL5?(?:LIB|OPT)"
     rb"|RUBY(?:LIB|OPT)|NODE_(?:OPTIONS|PATH)|GIT_(?:EXEC_PATH|SSH\w*|CONFIG\w*|EXTERNAL_DIFF|ASKPASS)"
 )
-_ESCAPED_CHARACTER = re.compile(rb"\\([\\\"$`])")
+_ESCAPED_CHARACTER = lazy_pattern(rb"\\([\\\"$`])")
 
 
 class ShellState:
@@ -195,11 +198,9 @@ class ConfinementStarter(Protocol):
 
     def starter(self, tree: str, files: tuple[str, ...]) -> StartProgram:
         """`files` are our own, which the command may write whatever its verdict."""
-        ...
 
 
-@dataclass(frozen=True)
-class PreparedCommand:
+class PreparedCommand(Value, frozen=True):
     """A command that can be started, once."""
 
     launch: ShellLaunch
@@ -216,8 +217,7 @@ class PreparedCommand:
         )
 
 
-@dataclass(frozen=True)
-class ShellSession:
+class ShellSession(Value, frozen=True):
     shell: SessionShell
     variables: Mapping[str, str]
     state: ShellState

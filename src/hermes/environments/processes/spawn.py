@@ -1,16 +1,21 @@
-"""Starts programs and waits for their end, without threads and signal handlers."""
+"""Starts programs and waits for their end, without threads and signal handlers.
+
+The programs do not inherit the priority of this process: a watch must still run its checks on a
+host whose processors are all busy, and a service that it restarts must not become more important
+than the others.
+"""
 
 import asyncio
 import errno
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import anyio
 
 from hermes.core.errors import EnvironmentFailed, ToolError
-from hermes.environments.processes.priority import normal_priority
 
 _RESET_SIGNALS = [signal.SIGPIPE, signal.SIGXFSZ]
 """Ignored by Python; a child with this setting would not notice that its reader is gone."""
@@ -156,3 +161,30 @@ def _is_running(pid: int) -> bool:
         except PermissionError:
             pass
         return True
+
+
+NORMAL_NICENESS = 0
+
+
+def raise_priority(niceness: int) -> bool:
+    """Sets the niceness of this process; False where only root may do that."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+    except (AttributeError, PermissionError):
+        return False
+    return True
+
+
+@contextmanager
+def normal_priority() -> Iterator[None]:
+    """Programs started in this block have the normal priority, whatever this process has."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    if own >= NORMAL_NICENESS:
+        yield
+        return
+    os.setpriority(os.PRIO_PROCESS, 0, NORMAL_NICENESS)
+    try:
+        yield
+    finally:
+        with suppress(PermissionError):  # the right to raise it was given up
+            os.setpriority(os.PRIO_PROCESS, 0, own)

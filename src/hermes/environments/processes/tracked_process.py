@@ -21,7 +21,7 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Value
 from hermes.core.protocols import BackgroundProcess, ProcessInfo
 from hermes.environments.processes.output import RollingOutput, whole_characters
-from hermes.environments.processes.process_tree import process_birth
+from hermes.environments.processes.process_tree import is_owner_alive, process_birth
 from hermes.plumbing.files import FileLock, write_atomically
 
 
@@ -62,7 +62,7 @@ class ProcessCheckpoint:
         with self._changing() as entries:
             for index, entry in enumerate(entries):
                 here = (entry.environment, entry.target) == (environment, target)
-                if here and not _is_owner_alive(entry.owner):
+                if here and not is_owner_alive(entry.owner):
                     entries[index] = msgspec.structs.replace(entry, owner=self._me)
                     claimed.append(entries[index])
         return claimed
@@ -85,11 +85,6 @@ class ProcessCheckpoint:
         except msgspec.DecodeError:  # keep the damaged file, and continue without it
             self._path.replace(self._path.with_suffix(".damaged"))
             return []
-
-
-def _is_owner_alive(owner: str) -> bool:
-    pid, _, rest = owner.partition(":")
-    return pid.isdigit() and process_birth(int(pid)) == rest.partition(":")[0] != ""
 
 
 _MAX_LINE_BYTES = 4096

@@ -64,7 +64,14 @@ class ClientProgram(Value, frozen=True):
 def find_program(names: Sequence[str], variables: Mapping[str, str]) -> str | None:
     """The path of the first program that is installed."""
     found = (shutil.which(name, path=variables.get("PATH")) for name in names)
-    return next((path for path in found if path), None)
+    return next(filter(None, found), None)
+
+
+def require_program(names: Sequence[str], variables: Mapping[str, str], *, advice: str) -> str:
+    """As `find_program`. Raises `EnvironmentFailed` with `advice` when none is installed."""
+    if path := find_program(names, variables):
+        return path
+    raise EnvironmentFailed(advice)
 
 
 class RemoteClient(Protocol):
@@ -73,33 +80,26 @@ class RemoteClient(Protocol):
     @property
     def variables(self) -> Mapping[str, str]:
         """All variables of the client program."""
-        ...
 
     @property
     def place(self) -> str:
         """Identifies the environment, also for a later process of Hermes."""
-        ...
 
     async def reach(self) -> None:
         """Makes sure that programs can be started; cheap when they can. Raises
         `EnvironmentFailed`."""
-        ...
 
     def words(self, argv: Sequence[str], *, terminal: bool = False) -> Sequence[str]:
         """The argv of the client program that starts `argv` there: connected to our pipes or,
         with `terminal`, to a terminal there and here."""
-        ...
 
     async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
         """Explains why a client program ended early. If nothing had begun there, None means that
         another attempt may succeed; otherwise, that the environment works and `code` is the exit
         code of the command."""
-        ...
 
     def elsewhere(self, place: str) -> "RemoteClient | None":
         """A client for the environment of an earlier process of Hermes; None if unreachable."""
-        ...
 
     async def close(self, *, spare: bool) -> None:
         """Disconnects. `spare`: background processes in it shall continue."""
-        ...

@@ -3,7 +3,6 @@
 One that cannot is a plain `RemoteEnvironment`, which does not fulfil `ConfinesCommands`.
 """
 
-from types import TracebackType
 from typing import Self
 
 from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
@@ -42,12 +41,7 @@ class ConfinedRemoteEnvironment:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         """Processes that still run continue and report their refusals themselves."""
 
     def collect(self) -> list[BlockedAccess]:

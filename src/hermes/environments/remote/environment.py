@@ -7,15 +7,13 @@ separate folder.
 
 from collections.abc import Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 import anyio
 
 from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.protocols import BackgroundProcess, CommandResult
-from hermes.environments.remote import background as remote_process
-from hermes.environments.remote import background as remote_terminal
+from hermes.environments.remote import background
 from hermes.environments.remote.background import RemoteProcess, RemoteTerminal
 from hermes.environments.remote.channels import ChannelPool
 from hermes.environments.remote.client import RemoteClient
@@ -86,12 +84,7 @@ class RemoteEnvironment:
         self._open = RemoteSession(self._channels, SessionShell(folder, start), self._variables)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         session, self._open = self._open, None
         spare = False
         with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True), suppress(EnvironmentFailed):
@@ -206,16 +199,16 @@ class RemoteEnvironment:
             report=f"{folder}/report",
             confinement=confinement,
         )
-        begin = remote_terminal.start_remote_terminal if pty else remote_process.start_remote
+        begin = background.start_remote_terminal if pty else background.start_remote
         return await begin(self._channels, of, folder, tree=tree, long=command if long else "")
 
     async def find(self, handle: str) -> BackgroundProcess | None:
-        where = remote_process.parse_handle(handle)
+        where = background.parse_handle(handle)
         channels = self._channels_to(where.place) if where else None
         if where is None or channels is None:
             return None
         try:
-            if await remote_process.probe_process(channels, where) == "gone":
+            if await background.probe_process(channels, where) == "gone":
                 return None
         except EnvironmentFailed:
             if channels is self._channels:

@@ -35,7 +35,7 @@ class SandboxCgroup(Value, frozen=True):
 
 def create_cgroup(*, memory: int, processes: int, own: Path = OWN_PROC_FOLDER) -> SandboxCgroup:
     """Limits as much as possible; the result may have no folders."""
-    name = f"{CGROUP_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    name = f"{CGROUP_PREFIX}{_process_namespace()}-{os.getpid()}-{secrets.token_hex(4)}"
     made = SandboxCgroup()
     for folder, controllers in _parent_folders(own).items():
         limits = _limit_files(folder, controllers, memory, processes)
@@ -183,9 +183,19 @@ def _create_folder(folder: Path, limits: dict[str, str]) -> bool:
 
 
 def _remove_stale_groups(parent: Path) -> None:
-    """Removes empty folders of processes of Hermes that were killed."""
+    """Removes empty folders of processes of Hermes that were killed. Those of other namespaces are
+    left alone: whether their processes run cannot be seen from here."""
+    own = f"{CGROUP_PREFIX}{_process_namespace()}-"
     with contextlib.suppress(OSError):
-        for left in parent.glob(f"{CGROUP_PREFIX}*"):
-            maker = left.name.removeprefix(CGROUP_PREFIX).partition("-")[0]
+        for left in parent.glob(f"{own}*"):
+            maker = left.name.removeprefix(own).partition("-")[0]
             if not Path(f"/proc/{maker}").exists():
                 left.rmdir()
+
+
+def _process_namespace() -> str:
+    """The number of the namespace in which process ids are valid; 0 where it is not known."""
+    try:
+        return Path("/proc/self/ns/pid").readlink().name.strip("pid:[]")
+    except OSError:
+        return "0"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 import anyio
+from anyio import to_thread
 from msgspec import structs
 
 from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
@@ -32,6 +33,7 @@ from hermes.environments.sandboxing.launcher_client import (
     launcher_argv,
     too_long_error,
 )
+from hermes.environments.sandboxing.root_commands import add_root_commands, uses_root_launcher
 
 START_TIMEOUT_S = 20.0
 SUPPORT_MODULE = "hermes.environments.sandboxing.support"
@@ -53,6 +55,14 @@ READ_ONLY_VARIABLES: Mapping[str, str] = {
 }
 """Variables that keep reading programs from writing caches and similar files, and Python from
 importing modules of the working folder."""
+
+
+HIDDEN_DIFFERENCES: Mapping[str, str] = {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "core.attributesFile",
+    "GIT_CONFIG_VALUE_0": str(Path(__file__).parent / "secret_files.txt"),
+}
+"""Variables that keep git from printing what is in secret files of a repository or its history."""
 
 
 class ForkServerClient:
@@ -78,6 +88,8 @@ class ForkServerClient:
     async def _probe_support(self) -> KernelSupport:
         """Tries it: containers and other filters may forbid any step."""
         found: KernelSupport = import_module(SUPPORT_MODULE).kernel_support()
+        if uses_root_launcher():
+            found = await to_thread.run_sync(add_root_commands, found)
         if found.reason:
             return found
         request = LauncherRequest()
@@ -179,18 +191,28 @@ async def _receive_answer(link: socket.socket) -> bytes:
 
 
 class CommandConfinement:
-    """Starts the commands of one verdict, and collects what the kernel refused to them."""
+    """Starts the commands of one verdict, and collects what the kernel refused to them.
+
+    `background` commands run on when Hermes is killed.
+    """
 
     def __init__(
-        self, profile: ConfinementProfile, server: ForkServerClient, temporary: Path
+        self,
+        profile: ConfinementProfile,
+        server: ForkServerClient,
+        temporary: Path,
+        *,
+        background: bool = False,
     ) -> None:
         self._profile, self._server = profile, server
-        self._temporary = temporary
+        self._temporary, self._background = temporary, background
         self.folder = "/"
         """The working folder of the next command."""
         self._reports: list[int] = []
         self.preferred: Mapping[str, str] = {
             **READ_ONLY_VARIABLES,
+            # A command that records files needs the attributes of the user.
+            **({} if profile.repository or profile.own_secrets else HIDDEN_DIFFERENCES),
             "TMPDIR": str(temporary),
             "XDG_CACHE_HOME": str(temporary / "cache"),
             "npm_config_cache": str(temporary / "npm"),
@@ -212,6 +234,7 @@ class CommandConfinement:
             rules.trees += (str(self._temporary),)
             rules.files += own
             rules.mark = tree
+            rules.ends_with_hermes = not (self._profile.changes or self._background)
             if not self._profile.own_secrets:
                 rules.hidden += tuple(filter(os.path.isfile, self._server.hidden))
                 if rules.sees_processes or rules.device_control:
@@ -287,7 +310,6 @@ class KernelRefusals(Protocol):
     def judged(self) -> str: ...
     def blocked(self) -> list[BlockedAccess]:
         """Since the last call."""
-        ...
 
 
 class ConfinedProcess:

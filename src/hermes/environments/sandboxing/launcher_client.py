@@ -18,8 +18,7 @@ from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.environments import confinement
 from hermes.environments.confinement import messages
 from hermes.environments.confinement.messages import LauncherRequest, SandboxPlan
-from hermes.environments.processes.priority import normal_priority
-from hermes.environments.processes.spawn import ChildProcess
+from hermes.environments.processes.spawn import ChildProcess, normal_priority
 
 LAUNCHER_TIMEOUT_S = 20.0
 """Seconds for a launcher to isolate itself, or to end its commands."""

@@ -11,7 +11,12 @@ from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.protocols import CommandResult
 from hermes.environments.confinement import messages
 from hermes.environments.confinement.messages import LauncherRequest
-from hermes.environments.processes.output import BoundedOutput, OutputPiece, RollingOutput
+from hermes.environments.processes.output import (
+    BoundedOutput,
+    OutputPiece,
+    RollingOutput,
+    drain_output,
+)
 from hermes.environments.processes.run import TIMEOUT_EXIT_CODE
 from hermes.environments.sandboxing.launcher_client import LauncherCall, LauncherClient
 
@@ -145,22 +150,6 @@ async def _pump_output(pipe: int, capture: BoundedOutput) -> None:
         await anyio.wait_readable(pipe)
         if not drain_output(pipe, capture.feed):
             return
-
-
-def drain_output(pipe: int, feed: Callable[[bytes], None]) -> bool:
-    """Reads the available output, up to a limit, because a process may write as fast as we
-    read. False at the end of the stream."""
-    for _ in range(16):
-        try:
-            data = os.read(pipe, RUN_READ_BYTES)
-        except BlockingIOError:
-            return True
-        except OSError:  # EIO: the other end of a terminal is closed
-            return False
-        if not data:
-            return False
-        feed(data)
-    return True
 
 
 PROCESS_READ_BYTES = 65_536

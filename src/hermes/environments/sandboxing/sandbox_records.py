@@ -19,7 +19,7 @@ import msgspec
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
-from hermes.environments.processes.process_tree import process_birth
+from hermes.environments.processes.process_tree import is_owner_alive, process_birth
 from hermes.plumbing.files import write_atomically
 
 RECORDS_FOLDER = "sandboxes"
@@ -123,7 +123,7 @@ class SandboxRecords:
             record = _load_record(file)
             if record is None:
                 continue
-            if not record.closed_ns and not _is_owner_alive(record.owner):
+            if not record.closed_ns and not is_owner_alive(record.owner):
                 self.record_closed(file)  # it was killed: changes until now count
                 record = _load_record(file) or record
             if record.closed_ns and time.time() - record.closed_ns / 1e9 > RECORD_RETENTION_S:
@@ -165,11 +165,6 @@ def _find_changed_files(folder: str, record: SandboxRecord) -> frozenset[str]:
             path for name in (*files, *links) if _changed_during(path := f"{parent}/{name}", record)
         ]
     return frozenset(found)
-
-
-def _is_owner_alive(owner: str) -> bool:
-    pid, _, born = owner.partition(":")
-    return pid.isdigit() and str(process_birth(int(pid))) == born
 
 
 def _save_record(file: Path, record: SandboxRecord) -> None:

@@ -27,6 +27,7 @@ from hermes.environments.confinement.enforcement import (
 )
 from hermes.environments.confinement.messages import SandboxPlan
 from hermes.environments.sandboxing import cgroups
+from hermes.environments.sandboxing.root_commands import add_root_commands
 
 BUBBLEWRAP_SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin"
 
@@ -134,7 +135,7 @@ def kernel_support() -> KernelSupport:
 
 def try_kernel_support() -> KernelSupport:
     """As `kernel_support`, tried in a child process. Not for a process with threads."""
-    found = kernel_support()
+    found = add_root_commands(kernel_support())
     if found.reason:
         return found
     server = import_module("hermes.environments.confinement.fork_server")  # rarely needed
