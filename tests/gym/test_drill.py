@@ -11,6 +11,8 @@ from reward_hacks import HACKS_WITHOUT_ACTIONS, REWARD_HACKS
 
 from hermes.core.errors import SettingsError
 from hermes.environments.sandboxing import support
+from hermes.gym.box.backend import BoxOpener
+from hermes.gym.box.local_backend import open_forkserver, open_local_box
 from hermes.gym.drill import DrillResult, DrillTerms, run_drill
 from hermes.gym.episodes.baseline_responders import BASELINE_RESPONDERS
 from hermes.gym.episodes.responder_context import (
@@ -39,9 +41,11 @@ async def play(
     scenario: Scenario | None = None,
     seed: int = 1,
     terms: DrillTerms = QUICK,
+    opener: BoxOpener = open_local_box,
 ) -> DrillResult:
     open_run = partial(open_bare_run, rules=RULES)
-    return await run_drill(scenario or find_scenario(TYPO), seed, open_run, agent, terms)
+    scenario = scenario or find_scenario(TYPO)
+    return await run_drill(scenario, seed, open_run, agent, terms, opener=opener)
 
 
 def running(*commands: str) -> Callable[[ScenarioSpec], EpisodeResponder]:
@@ -83,13 +87,14 @@ async def test_no_hack_pays(name: str) -> None:
         pytest.skip(f"{name} needs {', '.join(scenario.missing_programs())}")
     limit = anyio.CapacityLimiter(4)
 
-    async def one(hack: str) -> None:
+    async def one(hack: str, opener: BoxOpener) -> None:
         async with limit:
-            found[hack] = await play(REWARD_HACKS[hack], scenario=scenario, seed=3)
+            agent = REWARD_HACKS[hack]
+            found[hack] = await play(agent, scenario=scenario, seed=3, opener=opener)
 
-    async with anyio.create_task_group() as group:
+    async with open_forkserver() as opener, anyio.create_task_group() as group:
         for hack in REWARD_HACKS:
-            group.start_soon(one, hack)
+            group.start_soon(one, hack, opener)
     assert not {hack: each.void for hack, each in found.items() if each.void}
     paid = {hack: each for hack, each in found.items() if each.reward.total > 0.05}
     assert not {

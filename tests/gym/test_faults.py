@@ -11,7 +11,7 @@ from hermes.core.tool_calls import RecordedCall
 from hermes.gym.episodes.baseline_responders import true_diagnosis
 from hermes.gym.episodes.readiness import GymReadiness, missing_requirements, needs_several_users
 from hermes.gym.random_source import RandomSource
-from hermes.gym.rewards.answer_scores import DiagnosisScore, score_diagnosis
+from hermes.gym.reward import DiagnosisScore, score_diagnosis
 from hermes.gym.scenario import SEVERAL_USERS, find_scenario, installed_scenarios
 from hermes.gym.scenario_spec import FaultDescription, ScenarioAlert, ScenarioSpec
 from hermes.gym.scenarios.combine import add_decoy, combine_faults, draw_scenario

@@ -13,7 +13,7 @@ from hermes.gym.benchmark import (
     wilson_interval,
 )
 from hermes.gym.drill import DrillResult
-from hermes.gym.rewards.reward import Reward
+from hermes.gym.reward import Reward
 from hermes.gym.scenario import Scenario
 
 

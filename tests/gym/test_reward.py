@@ -23,14 +23,14 @@ from hermes.core.messages import Risk, ToolCall, ToolResult, Usage
 from hermes.core.protocols import JournalRecord
 from hermes.gym.episodes.episode import EpisodeOutcome, OracleCheckResult
 from hermes.gym.episodes.run_summary import count_run, policy_breaches
-from hermes.gym.rewards.answer_scores import stated_outcome
-from hermes.gym.rewards.reward import (
+from hermes.gym.reward import (
     EFFICIENCY_WEIGHT,
     MAX_UNRESOLVED_REWARD,
     RESOLUTION_WEIGHT,
     SPEED_WEIGHT,
     RunScore,
     score_run,
+    stated_outcome,
 )
 from hermes.gym.scenario_spec import (
     ExpectedResponse,

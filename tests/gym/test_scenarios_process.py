@@ -44,8 +44,9 @@ def test_a_seed_always_tells_the_same_story_and_another_seed_another(name: str) 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_alert_names_neither_the_cause_nor_the_place_of_it(name: str) -> None:
+    scenario = find_scenario(name)
     for seed in range(40):
-        spec = find_scenario(name).draw_spec(seed)
+        spec = scenario.draw_spec(seed)
         told = f"{spec.alert.title} {spec.alert.text}".lower()
         given_away = [word for word in spec.fault.component if word.lower() in told]
         given_away += [word for word in spec.fault.value if word.lower() in told]
@@ -54,8 +55,9 @@ def test_the_alert_names_neither_the_cause_nor_the_place_of_it(name: str) -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 def test_whatever_is_drawn_no_two_files_fall_on_one_path(name: str) -> None:
+    scenario = find_scenario(name)
     for seed in range(60):
-        [host] = find_scenario(name).draw_spec(seed).hosts
+        [host] = scenario.draw_spec(seed).hosts
         paths = [file.path for file in host.files]
         assert len(paths) == len(set(paths)), (seed, sorted(paths))
 

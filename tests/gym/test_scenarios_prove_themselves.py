@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from hermes.environments.sandboxing import support
+from hermes.gym.box.local_backend import open_forkserver
 from hermes.gym.episodes.readiness import (
     GymReadiness,
     check_readiness,
@@ -37,7 +38,8 @@ def proofs(here: GymReadiness) -> dict[str, list[ScenarioProof]]:
 
     async def work() -> list[ScenarioProof]:
         chosen = [load_scenario(installed_scenarios()[name]) for name in playable]
-        return await prove_scenarios(chosen, SEEDS, jobs=JOBS)
+        async with open_forkserver() as opener:
+            return await prove_scenarios(chosen, SEEDS, jobs=JOBS, opener=opener)
 
     found: dict[str, list[ScenarioProof]] = {}
     for proof in anyio.run(work):
@@ -58,8 +60,9 @@ def test_a_scenario_proves_itself(
 
 @pytest.mark.parametrize("name", installed_scenarios())
 def test_its_alert_does_not_give_the_answer_away(name: str) -> None:
+    scenario = load_scenario(installed_scenarios()[name])
     for seed in range(5):
-        spec = load_scenario(installed_scenarios()[name]).draw_spec(seed)
+        spec = scenario.draw_spec(seed)
         alert = f"{spec.alert.title} {spec.alert.text}".lower()
         told = [value for value in spec.fault.value if len(value) > 3 and value.lower() in alert]
         services = [value for pair in spec.alert.labels.items() for value in pair]

@@ -23,9 +23,10 @@ from hermes.gym.episodes.episode import Episode, EpisodeOutcome, OracleCheckResu
 from hermes.gym.episodes.responder_context import AnsweredBy, EpisodeResponder, EpisodeRun
 from hermes.gym.episodes.run_summary import run_events
 from hermes.gym.random_source import Split
-from hermes.gym.rewards.reward import Reward, RunScore, score_run
+from hermes.gym.reward import Reward, RunScore, score_run
 from hermes.gym.scenario import Scenario
 from hermes.gym.scenario_spec import ScenarioSpec
+from hermes.gym.supervisors.hosts import OWN_SYSTEMCTL
 
 DrillEnding = Literal["resolved", "escalated", "no-incident", "recovered", "closed"]
 OpenEpisodeRun = Callable[[Episode], AbstractAsyncContextManager[EpisodeRun]]
@@ -40,6 +41,8 @@ class DrillTerms(Value, kw_only=True, frozen=True):
     symptom_timeout_s: float = 5.0
     """How long the symptoms may last after the responder has ended."""
     split: Split = "train"
+    supervisor: str = OWN_SYSTEMCTL
+    """One of `SUPERVISOR_KINDS`."""
 
 
 class DrillDiagnosis(Value, kw_only=True, frozen=True, omit_defaults=False):
@@ -75,6 +78,8 @@ class DrillResult(Value, kw_only=True, frozen=True, omit_defaults=False):
     void: str = ""
     """Why there was no episode to score; empty when there was one."""
     window: float = 0.0
+    supervisor: str = OWN_SYSTEMCTL
+    """What runs the services of the hosts."""
     whole_seconds: float = 0.0
     """With building the hosts and judging them."""
     checks: tuple[OracleCheckResult, ...] = ()
@@ -94,14 +99,20 @@ async def run_drill(
 ) -> DrillResult:
     """A host that could not be built or broken gives a void result, not an error."""
     started = time.monotonic()
-    result = DrillResult(scenario=scenario.name, seed=seed, agent=agent, window=terms.window_s)
+    result = DrillResult(
+        scenario=scenario.name,
+        seed=seed,
+        agent=agent,
+        window=terms.window_s,
+        supervisor=terms.supervisor,
+    )
     try:
         spec = scenario.draw_spec(seed, terms.split)
     except SettingsError as error:
         return msgspec.structs.replace(result, void=str(error))
     try:
         async with (
-            open_episode(scenario, spec, opener=opener) as episode,
+            open_episode(scenario, spec, opener=opener, supervisor=terms.supervisor) as episode,
             open_run(episode) as episode_run,
         ):
             result = await play_drill(

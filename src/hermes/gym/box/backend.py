@@ -20,6 +20,9 @@ class HostPlan:
     """(path, content, mode, uid)."""
     minute: float = 60.0
     """Length of a minute for its cron, in seconds."""
+    boot: str = ""
+    """A script that starts another supervisor or plain daemons. The host then has no systemctl of
+    ours; its first process only runs cron."""
 
 
 class BoxPlan:

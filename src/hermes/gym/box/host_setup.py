@@ -58,7 +58,8 @@ def enter_host_root(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, by
         attach_mount(fd, path.lstrip("/"))
     for path, target in (*ROOT_LINKS, *plan.links):
         os.symlink(target, path.lstrip("/"))  # noqa: PTH211 - see above
-    _install_programs(programs)
+    # With another supervisor there is no systemctl of ours.
+    _install_programs(tuple(each for each in programs if not host.boot or each[0] == "python3"))
     for path, size in host.disks:
         os.makedirs(path.lstrip("/"), exist_ok=True)  # noqa: PTH103 - see above
         mount("tmpfs", path.lstrip("/"), 0, f"mode=755,size={size}m")

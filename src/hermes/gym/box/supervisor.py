@@ -1,6 +1,7 @@
 """The first process of a host: runs its services and cron, and answers `systemctl`.
 
-Imports only the standard library.
+On a host with another supervisor it starts that one and runs cron. Imports only the standard
+library.
 """
 
 import _socket
@@ -123,14 +124,34 @@ def _list_cron_tables(folder: str) -> list[str]:
 
 
 CONTROL_SOCKET = "/run/systemd/private"
+BOOT_LOG = "/var/log/boot.log"
+IGNORED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 POLL_INTERVAL_S = 0.25
 """Between two checks of memory limits and of the time for cron."""
 
 
 def run_supervisor(link: _socket.socket, host: HostPlan) -> None:
     """Never returns."""
-    os.makedirs("/run/systemd", exist_ok=True)  # noqa: PTH103 - pathlib is slow to import
     HostSupervisor(link, host).run()
+
+
+def run_boot_script(script: str) -> int:
+    """Returns the process id. What it prints is written to `BOOT_LOG`."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            log = os.open(BOOT_LOG, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+            for fd, target in ((os.open("/dev/null", os.O_RDONLY), 0), (log, 1), (log, 2)):
+                os.dup2(fd, target)
+            os.chdir("/")
+            for number in (*IGNORED_SIGNALS, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            variables = {"PATH": HOST_PATH, "HOME": "/root", "LANG": "C.UTF-8"}
+            os.execve("/bin/sh", ["sh", "-c", script], variables)
+        finally:
+            os._exit(127)
+    return pid
 
 
 class HostSupervisor:
@@ -146,19 +167,19 @@ class HostSupervisor:
         self._cron_codes: list[int] = []
         self._clock = time.time()
         self._next_minute = time.monotonic() + self._minute
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._listener.bind(CONTROL_SOCKET)
-        os.chmod(CONTROL_SOCKET, 0o666)  # noqa: PTH101 - see above
-        self._listener.listen(16)
+        self._boot = host.boot
+        self._listener = None if host.boot else _listen_for_systemctl()
         self._wake, wakes = os.pipe()
         for fd in (self._wake, wakes):
             os.set_blocking(fd, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        for number in IGNORED_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
     def run(self) -> None:
+        if self._boot:
+            run_boot_script(self._boot)
         self._reload()
         for service in self._start_order():
             if service.unit.enabled:
@@ -174,7 +195,8 @@ class HostSupervisor:
     def _run_once(self) -> None:
         poll = select.poll()
         poll.register(self._oracle_socket.fileno(), select.POLLIN)
-        poll.register(self._listener.fileno(), select.POLLIN)
+        if self._listener is not None:
+            poll.register(self._listener.fileno(), select.POLLIN)
         poll.register(self._wake, select.POLLIN)
         outputs = {s.output: s for s in self._services.values() if s.output >= 0}
         for fd in outputs:
@@ -182,8 +204,8 @@ class HostSupervisor:
         for fd, _ in poll.poll(self._poll_timeout_s() * 1000):
             if fd == self._oracle_socket.fileno():
                 self._handle_oracle_request()
-            elif fd == self._listener.fileno():
-                self._handle_client_request()
+            elif self._listener is not None and fd == self._listener.fileno():
+                self._handle_client_request(self._listener)
             elif fd == self._wake:
                 os.read(self._wake, 4096)
             else:
@@ -294,8 +316,8 @@ class HostSupervisor:
             return
         messages.send_message(self._oracle_socket, marshal.dumps({"said": answer}))
 
-    def _handle_client_request(self) -> None:
-        connection, _ = self._listener.accept()
+    def _handle_client_request(self, listener: socket.socket) -> None:
+        connection, _ = listener.accept()
         connection.settimeout(1.0)
         try:
             verb, _, name = connection.recv(65536).decode("utf-8", "replace").partition("\t")
@@ -368,6 +390,15 @@ class HostSupervisor:
             service.reset()
             return {"error": "", **describe_service(service)}
         return {"error": f"Unknown verb {verb}."}
+
+
+def _listen_for_systemctl() -> socket.socket:
+    os.makedirs("/run/systemd", exist_ok=True)  # noqa: PTH103 - pathlib is slow to import
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(CONTROL_SOCKET)
+    os.chmod(CONTROL_SOCKET, 0o666)  # noqa: PTH101 - see above
+    listener.listen(16)
+    return listener
 
 
 def describe_service(service: SupervisedService) -> dict[str, object]:

@@ -90,7 +90,7 @@ def load_unit_file(name: str) -> UnitFile:
     values: dict[str, list[str]] = {}
     for each in files:
         with open(each, errors="replace") as file:  # noqa: PTH123 - see above
-            _parse_unit_file(file.read(), values)
+            parse_unit_file(file.read(), values)
     return UnitFile(name, path, values, last_modified(name))
 
 
@@ -107,7 +107,7 @@ def _list_folder(folder: str) -> list[str]:
         return []
 
 
-def _parse_unit_file(text: str, values: dict[str, list[str]]) -> None:
+def parse_unit_file(text: str, values: dict[str, list[str]]) -> None:
     """Adds to `values`. A key without a value removes earlier values, as in a drop-in."""
     for line in text.replace("\\\n", " ").splitlines():
         line = line.strip()

@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import anyio
 
@@ -32,6 +31,18 @@ from hermes.gym.scenario_spec import (
     UnchangedCheck,
     UnitRunningCheck,
 )
+from hermes.gym.supervisors.hosts import (
+    OWN_SYSTEMCTL,
+    HostBoot,
+    OwnUnitControl,
+    ShellUnitControl,
+    UnitControl,
+    WatchMemory,
+    boot_host,
+    boot_timeout_s,
+    reason_not_expressed,
+    remember_host,
+)
 
 
 class OracleCheckResult(Value, kw_only=True, frozen=True):
@@ -41,8 +52,10 @@ class OracleCheckResult(Value, kw_only=True, frozen=True):
 
 
 class Oracle:
-    def __init__(self, box: Box) -> None:
+    def __init__(self, box: Box, units: UnitControl | None = None) -> None:
+        """`units` acts on the units of the hosts; None for the gym's own supervisor."""
         self._box = box
+        self._units = units or OwnUnitControl(box)
         self._recorded_states: dict[tuple[int, str], str] = {}
         self._recorded_pids: dict[tuple[int, str], object] = {}
 
@@ -52,7 +65,7 @@ class Oracle:
             if isinstance(check, UnchangedCheck):
                 self._recorded_states[check.host, check.path] = await self._state(check)
             if isinstance(check, UnitRunningCheck):
-                unit = await self._show_unit(check)
+                unit = await self._units.show(check.unit, host=check.host)
                 self._recorded_pids[check.host, check.unit] = unit.get("pid")
 
     async def run_checks(self, checks: Sequence[ScenarioCheck]) -> list[OracleCheckResult]:
@@ -94,11 +107,11 @@ class Oracle:
 
     async def fire_trigger(self, trigger: FaultTrigger) -> None:
         for unit in trigger.restart:
-            await self._box.call_supervisor("restart", unit, host=trigger.host)
+            await self._units.restart(unit, host=trigger.host)
         if trigger.cron:
             await self._box.call_supervisor("cron", trigger.cron, host=trigger.host)
         if trigger.script:
-            await self._box.run(trigger.script, host=trigger.host)
+            await self._units.run(trigger.script, host=trigger.host)
         if trigger.pause:
             await anyio.sleep(trigger.pause)
 
@@ -114,19 +127,14 @@ class Oracle:
         if isinstance(check, UnitRunningCheck):
             return await self._running(check)
         if isinstance(check, ScriptCheck):
-            ran = await self._box.run(check.script, host=check.host, timeout=check.timeout)
+            ran = await self._units.run(check.script, host=check.host, timeout=check.timeout)
             ok = ran.code == 0 and check.contains in ran.output
             ok = ok and not (check.lacks and check.lacks in ran.output)
             return ok, f"exit code {ran.code}: {ran.output.strip()[-300:]}"
         return await self._same(check)
 
-    async def _show_unit(self, check: UnitRunningCheck) -> dict[str, Any]:
-        answer = await self._box.call_supervisor("show", check.unit, host=check.host)
-        unit: dict[str, Any] = answer["said"]
-        return unit
-
     async def _running(self, check: UnitRunningCheck) -> tuple[bool, str]:
-        unit = await self._show_unit(check)
+        unit = await self._units.show(check.unit, host=check.host)
         age = time.time() - float(unit.get("since", time.time()))
         ok = unit.get("state") == "active" and age >= check.seconds
         detail = f"{unit.get('state', 'missing')} for {age:.1f} s"
@@ -221,11 +229,17 @@ class EpisodeOutcome(Value, kw_only=True, frozen=True):
 
 
 class Episode:
-    def __init__(self, scenario: Scenario, spec: ScenarioSpec, box: Box) -> None:
+    def __init__(
+        self, scenario: Scenario, spec: ScenarioSpec, box: Box, units: UnitControl | None = None
+    ) -> None:
+        """`units` acts on the units of the hosts; None for the gym's own supervisor."""
         self.scenario = scenario
         self.spec = spec
         self.box = box
-        self.oracle = Oracle(box)
+        self.units = units or OwnUnitControl(box)
+        self.oracle = Oracle(box, self.units)
+        self.memory = WatchMemory()
+        """Empty with the gym's own supervisor, whose units show all after the fault as well."""
         self.started = time.monotonic()
 
     async def judge(
@@ -263,7 +277,7 @@ class Episode:
         transcript = []
         for command in commands:
             host, script = split_host_prefix(command)
-            ran = await self.box.run(script, host=host)
+            ran = await self.units.run(script, host=host)
             transcript.append(f"$ {script}\n{ran.output}[{ran.code}]")
         return "\n".join(transcript)
 
@@ -275,19 +289,30 @@ async def open_episode(
     *,
     broken: bool = True,
     opener: BoxOpener = open_local_box,
+    supervisor: str = OWN_SYSTEMCTL,
 ) -> AsyncGenerator[Episode, None]:
     """Builds the hosts, waits until they are healthy, and injects the fault if `broken`.
 
-    `opener` opens the box. Raises `EpisodeVoid`.
+    `opener` opens the box; `supervisor` is one of `SUPERVISOR_KINDS`. Raises `EpisodeVoid`.
     """
-    plans = [build_host_plan(host) for host in spec.hosts]
+    if reason := reason_not_expressed(supervisor, spec):
+        raise EpisodeVoid(f"{scenario.name} cannot run under {supervisor}: {reason}")
+    boots = [boot_host(supervisor, each) for each in spec.hosts if supervisor != OWN_SYSTEMCTL]
+    plans = [
+        build_host_plan(host, boots[number] if boots else None)
+        for number, host in enumerate(spec.hosts)
+    ]
     tls = any(isinstance(check, HttpCheck) and check.tls for check in spec.healthy)
     async with Box(plans, tls=tls, opener=opener) as box:
-        episode = Episode(scenario, spec, box)
-        results = await episode.oracle.wait_until(spec.healthy, ok=True, seconds=READY_TIMEOUT_S)
+        units = ShellUnitControl(box, boots) if boots else None
+        episode = Episode(scenario, spec, box, units)
+        seconds = READY_TIMEOUT_S + boot_timeout_s(supervisor)
+        results = await episode.oracle.wait_until(spec.healthy, ok=True, seconds=seconds)
         failed = [each for each in results if not each.ok]
         _raise_void_for(failed, scenario, "is not healthy before the fault")
         await episode.oracle.record_state(spec.collateral)
+        if boots:
+            episode.memory = await remember_host(box)
         for number, flow in enumerate(spec.traffic):
             targets = [
                 {"port": flow.port, "send": f"GET {path} HTTP/1.0\r\n\r\n".encode(), "timeout": 1.0}
@@ -303,7 +328,7 @@ async def inject_fault(episode: Episode) -> None:
     spec = episode.spec
     for command in spec.inject:
         host, script = split_host_prefix(command)
-        ran = await episode.box.run(script, host=host)
+        ran = await episode.units.run(script, host=host)
         if ran.code:
             raise EpisodeVoid(
                 f"{episode.scenario.name}: the injection failed: {script}: {ran.output[-500:]}"
@@ -330,22 +355,23 @@ def split_host_prefix(command: str) -> tuple[int, str]:
     return 0, command
 
 
-def build_host_plan(host: HostSpec) -> HostPlan:
+def build_host_plan(host: HostSpec, boot: HostBoot | None = None) -> HostPlan:
+    """`boot`: with another supervisor than the gym's own."""
     plan = HostPlan()
     plan.name, plan.address = host.name, host.address
     plan.disk_mb, plan.minute = host.disk_mb, host.minute
     plan.disks = tuple((disk.path, disk.megabytes) for disk in host.disks)
-    folders = [
-        (UNIT_FOLDER, 0o755, 0),
-        (WANTS_FOLDER, 0o755, 0),
-        ("/etc/cron.d", 0o755, 0),
-    ]
+    folders = [("/etc/cron.d", 0o755, 0)]
+    if boot is None:
+        folders += [(UNIT_FOLDER, 0o755, 0), (WANTS_FOLDER, 0o755, 0)]
     for each in host.folders:
         folder = each if isinstance(each, HostFolder) else HostFolder(path=each)
         folders.append((folder.path, folder.mode, folder.owner))
     plan.folders = tuple(folders)
-    files = [(file.path, file.text.encode(), file.mode, file.owner) for file in host.files]
-    for unit in host.units:
+    plan.boot = boot.script if boot is not None else ""
+    own = (*host.files, *(boot.files if boot is not None else ()))
+    files = [(file.path, file.text.encode(), file.mode, file.owner) for file in own]
+    for unit in host.units if boot is None else ():
         name = unit.path.rpartition("/")[2]
         files.append((f"{UNIT_FOLDER}/{name}", unit.text.encode(), 0o644, 0))
         files.append((f"{WANTS_FOLDER}/{name}", b"", 0o644, 0))

@@ -79,9 +79,9 @@ class HostTerminal:
         environment = self._environments.get(given.host)
         if environment is None:
             number = self._names.index(given.host)
-            entered = host_environment(self._box, host=number, name=given.host)
-            environment = await self._stack.enter_async_context(entered)
-            self._environments[given.host] = environment
+            host = host_environment(self._box, host=number, name=given.host)
+            entered = await self._stack.enter_async_context(host)
+            environment = self._environments[given.host] = entered
         result = await environment.run(given.command, timeout=COMMAND_TIMEOUT_S)
         return render_command_result(result, COMMAND_TIMEOUT_S)
 

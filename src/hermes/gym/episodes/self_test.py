@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import anyio
 
@@ -13,6 +15,7 @@ from hermes.gym.episodes.episode import Episode, EpisodeVoid, inject_fault, open
 from hermes.gym.random_source import Split
 from hermes.gym.scenario import Scenario
 from hermes.gym.scenario_spec import ScenarioSpec
+from hermes.gym.supervisors.hosts import OWN_SYSTEMCTL
 
 DEFAULT_SEED_COUNT = 5
 
@@ -34,11 +37,14 @@ async def prove_scenario(
     window: float = 0.0,
     split: Split = "train",
     opener: BoxOpener = open_local_box,
+    supervisor: str = OWN_SYSTEMCTL,
 ) -> ScenarioProof:
     """Uses three boxes: for no action and the reference fix, for `relief`, for `shortcut`."""
     started, problems, void = time.monotonic(), list[str](), ""
     try:
-        problems = await _find_problems(scenario, scenario.draw_spec(seed, split), window, opener)
+        spec = scenario.draw_spec(seed, split)
+        open_hosts = partial(open_episode, scenario, spec, opener=opener, supervisor=supervisor)
+        problems = await _find_problems(spec, window, open_hosts)
     except EpisodeVoid as error:
         void = str(error)
     except EnvironmentFailed as error:
@@ -63,6 +69,7 @@ async def prove_scenarios(
     window: float = 0.0,
     on_proof: Callable[[ScenarioProof], None] = lambda proof: None,
     opener: BoxOpener = open_local_box,
+    supervisor: str = OWN_SYSTEMCTL,
 ) -> list[ScenarioProof]:
     """Runs `jobs` proofs at a time, all scenarios with the first seed first."""
     proofs: list[ScenarioProof] = []
@@ -70,7 +77,9 @@ async def prove_scenarios(
 
     async def prove_one(scenario: Scenario, seed: int) -> None:
         async with limit:
-            proof = await prove_scenario(scenario, seed, window=window, opener=opener)
+            proof = await prove_scenario(
+                scenario, seed, window=window, opener=opener, supervisor=supervisor
+            )
         proofs.append(proof)
         on_proof(proof)
 
@@ -82,16 +91,18 @@ async def prove_scenarios(
 
 
 async def _find_problems(
-    scenario: Scenario, spec: ScenarioSpec, window: float, opener: BoxOpener
+    spec: ScenarioSpec,
+    window: float,
+    open_hosts: Callable[..., AbstractAsyncContextManager[Episode]],
 ) -> list[str]:
-    async with open_episode(scenario, spec, broken=False, opener=opener) as episode:
+    async with open_hosts(broken=False) as episode:
         problems, recovery_timeout_s = await _check_reference_fix(episode, spec, window)
     for commands, what in (
         (spec.relief, "relief without a fix"),
         (spec.shortcut, "the destructive shortcut"),
     ):
         if commands:
-            async with open_episode(scenario, spec, opener=opener) as episode:
+            async with open_hosts() as episode:
                 await episode.run_commands(commands)
                 outcome = await episode.judge(
                     window_s=window, recovery_timeout_s=recovery_timeout_s

@@ -1,1 +1,0 @@
-"""Scores what a responder did in an episode."""

@@ -1,0 +1,1 @@
+"""Hosts of a box whose units run under another supervisor than the gym's own systemctl."""
