@@ -11,7 +11,7 @@ from hermes.skills.exchange.bundle import BundleContents, build_bundle
 from hermes.skills.exchange.importer import ImportExamination
 from hermes.skills.exchange.placement import SkillPlacement
 from hermes.skills.exchange.signed_statements import StatementSigner
-from hermes.skills.format.skill_text import parse_skill_text
+from hermes.skills.format import parse_skill_text
 from hermes.skills.library import Skill
 from hermes.skills.scanner.finding import SkillFile
 

@@ -11,7 +11,7 @@ from hermes.core.events.skills import SkillState
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.skills.discovery import SkillRoot
 from hermes.skills.distill.distillation import DistilledSkill
-from hermes.skills.format.skill_folder import compute_skill_digest
+from hermes.skills.format import compute_skill_digest
 from hermes.skills.library import SkillLibrary
 from hermes.skills.lifecycle.evaluation import ReplayCase, ReplayResult
 

@@ -20,10 +20,27 @@ mkdir -p /var/log/supervisor
 touch /run/host-is-up
 exec sleep infinity
 """
+SUPERVISORD_FILE = "/etc/supervisor/supervisord.conf"
+# The host has a /run and a /var/log of its own, but not a current folder and a /tmp.
+SUPERVISORD = """
+[unix_http_server]
+file=/run/supervisor.sock
+[supervisord]
+pidfile=/run/supervisord.pid
+logfile=/var/log/supervisor/supervisord.log
+childlogdir=/var/log/supervisor
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+[supervisorctl]
+serverurl=unix:///run/supervisor.sock
+"""
 START_TIMEOUT_S = 20.0
 
 needs_namespaces = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare"
+)
+needs_supervisord = pytest.mark.skipif(
+    not shutil.which("supervisord"), reason="supervisor is not installed"
 )
 
 
@@ -62,6 +79,10 @@ class SupervisorHost:
             enter, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
         )
         return done.stdout, done.returncode
+
+    def start_supervisord(self, programs: str) -> None:
+        self.path(SUPERVISORD_FILE).write_text(SUPERVISORD + programs)
+        self.run(f"supervisord -c {SUPERVISORD_FILE}")
 
     async def execute(self, script: str) -> str:
         """Runs a script of the listing."""

@@ -23,7 +23,7 @@ from hermes.skills.exchange.signed_statements import (
     SignedStatement,
     sign_statement,
 )
-from hermes.skills.format.skill_folder import compute_skill_digest
+from hermes.skills.format import compute_skill_digest
 from hermes.skills.scanner.finding import SkillFile, read_skill_files
 
 NOW = datetime.now(UTC)

@@ -14,7 +14,7 @@ from hermes.skills.exchange.importer import EvidenceResult, ImportExamination
 from hermes.skills.exchange.index import INDEX_FOLDER
 from hermes.skills.exchange.publish_server import serve_folder
 from hermes.skills.exchange.signed_statements import ExchangeError
-from hermes.skills.format.skill_folder import compute_skill_digest
+from hermes.skills.format import compute_skill_digest
 from hermes.skills.history import SkillHistory
 from hermes.skills.scanner.finding import SkillFile
 

@@ -7,7 +7,7 @@ from lifecycle_fixtures import Home, distilled
 
 from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillChanged
-from hermes.skills.format.skill_folder import compute_skill_digest
+from hermes.skills.format import compute_skill_digest
 from hermes.skills.lifecycle.status import SkillStatus, change_state, fold_skill_statuses
 
 pytestmark = pytest.mark.anyio

@@ -279,3 +279,31 @@ verify:
     assert playbook is not None, problems
     await House(tmp_path).play(playbook, AlertFacts(title="`web` and $(reboot) are \\ red"))
     assert (tmp_path / "heard").read_text() == "web  and  (reboot) are   red"
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (
+            ToolResult(call_id="c", content="[timed out after 15.0 s and was ended]"),
+            "timed out after",
+        ),
+        (
+            ToolResult(call_id="c", content="no process could be started", status="error"),
+            "it could not be run",
+        ),
+        (ToolResult(call_id="c", content="a rule says no", status="denied"), "not allowed"),
+    ],
+)
+async def test_services_that_could_not_be_listed_are_not_taken_for_none(
+    tmp_path: Path, result: ToolResult, why: str
+) -> None:
+    async def execute(call: ToolCall) -> ToolResult:
+        return result
+
+    playbook = book(tmp_path, probe="{{is_active service}}")
+    bus = Bus(InMemoryJournal())
+    runner = PlaybookRunner("mends", playbook, PlaybookContext(execute, bus.publish))
+    found = await runner.check_signature(AlertFacts(title="", text=""))
+    assert found.unchecked.startswith(f"the services could not be listed: {why}")
+    assert not found.program_missing, "it is worth another look"

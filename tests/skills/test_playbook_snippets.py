@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.skills.format.skill_folder import (
+from hermes.skills.format import (
     SharedSnippets,
     compute_skill_digest,
     referenced_snippets,

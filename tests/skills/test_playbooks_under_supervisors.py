@@ -1,12 +1,11 @@
 """Bundled playbooks end to end on hosts without systemd: a real supervisord, a plain daemon."""
 
-import shutil
 import sys
 import time
 
 import anyio
 import pytest
-from supervisor_host import SupervisorHost, needs_namespaces
+from supervisor_host import SupervisorHost, needs_namespaces, needs_supervisord
 
 from hermes.core.events.base import BaseEvent
 from hermes.core.incident import AlertFacts
@@ -27,15 +26,7 @@ except ValueError:
     sys.exit("error: invalid port in /srv/api/api.conf: " + text["port"])
 time.sleep(1000)
 """
-SUPERVISORD = f"""
-[unix_http_server]
-file=/run/supervisor.sock
-[supervisord]
-logfile=/var/log/supervisor/supervisord.log
-[rpcinterface:supervisor]
-supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
-[supervisorctl]
-serverurl=unix:///run/supervisor.sock
+API_PROGRAM = f"""
 [program:api]
 command={sys.executable} /srv/api/api.py /srv/api/api.conf
 startretries=1
@@ -63,14 +54,10 @@ async def play(
     return await PlaybookRunner(name, playbook, context).run(AlertFacts(title=alert, text=""))
 
 
-@pytest.mark.skipif(not shutil.which("supervisord"), reason="supervisor is not installed")
+@needs_supervisord
 async def test_a_configuration_is_restored_under_supervisord() -> None:
     with SupervisorHost() as host:
-        host.run("mkdir -p /srv/api; echo port=8000 > /srv/api/api.conf")
-        host.path("/srv/api/api.py").write_text(API)
-        host.path("/etc/supervisor/supervisord.conf").write_text(SUPERVISORD)
-        host.run("supervisord -c /etc/supervisor/supervisord.conf")
-        await wait_for_status(host, "RUNNING")
+        await start_api(host)
         host.run(
             "cp /srv/api/api.conf /srv/api/api.conf.bak; echo port=80OO > /srv/api/api.conf;"
             "supervisorctl restart api"
@@ -84,14 +71,10 @@ async def test_a_configuration_is_restored_under_supervisord() -> None:
         assert "RUNNING" in host.run("supervisorctl status api")
 
 
-@pytest.mark.skipif(not shutil.which("supervisord"), reason="supervisor is not installed")
+@needs_supervisord
 async def test_what_a_person_stopped_stays_stopped() -> None:
     with SupervisorHost() as host:
-        host.run("mkdir -p /srv/api; echo port=8000 > /srv/api/api.conf")
-        host.path("/srv/api/api.py").write_text(API)
-        host.path("/etc/supervisor/supervisord.conf").write_text(SUPERVISORD)
-        host.run("supervisord -c /etc/supervisor/supervisord.conf")
-        await wait_for_status(host, "RUNNING")
+        await start_api(host)
         host.run("supervisorctl stop api")
         result = await play(host, "ended", "api is not running")
         assert result.outcome == "declined" and not result.changed
@@ -127,8 +110,50 @@ async def test_what_only_systemd_can_express_is_said_in_words() -> None:
         )
 
 
+async def start_api(host: SupervisorHost) -> None:
+    host.run("mkdir -p /srv/api; echo port=8000 > /srv/api/api.conf")
+    host.path("/srv/api/api.py").write_text(API)
+    host.start_supervisord(API_PROGRAM)
+    await wait_for_status(host, "RUNNING")
+
+
 async def wait_for_status(host: SupervisorHost, state: str) -> None:
     deadline = time.monotonic() + 120
     while state not in host.run("supervisorctl status api"):
         assert time.monotonic() < deadline, host.run("supervisorctl status; cat /var/log/api.log")
         await anyio.sleep(0.5)
+
+
+@pytest.mark.parametrize("limit", ["--nofile=6:6", "--as=1000000:1000000"])
+async def test_a_process_at_a_lowered_limit_is_restarted(limit: str) -> None:
+    command = ("/bin/bash", "-c", "exec 5</dev/null 6</dev/null 7</dev/null; read x < <(sleep 99)")
+    daemon = PlainDaemon(name="holder", command=command, first_seen_s=5)
+    with SupervisorHost() as host:
+        started = (
+            "setsid /bin/bash -c '{}' >/dev/null 2>&1 </dev/null & sleep 0.5; prlimit --pid $! {}"
+        )
+        host.run(started.format(command[2], limit))
+        result = await play(host, "process-limit", "holder does not answer", daemon)
+        assert (result.outcome, result.detail) == ("applied", "")
+
+
+async def test_a_process_below_its_limit_is_left_alone() -> None:
+    daemon = PlainDaemon(name="nap", command=("/bin/sleep", "98765"), first_seen_s=5)
+    with SupervisorHost() as host:
+        host.run(
+            "setsid /bin/sleep 98765 >/dev/null 2>&1 </dev/null & prlimit --pid $! --nofile=99:99"
+        )
+        result = await play(host, "process-limit", "nap does not answer", daemon)
+        assert result.outcome == "declined" and not result.changed
+
+
+@needs_supervisord
+async def test_what_did_not_come_back_with_its_supervisor_is_started() -> None:
+    with SupervisorHost() as host:
+        host.run("mkdir -p /srv/api; echo port=8000 > /srv/api/api.conf")
+        host.path("/srv/api/api.py").write_text(API)
+        host.start_supervisord(f"{API_PROGRAM}autostart=false\n")
+        await wait_for_status(host, "Not started")
+        result = await play(host, "ended", "api: nothing answers")
+        assert (result.outcome, result.detail) == ("applied", "")
+        assert "RUNNING" in host.run("supervisorctl status api")

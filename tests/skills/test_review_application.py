@@ -12,7 +12,7 @@ from review_tasks import a_task, tasks
 from hermes.app.skills.review import evolve_skill, review_failures
 from hermes.app.skills.review_due import find_due_review
 from hermes.core.errors import SettingsError
-from hermes.skills.format.skill_folder import compute_skill_digest
+from hermes.skills.format import compute_skill_digest
 from hermes.skills.library import Skill
 from hermes.skills.lifecycle.evaluation import (
     ReplayCase,

@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.plumbing.yaml_document import YamlFileError, load_yaml
-from hermes.skills.format.skill_folder import compute_skill_digest
-from hermes.skills.format.skill_text import SkillText, parse_skill_text, render_skill_text
+from hermes.skills.format import (
+    SkillText,
+    compute_skill_digest,
+    parse_skill_text,
+    render_skill_text,
+)
 from hermes.skills.lint import lint_skill_folder
 
 GOOD = SkillText(name="mend-it", description="Mends it: when it is broken", body="# Mend\n\nDo.")

@@ -6,7 +6,7 @@ import pytest
 
 from hermes.core.errors import SettingsError
 from hermes.skills.discovery import SkillRoot, default_roots, read_descriptions
-from hermes.skills.format.skill_text import SkillText, render_skill_text
+from hermes.skills.format import SkillText, render_skill_text
 from hermes.skills.history import SkillHistory
 from hermes.skills.library import SkillLibrary
 

@@ -10,9 +10,9 @@ from hermes.skills.library import SkillLibrary
 from hermes.skills.matching import SkillMatcher, extract_terms
 
 
-@pytest.fixture
-def library(tmp_path: Path) -> SkillLibrary:
-    return SkillLibrary(default_roots(tmp_path))
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> SkillLibrary:
+    return SkillLibrary(default_roots(tmp_path_factory.mktemp("home")))
 
 
 @pytest.mark.parametrize(

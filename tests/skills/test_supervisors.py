@@ -6,7 +6,7 @@ import time
 
 import anyio
 import pytest
-from supervisor_host import SupervisorHost, needs_namespaces
+from supervisor_host import SupervisorHost, needs_namespaces, needs_supervisord
 
 from hermes.policy.command_analysis import analyse_command
 from hermes.skills.discovery import BUNDLED_SKILLS
@@ -47,7 +47,11 @@ def host(kind: str, place: str = "") -> HostSupervisors:
         ("supervisord", "supervisorctl restart api"),
         ("runit", "sv restart /etc/service/api"),
         ("openrc", "rc-service api zap 2>/dev/null; rc-service api restart"),
-        ("sysvinit", "service api restart"),
+        (
+            "sysvinit",
+            "{ setsid service api restart > /dev/null 2>&1 < /dev/null & }; sleep 1; for i in "
+            "$(seq 50); do service api status > /dev/null 2>&1 && break; sleep 0.2; done",
+        ),
         ("docker", "docker restart api"),
         ("podman", "podman restart api"),
         ("pm2", "pm2 restart api"),
@@ -68,6 +72,43 @@ def test_a_supervisord_with_its_own_configuration_and_a_group() -> None:
 
 def test_a_unit_that_no_probe_found_is_one_of_systemd() -> None:
     assert HostSupervisors().render("stop", "api.service") == "systemctl stop api.service"
+
+
+def test_listed_commands_run_with_sudo_and_others_do_not() -> None:
+    listed = ("systemctl restart api", "supervisorctl restart api", "supervisorctl status api")
+    units = [HostUnit(name="api", kind="supervisord"), HostUnit(name="db", kind="supervisord")]
+    known = HostSupervisors(units, root_commands=listed)
+    assert known.render("restart", "api") == "sudo supervisorctl restart api"
+    assert known.render("is_active", "api") == "sudo supervisorctl status api | grep -qw RUNNING"
+    assert known.render("stop", "api") == "supervisorctl stop api"
+    assert known.render("restart", "db") == "supervisorctl restart db"
+    assert HostSupervisors(root_commands=listed).render("restart", "api") == (
+        "systemctl reset-failed api 2>/dev/null; sudo systemctl restart api"
+    )
+
+
+async def test_the_units_of_supervisord_are_listed_with_sudo_where_that_is_allowed() -> None:
+    async def scripts(*root_commands: str) -> list[str]:
+        ran = []
+
+        async def run(script: str) -> str:
+            ran.append(script)
+            return "kind=supervisord"
+
+        await list_units(run, root_commands=root_commands)
+        return ran
+
+    _, script = await scripts("supervisorctl status")
+    assert "timeout 10 sudo supervisorctl status;" in script
+    assert analyse_command(script).effects <= READING | {"read-as-root"}
+    assert "sudo" not in (await scripts("supervisorctl pid api"))[1]
+
+
+@pytest.mark.parametrize("known", ["api", "api.service"])
+def test_a_unit_is_found_with_and_without_its_suffix(known: str) -> None:
+    supervisors = HostSupervisors([HostUnit(name=known, kind="supervisord")])
+    for name in ("api", "api.service"):
+        assert supervisors.render("restart", name) == f"supervisorctl restart {known}"
 
 
 def test_the_name_of_a_unit_is_quoted() -> None:
@@ -164,15 +205,7 @@ def test_of_two_supervisors_the_one_with_the_process_wins_and_it_is_said() -> No
     assert listing.notes == ("api runs under sysvinit, and supervisord knows it too",)
 
 
-SUPERVISORD = """
-[unix_http_server]
-file=/run/supervisor.sock
-[supervisord]
-logfile=/var/log/supervisor/supervisord.log
-[rpcinterface:supervisor]
-supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
-[supervisorctl]
-serverurl=unix:///run/supervisor.sock
+PROGRAMS = """
 [program:api]
 command=/bin/sleep 1000
 user=nobody
@@ -201,11 +234,10 @@ async def wait_for(host: SupervisorHost, name: str, state: str) -> UnitListing:
 
 
 @needs_namespaces
-@pytest.mark.skipif(not shutil.which("supervisord"), reason="supervisor is not installed")
+@needs_supervisord
 async def test_a_real_supervisord_is_listed_and_restarted() -> None:
     with SupervisorHost() as host:
-        host.path("/etc/supervisor/supervisord.conf").write_text(SUPERVISORD)
-        host.run("supervisord -c /etc/supervisor/supervisord.conf")
+        host.start_supervisord(PROGRAMS)
         await wait_for(host, "broken", "failed")
         listing = await wait_for(host, "api", "active")
         units = {each.name: each for each in listing.units}
@@ -233,11 +265,10 @@ async def test_a_real_supervisord_is_listed_and_restarted() -> None:
 
 
 @needs_namespaces
-@pytest.mark.skipif(not shutil.which("supervisord"), reason="supervisor is not installed")
+@needs_supervisord
 async def test_a_supervisord_that_hangs_is_said_and_delays_little() -> None:
     with SupervisorHost() as host:
-        host.path("/etc/supervisor/supervisord.conf").write_text(SUPERVISORD)
-        host.run("supervisord -c /etc/supervisor/supervisord.conf")
+        host.start_supervisord(PROGRAMS)
         await wait_for(host, "api", "active")
         host.run("pkill -STOP -x supervisord")
         began = time.monotonic()

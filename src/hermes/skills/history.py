@@ -11,7 +11,7 @@ from msgspec import field
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
-from hermes.skills.format.skill_folder import compute_skill_digest, list_skill_files
+from hermes.skills.format import compute_skill_digest, list_skill_files
 
 HISTORY_FOLDER = ".history"
 VERSIONS_FILE = "versions.jsonl"

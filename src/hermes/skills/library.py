@@ -9,8 +9,13 @@ from hermes.core.events.skills import SkillState
 from hermes.plumbing.problems import Problem
 from hermes.plumbing.yaml_document import YamlFileError
 from hermes.skills.discovery import SKILL_FILE, SkillOrigin, SkillRoot, find_skill_folders
-from hermes.skills.format.skill_folder import SharedSnippets, compute_skill_digest, list_skill_files
-from hermes.skills.format.skill_text import SkillText, parse_skill_text
+from hermes.skills.format import (
+    SharedSnippets,
+    SkillText,
+    compute_skill_digest,
+    list_skill_files,
+    parse_skill_text,
+)
 from hermes.skills.playbook.reader import PLAYBOOK_FILE, parse_playbook
 from hermes.skills.playbook.schema import Playbook
 

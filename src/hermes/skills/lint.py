@@ -7,16 +7,14 @@ from pathlib import Path
 from hermes.plumbing.problems import Problem
 from hermes.plumbing.yaml_document import YamlFileError
 from hermes.skills.discovery import SKILL_FILE
-from hermes.skills.format.skill_folder import (
+from hermes.skills.format import (
+    FRONT_MATTER_KEYS,
+    LEGACY_FRONT_MATTER_KEYS,
     MAX_SKILL_BYTES,
     MAX_SKILL_FILES,
     SharedSnippets,
-    list_skill_files,
-)
-from hermes.skills.format.skill_text import (
-    FRONT_MATTER_KEYS,
-    LEGACY_FRONT_MATTER_KEYS,
     find_format_violations,
+    list_skill_files,
     parse_skill_text,
     split_front_matter,
 )

@@ -8,7 +8,7 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Completion, Message, Value
 from hermes.core.protocols import Model
 from hermes.skills.compiler.function_signature import FunctionSignature
-from hermes.skills.format.skill_text import SkillText, parse_skill_text, render_skill_text
+from hermes.skills.format import SkillText, parse_skill_text, render_skill_text
 
 FUNCTION_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 REQUIREMENTS_FILE = "requirements.txt"

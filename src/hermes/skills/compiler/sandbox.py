@@ -19,7 +19,7 @@ from hermes.skills.compiler.function_signature import (
     parse_function,
 )
 from hermes.skills.compiler.registry import RegisteredSkill
-from hermes.skills.format.skill_folder import compute_skill_digest
+from hermes.skills.format import compute_skill_digest
 
 RUNNER_FILE = "sandbox_runner.py"
 OpenSandbox = Callable[[Sequence[Path]], AbstractAsyncContextManager[Environment]]

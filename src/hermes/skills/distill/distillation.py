@@ -35,7 +35,7 @@ from hermes.skills.distill.verified_run import (
     VerifiedRun,
     read_verified_run,
 )
-from hermes.skills.format.skill_text import SkillText, render_skill_text
+from hermes.skills.format import SkillText, render_skill_text
 from hermes.skills.playbook.reader import PLAYBOOK_FILE, parse_playbook
 from hermes.skills.playbook.schema import Playbook
 

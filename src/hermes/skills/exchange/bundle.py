@@ -22,7 +22,7 @@ from hermes.skills.exchange.signed_statements import (
     open_statement,
     sign_statement,
 )
-from hermes.skills.format.skill_text import MAX_NAME_CHARS, SKILL_NAME
+from hermes.skills.format import MAX_NAME_CHARS, SKILL_NAME
 from hermes.skills.scanner.finding import SkillFile
 
 BUNDLE_FORMAT = 1

@@ -14,8 +14,7 @@ from hermes.skills.exchange.bundle import SkillBundle, read_bundle
 from hermes.skills.exchange.keyring import Keyring
 from hermes.skills.exchange.placement import SkillPlacement, plan_placement
 from hermes.skills.exchange.signed_statements import ExchangeError, VerifySignature
-from hermes.skills.format.skill_folder import is_hidden_path
-from hermes.skills.format.skill_text import parse_skill_text
+from hermes.skills.format import is_hidden_path, parse_skill_text
 from hermes.skills.history import SkillHistory, swap_in
 from hermes.skills.lifecycle.evaluation import ReplayCase
 from hermes.skills.lint import lint_skill

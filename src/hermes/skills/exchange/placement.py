@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.skills.exchange.bundle import SkillBundle, compute_files_digest
-from hermes.skills.format.skill_folder import compute_skill_digest, is_hidden_path
+from hermes.skills.format import compute_skill_digest, is_hidden_path
 from hermes.skills.history import SkillHistory
 from hermes.skills.scanner.finding import SkillFile, read_skill_files
 

@@ -9,7 +9,7 @@ from hermes.core.messages import Message, Value
 from hermes.core.protocols import JournalRecord, Model
 from hermes.core.tool_calls import fold_finished_calls
 from hermes.plumbing.yaml_document import YamlFileError
-from hermes.skills.format.skill_text import find_format_violations, parse_skill_text
+from hermes.skills.format import find_format_violations, parse_skill_text
 from hermes.skills.library import Skill
 from hermes.skills.lifecycle.review import DueReview
 from hermes.skills.playbook.reader import PLAYBOOK_FILE, parse_playbook

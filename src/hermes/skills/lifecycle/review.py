@@ -10,17 +10,18 @@ from hermes.core.events.skills import PlaybookEnded, SkillShown, SkillsReviewed,
 from hermes.core.events.tools import ToolFinished
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
+from hermes.plumbing.patterns import lazy_pattern
 
 _VARIABLE_PARTS = (
-    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.I), "·"),
-    (re.compile(r"https?://\S+"), "·"),
-    (re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`"), "·"),
-    (re.compile(r"(?<![\w.])/[\w./@%+~-]+"), "·"),
-    (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{6,}\b", re.I), "·"),
-    (re.compile(r"\b\w*\d[\w.:-]*"), "·"),
-    (re.compile(r"\s+"), " "),
+    (lazy_pattern(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.I), "·"),
+    (lazy_pattern(r"https?://\S+"), "·"),
+    (lazy_pattern(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`"), "·"),
+    (lazy_pattern(r"(?<![\w.])/[\w./@%+~-]+"), "·"),
+    (lazy_pattern(r"\b(?=[0-9a-f]*\d)[0-9a-f]{6,}\b", re.I), "·"),
+    (lazy_pattern(r"\b\w*\d[\w.:-]*"), "·"),
+    (lazy_pattern(r"\s+"), " "),
 )
-_ERROR_WORDS = re.compile(
+_ERROR_WORDS = lazy_pattern(
     r"error|fail|denied|refused|not found|no such|cannot|exception|timed out|invalid|unknown", re.I
 )
 MAX_SIGNATURE_CHARS = 160

@@ -9,6 +9,7 @@ from typing import Literal
 import anyio
 
 from hermes.core.messages import ToolCall, ToolResult, Value
+from hermes.core.protocols import ConfinesCommands, Environment
 from hermes.skills.playbook.schema import ExpectedResult
 from hermes.skills.supervisors.units import PlainDaemon
 
@@ -38,6 +39,16 @@ class PlaybookContext:
     """Seconds after the timeout of a step, in which an approval may be requested."""
     daemons: Sequence[PlainDaemon] = ()
     """Daemons of the host without a supervisor, as they were seen running."""
+    root_commands: Sequence[str] = ()
+    """Commands of supervisors that run with `sudo`; see `find_root_commands`."""
+
+
+async def find_root_commands(environment: Environment) -> Sequence[str]:
+    """Commands that a person listed for the user of the service, who is not root."""
+    if not isinstance(environment, ConfinesCommands):
+        return ()
+    kernel = await environment.kernel_support()
+    return (*kernel.root_commands, *kernel.unconfined_root_commands)
 
 
 _UNCHECKED_LINE = re.compile(r"^unchecked=(.{1,160})$", re.MULTILINE)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hermes.plumbing.problems import Problem, closest_name, suggest_name
 from hermes.plumbing.yaml_document import YamlDocument, YamlFileError, load_yaml
-from hermes.skills.format.skill_folder import SharedSnippets
+from hermes.skills.format import SharedSnippets
 from hermes.skills.playbook.parameters import (
     fill_template,
     find_quoted_placeholder,

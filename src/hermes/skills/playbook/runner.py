@@ -244,17 +244,25 @@ class PlaybookRunner:
         }
 
     def _fill(self, command: str, *, partial: bool = False) -> str:
-        supervisors = HostSupervisors(self._units, self._context.daemons)
+        context = self._context
+        supervisors = HostSupervisors(self._units, context.daemons, context.root_commands)
         return fill_template(command, self._values, supervisors, partial=partial)
 
     async def _list_units(self, cache: ProbeCache) -> None:
+        """Raises `PlaybookStopped` when the units are not known: that is not a host without any."""
+
         async def run(script: str) -> str:
             lookup = await cache.run_once(
                 script, lambda: self._run("units", script, SCRIPT_TIMEOUT_S)
             )
-            return lookup.result.output if lookup.result.status == "ok" else ""
+            if why := incomplete_reason(lookup.result):
+                detail = f"the services could not be listed: {why}"
+                outcome = failure_outcome(lookup.result, "declined")
+                raise PlaybookStopped(outcome, "units", detail, incomplete=True)
+            return lookup.result.output
 
-        self._units = (await list_units(run, self._context.daemons)).units
+        context = self._context
+        self._units = (await list_units(run, context.daemons, context.root_commands)).units
 
     def _check_actions(self) -> None:
         """Raises `PlaybookStopped` when the supervisor of a unit cannot do what a step needs."""

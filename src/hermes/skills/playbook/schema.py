@@ -1,6 +1,6 @@
 """Defines the types of `playbook.yaml`; the JSON schema is generated from them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -121,23 +121,3 @@ class Playbook(PlaybookPart, kw_only=True, frozen=True):
     parameters: dict[PlaybookName, PlaybookParameter] = {}
     steps: Annotated[tuple[PlaybookStep, ...], Meta(min_length=1)]
     verify: Annotated[tuple[PlaybookCheck, ...], Meta(min_length=1)]
-
-
-def playbook_json_schema() -> dict[str, Any]:
-    """The content of `playbook.schema.json`, for editors and other programs."""
-    schema: dict[str, Any] = _sort_enums(msgspec.json.schema(Playbook))
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Hermes playbook",
-        **schema,
-    }
-
-
-def _sort_enums(part: Any) -> Any:
-    """The order of choices is random: sorted, the file stays the same."""
-    if isinstance(part, dict):
-        return {
-            key: sorted(value, key=str) if key == "enum" else _sort_enums(value)
-            for key, value in part.items()
-        }
-    return [_sort_enums(each) for each in part] if isinstance(part, list) else part

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 
-from hermes.skills.format.skill_folder import MAX_SKILL_BYTES, MAX_SKILL_FILES
+from hermes.skills.format import MAX_SKILL_BYTES, MAX_SKILL_FILES
 from hermes.skills.scanner.deobfuscation import normalize_text
 from hermes.skills.scanner.finding import ScanFinding, SkillFile, line_number
 from hermes.skills.scanner.shell_text import ShellPassage, check_shell, extract_shell_passages

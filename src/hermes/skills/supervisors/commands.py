@@ -18,6 +18,8 @@ ACTIONS: tuple[str, ...] = (
 )
 QUERIES: tuple[str, ...] = ("is_active", "main_pid", "instance")
 """Read only. `instance` prints a text that is another one after each start of the unit."""
+VIEWS: tuple[str, ...] = ("status", "log")
+"""Read only, for people: no placeholders of playbooks."""
 DEFAULT_UNIT_PARAMETER = "unit"
 STOP_TIMEOUT_S = 10
 """Seconds for a plain daemon to end before it is killed."""
@@ -126,6 +128,8 @@ def _systemd(program: str) -> dict[str, str]:
         "is_active": f"{program} is-active -q UNIT",
         "main_pid": f"{program} show -p MainPID --value UNIT",
         "instance": f"{program} show -p NRestarts --value UNIT",
+        "status": f"{program} status UNIT --no-pager",
+        "log": f"{program.replace('systemctl', 'journalctl')} -u UNIT -n 50 --no-pager",
     }
 
 
@@ -139,6 +143,8 @@ def _container(program: str) -> dict[str, str]:
         "is_active": f"{program} ps -q --filter status=running --filter name=^UNIT\\$ | grep -q .",
         "main_pid": pid,
         "instance": pid,
+        "status": f"{program} ps -a --filter name=UNIT",
+        "log": f"{program} logs --tail 50 UNIT",
     }
 
 
@@ -147,6 +153,14 @@ def _pid_in(command: str) -> dict[str, str]:
     return {"main_pid": pid, "instance": pid}
 
 
+def _in_background(command: str) -> str:
+    """An init script does not return where its daemon stays in the foreground."""
+    return f"{{ setsid {command} > /dev/null 2>&1 < /dev/null & }}"
+
+
+_UNTIL_SERVICE_RUNS = (
+    "for i in $(seq 50); do service UNIT status > /dev/null 2>&1 && break; sleep 0.2; done"
+)
 _COMMANDS: Mapping[str, Mapping[str, str]] = {
     "systemd": _systemd("systemctl"),
     "systemd-user": _systemd("systemctl --user"),
@@ -157,6 +171,7 @@ _COMMANDS: Mapping[str, Mapping[str, str]] = {
         "is_active": "supervisorctl status UNIT | grep -qw RUNNING",
         "main_pid": "supervisorctl pid UNIT",
         "instance": "supervisorctl pid UNIT",
+        "status": "supervisorctl status UNIT",
     },
     "runit": {
         **_verbs("sv VERB PLACE", "start", "stop", "restart"),
@@ -166,6 +181,7 @@ _COMMANDS: Mapping[str, Mapping[str, str]] = {
         "reload_definitions": "true",
         "is_active": "sv status PLACE | grep -q ^run:",
         **_pid_in("sv status PLACE"),
+        "status": "sv status PLACE",
     },
     "s6": {
         "start": "s6-svc -wu -T 10000 -u PLACE",
@@ -177,6 +193,7 @@ _COMMANDS: Mapping[str, Mapping[str, str]] = {
         "reload_definitions": "true",
         "is_active": "s6-svstat PLACE | grep -q ^up",
         **_pid_in("s6-svstat PLACE"),
+        "status": "s6-svstat PLACE",
     },
     "openrc": {
         **_verbs("rc-service UNIT VERB", "start", "stop"),
@@ -187,16 +204,21 @@ _COMMANDS: Mapping[str, Mapping[str, str]] = {
         "reload_definitions": "true",
         "is_active": "rc-service UNIT status >/dev/null 2>&1",
         "instance": "rc-service UNIT status",
+        "status": "rc-service UNIT status",
     },
     "sysvinit": {
-        **_verbs("service UNIT VERB", "start", "stop", "restart"),
-        "reload": "service UNIT reload 2>/dev/null || service UNIT restart",
+        "stop": "service UNIT stop",
+        "start": f"{_in_background('service UNIT start')}; {_UNTIL_SERVICE_RUNS}",
+        "restart": f"{_in_background('service UNIT restart')}; sleep 1; {_UNTIL_SERVICE_RUNS}",
+        "reload": "service UNIT reload 2>/dev/null || "
+        f"{{ {_in_background('service UNIT restart')}; sleep 1; {_UNTIL_SERVICE_RUNS}; }}",
         "enable": "update-rc.d UNIT enable",
         "disable": "update-rc.d UNIT disable",
         "reload_definitions": "true",
         "is_active": "service UNIT status >/dev/null 2>&1",
         "main_pid": "pgrep -o -x UNIT",
         "instance": "pgrep -o -x UNIT",
+        "status": "service UNIT status",
     },
     "docker": _container("docker"),
     "podman": _container("podman"),
@@ -205,26 +227,59 @@ _COMMANDS: Mapping[str, Mapping[str, str]] = {
         "is_active": "pm2 pid UNIT | grep -q '[1-9]'",
         "main_pid": "pm2 pid UNIT",
         "instance": "pm2 pid UNIT",
+        "status": "pm2 describe UNIT",
+        "log": "pm2 logs UNIT --nostream --lines 50",
     },
 }
 
 
-class HostSupervisors:
-    """Finds the supervisor of each unit of a host."""
+_BETWEEN_COMMANDS = re.compile(r"(; | \|\| | && | \| )")
+_ERRORS_DROPPED = " 2>/dev/null"
 
-    def __init__(self, units: Sequence[HostUnit] = (), daemons: Sequence[PlainDaemon] = ()) -> None:
+
+def split_commands(text: str) -> list[str]:
+    """The simple commands of a rendered action."""
+    return [each.removesuffix(_ERRORS_DROPPED) for each in _BETWEEN_COMMANDS.split(text)[::2]]
+
+
+def _with_sudo(text: str, root_commands: Sequence[str]) -> str:
+    """Runs as root those of its commands that may; unchanged when there are none."""
+    parts = _BETWEEN_COMMANDS.split(text)
+    for place in range(0, len(parts), 2):
+        if parts[place].removesuffix(_ERRORS_DROPPED) in root_commands:
+            parts[place] = f"sudo {parts[place]}"
+    return "".join(parts)
+
+
+class HostSupervisors:
+    """Finds the supervisor of each unit of a host.
+
+    `root_commands` are those that need `sudo`, and may be run with it.
+    """
+
+    def __init__(
+        self,
+        units: Sequence[HostUnit] = (),
+        daemons: Sequence[PlainDaemon] = (),
+        root_commands: Sequence[str] = (),
+    ) -> None:
         self._units = {each.name: each for each in units}
+        self._root_commands = root_commands
         self._daemons = {each.name: each for each in daemons}
 
     def find(self, name: str) -> Supervisor:
-        """Units that no other supervisor has are those of systemd."""
-        unit = self._units.get(name) or HostUnit(name=name, kind="systemd")
+        """Units that no other supervisor has are those of systemd. A name with `.service` is the
+        one without it where only that is known, and the other way round."""
+        short = name.removesuffix(".service")
+        names = (name, short, f"{short}.service")
+        found = next((each for each in names if each in self._units), name)
+        unit = self._units.get(found) or HostUnit(name=name, kind="systemd")
         if unit.kind == "daemon":
-            return DaemonSupervisor(name, self._daemons.get(name))
+            return DaemonSupervisor(found, self._daemons.get(found))
         return ProgramSupervisor(unit)
 
     def render(self, action: str, name: str) -> str:
-        return self.find(name).render(action)
+        return _with_sudo(self.find(name).render(action), self._root_commands)
 
     def functions(self, command: str) -> str:
         """The shell functions about units that a command calls."""

@@ -24,6 +24,7 @@ SAID_LINES = "120"
 _SCRIPT_OF_KIND = {"runit": "scan_folders", "s6": "scan_folders", "podman": "docker"}
 KINDS = ("supervisord", "runit", "s6", "openrc", "docker", "podman", "pm2", "systemd-user")
 _UNIT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,120}")
+_NAME_SUFFIXES = ("-server", "d", "ql")
 _PLACE = re.compile(r"/[\w./@+-]{1,200}")
 _SHELL_FUNCTION = re.compile(
     r"^((\w+)\(\) \{(?: .*\}|[^\n]*\n(?:(?!\}).*\n)*\})(?:\n|\Z))", re.MULTILINE
@@ -31,6 +32,8 @@ _SHELL_FUNCTION = re.compile(
 """One line, or lines up to a closing brace at the start of one."""
 _REMEMBERED = "{{remembered}}"
 _TABLE = "{{host_units}}"
+SUPERVISORD_QUERY = "supervisorctl status"
+_WANTED = "{{wanted}}"
 _LOG_FILES = 'fact "$1" log | xargs -r tail -q -n "$2" 2>/dev/null | tail -n "$2"'
 _LOG_COMMANDS = {
     "systemd": 'journalctl -u "$1" -n "$2" -o cat --no-pager 2>/dev/null',
@@ -77,6 +80,9 @@ class HostUnit(Value, kw_only=True, frozen=True):
     since: str = ""
     """When it was started for the first time, as `date -d` reads it."""
     exit: str = ""
+    """How it last ended, in the words of its supervisor."""
+    ended_at: str = ""
+    """When it last ended, as its supervisor writes it."""
     place: str = ""
     """The folder or the configuration that its supervisor needs to find it."""
     file: str = ""
@@ -90,6 +96,26 @@ class UnitListing(Value, kw_only=True, frozen=True):
     units: tuple[HostUnit, ...] = ()
     notes: tuple[str, ...] = ()
     """What is unusual, in words: a supervisor that does not answer, a service with two of them."""
+
+    def find(self, service: str) -> tuple[HostUnit, ...]:
+        """The units of a service; those with a process first."""
+        found = [each for each in self.units if same_service(each.name, service)]
+        return tuple(sorted(found, key=lambda each: not each.pid))
+
+
+def same_service(one: str, other: str) -> bool:
+    """`redis` is redis-server, `shop_api` is shop-api, `shop:web_00` is web."""
+    first, second = _plain_name(one), _plain_name(other)
+    if not first or not second:
+        return False
+    return first == second or any(
+        first == second + suffix or second == first + suffix for suffix in _NAME_SUFFIXES
+    )
+
+
+def _plain_name(name: str) -> str:
+    text = name.rpartition(":")[2].lower().replace("_", "-").removesuffix(".service")
+    return re.sub(r"-\d+$", "", text)
 
 
 def shell_functions(units: Sequence[HostUnit], command: str) -> str:
@@ -148,23 +174,49 @@ def _facts(unit: HostUnit) -> Iterable[tuple[str, str]]:
         yield "log", path
 
 
-async def list_units(run: RunScript, daemons: Sequence[PlainDaemon] = ()) -> UnitListing:
+async def list_units(
+    run: RunScript,
+    daemons: Sequence[PlainDaemon] = (),
+    root_commands: Sequence[str] = (),
+    service: str = "",
+) -> UnitListing:
+    """`root_commands` are those that need `sudo`, and may be run with it. `service`: its unit is
+    listed too where it does not run or has only an init script."""
     found = re.findall(r"^kind=([a-z0-9-]+)$", await run(_read_script("kinds")), re.MULTILINE)
-    scripts = dict.fromkeys(_script_of(kind) for kind in found if kind in KINDS)
+    scripts = dict.fromkeys(
+        _with_sudo(_script_of(kind), root_commands) for kind in found if kind in KINDS
+    )
     if daemons:
         remembered = shlex.quote(describe_daemons(daemons))
         scripts[_with_files("daemon").replace(_REMEMBERED, remembered)] = None
     outputs = [await run(script) for script in scripts]
-    if "systemd" in found and parse_units(outputs).units:
-        outputs.append(await run(_script_of("systemd")))
-    return parse_units(outputs)
+    if "systemd" in found and (service or parse_units(outputs).units):
+        outputs.append(await run(_script_for("systemd", f"{service}.service" if service else "")))
+    listing = parse_units(outputs)
+    if service and not listing.notes and not listing.find(service):
+        outputs.append(await run(_script_for("sysvinit", service)))
+        listing = parse_units(outputs)
+    return listing
+
+
+def _script_for(name: str, wanted: str) -> str:
+    return _with_files(name).replace(_WANTED, shlex.quote(wanted))
+
+
+def _with_sudo(script: str, root_commands: Sequence[str]) -> str:
+    """The socket of supervisord is closed to all but root."""
+    if SUPERVISORD_QUERY not in root_commands:
+        return script
+    return script.replace(f" {SUPERVISORD_QUERY};", f" sudo {SUPERVISORD_QUERY};")
 
 
 def listing_scripts() -> dict[str, str]:
     """All scripts by name; each must only read."""
-    return {name: _with_files(name) for name in ("kinds", "daemon", "systemd")} | {
-        kind: _script_of(kind) for kind in KINDS
-    }
+    return (
+        {name: _with_files(name) for name in ("kinds", "daemon")}
+        | {name: _script_for(name, "") for name in ("systemd", "sysvinit")}
+        | {kind: _script_of(kind) for kind in KINDS}
+    )
 
 
 def _script_of(kind: str) -> str:
@@ -208,6 +260,8 @@ def _with_fact(unit: HostUnit, key: str, value: str) -> HostUnit:
         return replace(unit, logs=(*unit.logs, value))
     if key == "place" and not _PLACE.fullmatch(value):
         return unit
+    if key == "ended":
+        return replace(unit, ended_at=value)
     plain = key in ("kind", "state", "since", "exit", "place", "file")
     return replace(unit, **{key: value}) if plain else unit
 

@@ -1,5 +1,5 @@
 # Needs kit. settings: `unit file key value`; owners: `unit address`; edges: `unit unit`, who asks whom.
-settings=$(for c in $units; do for f in $(confs "$c"); do grep -E '^[[:space:]]*[A-Za-z_][A-Za-z0-9_.-]*[[:space:]]*[=:]' "$f" 2>/dev/null | tr -d '"' | awk -v c="$c" -v f="$f" '{k=$0; sub(/^[ \t]*/,"",k); v=k; sub(/[ \t]*[=:].*/,"",k); sub(/^[^=:]*[=:][ \t]*/,"",v); sub(/[ \t]*$/,"",v); print c, f, k, v}'; done; done)
+settings=$(for c in $units; do confs "$c" | xargs -r -d '\n' grep -HE '^[[:space:]]*[A-Za-z_][A-Za-z0-9_.-]*[[:space:]]*[=:]' 2>/dev/null | tr -d '"' | awk -v c="$c" '{f=$0; sub(/:.*/,"",f); k=$0; sub(/^[^:]*:[ \t]*/,"",k); v=k; sub(/[ \t]*[=:].*/,"",k); sub(/^[^=:]*[=:][ \t]*/,"",v); sub(/[ \t]*$/,"",v); print c, f, k, v}'; done)
 owners=$({ for c in $units; do echo "unit $c $(main_pid "$c")"; done; ss -Hltnp 2>/dev/null; } | awk '$1=="unit"{if($3>1) u[$3]=$2; next} {for(p in u) if(index($0,"pid=" p ",")) print u[p], $4}')
 edges=$({ printf '%s\n' "$units" | awk '{n=$1; sub(/[.]service$/,"",n); print "unit", $1, n}'; printf '%s\n' "$owners" | awk 'NF{n=split($2,a,":"); print "own", $1, a[n]}'; printf '%s\n' "$settings" | awk '{print "says", $0}'; } |
   awk '$1=="own"{port[$3]=$2} $1=="unit"{name[$3]=$2} $1=="says"{s[++n]=$0}

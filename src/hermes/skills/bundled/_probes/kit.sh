@@ -17,5 +17,7 @@ pairs() { grep -E '^[[:space:]]*[A-Za-z_][A-Za-z0-9_.-]*[[:space:]]*[=:]' "$1" |
 programs() { definition "$1" | sed -n 's/^ExecStart=[-@+!]*//p' | grep -oE '/[A-Za-z0-9_./-]+' | grep -vE '^/(usr|bin)/' | while read -r w; do case "$w" in *.py|*.js|*.rb|*.sh) readlink -f "$w" ;; esac; done; }
 # When a process started: seconds since 1970.
 born() { sed 's/.*) //' /proc/"$1"/stat | awk -v now="$(date +%s.%N)" -v hz="$(getconf CLK_TCK)" -v up="$(cut -d ' ' -f 1 /proc/uptime)" '{printf "%.2f\n", now - up + $20 / hz}'; }
+# The settings of a unit that were changed after its first start.
+edited_confs() { first_start "$1" | { read -r first && confs "$1" | xargs -r -d '\n' stat -c '%.Y %n' | awk -v s="$first" '$1 >= s {sub(/^[^ ]+ /, ""); print}'; }; }
 # Whether a file was changed after that first start.
 edited() { first_start "$1" | { read -r first && stat -c %.Y "$2" | awk -v s="$first" '{exit !($1 >= s)}'; }; }

@@ -8,6 +8,8 @@ for c in $(printf '%s\n' "$rows" | awk '{print $1}'); do
 done
 sick=$(printf '%s\n' "$rows" | awk '$3=="failed"||$3=="activating"{print $1}')
 u=$(printf '%s\n' "$sick" | grep -Fx -- "$v")
+# One that runs no more since its supervisor was started, and that nobody stopped, did not come back.
+[ -z "$u" ] && [ -n "$s" ] && never_started "$v" && u=$v
 [ -z "$u" ] && [ -n "$s" ] && [ "$(restarts "$v")" -ge 1 ] && u=$v
 if [ -z "$u" ] && [ "$(printf '%s\n' "$sick" | grep -c .)" = 1 ]; then
   # A unit that fails for itself, and that the one in the alert does not know, is not what rang.
@@ -17,7 +19,7 @@ fi
 [ -n "$u" ] && w=yes
 [ -z "$u" ] && [ -n "$s" ] && u=$v
 # One that does not run and has not failed was stopped by people.
-[ "$(unit_state "$u")" = inactive ] && u=
+[ "$(unit_state "$u")" = inactive ] && ! never_started "$u" && u=
 printf 'subject=%s\nunit=%s\nsick=%s\n' "$s" "$u" "$w"
 for m in $(awk '$4~/^rw/ && $2!~/^\/(proc|sys|usr|dev\/pts)/ {print $2}' /proc/mounts | sort -u); do
   df -P "$m" 2>/dev/null | awk -v m="$m" 'NR==2 && $2>0 && ($5+0>=90 || $4<1024 || (m=="/dev/shm" && $5+0>=60)) {print "full=" m}'
@@ -43,7 +45,7 @@ SAW
 conf=$({ for w in $(definition "$u" | sed -n 's/^ExecStart=[-@+!]*//p;s/^EnvironmentFile=-\{0,1\}//p'); do w=${w#*=}; case "$w" in /usr/*|/bin/*|*.py|*.sh|*.js) ;; /*) [ -f "$w" ] && echo "$w" ;; esac; done; ls -1 /etc/"$n"/*.* /etc/"$n".conf /opt/"$n"/etc/* 2>/dev/null; } | awk '!seen[$0]++')
 printf '%s\n' "$conf" | while read -r f; do [ -L "$f" ] && readlink "$f" | grep -qiE 'stag|test|preprod|dev|qa' && echo hint=staging; done
 [ -n "$(ls -d /srv/*/.git /root/*/.git /opt/*/.git /var/lib/*/.git /etc/.git /home/*/*/.git 2>/dev/null)" ] && echo hint=declared
-conf=$(printf '%s\n' "$conf" | while read -r f; do [ -f "$f" ] && head -c 20000 "$f"; done)
+conf=$(printf '%s\n' "$conf" | while read -r f; do [ -f "$f" ] && echo "$f"; done | xargs -r -d '\n' head -q -c 20000)
 while read -r name what; do printf '%s\n' "$conf" | grep -qiE -- "$what" && echo "hint=$name"; done <<'HINT'
 pause (interval|poll|sleep|every|refresh|delay|pause|period|wait|tick|scan)[a-z_.]*[[:space:]]*[=:][[:space:]]*0*(\.0*)?(ms|s)?[[:space:]]*$
 unlimited (cache|limit|max|keep|size|entries|buffer|history|retain|backlog|capacity)[a-z_.]*[[:space:]]*[=:][[:space:]]*(0|-1|[0-9]{6,}|unlimited|none|inf(inity)?|off)[[:space:]]*$

@@ -1,5 +1,6 @@
 rows() { systemctl list-units --type=service --all --no-legend --plain 2>/dev/null | sed 's/^[^A-Za-z0-9]*//' | awk '$1~/[.]service$/ && $2=="loaded"'; }
 unit_state() { systemctl show -p ActiveState --value "$1" 2>/dev/null; }
+never_started() { false; }
 restarts() { systemctl show -p NRestarts --value "$1"; }
 main_pid() { systemctl show -p MainPID --value "$1"; }
 definition() { systemctl cat "$1" 2>/dev/null; }

@@ -4,6 +4,7 @@ UNITS
 }
 rows() { fact '' state; }
 unit_state() { fact "$1" state; }
+never_started() { fact "$1" exit | grep -qxF 'not started'; }
 restarts() { fact "$1" restarts; }
 main_pid() { fact "$1" pid; }
 definition() { fact "$1" define; }
