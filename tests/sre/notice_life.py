@@ -1,9 +1,10 @@
-"""Run as a process of its own by a test, and killed at any moment: tells what is owed."""
+"""Run as a process of its own by a test, and killed at any moment: sends what is queued."""
 
-import sys
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
+import httpx2
 
 from hermes.core.bus import Bus
 from hermes.memory.journal.sqlite_journal import SqliteJournal
@@ -12,8 +13,10 @@ from hermes.sre.notifications.sink_protocol import SinkFilter
 from hermes.sre.notifications.sinks import WebhookSink
 from hermes.sre.settings import NoticeSettings
 
+DISCARD_PORT = 9
 
-async def main(journal: Path, url: str) -> None:
+
+async def deliver(journal: Path, url: str) -> None:
     settings = NoticeSettings(briefing="", log="")
     async with SqliteJournal.open(journal) as opened:
         sinks = [(WebhookSink(url), SinkFilter(sink="webhook"))]
@@ -24,4 +27,15 @@ async def main(journal: Path, url: str) -> None:
             group.cancel_scope.cancel()
 
 
-anyio.run(main, Path(sys.argv[1]), sys.argv[2])
+def main(journal: str, url: str) -> None:
+    anyio.run(deliver, Path(journal), url)
+
+
+async def load_client() -> None:
+    """The event loop and the HTTP client, once for all processes."""
+    with suppress(httpx2.ConnectError):
+        async with httpx2.AsyncClient() as client:
+            await client.get(f"http://127.0.0.1:{DISCARD_PORT}")
+
+
+anyio.run(load_client)

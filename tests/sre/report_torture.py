@@ -11,7 +11,7 @@ from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.sre.reports.report_file import write_report_file
 
 
-async def main(home: Path) -> None:
+async def document(home: Path) -> None:
     async with SqliteJournal.open(home / "journal.db") as journal:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
@@ -20,4 +20,8 @@ async def main(home: Path) -> None:
     sys.stdout.write(f"{path}\n")
 
 
-anyio.run(main, Path(sys.argv[1]))
+def main(home: str) -> None:
+    anyio.run(document, Path(home))
+
+
+anyio.run(anyio.sleep, 0)  # loads the event loop, once for all processes

@@ -8,17 +8,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from incident_house import Host, events
+from msgspec import structs
 
 from hermes.core.actions import Action, Decision
 from hermes.core.events.incidents import EscalationLine, IncidentDiagnosed
 from hermes.core.events.tools import ToolFinished
 from hermes.core.incident import Incident, IncidentDetails
-from hermes.policy.command_analysis import analyse_command
+from hermes.policy.redaction.redactor import Redactor
+from hermes.skills.supervisors.commands import HostSupervisors
+from hermes.skills.supervisors.units import HostUnit, UnitListing
 from hermes.sre.assessment.symptoms import Assessment
 from hermes.sre.commander import publish_escalation
 from hermes.sre.context import IncidentWork
@@ -27,6 +30,7 @@ from hermes.sre.escalation.host_lines import (
     digest,
     disk_lines,
     error_lines,
+    named_lines,
     port_lines,
     process_lines,
 )
@@ -35,35 +39,25 @@ from hermes.sre.escalation.host_scripts import (
     HostRows,
     ScriptOutput,
     escalation_subject,
+    named_scripts,
     parse_outputs,
     script_command,
 )
-from hermes.sre.escalation.service_owner import (
-    ServiceOwner,
-    find_owners,
-    next_commands,
-    restart_command,
-)
+from hermes.sre.escalation.next_commands import next_commands
 from hermes.sre.policies import is_read_only
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
 BUSYBOX = Path("/usr/bin/busybox")
-SUPERVISOR_LOG = """\
-supervisorlog=2026-11-17 03:09:58,101 INFO spawned: 'shop-api' with pid 311
-supervisorlog=2026-11-17 03:09:59,340 WARN exited: shop-api (exit status 1; not expected)
-supervisorlog=2026-11-17 03:10:00,343 INFO spawned: 'shop-api' with pid 318
-supervisorlog=2026-11-17 03:10:01,512 WARN exited: shop-api (exit status 1; not expected)
-supervisorlog=2026-11-17 03:10:03,514 INFO spawned: 'shop-api' with pid 325
-supervisorlog=2026-11-17 03:10:04,702 WARN exited: shop-api (exit status 1; not expected)
-supervisorlog=2026-11-17 03:10:05,704 INFO gave up: shop-api entered FATAL state, too many \
-start retries too quickly
-"""
-STATUS = """\
-supervisord=nginx\tRUNNING\tpid 24, uptime 0:12:01
-supervisord=redis\tSTOPPED\tNov 17 03:08 AM
-supervisord=shop-api\tFATAL\tExited too quickly (process log may have details)
-"""
+REDIS = HostUnit(name="redis", kind="supervisord", state="inactive")
+SHOP = HostUnit(
+    name="shop-api",
+    kind="supervisord",
+    state="failed",
+    restarts=4,
+    exit="exit status 1; not expected",
+    ended_at="2026-11-17 03:10:04",
+)
 
 
 def run_script(name: str, head: str, path: str | None = None) -> str:
@@ -75,6 +69,15 @@ def run_script(name: str, head: str, path: str | None = None) -> str:
 def rows(**outputs: str) -> HostRows:
     given = [ScriptOutput(name, name, text) for name, text in outputs.items()]
     return parse_outputs(given, {name: number for number, name in enumerate(outputs, start=1)})
+
+
+def with_units(found: HostRows, *units: HostUnit) -> HostRows:
+    return structs.replace(found, listing=UnitListing(units=units))
+
+
+def commands(found: HostRows, subject: EscalationSubject, *errors: str) -> list[str]:
+    supervisors = HostSupervisors(found.listing.units)
+    return [each.command for each in next_commands(found, subject, supervisors, errors)]
 
 
 def texts(lines: Iterator[EscalationLine]) -> list[str]:
@@ -108,7 +111,10 @@ SUBJECTS = [
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda each: each.kind)
 def test_every_script_only_reads(subject: EscalationSubject) -> None:
     assert list(subject.scripts)
-    for name, head in subject.scripts:
+    errors = [
+        'open() "/srv/a/b" failed (13: Permission denied), port 5432, locked by PID 77, Read-only'
+    ]
+    for name, head in (*subject.scripts, *named_scripts(subject, errors)):
         assert is_read_only(script_command(name, head)), name
 
 
@@ -140,31 +146,32 @@ def test_a_stopped_process_is_named_with_the_command_that_lets_it_run_on(tmp_pat
     subject = EscalationSubject(service="shop")
     (said,) = texts(process_lines(found, subject))
     assert f"pid {process.pid} stopped by a signal, until it gets SIGCONT" in said
-    proposed = next_commands(found, subject, ServiceOwner())
-    assert proposed[-1].command == f"kill -CONT {process.pid}"
+    assert commands(found, subject)[-1] == f"kill -CONT {process.pid}"
 
 
 def test_another_process_that_holds_the_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         found = rows(ports=run_script("ports", f"ports={port}"))
-    (said,) = texts(port_lines(found, "nginx"))
+    subject = EscalationSubject(service="nginx", ports=(port,))
+    (said,) = texts(port_lines(found, subject))
     assert f"port {port} is held by another process:" in said and f"pid {os.getpid()}," in said
     free = rows(ports=run_script("ports", f"ports={port}"))
-    assert texts(port_lines(free, "nginx")) == [f"nobody listens at port {port}"]
+    assert texts(port_lines(free, subject)) == [f"nobody listens at port {port}"]
 
 
 def test_a_log_of_ten_gigabytes_is_read_from_its_end(tmp_path: Path) -> None:
     log = tmp_path / "big.log"
     with log.open("wb") as file:
         file.truncate(10 * 2**30)
+    error = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC ERROR cannot bind to port 8000"
     with log.open("ab") as file:
-        file.write(b"\nfine\n2026-11-17 03:00:00 ERROR cannot bind to port 8000\n")
+        file.write(f"\nfine\n{error}\n".encode())
     began = time.monotonic()
     found = rows(logs=run_script("logs", f"n= path={log}"))
     assert time.monotonic() - began < 20
     (said,) = texts(error_lines(found, datetime.now(UTC)))
-    assert said == "big.log: 2026-11-17 03:00:00 ERROR cannot bind to port 8000"
+    assert said == f"big.log: {error}"
 
 
 def test_large_growing_and_deleted_files_of_a_disk_are_named(tmp_path: Path) -> None:
@@ -203,44 +210,71 @@ def test_a_change_of_content_of_mode_and_of_a_folder_are_told_apart() -> None:
         )
     )
     assert "written: /etc/nginx/nginx.conf (owner root)" in said[0]
-    assert "owner or mode now root drwx------: /srv/www/static" in said[1]
-    assert "an entry was added to or removed from /srv/shop" in said[2]
+    assert "owner, mode or name changed: /srv/www/static (now root drwx------)" in said[1]
+    assert "a file was added, removed or renamed in /srv/shop" in said[2]
 
 
-def test_supervisord_tells_the_exit_and_its_own_command_is_proposed() -> None:
-    found = rows(supervisor=STATUS + "systemd=LoadState=not-found\n", logs=SUPERVISOR_LOG)
+def test_the_supervisor_tells_the_exit_and_its_own_command_is_proposed() -> None:
+    found = with_units(rows(processes="uptime=9.0\n"), REDIS, SHOP)
     subject = EscalationSubject(service="shop_api")
     said = texts(process_lines(found, subject))
-    assert said[0] == "supervisord: FATAL Exited too quickly (process log may have details)"
-    assert said[1] == (
-        "exited at 2026-11-17 03:10:04: exit status 1; not expected; "
-        "started 3 times since 2026-11-17 03:09:58"
-    )
-    assert "also not running: redis (STOPPED)" in said
-    (owner,) = find_owners(found, "shop_api")
-    assert restart_command(owner) == "supervisorctl restart shop-api"
-    proposed = next_commands(found, subject, owner)
-    assert [is_read_only(each.command) for each in proposed[:-1]] == [True] * (len(proposed) - 1)
-    assert analyse_command(proposed[-1].command, cwd="/").effects == {"service-change"}
-    assert not any("systemctl" in each.command for each in proposed)
+    assert said == [
+        "supervisord: shop-api has failed; it has ended 4 times; it last ended at "
+        "2026-11-17 03:10:04 (exit status 1; not expected); no process of it was found",
+        "other services: redis (does not run)",
+    ]
+    *looks, last = commands(found, subject)
+    assert looks and all(map(is_read_only, looks))
+    assert last == "supervisorctl start shop-api"
 
 
-def test_without_a_list_of_supervisord_its_child_is_not_restarted_by_an_init_script() -> None:
-    child = "process=39\t7\tS\t100\tsupervisord\tnginx\tnginx: master process\nuptime=9.0\n"
-    found = rows(processes=child, supervisor="initscript=nginx\n")
-    (owner,) = find_owners(found, "nginx")
-    assert restart_command(owner) == "supervisorctl restart nginx"
+def test_a_firewall_rule_comes_first_and_no_restart_is_proposed() -> None:
+    rule = "firewall=6379\ttcp dport 6379 drop\n"
+    unit = HostUnit(name="redis", kind="supervisord", state="active", pid=7)
+    found = with_units(rows(ports=f"hidden=6379\tredis\n{rule}"), unit)
+    subject = EscalationSubject(service="redis", ports=(6379,))
+    said = texts(port_lines(found, subject))
+    assert said[0] == "a firewall rule for port 6379: tcp dport 6379 drop"
+    proposed = commands(found, subject)
+    assert proposed[0] == "nft -a list ruleset" and all(map(is_read_only, proposed))
 
 
-def test_a_unit_of_systemd_tells_its_exit_status_and_restarts() -> None:
-    shown = (
-        "LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=exit-code\nExecMainCode=2\n"
-        "ExecMainStatus=9\nNRestarts=5\nMainPID=0\n"
-    )
-    found = rows(supervisor="".join(f"systemd={each}\n" for each in shown.splitlines()))
-    said = texts(process_lines(found, EscalationSubject(service="web")))
-    assert said == ["systemd: failed (failed), ended by signal KILL, restarted 5 times"]
-    assert restart_command(find_owners(found, "web")[0]) == "systemctl restart web"
+def test_a_service_that_something_kills_shows_what_was_started_last() -> None:
+    killed = structs.replace(SHOP, exit="terminated by SIGKILL; not expected")
+    found = with_units(rows(processes="uptime=9.0\n"), killed)
+    proposed = commands(found, EscalationSubject(service="shop-api"))
+    assert proposed[0].startswith("ps -eo pid,lstart") and is_read_only(proposed[0])
+
+
+def test_a_port_that_only_an_error_names_is_looked_up_and_a_restart_cannot_help() -> None:
+    error = 'connect() failed (111), upstream: "http://127.0.0.1:8001/"'
+    subject = EscalationSubject(service="nginx", ports=(80,))
+    ((_, head),) = named_scripts(subject, [error])
+    assert head == "ports='80 8001'"
+    unit = HostUnit(name="nginx", kind="sysvinit", state="active", pid=7)
+    found = with_units(rows(ports="hidden=80\troot\nfree=8001\n"), unit)
+    assert texts(port_lines(found, subject))[0] == "port 8001 of the error: nobody listens there"
+    proposed = commands(found, subject, error)
+    assert proposed[0] == "ss -ltnp" and all(map(is_read_only, proposed))
+
+
+def test_what_was_not_seen_is_not_taken_for_gone() -> None:
+    """The processes could not be listed in time, and the supervisor says that it runs."""
+    unit = HostUnit(name="web", kind="supervisord", state="active", pid=7)
+    found, subject = with_units(rows(), unit), EscalationSubject(service="web")
+    assert texts(process_lines(found, subject)) == []
+    assert commands(found, subject)[-1] == "supervisorctl restart web"
+
+
+def test_a_service_that_runs_is_restarted_and_told_once() -> None:
+    running = "process=39\t7\tS\t100\tsupervisord\tnginx\tnginx: master process\nuptime=9.0\n"
+    unit = HostUnit(name="nginx", kind="supervisord", state="active", pid=39)
+    found = with_units(rows(processes=running), unit)
+    subject = EscalationSubject(service="nginx")
+    assert texts(process_lines(found, subject)) == [
+        "pid 39 runs, for 8.0 s, under supervisord: nginx: master process"
+    ]
+    assert commands(found, subject)[-1] == "supervisorctl restart nginx"
 
 
 def test_of_a_traceback_the_place_and_the_error_are_kept_and_repetitions_counted() -> None:
@@ -256,6 +290,10 @@ def test_of_a_traceback_the_place_and_the_error_are_kept_and_repetitions_counted
     ]
 
 
+def test_a_count_of_no_errors_is_no_error() -> None:
+    assert digest(["* Done loading RDB, keys loaded: 0, keys expired: 0.", "12 ok, 0 failed"]) == []
+
+
 def test_lines_that_continue_an_error_are_kept() -> None:
     lines = [
         "*** FATAL CONFIG FILE ERROR (Redis 7.0.15) ***",
@@ -265,17 +303,6 @@ def test_lines_that_continue_an_error_are_kept() -> None:
         "12:M 17 Nov 2026 03:00:00.000 * Ready to accept connections",
     ]
     assert digest(lines) == lines[:4]
-
-
-def test_a_supervisor_that_hangs_is_named_and_delays_nothing(tmp_path: Path) -> None:
-    """A stand-in for a supervisorctl that waits for its supervisord."""
-    control = tmp_path / "supervisorctl"
-    control.write_text("#!/bin/bash\nsleep 60\n")
-    control.chmod(0o755)
-    began = time.monotonic()
-    found = rows(supervisord=run_script("supervisord", ":", f"{tmp_path}:/usr/bin:/bin"))
-    assert time.monotonic() - began < 20
-    assert "supervisorctl gave no answer within 2 s" in found.unchecked
 
 
 @pytest.mark.skipif(not BUSYBOX.exists(), reason="needs busybox")
@@ -288,8 +315,11 @@ def test_a_host_with_nothing_but_busybox_answers_the_same(tmp_path: Path) -> Non
         (bin / name).symlink_to(BUSYBOX)
     log = tmp_path / "app.log"
     log.write_text("ok\nERROR the disk is full\n")
-    with process_named("shopd", tmp_path) as process:
+    with process_named("shopd", tmp_path) as process, socket.create_server(("127.0.0.1", 0)) as at:
+        port = at.getsockname()[1]
         found = rows(
+            ports=run_script("ports", f"ports={port}", str(bin)),
+            named=run_script("named", f"paths={tmp_path}/gone/x pids=99 mounts=1", str(bin)),
             processes=run_script("processes", "n=shop", str(bin)),
             logs=run_script("logs", f"n= path={log}", str(bin)),
             disk=run_script("disk", f"p={tmp_path} inodes=1", str(bin)),
@@ -298,14 +328,124 @@ def test_a_host_with_nothing_but_busybox_answers_the_same(tmp_path: Path) -> Non
             consumers=run_script("consumers", ":", str(bin)),
         )
     assert found.first("process")[0] == str(process.pid)
+    assert found.first("holder").fields[:2] == (str(port), str(os.getpid()))
+    assert found.first("absent").fields == (f"{tmp_path}/gone/x", f"{tmp_path}/gone")
     assert texts(error_lines(found, datetime.now(UTC))) == ["app.log: ERROR the disk is full"]
     assert found.of("missing")[0][0] == "journalctl"
     assert found.of("space") and found.of("rss")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_without_root_the_holder_of_a_port_is_not_visible_and_it_is_said() -> None:
+    other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "/bin/bash", "-c"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        command = [*other, script_command("ports", f"ports={port}")]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found, subject = rows(ports=text), EscalationSubject(service="web", ports=(port,))
+    assert texts(port_lines(found, subject)) == [
+        f"port {port} is open, user root; which process holds it is not visible to Hermes"
+    ]
+    missing = structs.replace(found, answered={"processes": 1})
+    assert commands(missing, subject)[0] == f"ss -ltnp '( sport = :{port} )'"
+
+
+def test_errors_from_before_the_outage_are_told_as_such() -> None:
+    now = datetime.now(UTC)
+    old, new = now - timedelta(hours=1), now
+    log = f"log=/var/log/web/error.log\t{int(now.timestamp())}\n"
+    before = f"said={old:%Y/%m/%d %H:%M:%S} [error] 7#7: cannot open the cache\n"
+    after = (
+        f"said={new:%Y/%m/%d %H:%M:%S} [error] 7#7: *3 connect() failed (111: Connection refused)"
+    )
+    after += ' while connecting to upstream, client: 10.0.0.9, request: "GET / HTTP/1.1", '
+    after += 'upstream: "http://127.0.0.1:8001/", host: "a"\n'
+    (said,) = texts(error_lines(rows(logs=log + before + "said=--\n" + after), now))
+    assert "client" not in said and 'upstream: "http://127.0.0.1:8001/"' in said
+    (said,) = texts(error_lines(rows(logs=log + before), now))
+    assert said.startswith("error.log, before it failed: ")
+
+
+def test_times_of_a_log_are_read_in_the_zone_of_the_host() -> None:
+    now = datetime.now(UTC)
+    there = now + timedelta(hours=2)
+    log = f"log=/a.log\t{int(now.timestamp())}\nsaid={there - timedelta(hours=1):%Y-%m-%d %H:%M:%S}"
+    (said,) = texts(error_lines(rows(logs=f"{log} ERROR x\nzone=+0200\n"), now))
+    assert "before it failed" in said
+
+
+def test_a_clock_that_was_set_back_is_told() -> None:
+    now = datetime.now(UTC)
+    at = int(now.timestamp())
+    changes = f"now={at}\nfile={at + 3600}\t{at + 3600}\troot\t-rw-r--r--\t/etc/web.conf\n"
+    assert texts(change_lines(rows(changes=changes), "web", now)) == [
+        "/etc/web.conf has a time in the future: the clock was set back"
+    ]
+
+
+def test_a_search_that_was_cut_does_not_say_that_nothing_changed() -> None:
+    cut = "cut=1\nunchecked=all changed files: the search took more than 5 s\n"
+    found = rows(changes=cut)
+    assert texts(change_lines(found, "web", datetime.now(UTC))) == []
+    assert found.unchecked == ("all changed files: the search took more than 5 s",)
+
+
+def test_files_written_at_once_are_one_line_without_their_folder() -> None:
+    now = datetime.now(UTC)
+    at = int(now.timestamp()) - 60
+    names = ("/etc/web/b.conf", "/etc/web/a.conf")
+    changes = "".join(f"file={at}\t{at}\troot\t-rw-r--r--\t{each}\n" for each in names)
+    changes += f"file={at}\t{at}\troot\tdrwxr-xr-x\t/etc/web\n"
+    (said,) = texts(change_lines(rows(changes=changes), "web", now))
+    assert said.endswith("before it failed) written: /etc/web/a.conf, b.conf (owner root)")
+
+
+def test_what_errors_name_is_looked_up(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o700)
+    (tmp_path / "closed" / "page").write_text("x")
+    subject = EscalationSubject(service="web")
+    error = f'open() "{tmp_path}/closed/page" failed (13: Permission denied)'
+    scripts = named_scripts(subject, [error, "another one runs: PID 4194999", "Read-only"])
+    ((name, head),) = scripts
+    found = rows(named=run_script(name, head))
+    said = texts(named_lines(found, error))
+    assert any(f"{tmp_path}/closed is closed to other users: owner" in each for each in said)
+    assert "the process 4194999 of the error does not exist" in said
+    assert f"namei -l {tmp_path}/closed/page" in commands(found, subject, error)
+
+
+def test_an_address_in_an_error_is_no_path() -> None:
+    subject = EscalationSubject(service="web")
+    ((name, head),) = named_scripts(subject, ["GET /api/v1/items failed"])
+    assert not rows(named=run_script(name, head)).of("absent")
+
+
 class AllowsReads:
     def decide(self, action: Action) -> Decision:
         return Decision(verdict="allow", rule="test", effects=("read",))
+
+
+@pytest.mark.anyio
+async def test_a_password_that_a_service_logs_is_not_told(tmp_path: Path) -> None:
+    log = tmp_path / "shop.log"
+    log.write_text("ERROR cannot log in with password=Tr0ub4dor-and-3 at db:5432\n")
+    host = Host(tmp_path)
+    text = f"asked by the probe log-shop (log {log})"
+    case = structs.replace(await host.opened(), service="", text=text)
+    async with host.ground() as ground:
+        executor = Executor(
+            {"terminal": make_terminal()},
+            AllowsReads(),
+            host.person,
+            ground.bus,
+            redact=Redactor().clean,
+        )
+        work = IncidentWork(replace(ground, executor=executor), case)
+        await publish_escalation(work, Incident(details=case), Assessment(verdict="unknown"), "x")
+    (told,) = events(host, IncidentDiagnosed)
+    (error,) = [each.text for each in told.escalation if each.about == "error"]
+    assert "cannot log in with password=" in error
+    assert not any("Tr0ub4dor" in each.text for each in told.escalation)
 
 
 @pytest.mark.anyio

@@ -22,12 +22,14 @@ from hermes.cli.monitoring.watch import watch
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
 from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.probes.admission import admit_probes, mark_admitted
 from hermes.sre.probes.discovery import propose_probes
 from hermes.sre.probes.host_scan import HostProcess, parse_scan, reason_to_stay, service_name
 from hermes.sre.probes.inventory import (
     INVENTORY_FILE,
     InventoryStore,
+    KnownService,
     RunningService,
     ServiceInventory,
     update_inventory,
@@ -53,6 +55,20 @@ def fixed_port() -> int:
         with socket.socket() as one:
             if one.connect_ex(("127.0.0.1", port)) != 0:
                 return port
+
+
+async def test_hermes_itself_is_no_daemon_of_an_incident() -> None:
+    known = {
+        name: KnownService(
+            name=name,
+            first_seen=NOON,
+            last_seen=NOON,
+            why="running for 5 minutes",
+            daemon=PlainDaemon(name=name),
+        )
+        for name in ("hermes", "web")
+    }
+    assert [each.name for each in ServiceInventory(services=known).daemons] == ["web"]
 
 
 class Daemon:
@@ -474,6 +490,49 @@ async def test_a_worker_without_a_port_is_watched_by_its_command_line(tmp_path: 
             what = probe.what.replace("/srv/q/worker", f"{tmp_path}/worker")
             there = (await run_probes(here, [mark_admitted(replace(probe, what=what))]))[probe.name]
     assert there.code == 0
+
+
+async def test_a_program_that_renames_itself_is_running_when_supervisord_says_so(
+    tmp_path: Path,
+) -> None:
+    """nginx is seen before it has opened its ports, and changes its command line then."""
+    supervisor = real_supervisord(
+        tmp_path, "bash -c 'sleep 1; exec -a \"mailer: master\" sleep 60'"
+    )
+    found = propose_probes(parse_scan(supervised("RUNNING", "9")))
+    [probe] = [each for each in found.probes if each.service == "mailer"]
+    configuration = f"supervisorctl -c {tmp_path}/supervisord.conf"
+    with supervisor:
+        async with this_host(tmp_path) as here:
+            probe = replace(probe, what=probe.what.replace("supervisorctl", configuration))
+            there = (await run_probes(here, [mark_admitted(probe)]))[probe.name]
+    assert there.code == 0, there
+
+
+@contextmanager
+def real_supervisord(folder: Path, command: str) -> Iterator[None]:
+    program = shutil.which("supervisord")
+    if program is None:
+        pytest.skip("supervisord is not installed")
+    (folder / "supervisord.conf").write_text(
+        f"[supervisord]\nnodaemon=true\nlogfile={folder}/log\npidfile={folder}/pid\n"
+        f"[unix_http_server]\nfile={folder}/socket\n"
+        f"[supervisorctl]\nserverurl=unix://{folder}/socket\n"
+        "[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory = "
+        "supervisor.rpcinterface:make_main_rpcinterface\n"
+        f"[program:mailer]\ncommand={command}\n"
+    )
+    with subprocess.Popen([program, "-c", f"{folder}/supervisord.conf"]) as process:
+        try:
+            control = ["supervisorctl", "-c", f"{folder}/supervisord.conf", "status"]
+            for _ in range(100):
+                done = subprocess.run(control, capture_output=True, check=False)
+                if b"RUNNING" in done.stdout:
+                    break
+                time.sleep(0.1)
+            yield
+        finally:
+            process.terminate()
 
 
 @contextmanager

@@ -1,14 +1,15 @@
 """The report as a file: written once, whatever happens in between."""
 
+import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import anyio
 import pytest
@@ -21,9 +22,11 @@ from hermes.core.protocols import Journal
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.sre.reports.report_file import write_report_file
+from warm_interpreter import WarmInterpreter, WarmProcess, warm_interpreter
 
 pytestmark = pytest.mark.anyio
 HERE = Path(__file__).parent
+TORTURE = HERE / "report_torture.py"
 KILLS = 12
 
 
@@ -148,43 +151,43 @@ async def test_several_processes_at_once_write_it_once(tmp_path: Path) -> None:
 @pytest.mark.torture
 async def test_killed_at_any_moment_it_is_written_whole_and_told_once(tmp_path: Path) -> None:
     chance = random.Random(8)
-    for number in range(KILLS):
-        home = tmp_path / str(number)
-        home.mkdir()
-        async with SqliteJournal.open(home / "journal.db") as journal:
-            await resolved().into(journal)
-        await anyio.to_thread.run_sync(_killed, home, chance.uniform(0.0, 0.03))
-        async with SqliteJournal.open(home / "journal.db") as journal:
-            path = await write_report_file(journal, Bus(journal), RUN, home / "incidents")
-            assert path is not None and whole(path)
-            (event,) = await said(journal)
-            assert event.text == path.read_text()
+    with warm_interpreter(TORTURE) as python:
+        for number in range(KILLS):
+            home = tmp_path / str(number)
+            home.mkdir()
+            async with SqliteJournal.open(home / "journal.db") as journal:
+                await resolved().into(journal)
+            await anyio.to_thread.run_sync(_killed, python, home, chance.uniform(0.0, 0.03))
+            async with SqliteJournal.open(home / "journal.db") as journal:
+                path = await write_report_file(journal, Bus(journal), RUN, home / "incidents")
+                assert path is not None and whole(path)
+                (event,) = await said(journal)
+                assert event.text == path.read_text()
+
+
+@contextmanager
+def _ready(python: WarmInterpreter, home: Path) -> Iterator[tuple[WarmProcess, IO[bytes]]]:
+    """A process that has opened the journal, and the file in which a line lets it begin."""
+    (stdin, to_process), (from_process, stdout) = os.pipe(), os.pipe()
+    process = python.start(str(home), stdin=stdin, stdout=stdout)
+    os.close(stdin)
+    os.close(stdout)
+    with os.fdopen(to_process, "wb", buffering=0) as begin, os.fdopen(from_process) as printed:
+        assert printed.readline() == "ready\n"
+        yield process, begin
 
 
 def _side_by_side(home: Path, count: int) -> None:
-    script = [sys.executable, str(HERE / "report_torture.py"), str(home)]
-    with ExitStack() as stack:
-        running = [
-            stack.enter_context(
-                subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            )
-            for _ in range(count)
-        ]
-        for process in running:
-            assert process.stdout is not None and process.stdout.readline() == b"ready\n"
-        for process in running:
-            assert process.stdin is not None
-            process.stdin.write(b"go\n")
-            process.stdin.flush()
-        assert [process.wait(timeout=30) for process in running] == [0] * count
+    with warm_interpreter(TORTURE) as python, ExitStack() as stack:
+        running = [stack.enter_context(_ready(python, home)) for _ in range(count)]
+        for _, begin in running:
+            begin.write(b"go\n")
+        assert [process.wait() for process, _ in running] == [0] * count
 
 
-def _killed(home: Path, after: float) -> None:
-    script = [sys.executable, str(HERE / "report_torture.py"), str(home)]
-    with subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None and process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        process.stdin.write(b"go\n")
-        process.stdin.flush()
+def _killed(python: WarmInterpreter, home: Path, after: float) -> None:
+    with _ready(python, home) as (process, begin):
+        begin.write(b"go\n")
         time.sleep(after)  # the moment of the kill, not a wait for something
-        process.send_signal(signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()

@@ -19,7 +19,7 @@ from hermes.core.events.incidents import (
 from hermes.core.events.skills import PlaybookEnded
 from hermes.core.protocols import JournalRecord
 from hermes.gym.episodes.run_summary import finished_tool_calls
-from hermes.gym.rewards.answer_scores import report_sections, score_report, stated_outcome
+from hermes.gym.reward import report_sections, score_report, stated_outcome
 from hermes.sre.reports.lessons import incident_notes
 from hermes.sre.reports.report_text import MAX_REPORT_CHARS, render_report
 

@@ -216,7 +216,7 @@ def test_the_facts_of_an_escalation_fit_on_one_screen_and_its_commands_are_whole
     tale.closed("escalated", "nobody", reason="no playbook matched")
     teller.hear(*tale.events)
     lines = teller.told[-1].text.splitlines()
-    assert len(lines) <= 30 and max(map(len, lines)) <= 100
+    assert len(lines) <= 23 and max(map(len, lines)) <= 100
     assert lines.count("process: no process runs") == 1
     assert [f"try {n + 1}: tail -n {n} /var/log/x" in lines for n in range(3)] == [True] * 3
     assert lines[0].startswith("failing for: ") and lines[-1].startswith("report: ")

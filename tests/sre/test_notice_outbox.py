@@ -1,8 +1,7 @@
 """The outbox against servers that refuse, hang and answer late, against kills and full disks."""
 
 import os
-import subprocess
-import sys
+import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,7 +11,7 @@ from typing import TypeVar
 
 import anyio
 import pytest
-from notice_server import Door, door
+from notice_server import door
 
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError, StoreFull
@@ -36,9 +35,11 @@ from hermes.sre.notifications.sinks import (
     sign_body,
 )
 from hermes.sre.settings import NoticeSettings, SinkSettings
+from warm_interpreter import warm_interpreter
 
 pytestmark = pytest.mark.anyio
 Kind = TypeVar("Kind", NotificationSent, NotificationAttempted)
+LIFE = Path(__file__).with_name("notice_life.py")
 QUICK = NoticeSettings(briefing="", pause=0.01, timeout=5, tries=4)
 
 
@@ -234,13 +235,14 @@ async def test_fifty_kills_between_sending_and_writing_it_down(tmp_path: Path) -
         seen[id] = seen.get(id, 0) + 1
         return 0 if seen[id] == 1 and len(seen) <= kills else 200
 
-    with door(first_time_hangs) as to:
+    with door(first_time_hangs) as to, warm_interpreter(LIFE) as python:
         for kill in range(kills):
-            with life(path, to) as child:
-                await until(lambda wanted=kill + 1: len(seen) >= wanted)  # type: ignore[misc]
-                child.kill()
-        with life(path, to) as child:
-            assert await anyio.to_thread.run_sync(child.wait, 30) == 0
+            child = python.start(str(path), to.url)
+            await until(lambda wanted=kill + 1: len(seen) >= wanted)  # type: ignore[misc]
+            os.kill(child.pid, signal.SIGKILL)
+            assert child.wait() == -signal.SIGKILL
+        last = python.start(str(path), to.url)
+        assert await anyio.to_thread.run_sync(last.wait) == 0
     async with SqliteJournal.open(path) as journal:
         kinds = ("notice.sent",)
         sent = [e.event async for e in journal.read(kinds=kinds)]
@@ -253,11 +255,6 @@ async def test_fifty_kills_between_sending_and_writing_it_down(tmp_path: Path) -
     titles = [said["title"] for said in to.said]
     assert sum(title.endswith("(repeated)") for title in titles) == kills
     assert len(titles) == 2 * kills + 1
-
-
-def life(path: Path, to: Door) -> "subprocess.Popen[bytes]":
-    script = Path(__file__).with_name("notice_life.py")
-    return subprocess.Popen([sys.executable, script, path, to.url])
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -3,19 +3,23 @@
 import time
 from pathlib import Path
 
+import anyio
 import pytest
-from probe_house import PATH, policy_at, this_host
+from probe_house import PATH, eventually, policy_at, this_host
 
 from hermes.core.actions import ConfinementProfile, KernelSupport
+from hermes.core.bus import Bus
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.protocols import CommandResult
 from hermes.environments.local import LocalEnvironment
 from hermes.environments.sandboxing.support import kernel_support
+from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.sre.probes.admission import AdmittedProbe, admit_probes, mark_admitted
 from hermes.sre.probes.evaluation import judge_probe
 from hermes.sre.probes.native import HOME_DISK_PROBE, with_home_disk
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.probe_runner import KernelRefusal, run_probes
+from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
@@ -63,6 +67,27 @@ async def test_a_probe_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
     assert found["deaf"].timed_out
     assert found["child"].timed_out
     assert {found[f"p{number}"].code for number in range(20)} == {0}
+
+
+async def test_a_health_round_ends_although_its_probes_are_replaced_meanwhile(
+    tmp_path: Path,
+) -> None:
+    began = tmp_path / "began"
+    first = command("first", f"touch {began}; sleep 0.5")
+    async with this_host(tmp_path) as here:
+        scheduler = ProbeScheduler([first], here, Bus(InMemoryJournal()), home=tmp_path)
+
+        async def has_begun() -> bool:
+            return began.exists()
+
+        async def replace_probes() -> None:
+            await eventually(has_begun)
+            await scheduler.replace_probes([first, command("second", "true")])
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(replace_probes)
+            verdicts = await scheduler.run_once()
+    assert [each.probe for each in verdicts] == ["first"]
 
 
 async def test_output_that_looks_like_an_answer_is_only_output(tmp_path: Path) -> None:

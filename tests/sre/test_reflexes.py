@@ -7,9 +7,9 @@ from typing import Literal
 import pytest
 from incident_house import MEND, Host, commanded
 
-from hermes.core.actions import Action
+from hermes.core.actions import Action, Approval, Decision
 from hermes.core.events.approvals import ApprovalRequested
-from hermes.core.events.incidents import IncidentDiagnosed
+from hermes.core.events.incidents import ChangeBegan, IncidentDiagnosed
 from hermes.core.incident import AlertFacts
 from hermes.policy.approvals.approver import JournalApprover
 from hermes.policy.approvals.request import ApprovalOptions
@@ -88,6 +88,27 @@ async def test_whoever_is_asked_about_a_step_is_shown_its_own_way_back(host: Hos
     (request,) = [each for each in events if isinstance(each, ApprovalRequested)]
     way_back = "echo undo-web-1 >> ledger; rm -f well-web; ls /var/tmp/hermes-undo/"
     assert request.undo.startswith(way_back)
+
+
+async def test_a_change_is_not_made_when_the_problem_ended_while_people_were_asked(
+    host: Host,
+) -> None:
+    """Somebody else repairs it while a restart is announced: Hermes neither acts nor claims it."""
+    host.playbook("web", MEND)
+    case, rules = await host.opened(), Rules("ask")
+
+    async def repair_and_agree(action: Action, decision: Decision) -> Approval:
+        (host.folder / "well-web").touch()
+        return Approval(approved=True, by="ann")
+
+    async with host.ground() as ground:
+        executor = Executor({"terminal": make_terminal()}, rules, repair_and_agree, ground.bus)
+        ending = await Commander(replace(ground, executor=executor), case).run()
+    assert (ending.outcome, ending.answered_by, host.ledger) == ("recovered", "nobody", [])
+    events = [each.event async for each in host.journal.read()]
+    assert not [each for each in events if isinstance(each, ChangeBegan)]
+    *_, diagnosed = [each for each in events if isinstance(each, IncidentDiagnosed)]
+    assert (diagnosed.verdict, diagnosed.confidence) == ("recovered", 0.5)
 
 
 def test_what_was_mended_is_no_longer_what_the_alert_is_about() -> None:

@@ -77,7 +77,7 @@ class Attempts:
     async def _try_playbook(self, number: int) -> AttemptResult | None:
         """None when no remaining playbook finds its signature."""
         await self._enter("reflex", number, "")
-        attempt = await self._playbooks.run_next(number)
+        attempt = await self._playbooks.run_next(number, self._find_recovery)
         if attempt is None:
             self.why = self._playbooks.refused or self.why
             return None
@@ -116,6 +116,8 @@ class Attempts:
 
     async def _no_match_reason(self) -> str:
         """Names the playbooks that could not be checked: these may have matched."""
+        if not self._work.settings.reflex:
+            return "playbooks are switched off (sre.reflex)"
         kinds = ("playbook.ended", "playbook.started")
         records = self._work.journal.read(run=self._work.details.run, kinds=kinds)
         skipped = playbooks_unchecked([each async for each in records])
@@ -143,7 +145,7 @@ class Attempts:
         self, number: int, responder: ModelResponder, hypothesis: Hypothesis
     ) -> AttemptResult:
         await self._enter("remediate", number, hypothesis.component)
-        changes = ChangeRecorder(self._work, number)
+        changes = ChangeRecorder(self._work, number, self._find_recovery)
         baseline = await self._with_proposed_check(hypothesis.check)
         fix = await responder.remediate(
             self._work.details, hypothesis, number, tuple(self._failed_attempts), changes.executor
@@ -156,6 +158,11 @@ class Attempts:
         if verification.symptom_unobserved:
             return AttemptResult(attempted_by="model", why=UNOBSERVED_REASON, keep=True, last=True)
         return _result_of(verification, "model", "")
+
+    async def _find_recovery(self) -> str:
+        """The checks that pass although nothing was changed; empty while the problem is there."""
+        recovery = await watch_recovery(self._work, self._baseline)
+        return f"{', '.join(recovery.checks)} passed" if recovery.recovered else ""
 
     async def _with_proposed_check(self, command: str) -> Baseline:
         """Add the check that a model proposed, if it fails before anything is changed."""

@@ -28,6 +28,7 @@ from hermes.sre.attempts import AttemptResult, Attempts
 from hermes.sre.checks import run_concurrently
 from hermes.sre.context import IncidentContext, IncidentWork
 from hermes.sre.escalation.collect import collect_escalation
+from hermes.sre.reports.statements import SYMPTOM_CONFIDENCE
 from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.undo import undo_changes
 from hermes.sre.verify import (
@@ -78,7 +79,7 @@ async def assess_incident(
 
     async def judge() -> None:
         if known is None:
-            facts, execute = work.details.facts, work.execute
+            facts, execute = work.details.facts, work.execute_unattended()
             daemons = work.context.daemons()
             found.append(
                 await assess_host(
@@ -433,7 +434,7 @@ async def _unproved_diagnosis(work: IncidentWork, first: Assessment) -> Incident
         value=first.value,
         evidence=await work.result_numbers(calls) if mechanism else (),
         gaps=(reasons[:300],) if reasons and not observed else (),
-        confidence=0.2 if mechanism else 0.0,
+        confidence=SYMPTOM_CONFIDENCE if mechanism else 0.0,
     )
 
 
@@ -441,7 +442,7 @@ async def _last_error(work: IncidentWork, component: str) -> LastError | None:
     """None when the host does not answer: the escalation does not wait for it."""
     try:
         with anyio.move_on_after(ESCALATION_TIMEOUT_S):
-            return await read_last_error(work.execute, component)
+            return await read_last_error(work.execute_unattended(), component)
     except StoreError:
         raise
     except HermesError:

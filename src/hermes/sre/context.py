@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from hermes.agent.dependencies import AgentDependencies
+from hermes.core.actions import Policy
 from hermes.core.bus import Bus
 from hermes.core.events.base import RunOrigin
 from hermes.core.incident import Incident, IncidentDetails, read_incident
@@ -27,7 +28,13 @@ from hermes.skills.playbook.commands import ExecuteCall, PublishEvents
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.checks import IndependentChecks
 from hermes.sre.model_responder import ModelResponder
-from hermes.sre.policies import TrustedPlaybookPolicy, UnattendedPolicy
+from hermes.sre.policies import (
+    BundledTextPolicy,
+    KnownDaemonPolicy,
+    RecordedUndoPolicy,
+    TrustedPlaybookPolicy,
+    UnattendedPolicy,
+)
 from hermes.sre.settings import SreSettings
 from hermes.tools.executor import Executor
 
@@ -137,16 +144,29 @@ class IncidentWork:
     @property
     def execute_trusted(self) -> ExecuteCall:
         """For commands of playbooks: rules about untrusted text do not apply."""
-        executor = self.context.executor
-        trusted = executor.with_policy(TrustedPlaybookPolicy(executor.policy))
-        return self.context.execute_for_run(self.details.run, trusted)
+        return self._execute_with(self.trusted_policy(self.context.executor.policy))
 
     @property
-    def execute_unattended(self) -> ExecuteCall:
-        """For the signatures of playbooks: what needs an approval is refused at once."""
-        executor = self.context.executor
-        policy = UnattendedPolicy(TrustedPlaybookPolicy(executor.policy))
-        return self.context.execute_for_run(self.details.run, executor.with_policy(policy))
+    def execute_undo(self) -> ExecuteCall:
+        """For the undo commands of bundled playbooks."""
+        trusted = self.trusted_policy(self.context.executor.policy)
+        return self._execute_with(RecordedUndoPolicy(BundledTextPolicy(trusted)))
+
+    def execute_unattended(self, *, bundled: bool = True) -> ExecuteCall:
+        """For our own checks and the signatures of playbooks: what needs an approval is refused at
+        once. `bundled`: the text is part of this program."""
+        policy: Policy = TrustedPlaybookPolicy(self.context.executor.policy)
+        return self._execute_with(
+            UnattendedPolicy(BundledTextPolicy(policy) if bundled else policy)
+        )
+
+    def _execute_with(self, policy: Policy) -> ExecuteCall:
+        executor = self.context.executor.with_policy(policy)
+        return self.context.execute_for_run(self.details.run, executor)
+
+    def trusted_policy(self, policy: Policy) -> Policy:
+        """For the steps of playbooks and what undoes them."""
+        return KnownDaemonPolicy(TrustedPlaybookPolicy(policy), self.context.daemons())
 
     @property
     def publish(self) -> PublishEvents:

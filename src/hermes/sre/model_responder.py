@@ -51,7 +51,6 @@ class ModelResponder(Protocol):
         self, details: IncidentDetails, baseline: Sequence[CheckResult]
     ) -> InvestigationResult:
         """Find the cause, read-only; publishes the findings of each layer and the diagnosis."""
-        ...
 
     async def remediate(
         self,
@@ -62,4 +61,3 @@ class ModelResponder(Protocol):
         executor: Executor,
     ) -> FixResult:
         """Try to fix it. `executor` records each change with its undo command."""
-        ...

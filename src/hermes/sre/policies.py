@@ -6,15 +6,22 @@ values that it fills in are checked against a type (a unit, a path, a number) an
 about untrusted text do not apply to it; all other rules do.
 """
 
+import shlex
+from collections.abc import Mapping, Sequence
+
 from msgspec.structs import replace
 
 from hermes.core.actions import Action, Decision, Policy, PolicyWrapper
 from hermes.policy.actions.tool_calls import read_intent
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
+from hermes.skills.supervisors.commands import HostSupervisors, UnsupportedActionError
+from hermes.skills.supervisors.units import HostUnit, PlainDaemon
 
 READ_ONLY_RULE = "investigators-only-look"
 UNATTENDED_RULE = "checks-do-not-ask"
+UNDO_RULE = "recorded-undo"
+WRITTEN_SCRIPT_RULE = "written-then-run"
 DECLARED_SHELL_EFFECTS = frozenset({"write"})
 """Effects that every shell declares; its command tells more exactly."""
 
@@ -28,6 +35,86 @@ class TrustedPlaybookPolicy(PolicyWrapper):
 
     def started(self, action: Action) -> None:
         super().started(_in_untainted_run(action))
+
+
+class BundledTextPolicy(PolicyWrapper):
+    """Decides on commands of playbooks that are part of this program, unchanged. What the text
+    reads and writes is judged as always; which of its programs run side by side was reviewed.
+    `undo_commands`: by call; with them, a step without an undo command is judged like any other."""
+
+    def __init__(self, policy: Policy, undo_commands: Mapping[str, str] | None = None) -> None:
+        super().__init__(policy)
+        self._undo_commands = undo_commands
+
+    def decide(self, action: Action) -> Decision:
+        return super().decide(self._as_reviewed(action))
+
+    def started(self, action: Action) -> None:
+        super().started(self._as_reviewed(action))
+
+    def _as_reviewed(self, action: Action) -> Action:
+        undo = self._undo_commands
+        if undo is not None and not undo.get(action.call.id, "").strip():
+            return action
+        return replace(action, reviewed=True)
+
+
+class RecordedUndoPolicy(PolicyWrapper):
+    """Allows the undo of a change by a bundled playbook: people saw it when they were asked about
+    the change, or it was announced."""
+
+    def decide(self, action: Action) -> Decision:
+        decision = super().decide(action)
+        if decision.verdict != "ask":
+            return decision
+        return replace(
+            decision, verdict="allow", rule=UNDO_RULE, reason="it was shown with the change"
+        )
+
+
+class KnownDaemonPolicy(PolicyWrapper):
+    """Judges the start of a daemon without a supervisor as that of a service, where the command is
+    exactly the one that the watch recorded while the daemon ran: program, arguments, user, folder
+    and log. The record is read from the kernel; no model and no probe has a part in it."""
+
+    def __init__(self, policy: Policy, daemons: Sequence[PlainDaemon]) -> None:
+        super().__init__(policy)
+        self._starts = {
+            text: f"service {shlex.quote(daemon.name)} start"
+            for daemon in daemons
+            if (text := _start_command(daemon))
+        }
+
+    def decide(self, action: Action) -> Decision:
+        judged = self._as_service(action)
+        if judged == action:
+            return super().decide(action)
+        as_service, as_written = super().decide(judged), super().decide(action)
+        also = getattr(as_written, "also", ())
+        if as_written.verdict != "ask" or WRITTEN_SCRIPT_RULE in (as_written.rule, *also):
+            return as_written
+        return replace(as_service, hash=as_written.hash)
+
+    def started(self, action: Action) -> None:
+        super().started(self._as_service(action))
+
+    def _as_service(self, action: Action) -> Action:
+        command = str(action.call.arguments.get("command", ""))
+        for text, start in self._starts.items():
+            command = command.replace(text, start)
+        if command == action.call.arguments.get("command", ""):
+            return action
+        call = replace(action.call, arguments={**action.call.arguments, "command": command})
+        return replace(action, call=call, command=command if action.command else "")
+
+
+def _start_command(daemon: PlainDaemon) -> str:
+    """Empty when it is not known."""
+    supervisors = HostSupervisors([HostUnit(name=daemon.name, kind="daemon")], [daemon])
+    try:
+        return supervisors.render("start", daemon.name)
+    except UnsupportedActionError:
+        return ""
 
 
 class UnattendedPolicy(PolicyWrapper):

@@ -5,7 +5,7 @@ Before a command without a known undo command runs, the files that it will touch
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ from hermes.policy.actions.tool_calls import read_intent
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.policy.undo import NO_UNDO, KnownUndoPolicy, find_undo
-from hermes.skills.playbook.commands import run_command
+from hermes.skills.playbook.commands import ExecuteCall, run_command
 from hermes.sre.context import IncidentWork
-from hermes.sre.policies import TrustedPlaybookPolicy
+from hermes.sre.policies import BundledTextPolicy
 from hermes.tools.executor import Executor
 
 UNDO_FOLDER = "/var/tmp/hermes-undo"
@@ -123,10 +123,22 @@ def _can_be_copied(path: str) -> bool:
 
 class ChangeRecorder:
     """Records the changes of one attempt. `playbook`: its steps are the changes and have their own
-    undo commands; without it every call that does more than read is a change."""
+    undo commands; without it every call that does more than read is a change. `find_recovery`:
+    returns how the problem has ended by itself, else an empty text; the first change does not run
+    if it ended while people were asked."""
 
-    def __init__(self, work: IncidentWork, attempt: int, *, playbook: str = "") -> None:
+    def __init__(
+        self,
+        work: IncidentWork,
+        attempt: int,
+        find_recovery: Callable[[], Awaitable[str]],
+        *,
+        playbook: str = "",
+        bundled: bool = False,
+    ) -> None:
         self._work, self._attempt, self._playbook = work, attempt, playbook
+        self._bundled = bundled
+        self._find_recovery = find_recovery
         self._undo_commands: dict[str, str] = {}
         self._numbers = count(1)
         self.count = 0
@@ -136,20 +148,25 @@ class ChangeRecorder:
         executor = self._work.context.executor.with_hook(self._record_change)
         if not self._playbook:
             return executor
-        return executor.with_policy(
-            KnownUndoPolicy(TrustedPlaybookPolicy(executor.policy), self._undo_commands)
-        )
+        trusted = self._work.trusted_policy(executor.policy)
+        if self._bundled:
+            trusted = BundledTextPolicy(trusted, self._undo_commands)
+        return executor.with_policy(KnownUndoPolicy(trusted, self._undo_commands))
 
     async def announce_step(self, call_id: str, command: str, undo: str) -> None:
         """The next step of a playbook, with the undo command of its author."""
         self._undo_commands[call_id] = undo
 
-    async def _record_change(self, action: Action, decision: Decision) -> None:
+    async def _record_change(self, action: Action, decision: Decision) -> str:
+        """Why the change must not be made; empty when it was recorded."""
         call = action.call
         if self._playbook and call.id not in self._undo_commands:
-            return
+            return ""
         if not self._playbook and decision.effects and set(decision.effects) <= READING_EFFECTS:
-            return
+            return ""
+        asked = decision.verdict == "ask" and not self.count
+        if asked and (recovery := await self._find_recovery()):
+            return f"the problem ended before this change: {recovery}"
         undo = self._undo_commands[call.id] if self._playbook else await self._save_copies(action)
         command = action.command or str(call.arguments.get("command", "")) or call.name
         await self._work.context.withdrawal.commit()
@@ -165,6 +182,7 @@ class ChangeRecorder:
                 by=self._playbook or action.run,
             )
         )
+        return ""
 
     async def _save_copies(self, action: Action) -> str:
         planned = plan_undo(action)
@@ -189,8 +207,10 @@ async def undo_changes(work: IncidentWork, incident: Incident, reason: str) -> t
         async for recorded in work.journal.read(run=work.details.run, kinds=("tool.started",))
     }
     left = []
+    bundled = {each.name for each in await work.context.skills() if each.origin == "bundled"}
     for change in reversed(standing):
-        why = await _undo_change(work, change, started)
+        execute = work.execute_undo if change.by in bundled else work.execute_trusted
+        why = await _undo_change(change, started, execute)
         if why:
             left.append(f"{change.command[:200]}: {why}")
         await work.publish(
@@ -206,23 +226,23 @@ async def undo_changes(work: IncidentWork, incident: Incident, reason: str) -> t
     for restart in find_restarts([change.command for change in standing]):
         id = f"settle-{restart.unit}-{work.details.incident}-{len(standing)}"
         if id not in started:
-            await _run_undo_command(work, id, restart.command)
+            await _run_undo_command(work.execute_trusted, id, restart.command)
     return tuple(left)
 
 
-async def _undo_change(work: IncidentWork, change: IncidentChange, started: set[str]) -> str:
+async def _undo_change(change: IncidentChange, started: set[str], execute: ExecuteCall) -> str:
     """Why it could not be undone; empty when it was, or needs no undo."""
     id = f"undo-{change.call_id}"
     if id in started:
         return UNDO_INTERRUPTED
     if not change.undo.strip():
         return "" if find_restarts([change.command]) else "it cannot be undone"
-    return await _run_undo_command(work, id, change.undo)
+    return await _run_undo_command(execute, id, change.undo)
 
 
-async def _run_undo_command(work: IncidentWork, id: str, command: str) -> str:
-    """Runs as a trusted playbook: the undo command was recorded before the change."""
-    end = await run_command(work.execute_trusted, command, UNDO_TIMEOUT_S, id=id)
+async def _run_undo_command(execute: ExecuteCall, id: str, command: str) -> str:
+    """The undo command was recorded before the change."""
+    end = await run_command(execute, command, UNDO_TIMEOUT_S, id=id)
     if end.status != "ok":
         return end.output[:200]
     if end.timed_out:

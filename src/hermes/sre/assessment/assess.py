@@ -99,7 +99,8 @@ class _HostObserver:
         self, before: HostObservation | None = None, logs: Literal["logs", "words"] = "logs"
     ) -> HostObservation:
         """Run the scripts concurrently."""
-        units = (await list_units(self._run_script, self._daemons)).units
+        listing = await list_units(self._run_script, self._daemons)
+        units = listing.units
         names: list[ScriptName] = [logs, "state", *(() if before else ("checks",))]
         supervisors = HostSupervisors(units)
         scripts = [
@@ -110,7 +111,7 @@ class _HostObserver:
         ]
         outputs = dict(zip(names, await run_concurrently(scripts), strict=True))
         return HostObservation(
-            state=with_units(parse_host_state(outputs["state"]), units),
+            state=with_units(parse_host_state(outputs["state"]), listing),
             logs=parse_log_summaries(outputs[logs]),
             checks=before.checks if before else tuple(parse_monitors(outputs["checks"])),
         )

@@ -4,7 +4,6 @@ The scripts summarise logs on the host: a log of gigabytes costs as much as a sh
 """
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +14,7 @@ from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import ExecuteCall, run_command
 from hermes.skills.playbook.parameters import fill_template
 from hermes.skills.supervisors.commands import HostSupervisors
-from hermes.skills.supervisors.units import HostUnit, list_units
+from hermes.skills.supervisors.units import UnitListing, list_units, same_service
 
 SCRIPTS_FOLDER = Path(__file__).parent / "scripts"
 ScriptName = Literal["state", "logs", "words", "checks"]
@@ -75,15 +74,16 @@ class HostState(Value, kw_only=True, frozen=True):
     """Why the services could not be listed; empty when they were."""
 
 
-def with_units(state: HostState, units: Sequence[HostUnit]) -> HostState:
+def with_units(state: HostState, listing: UnitListing) -> HostState:
     """With the units of other supervisors than systemd."""
     known = {each.name for each in state.units}
     more = tuple(
         UnitState(name=each.name, active=each.state, restarts=each.restarts, pid=each.pid)
-        for each in units
+        for each in listing.units
         if each.name not in known
     )
-    return replace(state, units=(*state.units, *more), unchecked="" if more else state.unchecked)
+    why = next(iter(listing.notes), "") or state.unchecked
+    return replace(state, units=(*state.units, *more), unchecked="" if more else why)
 
 
 class MonitorConfig(Value, kw_only=True, frozen=True):
@@ -204,22 +204,26 @@ class LastError(Value, kw_only=True, frozen=True):
 
 
 async def read_last_error(execute: ExecuteCall, service: str) -> LastError | None:
-    """The last error in the log of this service, else in the log with the most errors."""
+    """The last error in the log of this service; where no unit has its name, the last one in the
+    log with the most errors."""
 
     async def run(script: str) -> str:
         return (
             await run_command(execute, script, LAST_ERROR_TIMEOUT_S, id=new_id("assess"))
         ).output
 
-    supervisors, id = HostSupervisors((await list_units(run)).units), new_id("assess")
+    units, id = (await list_units(run)).units, new_id("assess")
+    supervisors = HostSupervisors(units)
     script = fill_template(read_script("words"), {}, supervisors, partial=True)
     result = await run_command(execute, script, LAST_ERROR_TIMEOUT_S, id=id)
     if result.status != "ok" or result.timed_out:
         return None
-    with_errors = [log for log in parse_log_summaries(result.output).values() if log.error_lines]
-    if not with_errors:
+    logs = parse_log_summaries(result.output)
+    with_errors = [log for log in logs.values() if log.error_lines]
+    own = [log for log in with_errors if same_service(log.unit, service)]
+    known = any(same_service(each, service) for each in (*logs, *(unit.name for unit in units)))
+    if not with_errors or (known and not own):
         return None
-    own = [log for log in with_errors if log.unit.removesuffix(".service") == service]
     log = own[0] if own else max(with_errors, key=lambda each: each.errors)
     lines = [line for line in log.error_lines if not _REQUEST_LINE.search(line)] or log.error_lines
     return LastError(unit=log.unit, line=" ".join(lines[-1].split())[:MAX_ERROR_CHARS], call=id)

@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event
@@ -10,80 +13,203 @@ from hermes.core.events.incidents import EscalationLine, IncidentChecked
 from hermes.core.events.tools import ToolRequested
 from hermes.core.incident import Incident, fold_incidents
 from hermes.core.protocols import JournalRecord
+from hermes.core.run_ids import new_id
 from hermes.core.tool_calls import read_result_numbers
 from hermes.plumbing.units import format_duration
+from hermes.skills.playbook.commands import ExecuteCall, incomplete_reason, run_command
+from hermes.skills.supervisors.commands import HostSupervisors
+from hermes.skills.supervisors.units import (
+    SCRIPT_TIMEOUT_S,
+    HostUnit,
+    PlainDaemon,
+    UnitListing,
+    list_units,
+    same_service,
+)
 from hermes.sre.context import IncidentWork
 from hermes.sre.escalation.host_lines import (
     change_lines,
+    changed_files,
     consumer_lines,
     disk_lines,
     error_lines,
+    named_lines,
     port_lines,
     process_lines,
 )
 from hermes.sre.escalation.host_scripts import (
+    FACT_CALL,
+    TIMEOUT_GRACE_S,
     EscalationSubject,
     HostRows,
+    ScriptOutput,
     escalation_subject,
+    named_scripts,
     parse_outputs,
     run_scripts,
 )
-from hermes.sre.escalation.service_owner import ServiceOwner, find_owners, next_commands
-from hermes.sre.policies import ReadOnlyPolicy
+from hermes.sre.escalation.next_commands import next_commands
+from hermes.sre.policies import (
+    READ_ONLY_RULE,
+    UNATTENDED_RULE,
+    ReadOnlyPolicy,
+    TrustedPlaybookPolicy,
+)
 from hermes.sre.reports.actions import list_refused_actions
 from hermes.sre.reports.report_data import LISTING_KINDS
 from hermes.sre.reports.statements import RECURRENCE_PERIOD, resolver_of
 
 MAX_UNCHECKED, MAX_REFUSED = 6, 2
 _CONFIG_CHECK = re.compile(r"config(-|$)")
-_KEY_NEED = (
-    "a model that looks into it: `hermes config set OPENROUTER_API_KEY`, or the key of another "
-    "provider"
-)
+_KEY_NEED = "a model: `hermes config set OPENROUTER_API_KEY`, or the key of another provider"
+MAX_CLOCK_DIFFERENCE_S = 60.0
 
 
 async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[EscalationLine, ...]:
     """Raises only `StoreError`: an escalation without facts is better than none."""
-    subject, executor = escalation_subject(work.details), work.context.executor
-    looking = executor.with_policy(ReadOnlyPolicy(executor.policy))
+    executor = work.context.executor
+    # The scripts are ours, and each value in them has a type and is quoted, as in a playbook.
+    looking = executor.with_policy(ReadOnlyPolicy(TrustedPlaybookPolicy(executor.policy)))
+    collector = _HostCollector(work, work.context.execute_for_run(work.details.run, looking))
     try:
-        outputs = await run_scripts(
-            subject, work.context.execute_for_run(work.details.run, looking)
-        )
+        await collector.collect(incident.outage_began_at, tuple(incident.parts))
     except StoreError:
         raise
     except HermesError as error:
         return (EscalationLine(about="unchecked", text=f"nothing could be collected: {error}"),)
-    run = work.details.run
-    found = parse_outputs(outputs, await read_result_numbers(work.journal, run))
-    own = {each.call for each in outputs}
+    run, own = work.details.run, collector.calls
     records = [e async for e in work.journal.read(run=run) if not own & {call_id_of(e.event)}]
     lines = [
-        *_host_lines(found, subject, incident),
+        *collector.lines(),
         *_configuration_lines(records),
         *_earlier_lines(await _earlier_incidents(work, incident)),
-        *_action_lines(found, subject, records, model=work.context.responder is not None),
+        *_needs(collector.found, records, model=work.context.responder is not None),
     ]
     return tuple({(each.about, each.text): each for each in lines}.values())
+
+
+class _HostCollector:
+    """Asks the host in three rounds: its supervisors, then the scripts about the service, then what
+    the error lines name."""
+
+    def __init__(self, work: IncidentWork, execute: ExecuteCall) -> None:
+        self._work, self._execute = work, execute
+        self._subject = escalation_subject(work.details)
+        self._daemons: Sequence[PlainDaemon] = tuple(work.context.daemons())
+        self._began_at = work.details.opened_at
+        self._errors: list[EscalationLine] = []
+        self._notes: list[str] = []
+        self.calls: set[str] = set()
+        self.found = HostRows()
+
+    async def collect(self, began_at: datetime, parts: Sequence[str]) -> None:
+        """`parts`: services that joined the incident."""
+        listing = UnitListing()
+        if self._subject.service or self._subject.log:
+            service = self._subject.service
+            listing = await list_units(self._run_listing, self._daemons, service=service)
+            self._subject = _with_units(self._subject, listing, parts)
+        listed = frozenset(self.calls)
+        outputs = [*await run_scripts(self._subject.scripts, self._execute)]
+        await self._parse(outputs, listing, listed)
+        self._began_at = began_at + self._clock_difference()
+        self._errors = list(error_lines(self.found, self._began_at))
+        named = named_scripts(self._subject, self._recent_errors)
+        outputs += await run_scripts(named, self._execute)
+        await self._parse(outputs, listing, listed)
+
+    @property
+    def _recent_errors(self) -> list[str]:
+        return [each.text for each in self._errors if each.about == "error"]
+
+    async def _run_listing(self, script: str) -> str:
+        id = new_id(FACT_CALL)
+        self.calls.add(id)
+        result = await run_command(
+            self._execute, script, SCRIPT_TIMEOUT_S, id=id, grace_s=TIMEOUT_GRACE_S
+        )
+        if why := incomplete_reason(result):
+            self._notes = [f"all services of its supervisors: {why.partition(': ')[0]}"]
+            return ""
+        return result.output
+
+    async def _parse(
+        self, outputs: Sequence[ScriptOutput], listing: UnitListing, listed: frozenset[str]
+    ) -> None:
+        self.calls |= {each.call for each in outputs}
+        numbers = await read_result_numbers(self._work.journal, self._work.details.run)
+        found = parse_outputs(outputs, numbers)
+        seen = max((numbers.get(each, 0) for each in listed), default=0)
+        service = self._subject.service
+        child = any(row[4] == "supervisord" for row in found.of("process"))
+        if child and not listing.find(service):  # supervisord gave no list
+            unit = HostUnit(name=service, kind="supervisord")
+            listing = replace(listing, units=(*listing.units, unit))
+        self.found = replace(found, listing=listing, answered={**found.answered, "units": seen})
+
+    def _clock_difference(self) -> timedelta:
+        """How far the clock of the host is ahead; zero where it is about the same."""
+        now = self.found.first("now")[0]
+        ahead_s = float(now) - datetime.now(UTC).timestamp() if now.isdigit() else 0.0
+        if abs(ahead_s) < MAX_CLOCK_DIFFERENCE_S:
+            return timedelta()
+        words = f"{format_duration(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'}"
+        self._notes.append(f"the clock of this host is {words} the clock of the watch")
+        return timedelta(seconds=ahead_s)
+
+    def lines(self) -> Iterator[EscalationLine]:
+        found, subject = self.found, self._subject
+        if subject.service:
+            yield from process_lines(found, subject)
+        yield from self._errors
+        errors = self._recent_errors
+        yield from port_lines(found, subject)
+        yield from named_lines(found, "\n".join(errors))
+        yield from disk_lines(found)
+        yield from consumer_lines(found, subject.kind)
+        yield from change_lines(found, subject.service, self._began_at)
+        supervisors = HostSupervisors(found.listing.units, self._daemons)
+        changed = changed_files(found, subject.service, self._began_at)
+        for each in next_commands(found, subject, supervisors, errors, changed):
+            yield EscalationLine(about="command", text=f"{each.command}  # {each.what}")
+        for text in self._unchecked()[:MAX_UNCHECKED]:
+            yield EscalationLine(about="unchecked", text=text)
+
+    def _unchecked(self) -> list[str]:
+        found, service = self.found, self._subject.service
+        notes = [
+            each
+            for each in found.listing.notes
+            if " runs under " not in each or same_service(each.partition(" ")[0], service)
+        ]
+        texts = [*self._notes, *notes, *found.unchecked]
+        units = found.listing.find(service)
+        if len(kinds := dict.fromkeys(each.kind for each in units)) > 1:
+            texts.append(f"which of its supervisors owns it: {', '.join(kinds)}")
+        if service and not units and not notes and not self._notes:
+            texts.append(f"no supervisor knows {service}: how it is started is not known")
+        missing = found.of("missing") and not found.of("log")
+        return [*texts, *(["no journalctl on this host"] if missing else [])]
+
+
+def _with_units(
+    subject: EscalationSubject, listing: UnitListing, parts: Sequence[str]
+) -> EscalationSubject:
+    """With the logs of its unit. An alert about a log is about the service that writes it, unless
+    another one that joined the incident does not run."""
+    down = [part for part in parts if any(each.state != "active" for each in listing.find(part))]
+    if not subject.service and down:
+        subject = replace(subject, service=down[0], log="")
+    writers = [each.name for each in listing.units if subject.log and subject.log in each.logs]
+    service = subject.service or next(iter(writers), "")
+    logs = [path for unit in listing.find(service) for path in unit.logs]
+    return replace(subject, service=service, logs=tuple(logs))
 
 
 def call_id_of(event: Event | UnknownEvent) -> str:
     """The id of the tool call that the event is about; empty for other events."""
     call = event.call.id if isinstance(event, ToolRequested) else ""
     return call or str(getattr(event, "call_id", ""))
-
-
-def _host_lines(
-    found: HostRows, subject: EscalationSubject, incident: Incident
-) -> Iterator[EscalationLine]:
-    began_at = incident.outage_began_at
-    if subject.service:
-        yield from process_lines(found, subject)
-    yield from error_lines(found, began_at)
-    yield from port_lines(found, subject.service)
-    yield from disk_lines(found)
-    yield from consumer_lines(found, subject.kind)
-    yield from change_lines(found, subject.service, began_at)
 
 
 def _configuration_lines(records: Sequence[JournalRecord]) -> Iterator[EscalationLine]:
@@ -134,35 +260,18 @@ def _earlier_lines(earlier: Sequence[Incident]) -> Iterator[EscalationLine]:
         )
 
 
-def _action_lines(
-    found: HostRows, subject: EscalationSubject, records: Sequence[JournalRecord], *, model: bool
-) -> Iterator[EscalationLine]:
-    owners = find_owners(found, subject.service) if subject.service else []
-    owner = owners[0] if owners else ServiceOwner()
-    for each in next_commands(found, subject, owner):
-        yield EscalationLine(about="command", text=f"{each.command}  # {each.what}")
-    yield from _needs(found, records, model=model)
-    if owner.kind == "supervisord" and not found.of("supervisord"):
-        yield EscalationLine(about="unchecked", text="its state in supervisord: no list from it")
-    if len({each.kind for each in owners}) > 1:
-        names = ", ".join(each.kind for each in owners)
-        yield EscalationLine(about="unchecked", text=f"which of its supervisors owns it: {names}")
-    if subject.service and not owners and "supervisor" in found.answered:
-        text = f"no supervisor knows {subject.service}: how it is started is not known"
-        seen = found.answered["supervisor"]
-        yield EscalationLine(about="unchecked", text=text, evidence=(seen,))
-    hidden = [f"who holds port {row[0]}: the owner was not visible" for row in found.of("hidden")]
-    missing = ["no journalctl on this host"] if found.of("missing") and not found.of("log") else []
-    for text in [*found.unchecked, *hidden, *missing][:MAX_UNCHECKED]:
-        yield EscalationLine(about="unchecked", text=text)
-
-
 def _needs(
     found: HostRows, records: Sequence[JournalRecord], *, model: bool
 ) -> Iterator[EscalationLine]:
     """What Hermes would need to do it itself."""
-    for each in list_refused_actions(records)[:MAX_REFUSED]:
+    refused = list_refused_actions(records)
+    checks = [each for each in refused if each.rule in (UNATTENDED_RULE, READ_ONLY_RULE)]
+    for each in [each for each in refused if each not in checks][:MAX_REFUSED]:
         text = f"a rule or approval for `{each.command[:100]}`: {each.why}"
+        yield EscalationLine(about="need", text=text)
+    if checks:
+        count = f"{len(checks)} checks" if len(checks) > 1 else "a check"
+        text = f"a rule that allows {count} of playbooks; the report lists what was refused"
         yield EscalationLine(about="need", text=text)
     uid = found.first("uid")
     if uid[0] not in ("", "0"):

@@ -5,7 +5,7 @@ have a timeout each, so that a supervisor that hangs does not delay the escalati
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -14,12 +14,13 @@ from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import ExecuteCall, incomplete_reason, run_command
+from hermes.skills.supervisors.units import UnitListing
 from hermes.sre.checks import run_concurrently
 
 SCRIPTS_FOLDER = Path(__file__).parent / "scripts"
 SCRIPT_TIMEOUT_S, TIMEOUT_GRACE_S = 10.0, 2.0
 CHANGES_WINDOW_MIN = 60
-MAX_PORTS = 6
+MAX_PORTS, MAX_PATHS = 6, 3
 LINE_KEYS = ("said", "last")
 """Keys of lines of a log; they follow the row with its path and the time of its last write."""
 FACT_CALL = "fact"
@@ -28,17 +29,21 @@ _SERVICE_NAME = re.compile(r"[A-Za-z0-9][\w@.:-]{0,63}")
 _PROBE = re.compile(r"^asked by the probe (\S+) \((\w+) ?(.*)\)$", re.MULTILINE)
 _PORT = re.compile(r"(?:\d\.\d+|localhost|\]|//[\w.-]+):(\d{2,5})\b")
 _PATH = re.compile(r"/[\w./@+-]+")
+_NAMED_PORT = re.compile(rf"{_PORT.pattern}|\bport (\d{{2,5}})\b")
+_QUOTED_PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)*[\w.@+-]+")
+_NAMED_PID = re.compile(r"\bpid[ =:]*(\d{2,7})\b", re.IGNORECASE)
+_RIVAL_WORDS = re.compile(r"\b(?:another|already|held|locked|running)\b", re.IGNORECASE)
+_OTHER_PATHS = ("/root/", "/home/", "/usr/lib", "/lib", "/proc/")
+"""Homes, and the files of a program that a traceback names."""
+_READ_ONLY_WORDS = re.compile(r"read-only", re.IGNORECASE)
 _LOG_TITLE_BEGIN = "a minute of "
 _LOG_TITLE = re.compile(rf"{_LOG_TITLE_BEGIN}/[\w./@+-]+")
 CONSUMER_KINDS = ("cpu", "load", "memory", "processes", "zombies")
 _SLOW_WORDS = re.compile(r"no answer within|timed? ?out|slow|latency|took longer", re.IGNORECASE)
 _TITLES = {
-    "supervisord": "its state in supervisord",
-    "containers": "the containers",
-    "runit": "its state in runit",
-    "supervisor": "its state in the service manager",
     "processes": "its processes",
     "ports": "who holds its port",
+    "named": "the files that its errors name",
     "logs": "its logs",
     "messages": "the system journal",
     "changes": "recent changes",
@@ -58,23 +63,19 @@ class EscalationSubject(Value, kw_only=True, frozen=True):
     log: str = ""
     disk: str = ""
     slow: bool = False
+    logs: tuple[str, ...] = ()
+    """Log files that its supervisor names."""
 
     @property
     def scripts(self) -> Iterator[tuple[str, str]]:
         """The name of each script, and its command."""
-        name, ports = quote(self.service), " ".join(map(str, self.ports))
+        name = quote(self.service)
         if self.service:
-            # Each of these programs gets the sockets that it needs, and nothing else does.
-            yield "supervisord", ":"
-            yield "containers", ":"
-            yield "runit", f"n={name}"
-            yield "supervisor", f"n={name}"
             yield "processes", f"n={name}"
         if self.service or self.log:
-            yield "logs", f"n={name} path={quote(self.log)}"
+            own = quote("\n".join(self.logs))
+            yield "logs", f"n={name} path={quote(self.log)} own={own}"
             yield "messages", f"n={name}"
-        if self.ports:
-            yield "ports", f"ports={quote(ports)}"
         if self.disk:
             yield "disk", f"p={quote(self.disk)} inodes={int(self.kind == 'inodes')}"
         if self.kind in CONSUMER_KINDS or self.slow:
@@ -101,6 +102,26 @@ def escalation_subject(details: IncidentDetails) -> EscalationSubject:
     )
 
 
+def named_scripts(subject: EscalationSubject, errors: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Scripts about the ports of the alert, and the ports, paths and pids that error lines name."""
+    text = "\n".join(errors)
+    numbers = (int(first or second) for first, second in _NAMED_PORT.findall(text))
+    named = [port for port in numbers if 0 < port < 65_536]
+    ports = tuple(dict.fromkeys((*subject.ports, *named)))[:MAX_PORTS]
+    if ports:
+        yield "ports", f"ports={quote(' '.join(map(str, ports)))}"
+    known = dict.fromkeys(each.rstrip("./") for each in _QUOTED_PATH.findall(text))
+    paths = [e for e in known if e.count("/") > 1 and not e.startswith(_OTHER_PATHS)][:MAX_PATHS]
+    rivals = "\n".join(each for each in errors if _RIVAL_WORDS.search(each))
+    pids = list(dict.fromkeys(_NAMED_PID.findall(rivals)))[:MAX_PATHS]
+    mounts = int(_READ_ONLY_WORDS.search(text) is not None)
+    if paths or pids or mounts:
+        yield (
+            "named",
+            f"paths={quote(' '.join(paths))} pids={quote(' '.join(pids))} mounts={mounts}",
+        )
+
+
 class HostRow(Value, frozen=True):
     """One line of a script: its fields, and the number of the event with its output."""
 
@@ -118,6 +139,8 @@ class HostRows(Value, frozen=True):
     answered: dict[str, int] = {}
     """By script that ran to its end: the number of the event with its output."""
     unchecked: tuple[str, ...] = ()
+    listing: UnitListing = UnitListing()
+    """The units of all supervisors."""
 
     def of(self, key: str) -> tuple[HostRow, ...]:
         return self.rows.get(key, ())
@@ -138,7 +161,9 @@ def script_command(name: str, head: str) -> str:
     return f"{head}\n{text}".strip()
 
 
-async def run_scripts(subject: EscalationSubject, execute: ExecuteCall) -> Sequence[ScriptOutput]:
+async def run_scripts(
+    scripts: Iterable[tuple[str, str]], execute: ExecuteCall
+) -> Sequence[ScriptOutput]:
     async def run(name: str, head: str) -> ScriptOutput:
         id = new_id(FACT_CALL)
         command = script_command(name, head)
@@ -147,7 +172,7 @@ async def run_scripts(subject: EscalationSubject, execute: ExecuteCall) -> Seque
         )
         return ScriptOutput(name, id, result.output, incomplete_reason(result))
 
-    jobs = [partial(run, name, head) for name, head in subject.scripts]
+    jobs = [partial(run, name, head) for name, head in scripts]
     return await run_concurrently(jobs, at_once=len(jobs))
 
 
@@ -158,7 +183,8 @@ def parse_outputs(outputs: Sequence[ScriptOutput], numbers: dict[str, int]) -> H
     for output in outputs:
         seq = numbers.get(output.call, 0)
         if output.incomplete:
-            unchecked.append(f"{_TITLES[output.script]}: {output.incomplete}")
+            why = output.incomplete.partition(": ")[0]  # the whole reason is in the journal
+            unchecked.append(f"{_TITLES[output.script]}: {why}")
         elif seq:
             answered[output.script] = seq
         log: tuple[str, ...] = ()

@@ -53,7 +53,6 @@ class NotificationComposer:
         self._held_since: dict[str, datetime] = {}
 
     def compose(self, state: NotificationState, now: datetime) -> list[NotificationQueued]:
-        """The notifications to queue now."""
         state.forget(now - MAX_UNSENT_AGE)
         found = [
             self._notice(due, now)

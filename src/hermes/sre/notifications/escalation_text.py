@@ -1,30 +1,38 @@
 """Renders the notification of an escalation on one screen, the most important first."""
 
-from collections.abc import Iterator, Sequence
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 
 from hermes.core.events.incidents import EscalationLine
 from hermes.core.foreign_text import visible_line
 from hermes.core.incident import Incident
 from hermes.plumbing.units import format_duration
-from hermes.sre.reports.statements import UNKNOWN_CAUSE_LABEL, cause_line
+from hermes.sre.reports.statements import (
+    SYMPTOM_CONFIDENCE,
+    UNKNOWN_CAUSE_LABEL,
+    cause_line,
+)
+from hermes.sre.triage.topology import alert_location
 
-MAX_LINES, MAX_LINE_CHARS, MAX_WRAPPED_LINES = 30, 100, 2
+MAX_LINES, MAX_LINE_CHARS, MAX_REASON_CHARS = 23, 100, 84
+"""With its title a notification fills a screen of 24 lines."""
+_REFUSED_CHECK = re.compile(r"^(\S+) may not go on: not allowed: .*", re.DOTALL)
 FACT_LABELS = {
     "process": ("process", 4),
+    "error": ("log", 4),
+    "log": ("log", 2),
+    "file": ("file", 3),
     "configuration": ("configuration", 2),
-    "error": ("log", 5),
     "port": ("port", 3),
-    "disk": ("disk", 6),
+    "disk": ("disk", 5),
     "consumer": ("uses most", 4),
-    "change": ("changed", 4),
+    "change": ("changed", 2),
     "earlier": ("last time", 1),
 }
 """By what a line is about: its label, and how many lines the notification has of it."""
-CLOSING_LABELS = {
-    "command": ("try", 3),
-    "need": ("Hermes needs", 2),
-    "unchecked": ("not checked", 3),
-}
+COMMAND_LABELS = {"command": ("try", 3)}
+GAP_LABELS = {"need": ("Hermes needs", 2), "unchecked": ("not checked", 2)}
 
 
 def escalation_lines(incident: Incident) -> list[str]:
@@ -33,19 +41,47 @@ def escalation_lines(incident: Incident) -> list[str]:
     lasts = format_duration(incident.duration_s(closed.at))
     since = f"{incident.outage_began_at:%Y-%m-%d %H:%M:%S} UTC"
     known = found.escalation if found is not None else ()
-    head = [("failing for", lasts), ("since", since)]
+    host = alert_location(incident.details.labels).host
+    head = [
+        ("failing for", f"{lasts}, since {since}" + (f", on {host}" if host else "")),
+        ("impact", incident.reason),
+    ]
+    symptoms = _symptoms(incident)
     label, cause = cause_line(incident)
-    if label != UNKNOWN_CAUSE_LABEL:
+    if label != UNKNOWN_CAUSE_LABEL and symptoms is None:
         head.append((label, cause))
-    head.append(("impact", incident.reason))
-    closing = [*_labelled(known, CLOSING_LABELS), *_attempt_lines(incident), *_gap_lines(incident)]
+    head += _attempt_lines(incident)
     id = incident.details.incident
-    closing.append(("all facts", f"hermes incident show {id}"))
-    closing.append(("report", incident.report_path or f"hermes incident report {id}"))
-    first, last = list(_wrap(head)), list(_wrap(closing))
-    facts = list(_wrap(_labelled(known, FACT_LABELS)))
-    left = MAX_LINES - len(first)
-    return [*first, *facts[: max(0, left - len(last))], *last[-left:]]
+    where = [
+        ("all facts", f"hermes incident show {id}"),
+        ("report", incident.report_path or f"hermes incident report {id}"),
+    ]
+    gaps = [
+        ("also seen", "; ".join(symptoms or ())),
+        *_gap_lines(incident),
+        *_labelled(known, GAP_LABELS),
+    ]
+    first, last = list(_wrap(head)), list(_wrap(where))
+    commands = list(_wrap(_labelled(known, COMMAND_LABELS)))
+    rest = list(_wrap(gaps))[: max(0, MAX_LINES - len(first) - len(commands) - len(last))]
+    left = MAX_LINES - len(first) - len(commands) - len(rest) - len(last)
+    return [*first, *list(_wrap(_labelled(known, FACT_LABELS)))[:left], *commands, *rest, *last]
+
+
+def _symptoms(incident: Incident) -> list[str] | None:
+    """What the assessment saw elsewhere; None where somebody made a diagnosis. Lines about the
+    service itself and log lines are among the facts."""
+    found, service = incident.diagnosis, incident.details.service
+    if found is None or found.confidence > SYMPTOM_CONFIDENCE or not found.escalation:
+        return None
+    own = re.compile(rf"(?<![\w-]){re.escape(service)}(?![\w-])") if service else None
+    return [
+        each
+        for each in found.mechanism.split("; ")
+        if " says: " not in each
+        and not (own is not None and own.search(each))
+        and each.partition(" ")[0] not in incident.details.title
+    ]
 
 
 def _labelled(
@@ -73,22 +109,25 @@ def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
     for text in found.gaps if found is not None else ():
         if text not in (reason, reason[:300]):
             yield "not checked or not known", text
-    yield "reason", reason
+    reason = _REFUSED_CHECK.sub(r"a rule refused what the playbook \1 wanted to run", reason)
+    yield "why escalated", visible_line(reason, MAX_REASON_CHARS)
 
 
-def _wrap(pairs: Sequence[tuple[str, str]] | Iterator[tuple[str, str]]) -> Iterator[str]:
-    """A long text gets a second line; each sentence is told once."""
+def _wrap(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """A long text gets a second line, that of a log a third one; each sentence is told once."""
     told: set[str] = set()
     for label, text in pairs:
-        line = visible_line(text, MAX_WRAPPED_LINES * MAX_LINE_CHARS - len(label) - 8)
+        line = visible_line(text, 3 * MAX_LINE_CHARS)
         if not line or line in told:
             continue
         told.add(line)
-        whole = f"{label}: {line}"
-        if len(whole) <= MAX_LINE_CHARS:
-            yield whole
-            continue
-        cut = whole.rfind(" ", len(label) + 3, MAX_LINE_CHARS + 1)
-        cut = cut if cut > MAX_LINE_CHARS // 2 else MAX_LINE_CHARS
-        yield whole[:cut].rstrip()
-        yield f"  {whole[cut:].strip()}"[:MAX_LINE_CHARS]
+        most = 3 if label == FACT_LABELS["error"][0] else 2
+        lines = textwrap.wrap(
+            f"{label}: {line}",
+            MAX_LINE_CHARS,
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+            max_lines=most,
+            placeholder=" …",
+        )
+        yield from lines

@@ -23,6 +23,7 @@ from hermes.plumbing.units import format_duration, format_size, ordinal
 from hermes.sre.notifications.escalation_text import escalation_lines
 from hermes.sre.reports.statements import cause_line, incident_times, outcome_text, resolver_of
 from hermes.sre.reports.statistics import duration_statistics
+from hermes.sre.triage.topology import alert_location
 
 MAX_TITLE_CHARS, MAX_LINE_CHARS, MAX_TEXT_CHARS = 120, 300, 4_000
 MAX_TITLED_PARTS, NAMES_PER_LINE = 10, 8
@@ -52,6 +53,7 @@ def render_declared(incident: Incident, *, again: str = "", before: str = "") ->
         ("why", again),
         ("impact", incident.reason or "not measured yet"),
         ("service", details.service),
+        ("host", alert_location(details.labels).host),
         ("since", f"{details.since:%Y-%m-%d %H:%M:%S} UTC" if details.since else ""),
         ("seen before", f"this is the {ordinal(seen + 1)} time" if seen else ""),
         ("follow", f"hermes incident watch {details.incident}"),

@@ -5,6 +5,8 @@ The same decision gives the confinement profile that the kernel enforces, where 
 
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from hermes.core.actions import Action, ConfinementProfile, Decision, KernelSupport, Policy
 from hermes.core.incident import WATCH_RUN
 from hermes.core.messages import Risk, ToolCall, Value
@@ -28,8 +30,7 @@ class AdmittedProbe(PluginProbe, frozen=True, omit_defaults=True):
 
 
 def mark_admitted(probe: Probe, profile: ConfinementProfile | None = None) -> AdmittedProbe:
-    fields = {field: getattr(probe, field) for field in probe.__struct_fields__}
-    return AdmittedProbe(**fields | {"profile": profile})
+    return AdmittedProbe(**asdict(probe) | {"profile": profile})
 
 
 class AdmissionResult(Value, kw_only=True, frozen=True):

@@ -70,6 +70,9 @@ class KnownService(Value, kw_only=True, frozen=True):
     """How it was started, when it has no supervisor."""
 
 
+OWN_SERVICE = "hermes"
+
+
 class ServiceInventory(Value, kw_only=True, frozen=True):
     """The known services of one host."""
 
@@ -83,8 +86,12 @@ class ServiceInventory(Value, kw_only=True, frozen=True):
 
     @property
     def daemons(self) -> tuple[PlainDaemon, ...]:
-        """The expected services without a supervisor."""
-        return tuple(each.daemon for each in self.expected if each.daemon is not None)
+        """The expected services without a supervisor, without Hermes itself."""
+        return tuple(
+            each.daemon
+            for each in self.expected
+            if each.daemon is not None and each.name != OWN_SERVICE
+        )
 
 
 def update_inventory(
@@ -298,12 +305,12 @@ def process_probes(scan: HostScan) -> Iterator[Probe]:
     for name, each in _without_port(scan).items():
         if each.process is not None and each.process.command:
             pattern = quote(re.escape(each.process.command[:250]).replace("\\ ", " "))
-            yield _process_probe(
-                name, f"pgrep -f -- ^{pattern} >/dev/null", f"{name} is not running", True
-            )
+            # Programs such as nginx change their command line while they start.
+            test = f"pgrep -f -- ^{pattern} >/dev/null || {_supervisord_test(each)}"
+            yield _process_probe(name, test, f"{name} is not running", True)
     for each in scan.supervised:
         if each.state in ("FATAL", "BACKOFF"):
-            test = f"supervisorctl status {quote(each.name)} | grep -qw RUNNING"
+            test = _supervisord_test(each)
             words = f"{each.name} is not running: supervisord cannot start it"
             yield replace(
                 _process_probe(each.name, test, words, False), interval=60.0, timeout=10.0
@@ -313,6 +320,10 @@ def process_probes(scan: HostScan) -> Iterator[Probe]:
             test = f"pgrep -x {quote(server.program)} >/dev/null"
             words = f"{server.name} is enabled at boot and is not running"
             yield _process_probe(server.name, test, words, False)
+
+
+def _supervisord_test(program: SupervisedProgram) -> str:
+    return f"supervisorctl status {quote(program.name)} 2>/dev/null | grep -qw RUNNING"
 
 
 def _process_probe(name: str, test: str, words: str, runs: bool) -> Probe:

@@ -41,6 +41,8 @@ ProbeText = Annotated[str, Meta(max_length=4000)]
 HOST_KINDS = ("cpu", "load", "memory", "disk", "inodes", "processes", "zombies")
 SUSTAINED_KINDS = ("cpu", "load", "memory", "processes", "zombies", "log", "config", "forecast")
 """Kinds that are confirmed by the next scheduled run: an immediate retry is useless."""
+COMPARING_KINDS = ("log", "forecast")
+"""Kinds that compare with an earlier run: a single run always passes."""
 UNKNOWN_EXIT_CODE = 3
 """The exit code of a probe that could not be run."""
 QUESTION_EXIT_CODE = 4

@@ -145,7 +145,6 @@ async def _confined_environment(
     probes: Sequence[Probe],
     refused: list[KernelRefusal],
 ) -> AsyncIterator[Environment]:
-    """The environment, confined by the profile."""
     if profile is None or not isinstance(environment, ConfinesCommands):
         yield environment
         return

@@ -208,15 +208,15 @@ class ProbeScheduler:
 
     async def run_once(self) -> tuple[ProbeVerdict, ...]:
         """Raises `EnvironmentFailed`. Nothing is stored or published."""
-        history = load_history(self._home)
+        probes, history = self._probes, load_history(self._home)  # both may be replaced meanwhile
         before = {name: each.keep for name, each in history.items()}
         concurrency = self._settings.side_by_side
         found = await run_probes(
-            self._environment, self._probes, before, concurrency=concurrency, native=self._native
+            self._environment, probes, before, concurrency=concurrency, native=self._native
         )
         return tuple(
             self._judge(probe, found[probe.name], history.get(probe.name, ProbeHistory()))[0]
-            for probe in self._probes
+            for probe in probes
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

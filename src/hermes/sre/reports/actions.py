@@ -101,7 +101,7 @@ def _build_action(
     action = IncidentAction(
         call_id=call.id,
         command=command,
-        at=call.request.at,
+        at=call.start.at if call.start is not None else call.request.at,
         undo=undo,
         by=by,
         attempt=attempt,

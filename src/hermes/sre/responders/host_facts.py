@@ -21,6 +21,7 @@ from hermes.core.run_ids import new_id
 from hermes.core.tool_calls import read_result_numbers
 from hermes.policy.taint.data_marks import mark_as_data
 from hermes.skills.playbook.commands import TERMINAL_TOOL
+from hermes.skills.supervisors.units import listing_scripts
 from hermes.sre.checks import TIMEOUT_GRACE_S, run_concurrently
 from hermes.sre.context import execute_for_run
 from hermes.sre.escalation.host_scripts import script_command
@@ -74,8 +75,8 @@ def _service_collectors(service: str) -> tuple[FactCollector, ...]:
         f"grep -viE '{SECRET_WORDS}' \"$w\" | head -n 40 | cut -c1-200;; esac; done"
     )
     return (
-        FactCollector("service", "programs of supervisord", script_command("supervisord", ":")),
-        FactCollector("service", "containers", script_command("containers", ":")),
+        FactCollector("service", "programs of supervisord", listing_scripts()["supervisord"]),
+        FactCollector("service", "containers", listing_scripts()["docker"]),
         FactCollector("service", "its processes", script_command("processes", f"n={unit}")),
         FactCollector("service", "its errors", script_command("logs", f"n={unit} path=")),
         FactCollector("service", "its log", f"journalctl -u {unit} -n 40 --no-pager | cut -c1-300"),

@@ -13,7 +13,7 @@ from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.core.incident import AlertFacts, Incident
 from hermes.core.messages import Value
 from hermes.skills.library import Skill
-from hermes.skills.playbook.commands import ExecuteCall, PlaybookContext
+from hermes.skills.playbook.commands import ExecuteCall, PlaybookContext, find_root_commands
 from hermes.skills.playbook.runner import (
     PlaybookRunner,
     PlaybookRunResult,
@@ -186,10 +186,11 @@ class SignatureScan:
     ) -> SignatureMatch | None:
         work, skill = self._work, candidate.skill
         context = PlaybookContext(
-            work.execute_unattended,
+            work.execute_unattended(bundled=skill.origin == "bundled"),
             work.publish,
             work.details.run,
             daemons=tuple(work.context.daemons()),
+            root_commands=await find_root_commands(work.context.environment),
         )
         runner = PlaybookRunner(skill.name, candidate.playbook, context, digest=skill.digest)
         found = await runner.check_signature(candidate.facts, cache)
@@ -267,17 +268,19 @@ class PlaybookResponder:
             await self._early_scan.stop_and_wait()
             self._early_scan = None
 
-    async def run_next(self, number: int) -> PlaybookAttempt | None:
+    async def run_next(
+        self, number: int, find_recovery: Callable[[], Awaitable[str]]
+    ) -> PlaybookAttempt | None:
         """Run the next playbook that matches; None when none does. Before the first one the host is
-        scanned twice."""
+        scanned twice. `find_recovery`: see `ChangeRecorder`."""
         if not self._work.settings.reflex:
             return None
-        attempt = await self._scan_and_run(number)
+        attempt = await self._scan_and_run(number, find_recovery)
         first = attempt is None and not self.used and not self._waited and not self.refused
         if first and await self.candidates():
             self._waited = True
             await anyio.sleep(self._work.settings.traces)
-            attempt = await self._scan_and_run(number)
+            attempt = await self._scan_and_run(number, find_recovery)
         if attempt is not None:
             self.used.add(attempt.skill)
         return attempt
@@ -287,18 +290,28 @@ class PlaybookResponder:
         self._fixed_units += [attempt.unit] if attempt.unit else []
         facts = self._work.details.facts
         views = await find_remaining_faults(
-            facts, self._work.execute, self._fixed_units, self._work.context.daemons()
+            facts, self._work.execute_unattended(), self._fixed_units, self._work.context.daemons()
         )
         if not any(view != facts for view in views):
             return False
         self._views = views
         return True
 
-    async def _scan_and_run(self, number: int) -> PlaybookAttempt | None:
+    async def _scan_and_run(
+        self, number: int, find_recovery: Callable[[], Awaitable[str]]
+    ) -> PlaybookAttempt | None:
         scan, self._early_scan = self._early_scan or self._new_scan(), None
         try:
             while (matched := await scan.next_match()) is not None:
-                if (attempt := await self._run_matched(matched, scan, number)) is not None:
+                skill = matched.candidate.skill
+                changes = ChangeRecorder(
+                    self._work,
+                    number,
+                    find_recovery,
+                    playbook=skill.name,
+                    bundled=skill.origin == "bundled",
+                )
+                if (attempt := await self._run_matched(matched, scan, changes)) is not None:
                     return attempt
             self.refused = scan.refused or self.refused
             self.suspects = "; ".join(scan.suspects) or self.suspects
@@ -326,7 +339,7 @@ class PlaybookResponder:
         ]
 
     async def _run_matched(
-        self, matched: SignatureMatch, scan: SignatureScan, number: int
+        self, matched: SignatureMatch, scan: SignatureScan, changes: ChangeRecorder
     ) -> PlaybookAttempt | None:
         """None when it did nothing, so that the next one is tried."""
         current = await scan.scan_again(matched) if matched.expired else matched
@@ -334,7 +347,6 @@ class PlaybookResponder:
             return None
         candidate, work = current.candidate, self._work
         name = candidate.skill.name
-        changes = ChangeRecorder(work, number, playbook=name)
         context = PlaybookContext(
             work.context.execute_for_run(work.details.run, changes.executor),
             work.publish,
@@ -342,6 +354,7 @@ class PlaybookResponder:
             before_step=changes.announce_step,
             step_grace_s=work.settings.time_limit,
             daemons=tuple(work.context.daemons()),
+            root_commands=await find_root_commands(work.context.environment),
         )
         digest = candidate.skill.digest
         runner = PlaybookRunner(name, candidate.playbook, context, digest=digest)

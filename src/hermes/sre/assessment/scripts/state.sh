@@ -13,7 +13,7 @@ printf '%s\n' "$mounts" | xargs -r -d '\n' df -P 2>/dev/null | awk 'NR>1 && $2>0
 printf '%s\n' "$mounts" | xargs -r -d '\n' df -Pi 2>/dev/null | awk 'NR>1 && $2>0 {print "inodes=" $6 " used=" $5+0}'
 awk '/^MemTotal/{t=$2} /^MemAvailable/{a=$2} END{if(t) print "memory=" int(100*a/t)}' /proc/meminfo
 for c in $(find /etc /srv /opt -maxdepth 5 \( -name '*.crt' -o -name '*cert*.pem' -o -name 'fullchain.pem' \) -type f 2>/dev/null | grep -vE '/ssl/certs/|backup|/old|archive' | head -n 12); do
-  openssl x509 -checkend 86400 -noout -in "$c" >/dev/null 2>&1 || echo "expired=$c"
+  openssl x509 -noout -in "$c" >/dev/null 2>&1 && { openssl x509 -checkend 86400 -noout -in "$c" >/dev/null 2>&1 || echo "expired=$c"; }
 done
 ss -Hltn 2>/dev/null | awk '{n=split($4,a,":"); print "port=" a[n]}' | sort -u
 sleep "$(awk -v from="$from" '{left = 0.4 - ($1 - from); if (left < 0) left = 0; print left}' /proc/uptime)"

@@ -130,7 +130,6 @@ def _status_pattern(probe: Probe) -> str:
 
 
 def status_matches(probe: Probe, status: int) -> bool:
-    """Whether the probe accepts this status."""
     return any(fnmatchcase(str(status), each) for each in _status_pattern(probe).split("|"))
 
 

@@ -1,0 +1,240 @@
+"""Chooses the commands that people may try next, the safest first."""
+
+import re
+from collections.abc import Iterator, Sequence
+from shlex import quote
+
+from hermes.core.messages import Value
+from hermes.skills.supervisors.commands import HostSupervisors, UnsupportedActionError
+from hermes.skills.supervisors.units import HostUnit, same_service
+from hermes.sre.escalation.host_scripts import CONSUMER_KINDS, EscalationSubject, HostRow, HostRows
+from hermes.sre.policies import is_read_only
+
+MAX_COMMANDS, MAX_COMMAND_CHARS = 3, 180
+LOW_FILE_LIMIT = 64
+CONFIG_TESTS = {
+    "nginx": "nginx -t",
+    "apache2": "apachectl -t",
+    "httpd": "apachectl -t",
+    "haproxy": "haproxy -c -f /etc/haproxy/haproxy.cfg",
+    "named": "named-checkconf",
+    "sshd": "sshd -t",
+    "ssh": "sshd -t",
+}
+_SESSIONS = "runuser -u postgres -- psql -xc 'select * from pg_stat_activity'"
+STATE_VIEWS = {
+    "redis": ("redis-cli info", "shows its role, memory and clients"),
+    "postgres": (_SESSIONS, "shows its sessions, and what each waits for"),
+}
+"""What a service tells of itself while it answers."""
+OWNER_WORDS = re.compile(r"denied|permission|permitted|owner", re.IGNORECASE)
+SETTINGS_FILE = re.compile(r"\.(?:conf|cnf|cfg|ini|ya?ml|toml|env|json|properties)$|^/etc/default/")
+_SETTING_WORDS = re.compile(r"config|parameter|syntax|invalid|parse", re.IGNORECASE)
+_KILLED_WORDS = re.compile(r"SIGKILL|signal 9\b|signal KILL")
+_IN_USE_WORDS = re.compile(r"already in use|could not bind", re.IGNORECASE)
+_SESSION_WORDS = re.compile(r"connection slots|too many clients|statement timeout|deadlock|lock t")
+
+
+_SECRET_WORDS = "passw|secret|token|key"
+
+
+class NextCommand(Value, frozen=True):
+    command: str
+    what: str
+
+
+def next_commands(
+    found: HostRows,
+    subject: EscalationSubject,
+    supervisors: HostSupervisors,
+    errors: Sequence[str] = (),
+    changed: Sequence[str] = (),
+) -> list[NextCommand]:
+    """At most three. Only the last one may change something. `changed`: files that were written
+    shortly before."""
+    unit = next(iter(found.listing.find(subject.service)), None) if subject.service else None
+    text = "\n".join(errors)
+    held = foreign_holders(found, subject) or hidden_holders(found, subject, text)
+    held += missing_listeners(found, subject)
+    closed = bool(found.of("closed")) and OWNER_WORDS.search(text) is not None
+    certificate = subject.kind == "tls" and bool(found.of("process"))
+    helps = not (held or closed or certificate)
+    looks = [
+        each
+        for each in _reading_commands(found, subject, unit, supervisors, text)
+        if is_read_only(each.command)
+    ]
+    tested = any(each.command in CONFIG_TESTS.values() for each in looks)
+    for path in [] if tested else changed[:1]:
+        looks.insert(0, settings_command(path, "shows the settings that were changed last"))
+    looks.sort(key=lambda each: not each.command.startswith("cat /proc/"))  # a limit explains it
+    distinct = list({each.command: each for each in looks}.values())
+    last = next(_changing_commands(found, unit if helps else None, supervisors), None)
+    return [*distinct[: MAX_COMMANDS - (last is not None)], *([last] if last else [])]
+
+
+def foreign_holders(found: HostRows, subject: EscalationSubject) -> list[HostRow]:
+    """Processes of others that hold a port of the alert."""
+    own = {row[0] for row in found.of("process")}
+    ports = {str(port) for port in subject.ports}
+    return [
+        row
+        for row in found.of("holder")
+        if subject.service
+        and row[0] in ports
+        and row[1] not in own
+        and not same_service(row[3], subject.service)
+    ]
+
+
+def hidden_holders(found: HostRows, subject: EscalationSubject, errors: str) -> list[HostRow]:
+    """Ports that an unknown process holds while the service does not run or cannot bind them."""
+    if _IN_USE_WORDS.search(errors):
+        return list(found.of("hidden"))
+    ports = {str(port) for port in subject.ports}
+    runs = bool(found.of("process")) or "processes" not in found.answered
+    return [row for row in found.of("hidden") if row[0] in ports and not runs]
+
+
+def missing_listeners(found: HostRows, subject: EscalationSubject) -> list[HostRow]:
+    """Ports that error lines name and at which nobody listens."""
+    own = {str(port) for port in subject.ports}
+    return [row for row in found.of("free") if row[0] not in own]
+
+
+def _reading_commands(
+    found: HostRows,
+    subject: EscalationSubject,
+    unit: HostUnit | None,
+    supervisors: HostSupervisors,
+    errors: str,
+) -> Iterator[NextCommand]:
+    yield from _resource_commands(found, subject)
+    yield from _port_commands(found, subject, errors)
+    yield from _certificate_commands(found, subject)
+    yield from _named_commands(found, errors)
+    if unit is not None and _KILLED_WORDS.search(unit.exit):
+        command = "ps -eo pid,lstart,user,args --sort=start_time | tail -n 25"
+        yield NextCommand(command, "shows what was started last: something killed it")
+        yield NextCommand("dmesg | grep -i 'killed process'", "shows whether the kernel did it")
+    runs = bool(found.of("process"))
+    tests = [CONFIG_TESTS[each] for each in CONFIG_TESTS if same_service(each, subject.service)]
+    views = [STATE_VIEWS[each] for each in STATE_VIEWS if same_service(each, subject.service)]
+    if not runs:
+        yield from (NextCommand(test, "checks its configuration") for test in tests)
+    else:
+        yield from (NextCommand(*view) for view in views)
+    yield from _log_commands(found, unit, supervisors)
+    yield from (NextCommand(test, "checks its configuration") for test in tests)
+    if unit is not None and (status := _render(supervisors, "status", unit)):
+        yield NextCommand(status, "shows its state")
+    for row in found.of("process")[:1]:
+        yield NextCommand(f"ls -l /proc/{row[0]}/fd", "shows what it has open")
+    for port in subject.ports[:1]:
+        yield NextCommand(f"ss -tanp '( sport = :{port} )'", f"shows the users of port {port}")
+
+
+def _resource_commands(found: HostRows, subject: EscalationSubject) -> Iterator[NextCommand]:
+    if subject.disk:
+        for row in found.of("large")[:1]:
+            yield NextCommand(f"fuser -v {quote(row[3])}", "shows who uses the largest file")
+        path = quote(subject.disk)
+        yield NextCommand(f"du -xah {path} | sort -rh | head -n 20", "shows what uses the space")
+        yield NextCommand(f"ls -lt {path} | head", "shows what was written last")
+    if subject.kind in CONSUMER_KINDS:
+        yield NextCommand("top -b -n 1 | head -n 20", "shows the busiest processes")
+    for row in found.of("limits"):
+        if row[5].isdigit() or (row[4].isdigit() and int(row[4]) <= LOW_FILE_LIMIT):
+            yield NextCommand(f"cat /proc/{row[0]}/limits", "shows its limits")
+
+
+def _port_commands(
+    found: HostRows, subject: EscalationSubject, errors: str
+) -> Iterator[NextCommand]:
+    for row in foreign_holders(found, subject):
+        yield NextCommand(f"ps -fp {row[1]}", f"shows who holds port {row[0]}")
+    for row in hidden_holders(found, subject, errors):
+        yield NextCommand(f"ss -ltnp '( sport = :{row[0]} )'", f"shows who holds port {row[0]}")
+    for row in missing_listeners(found, subject):
+        yield NextCommand("ss -ltnp", f"shows what listens, as nobody does at port {row[0]}")
+    for row in found.of("firewall"):
+        yield NextCommand("nft -a list ruleset", f"shows the rule for port {row[0]}")
+
+
+def _certificate_commands(found: HostRows, subject: EscalationSubject) -> Iterator[NextCommand]:
+    free = {row[0] for row in found.of("free")}
+    for port in subject.ports[:1] if subject.kind == "tls" else ():
+        if str(port) not in free:
+            shown = f"openssl s_client -connect 127.0.0.1:{port} </dev/null 2>/dev/null"
+            command = f"{shown} | openssl x509 -noout -subject -dates"
+            yield NextCommand(command, "shows its certificate")
+            if same_service(subject.service, "nginx"):
+                command = "grep -rn ssl_certificate /etc/nginx"
+                yield NextCommand(command, "shows which files it comes from")
+
+
+def _named_commands(found: HostRows, errors: str) -> Iterator[NextCommand]:
+    """About what the error lines name: files, pids, mounts, the sessions of a database."""
+    owner = OWNER_WORDS.search(errors) is not None
+    for row in found.of("closed") if owner else ():
+        yield NextCommand(f"namei -l {quote(row[3])}", "shows owner and mode of each folder")
+    for row in found.of("absent"):
+        folder = row[1].rpartition("/")[0] or "/"
+        yield NextCommand(f"ls -la {quote(folder)}", "shows what is there instead")
+    for row in found.of("pid"):
+        yield NextCommand(f"ps -fp {row[0]}", f"shows the process {row[0]} of the error")
+    if found.of("readonly"):
+        yield NextCommand("findmnt -O ro", "shows what is mounted read-only")
+        yield NextCommand("dmesg | tail -n 30", "shows why, if the kernel did it")
+    if _SESSION_WORDS.search(errors):
+        yield NextCommand(*STATE_VIEWS["postgres"])
+    for row in found.of("path"):
+        if SETTINGS_FILE.search(row[0]) and _SETTING_WORDS.search(errors):
+            yield settings_command(row[0], "shows the settings that the error names")
+        elif owner:
+            yield NextCommand(f"ls -ld {quote(row[0])}", "shows owner and mode")
+
+
+def settings_command(path: str, what: str) -> NextCommand:
+    """Lines with secrets are left out, so that they are not on the screen."""
+    return NextCommand(f"grep -nviE '^ *(#|$)|{_SECRET_WORDS}' {quote(path)}", what)
+
+
+def _log_commands(
+    found: HostRows, unit: HostUnit | None, supervisors: HostSupervisors
+) -> Iterator[NextCommand]:
+    said = {row[0] for row in found.of("said")}
+    logs = [row[0] for row in found.of("log") if row[0].startswith("/")]
+    logs.sort(key=lambda path: path not in said)
+    command = f"tail -n 50 {quote(logs[0])}" if logs else ""
+    if not command and unit is not None:
+        command = _render(supervisors, "log", unit)
+    if command:
+        yield NextCommand(command, "shows more of its log")
+
+
+def _changing_commands(
+    found: HostRows, unit: HostUnit | None, supervisors: HostSupervisors
+) -> Iterator[NextCommand]:
+    """None where a restart cannot help: what keeps it from running is still there."""
+    stopped = [row for row in found.of("process") if row[2] == "T"]
+    if stopped:
+        pids = " ".join(row[0] for row in stopped[:6])
+        yield NextCommand(f"kill -CONT {pids}", "lets the stopped process run on")
+    if unit is None or any(map(found.of, ("firewall", "absent", "readonly"))):
+        return
+    runs = bool(found.of("process")) or unit.state == "active"
+    if command := _render(supervisors, "restart" if runs else "start", unit):
+        what = "restarts it, which interrupts its users" if runs else "starts it"
+        if unit.state in ("failed", "activating") or unit.restarts:
+            what = f"{'restarts' if runs else 'starts'} it, once the error is corrected"
+        yield NextCommand(command, what)
+
+
+def _render(supervisors: HostSupervisors, action: str, unit: HostUnit) -> str:
+    """Empty where its supervisor has no such command, or none that a person would type."""
+    try:
+        command = supervisors.render(action, unit.name)
+    except UnsupportedActionError:
+        return ""
+    return command if len(command) <= MAX_COMMAND_CHARS else ""

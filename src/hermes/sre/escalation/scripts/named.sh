@@ -1,0 +1,16 @@
+# Prints what is at the paths and pids that error lines name, and file systems that are read-only.
+T=$(printf '\t'); export LC_ALL=C
+for p in $paths; do
+  top=${p#/}; [ -d /"${top%%/*}" ] || continue  # part of an address, not a path of this host
+  m=$p; while [ -n "$m" ] && [ ! -e "$m" ] && [ ! -L "$m" ]; do gone=$m; m=${m%/*}; done
+  if [ "$m" = "$p" ]; then stat -c "path=%n$T%F$T%U$T%A" "$p" 2>/dev/null; else echo "absent=$p$T$gone"; fi
+  while m=${m%/*}; [ -n "$m" ]; do
+    case $(stat -c %A "$m" 2>/dev/null) in d????????[xt]) ;; d*) stat -c "closed=%n$T%U$T%A$T$p" "$m" ;; esac
+  done
+done
+for i in $pids; do
+  args=(); { mapfile -d '' -t args < /proc/"$i"/cmdline; } 2>/dev/null; cmd=${args[*]}; cmd=${cmd//[$'\t\n']/ }
+  if [ -d /proc/"$i" ]; then echo "pid=$i$T${cmd:0:120}"; else echo "pid=$i"; fi
+done
+[ "$mounts" = 1 ] && awk '$4 ~ /^ro(,|$)/ && $2 !~ /^\/(proc|sys|dev|run)(\/|$)/ && $3 != "squashfs" { print "readonly=" $2 }' /proc/mounts | head -n 4
+exit 0
