@@ -1,9 +1,19 @@
-"""One PostgreSQL server for the whole session, started by the first test that wants it."""
+"""One PostgreSQL server for the whole session, started by the first test that wants it; the same
+for the interpreter that processes of tests are forked from."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from real_postgres import Installation, Server, installed, running
+
+from warm_interpreter import WarmInterpreter, warm_interpreter
+
+
+@pytest.fixture(scope="session")
+def store_processes() -> Iterator[WarmInterpreter]:
+    with warm_interpreter(Path(__file__).with_name("store_process.py")) as python:
+        yield python
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from hermes.memory.store import JournalStore, StoreLocation, open_journal
 
 LONGEST = {"file": 0.035, "server": 0.05}
 """Seconds a process may live."""
-SETTLED = {"file": 0.0, "server": 0.6}
+SETTLED = {"file": 0.3, "server": 0.6}
 """Share of the lives that are counted from their first word, since opening a connection takes long
 on a busy machine; the others are counted from their fork, and die while still opening."""
 

@@ -13,6 +13,7 @@ from hermes.core.bus import Bus
 from hermes.core.events.runs import RunRenamed
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.memory.journal.verification import verify
+from warm_interpreter import WarmInterpreter
 
 TORTURE = Path(__file__).with_name("kill_torture.py")
 
@@ -32,21 +33,6 @@ async def main():
             await bus.publish(RunRenamed(run="pong", title=title))
             if title == "end":
                 return
-
-anyio.run(main)
-"""
-
-WRITE = """
-import sys
-from pathlib import Path
-import anyio
-from hermes.core.events.runs import RunRenamed
-from hermes.memory.journal.sqlite_journal import SqliteJournal
-
-async def main():
-    async with SqliteJournal.open(Path(sys.argv[1])) as journal:
-        for number in range(100):
-            await journal.append(RunRenamed(run=sys.argv[2], title=str(number)))
 
 anyio.run(main)
 """
@@ -146,13 +132,13 @@ anyio.run(main)
             assert await process.wait() == 0
 
 
-def test_processes_started_at_once_on_a_new_home_all_get_their_turn(tmp_path: Path) -> None:
+def test_processes_started_at_once_on_a_new_home_all_get_their_turn(
+    tmp_path: Path, store_processes: WarmInterpreter
+) -> None:
     path = tmp_path / "home" / "journal.db"
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITE, str(path), f"writer {number}"])
-        for number in range(4)
-    ]
-    assert [writer.wait(timeout=60) for writer in writers] == [0] * 4
+    start = store_processes.start
+    writers = [start("write", str(path), f"writer {number}") for number in range(4)]
+    assert [writer.wait(60) for writer in writers] == [0] * 4
     report = verify(path)
     assert (report.events, report.problems) == (400, ())
 

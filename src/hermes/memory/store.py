@@ -25,7 +25,6 @@ class JournalStore(Journal, Protocol):
         self, *, limit: int = 50, parent: str | None = "", deleted: bool = False
     ) -> Sequence[RunSummary]:
         """Runs, the last started first: without a parent, of one parent, or (None) all."""
-        ...
 
     async def close(self) -> None: ...
 
@@ -43,7 +42,6 @@ class ClaimsRuns(Protocol):
 
     async def claim(self, run: str) -> str:
         """Empty when the run is ours now, else who has it."""
-        ...
 
 
 def open_journal(
@@ -107,5 +105,4 @@ def without_password(url: str) -> str:
 
 
 def host_and_port(url: str) -> str:
-    """Host and port for a message."""
     return urlsplit(without_password(url)).netloc.rpartition("@")[2] or "the local socket"

@@ -1,8 +1,8 @@
 """A journal moves between file and database, may be killed on the way, and arrives whole."""
 
+import os
 import random
-import subprocess
-import sys
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,20 +17,8 @@ from hermes.memory.journal.maintenance import compact, export
 from hermes.memory.journal.verification import verify
 from hermes.memory.store import StoreLocation, open_journal
 from hermes.memory.store_copy import copy_store
+from warm_interpreter import WarmInterpreter
 
-MOVE = """
-import sys
-from pathlib import Path
-from hermes.memory.store_copy import copy_store
-
-def location(text):
-    return text if "://" in text else Path(text)
-
-def report(safe, total):
-    print(safe, flush=True)
-
-copy_store(location(sys.argv[1]), location(sys.argv[2]), report)
-"""
 Ways = Callable[[], tuple[StoreLocation, StoreLocation]]
 
 
@@ -141,19 +129,20 @@ def test_a_source_that_is_not_there_is_told(tmp_path: Path, database: str) -> No
 
 
 def test_a_move_killed_at_any_point_goes_on_and_arrives_whole(
-    ways: tuple[StoreLocation, StoreLocation],
+    ways: tuple[StoreLocation, StoreLocation], store_processes: WarmInterpreter
 ) -> None:
     here, there = ways
     anyio.run(fill, here, 6000)
     chance = random.Random(11)
-    command = [sys.executable, "-c", MOVE, str(here), str(there)]
     killed = 0
     for _ in range(6):
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as mover:
-            assert mover.stdout is not None
-            mover.stdout.readline()  # the first page is safe
+        reading, writing = os.pipe()
+        mover = store_processes.start("move", str(here), str(there), stdout=writing)
+        os.close(writing)
+        with os.fdopen(reading) as printed:
+            printed.readline()  # the first page is safe
             time.sleep(chance.uniform(0, 0.08))
-            mover.kill()
+            os.kill(mover.pid, signal.SIGKILL)
             killed += mover.wait() != 0
     assert killed >= 2
     assert copy_store(here, there).events == 6000

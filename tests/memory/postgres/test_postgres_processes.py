@@ -14,22 +14,9 @@ from hermes.core.errors import StoreError
 from hermes.core.events.runs import RunRenamed
 from hermes.memory.journal.verification import verify
 from hermes.memory.postgres.journal import PostgresJournal
+from warm_interpreter import WarmInterpreter
 
 TORTURE = Path(__file__).parent.with_name("kill_torture.py")
-
-WRITE = """
-import sys
-import anyio
-from hermes.core.events.runs import RunRenamed
-from hermes.memory.store import open_journal
-
-async def main():
-    async with open_journal(sys.argv[1]) as journal:
-        for number in range(100):
-            await journal.append(RunRenamed(run=sys.argv[2], title=str(number)))
-
-anyio.run(main)
-"""
 
 ECHO = """
 import sys
@@ -65,12 +52,12 @@ anyio.run(main)
 """
 
 
-def test_eight_processes_started_at_once_on_an_empty_database_lose_nothing(database: str) -> None:
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITE, database, f"writer {number}"])
-        for number in range(8)
-    ]
-    assert [writer.wait(timeout=60) for writer in writers] == [0] * 8
+def test_eight_processes_started_at_once_on_an_empty_database_lose_nothing(
+    database: str, store_processes: WarmInterpreter
+) -> None:
+    start = store_processes.start
+    writers = [start("write", database, f"writer {number}") for number in range(8)]
+    assert [writer.wait(60) for writer in writers] == [0] * 8
     report = verify(database)
     assert (report.events, report.last, report.problems) == (800, 800, ())
 

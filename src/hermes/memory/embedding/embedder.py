@@ -39,11 +39,9 @@ class VectorTarget(Protocol):
         self, model: str, after: int, limit: int
     ) -> Sequence[tuple[int, str]]:
         """Numbers above `after`, ascending, and texts that have no vector of this model yet."""
-        ...
 
     async def store_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
         """All of them or none; storing one again replaces it."""
-        ...
 
 
 class EmbeddingProgress(NamedTuple):

@@ -8,11 +8,12 @@ import re
 import unicodedata
 
 from hermes.core.foreign_text import strip_hidden_characters
+from hermes.plumbing.patterns import lazy_pattern
 
 MAX_SEARCHED_CHARS = 50_000
 """Characters of a text that are searched at each end."""
 
-_TAKEOVER = re.compile(
+_TAKEOVER = lazy_pattern(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|rule|prompt|polic|guideline)"
     r"|\byou are now\b|\bsystem prompt\b|\bdeveloper mode\b|\bjailbreak"
     r"|<\|\w+\|>|</?(?:system|assistant|instructions?|tool_calls?)\b|\[/?INST\]|\[Hermes:"
@@ -22,12 +23,12 @@ _TAKEOVER = re.compile(
     r"\b(?:must|shall|should|has to|have to|is required to|needs? to|always|never)\b",
     re.IGNORECASE,
 )
-_ASKS_TO_BE_REMEMBERED = re.compile(
+_ASKS_TO_BE_REMEMBERED = lazy_pattern(
     r"\b(?:remember|memori[sz]e|keep in mind|from now on|note to (?:the )?(?:ai|agent|assistant)"
     r"|(?:add|save|write|store|append|put)\b.{0,40}\b(?:memory|MEMORY\.md|USER\.md|long.term))",
     re.IGNORECASE,
 )
-_IMPERATIVE = re.compile(
+_IMPERATIVE = lazy_pattern(
     r"\b(?:always|never|must|do not|don[’']t|should|shall|whenever|every time|from now on|ensure"
     r"|make sure|run|execute|allow|approve|disable|delete|send|upload|curl|wget)\b",
     re.IGNORECASE,

@@ -14,6 +14,7 @@ from hermes.memory.facts.deduplication import FactEvent, resolve_candidates
 from hermes.memory.facts.extraction import extract_candidates
 from hermes.memory.facts.fact import Fact, FactCandidate, FactQuery
 from hermes.memory.facts.sqlite_facts import SqliteFacts
+from hermes.plumbing.units import ordinal
 
 RECURRENCE_SPAN = timedelta(days=14)
 MIN_OCCASIONS = 3
@@ -48,7 +49,7 @@ def _recurrence(fact: Fact, now: datetime) -> Iterator[FactCandidate]:
     recent = [at for at in occasions(fact) if now - RECURRENCE_SPAN <= at <= now]
     if len(recent) < MIN_OCCASIONS:
         return
-    count, days = _ordinal(len(recent)), RECURRENCE_SPAN.days
+    count, days = ordinal(len(recent)), RECURRENCE_SPAN.days
     text = f"{count} time in {days} days: {fact.text}"
     if fact.relation == "edited" and fact.about:
         text = f"{count} manual edit of {fact.about[0]} in {days} days"
@@ -108,11 +109,6 @@ def _pattern_candidate(
         key=key,
         at=at,
     )
-
-
-def _ordinal(number: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0)
-    return f"{number}{ending or 'th'}"
 
 
 MAX_PATTERN_FACTS = 500

@@ -1,6 +1,5 @@
 """The facts of a home in `memory.db`: updated from the journal, rebuilt when it is damaged."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -41,6 +40,7 @@ from hermes.memory.journal.sqlite_file import (
     write_transaction,
 )
 from hermes.memory.search.line_index import Passage, ScoredSeq
+from hermes.plumbing.patterns import lazy_pattern
 
 FACTS_VERSION = 1
 FACTS_SCHEMA_SQL = f"""
@@ -60,7 +60,7 @@ CREATE TABLE progress(upto INTEGER NOT NULL);
 INSERT INTO progress VALUES(0);
 PRAGMA user_version={FACTS_VERSION};
 """
-_CJK_SIGN = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
+_CJK_SIGN = lazy_pattern(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
 _fact_encoder = msgspec.json.Encoder()
 _fact_decoder = msgspec.json.Decoder(Fact)
 

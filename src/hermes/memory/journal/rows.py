@@ -19,6 +19,7 @@ import msgspec
 from hermes.core.errors import StoreCorrupt
 from hermes.core.events import Event, decode_event
 from hermes.core.events.base import UnknownEvent
+from hermes.core.foreign_text import replace_surrogates
 
 REPAIR_HINT = "`hermes journal verify` says what can be saved, `hermes journal salvage` saves it"
 GENESIS_DIGEST = bytes(32)
@@ -115,7 +116,7 @@ def row_from_event(event: Event) -> EventRow:
     except UnicodeEncodeError:
         # Half a surrogate pair, from a cut or hostile text, has no UTF-8. Losing one character is
         # better than a run that cannot be recorded and so cannot continue.
-        return _build_row(event, _replace_surrogates(fields))
+        return _build_row(event, replace_surrogates(fields))
 
 
 def read_event(seq: int, at: int, run: bytes, kind: bytes, body: bytes) -> Event | UnknownEvent:
@@ -150,16 +151,3 @@ def _build_row(event: Event, fields: dict[str, Any]) -> EventRow:
     rest = {name: value for name, value in fields.items() if name not in _COLUMN_FIELDS}
     body = msgspec.json.encode(rest).decode()
     return EventRow(to_micros(event.at), fields["run"].encode().decode(), event.kind, body)
-
-
-def _replace_surrogates(value: Any) -> Any:
-    match value:
-        case str():
-            return value.encode(errors="replace").decode()
-        case dict():
-            return {
-                _replace_surrogates(key): _replace_surrogates(inner) for key, inner in value.items()
-            }
-        case list() | tuple():
-            return [_replace_surrogates(inner) for inner in value]
-    return value

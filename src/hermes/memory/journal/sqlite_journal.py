@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import TypeVar
 
 import anyio
@@ -64,12 +63,7 @@ class CommitWatch:
             self._loop.add_reader(self._descriptor, self._on_readable)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._active_waits -= 1
         if self._active_waits == 0 and self._descriptor is not None:
             # The descriptor stays open: the kernel merges unread notifications into one, while

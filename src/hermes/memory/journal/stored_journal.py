@@ -4,13 +4,12 @@ The same functions work on a file and on a database; each store has a class of i
 protocol, on one open connection.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hermes.core.events import Event
 from hermes.core.events.base import UnknownEvent
@@ -83,61 +82,44 @@ class StoreStatus(Value, kw_only=True, frozen=True, omit_defaults=False):
     """How many Hermes processes are connected, this one included."""
 
 
-class StoredJournal(ABC):
+class StoredJournal(Protocol):
     name: str
     """Its location as it may be printed."""
 
-    @abstractmethod
     def status(self) -> StoreStatus: ...
-    @abstractmethod
     def extent(self) -> StoreExtent: ...
-    @abstractmethod
     def newest(self) -> tuple[int, bytes] | None:
         """Number and digest of the last event."""
 
-    @abstractmethod
     def digest_at(self, seq: int) -> bytes | None: ...
-    @abstractmethod
     def pages(self, after: int = 0, run: str | None = None) -> Iterator[list[StoredRow]]:
         """All rows in order. No transaction lasts longer than a page, so writers never wait."""
 
-    @abstractmethod
     def last_row(self, kind: str) -> StoredRow | None:
         """The newest event of a kind."""
 
-    @abstractmethod
     def gaps(self) -> list[tuple[int, int]]:
         """First and last number of each range that an earlier salvage could not recover."""
 
-    @abstractmethod
     def purged_hashes(self) -> Iterator[tuple[int, bytes]]: ...
-    @abstractmethod
     def deleted_runs(self) -> list[str]: ...
-    @abstractmethod
     def run_parents(self) -> Iterator[tuple[str, str]]:
         """Each run that was started, with its parent."""
 
-    @abstractmethod
     def size_bytes(self) -> int: ...
-    @abstractmethod
     def transaction(self) -> AbstractContextManager[object]:
         """Keeps other writers away until its commit, which is on the disk."""
 
-    @abstractmethod
     def append(self, rows: Sequence[EventRow]) -> None:
         """Append to the chain, inside a transaction."""
 
-    @abstractmethod
     def purge_deleted_runs(self) -> int:
         """Replace the texts of deleted runs by their hashes, inside a transaction."""
 
-    @abstractmethod
     def free_space(self) -> None: ...
-    @abstractmethod
     def insert_copies(self, rows: Sequence[StoredRow]) -> None:
         """Rows of another store under their own numbers, inside a transaction."""
 
-    @abstractmethod
     def finish_copy(
         self, gaps: Sequence[tuple[int, int]], purged: Iterator[tuple[int, bytes]]
     ) -> None: ...

@@ -4,12 +4,12 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 
 import apsw
+import msgspec
 
 from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.events import DURABLE_KINDS
@@ -30,8 +30,7 @@ MIN_SPARE_BYTES = 16 * 1024 * 1024
 """With this much free space the log may grow to its usual size."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PendingAppend:
+class PendingAppend(msgspec.Struct, frozen=True, eq=False):
     """One `append`: all of its rows are kept, or none."""
 
     rows: Sequence[EventRow]

@@ -1,14 +1,14 @@
 """Splits a note file into entries and joins them again without loss."""
 
-import re
 from collections.abc import Callable, Collection, Sequence
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import Value
 from hermes.memory.facts.fact import split_words
+from hermes.plumbing.patterns import lazy_pattern
 
-_ENTRY_START = re.compile(r"[-*+•]\s+|\d{1,3}[.)]\s+")
-_SEPARATOR = re.compile(r"\s*(?:#{1,6}\s|§\s*$|<!--|---+\s*$)")
+_ENTRY_START = lazy_pattern(r"[-*+•]\s+|\d{1,3}[.)]\s+")
+_SEPARATOR = lazy_pattern(r"\s*(?:#{1,6}\s|§\s*$|<!--|---+\s*$)")
 
 
 class NoteBlock(Value, frozen=True):

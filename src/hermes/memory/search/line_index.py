@@ -8,7 +8,6 @@ of the rarest words.
 import heapq
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
@@ -73,36 +72,28 @@ class ScoredSeq(NamedTuple):
     """Higher is better: a sum of weights, negated bm25, or the cosine."""
 
 
-class LineIndex(ABC):
+class LineIndex(Protocol):
     """An index and its journal, on open connections of one thread."""
 
-    @abstractmethod
     def newest_event(self) -> int: ...
-    @abstractmethod
     def indexed_up_to(self) -> int: ...
-    @abstractmethod
     def index_batch(self) -> None:
         """Index the next events in one transaction."""
 
-    @abstractmethod
     def count_lines(self, session: str = "") -> int:
         """Lines of the index, or of one session; may be an estimate."""
 
-    @abstractmethod
     def count(self, needle: Needle, narrow: LineFilter) -> int:
         """How many lines match, whatever their time; may end early, or be an estimate."""
 
-    @abstractmethod
     def newest(
         self, groups: Sequence[Sequence[Needle]], narrow: LineFilter, limit: int
     ) -> list[int]:
         """Numbers of the lines with one needle of each group, the newest first."""
 
-    @abstractmethod
     def read_events(self, seqs: Iterable[int]) -> Mapping[int, Event | UnknownEvent]:
         """Damaged or deleted events are left out."""
 
-    @abstractmethod
     def nearby(self, seqs: Iterable[int], reach: int) -> Mapping[int, LinePosition]:
         """Those lines, and the lines near them in their sessions."""
 
@@ -163,16 +154,13 @@ def rarity_weight(holding_lines: int, total_lines: int) -> float:
     return math.log(1 + (total_lines + 0.5) / (holding_lines + 0.5))
 
 
-class IndexBatch(ABC):
+class IndexBatch(Protocol):
     """The lines of one transaction, collected and then written at once."""
 
-    @abstractmethod
     def add_line(self, line: TranscriptLine, fact: str) -> None: ...
-    @abstractmethod
     def apply_update(self, event: Event | UnknownEvent) -> None:
         """Apply what a later event says about lines: deleted, forgotten, confirmed, ended."""
 
-    @abstractmethod
     def write(self) -> None: ...
 
     def add_event(self, seq: int, at: int, run: bytes, kind: str, body: bytes) -> None:
@@ -217,38 +205,32 @@ class PassageStore(Protocol):
 
     async def size(self, session: str | None) -> int:
         """Passages in the scope; may be an estimate."""
-        ...
 
     async def frequencies(self, terms: Sequence[str], session: str | None) -> Sequence[int]:
         """In how many passages each word occurs, stemmed by the store; it may stop counting early.
 
         A term that the store's tokenizer splits (`db-orders-2`) is a phrase.
         """
-        ...
 
     async def matching(
         self, terms: Sequence[str], *, session: str | None, limit: int
     ) -> Sequence[ScoredSeq]:
         """Passages with any of the terms, the best first."""
-        ...
 
     async def around(self, seqs: Sequence[int], reach: int) -> Sequence[Passage]:
         """Those passages and `reach` before and after each in its session, every one once."""
-        ...
 
 
 class Embedder(Protocol):
     @property
     def model(self) -> str:
         """Its id, part of every vector's key: vectors of two models are never compared."""
-        ...
 
     @property
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
         """One normalised float32 vector (little endian) per text; takes milliseconds each."""
-        ...
 
 
 class VectorStore(Protocol):
@@ -258,13 +240,11 @@ class VectorStore(Protocol):
         self, vector: bytes, model: str, *, session: str | None, limit: int
     ) -> Sequence[ScoredSeq]:
         """By cosine to a normalised float32 vector; nothing when it has no vectors of the model."""
-        ...
 
     async def similarities(
         self, vector: bytes, model: str, seqs: Sequence[int]
     ) -> Mapping[int, float]:
         """Cosine to each of those passages; the ones without a vector are left out."""
-        ...
 
 
 def build_passage(

@@ -1,12 +1,11 @@
 """Searches sessions: ranks lines, and builds hits with snippets and neighbours."""
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio.to_thread
 from msgspec.structs import replace
@@ -59,7 +58,6 @@ def make_snippet(text: str, words: re.Pattern[str] | None) -> tuple[str, MarkSpa
 
 @lru_cache(maxsize=1024)
 def strip_ending(word: str) -> str:
-    """The word without its ending."""
     lowered = word.lower()
     for ending in _WORD_ENDINGS:
         if lowered.endswith(ending) and len(lowered) - len(ending) >= 3:
@@ -214,18 +212,16 @@ INDEX_TIMEOUT_S = 2.0
 """Seconds that a query may wait for events that are not indexed yet."""
 
 
-class IndexedSearch(ABC):
+class IndexedSearch(Protocol):
     """Search and recall over the index of one journal.
 
     Fulfils `core.knowledge.SearchesSessions` and `line_index.PassageStore`.
     """
 
     @property
-    @abstractmethod
     def notices(self) -> tuple[str, ...]:
         """What the person should know about the index, each once."""
 
-    @abstractmethod
     def ask_blocking(
         self,
         question: Callable[[Any], Answer],
@@ -235,11 +231,9 @@ class IndexedSearch(ABC):
     ) -> Answer:
         """Bring the index up to date, then call the question with it."""
 
-    @abstractmethod
     def rebuild(self, progress: IndexProgress | None = None) -> None:
         """Delete the index and build it again."""
 
-    @abstractmethod
     def close(self) -> None: ...
 
     async def ask(self, question: Callable[[Any], Answer]) -> Answer:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from hermes.memory.search.text_analysis import CONTENTLESS_WORDS, STOP_WORDS, Stemmer, split_words
+from hermes.plumbing.patterns import lazy_pattern
 
 _SYNONYM_GROUPS = """
 502 gateway upstream | 503 unavailable overloaded | 504 timeout
@@ -67,9 +68,9 @@ class Synonyms:
         return frozenset(self._synonyms.get(stem, ())) - {stem}
 
 
-_QUOTED = re.compile(r"[\"“`]([^\"”`]{2,200})[\"”`]|(?<!\w)'([^']{2,200})'(?!\w)")
+_QUOTED = lazy_pattern(r"[\"“`]([^\"”`]{2,200})[\"”`]|(?<!\w)'([^']{2,200})'(?!\w)")
 _TOKEN = re.compile(r"[^\s,;!?\"“”`()\[\]{}<>]+")
-_WANTS_SEVERAL = re.compile(
+_WANTS_SEVERAL = lazy_pattern(
     r"^(what|which|who|where|how)\b[^?]*\b(has|have)\b"
     r"|\b(what|which) (are|were|kinds?|types?)\b"
     r"|\b(what|which) (?!(does|is|was|has|his)\b)\w+s\b"
@@ -79,7 +80,7 @@ _WANTS_SEVERAL = re.compile(
     re.IGNORECASE,
 )
 """Plural, perfect tense, counting: the answer lies in several places."""
-_WANTS_TIME = re.compile(
+_WANTS_TIME = lazy_pattern(
     r"^\W*(when|since when|how long|(on |in )?(what|which) (year|month|week|day|date|time))\b", re.I
 )
 

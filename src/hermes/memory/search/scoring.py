@@ -9,6 +9,7 @@ from typing import NamedTuple
 from hermes.memory.search.line_index import Passage
 from hermes.memory.search.question import QuestionTerm, RecallQuestion
 from hermes.memory.search.text_analysis import Stemmer, split_words
+from hermes.plumbing.patterns import lazy_pattern
 
 MAX_CONVERSATION_GAP = timedelta(hours=6)
 """Neighbours further apart in time belong to different conversations."""
@@ -81,7 +82,7 @@ def find_stems(
     return {seq: frozenset(stems[word] for word in found & telling) for seq, found in held.items()}
 
 
-_TIME_WORDS = re.compile(
+_TIME_WORDS = lazy_pattern(
     r"\b(yesterday|today|tonight|tomorrow|last|next|ago|since|recently|weekend|soon|upcoming|"
     r"(mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august|"
     r"september|october|november|december|summer|winter|spring|autumn|"

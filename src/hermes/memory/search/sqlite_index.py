@@ -1,11 +1,11 @@
 """The lines of a home in SQLite's full-text index: indexes new events, and answers queries."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import apsw
+import msgspec
 
 from hermes.core.errors import StoreCorrupt
 from hermes.core.events import Event
@@ -186,8 +186,7 @@ def _expression(groups: Sequence[Sequence[Needle]], narrow: LineFilter) -> str:
     return expression
 
 
-@dataclass
-class IndexedSession:
+class IndexedSession(msgspec.Struct):
     id: int
     lines: int
     deleted: bool

@@ -14,6 +14,7 @@ from functools import lru_cache
 import apsw
 
 from hermes.core.knowledge import TranscriptLine
+from hermes.plumbing.patterns import lazy_pattern
 
 _SEARCH_STOP_WORDS_TEXT = """
     a an the of to in on at for and or but if is was were are be been did do does what when where
@@ -41,18 +42,18 @@ MARK_START, MARK_END = "\ue000", "\ue001"
 MAX_INDEXED_CHARS = 100_000
 """Characters of one text that are indexed; of a longer one, its beginning and its end."""
 _INDEXED_TAIL_CHARS = 20_000
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+_CJK = lazy_pattern(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 _WORD = re.compile(r"\w+")
-_COMPOUND_WORD = re.compile(
+_COMPOUND_WORD = lazy_pattern(
     r"\b[A-Za-z0-9]{0,40}?[a-z0-9][A-Z][A-Za-z0-9]{0,60}\b|\b[A-Z]{2,9}[a-z]{2,40}\b"
 )
-_COMPOUND_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_CASE_CHANGE = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
+_COMPOUND_PART = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_CASE_CHANGE = lazy_pattern(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
 _ERROR_WORDS = (
     *("error", "exception", "fail", "fatal", "panic", "refused", "denied", "timed out", "timeout"),
     *("killed", "no space", "not found"),
 )
-_VARIABLE_PARTS = re.compile(
+_VARIABLE_PARTS = lazy_pattern(
     r"(['\"`]).{1,80}?\1"  # quoted
     r"|(?<![\w.])~?/[\w.@+-]+(?:/[\w.@+-]*)*"  # paths
     r"|\b(?=\w*\d)[\w.:-]+\b"  # numbers, ids, addresses, times
