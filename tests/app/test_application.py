@@ -12,7 +12,7 @@ import pytest
 
 from hermes import Agent, AIAgent
 from hermes.app import open_application
-from hermes.app.resume_unattended import resume_unattended_runs
+from hermes.app.application import resume_unattended_runs
 from hermes.app.run_locks import RunLocked, RunLocks
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.errors import ModelError, SettingsError

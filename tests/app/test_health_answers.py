@@ -9,12 +9,17 @@ import msgspec
 import pytest
 
 from hermes.app import open_application
-from hermes.app.health import LIMITS_NOTE, NO_MODEL_ANSWER
+from hermes.app.health import LIMITS_NOTE, NO_MODEL_ANSWER, check_health_now
 from hermes.app.models import CHECKS_MODEL_REFERENCE, lacks_capable_model
-from hermes.core.events.incidents import IncidentOpened
+from hermes.app.tooling import configured_environment
+from hermes.core.events.incidents import AlertRaised, IncidentOpened
 from hermes.core.events.runs import ModelAnswered
+from hermes.core.incident import WATCH_RUN
 from hermes.models.settings import ModelSettings
+from hermes.plumbing.files import FileLock
 from hermes.settings.load import LoadedSettings, load
+from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.scheduler import alert_fingerprint
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +101,35 @@ async def test_incidents_are_answered_from_the_journal(loaded: LoadedSettings) -
     assert "Open incidents in the journal: 1." in answer
     assert "inc-1: open" in answer
     assert "shop is slow" in answer
+
+
+async def test_errors_in_a_log_that_the_watch_reports_are_not_called_fine(
+    loaded: LoadedSettings, tmp_path: Path
+) -> None:
+    """One round cannot see how many lines a minute are written: the watch can."""
+    log = tmp_path / "mail.log"
+    log.write_text("error: all is lost\n")
+    probes = f"probes:\n- {{name: log-mail, kind: log, what: {log}, service: mail}}\n"
+    (loaded.home / "probes.yaml").write_text(probes)
+    _, fine, _ = await check_health_now(loaded, tmp_path)
+    assert [each.ok for each in fine if each.name == "log-mail"] == [True]
+    text = f"60.0 lines a minute of {log} report errors"
+    async with configured_environment(loaded, tmp_path) as environment:
+        name = alert_fingerprint(Probe(name="log-mail", kind="log"), environment)
+    alert = AlertRaised(run=WATCH_RUN, fingerprint=name, title="mail", text=text, source="probe")
+    async with open_application(loaded, directory=loaded.home) as house:
+        await house.bus.publish(alert)
+    checked, stale, _ = await check_health_now(loaded, tmp_path)
+    [unknown] = [each for each in stale if each.name == "log-mail"]
+    assert unknown.ok is None, "no watch runs, so nobody knows"
+    assert "when a watch ran last: 60.0 lines a minute" in unknown.detail
+    assert checked.unknown == ("log-mail",)
+    with FileLock(loaded.home / "locks" / f"{WATCH_RUN}.lock"):
+        checked, reported, _ = await check_health_now(loaded, tmp_path)
+    [failing] = [each for each in reported if each.name == "log-mail"]
+    assert failing.ok is False
+    assert failing.detail.startswith(f"{text} (reported by the watch since ")
+    assert (checked.ok, checked.failing) == (False, ("log-mail",))
 
 
 @pytest.mark.parametrize("question", ["write a poem", "restart sshd", "what is the capital?", ""])

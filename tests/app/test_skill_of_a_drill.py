@@ -15,7 +15,7 @@ from hermes.gym.episodes.responder_context import (
     open_bare_run,
     sandbox_rules,
 )
-from hermes.gym.rewards.reward import SKILL_WEIGHT
+from hermes.gym.reward import SKILL_WEIGHT
 from hermes.gym.scenario import find_scenario
 from hermes.gym.scenario_spec import ScenarioSpec
 

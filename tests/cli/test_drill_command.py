@@ -23,7 +23,7 @@ TYPO = "config-typo-after-edit"
 
 
 def test_the_list_says_what_can_be_played_here(hermes: Hermes) -> None:
-    ended = hermes.process("drill", "list", "--json")
+    ended = hermes("drill", "list", "--json")
     found = json.loads(ended.stdout)
     assert found["here"]["boxes"] is True
     names = {each["name"]: each for each in found["scenarios"]}
@@ -34,8 +34,8 @@ def test_the_list_says_what_can_be_played_here(hermes: Hermes) -> None:
 
 def test_a_scenario_is_shown_without_its_answer_unless_asked(hermes: Hermes) -> None:
     story = find_scenario(TYPO).draw_spec(3)
-    shown = hermes.process("drill", "show", TYPO, "--seed", "3").stdout
-    told = hermes.process("drill", "show", TYPO, "--seed", "3", "--answer").stdout
+    shown = hermes("drill", "show", TYPO, "--seed", "3").stdout
+    told = hermes("drill", "show", TYPO, "--seed", "3", "--answer").stdout
     assert story.alert.text in shown
     assert story.reference[0] not in shown
     assert story.reference[0] in told
@@ -66,14 +66,14 @@ def test_a_run_without_a_model_has_every_field_and_says_that_nobody_answered(
 
 
 def test_a_scenario_that_does_not_exist_is_told_with_what_to_do(hermes: Hermes) -> None:
-    ended = hermes.process("drill", "run", "config-typo", "--model", "none")
+    ended = hermes("drill", "run", "config-typo", "--model", "none")
     assert ended.returncode == 3
     assert TYPO in ended.stderr
     assert "hermes drill list" in ended.stderr
 
 
 def test_docker_without_a_daemon_is_refused_with_a_way_out(hermes: Hermes) -> None:
-    ended = hermes.process("drill", "run", TYPO, "--backend", "docker")
+    ended = hermes("drill", "run", TYPO, "--backend", "docker")
     assert ended.returncode == 3
     assert "install and start docker" in ended.stderr
 
@@ -101,7 +101,7 @@ def test_a_void_proof_is_shown_as_such_and_fails(hermes: Hermes, tmp_path: Path)
     mine = own_scenario(tmp_path)
     file = mine / "scenario.py"
     file.write_text(file.read_text().replace("build.inject(", 'build.inject("exit 7",'))
-    ended = hermes.process("drill", "selftest", str(mine), "--seeds", "1")
+    ended = hermes("drill", "selftest", str(mine), "--seeds", "1")
     assert ended.returncode == 1
     assert "void: my-scenario: the injection failed" in ended.stdout
 
@@ -159,7 +159,7 @@ def read_until(terminal: int, words: bytes, seconds: float = 40.0) -> bytes:
 
 
 def test_no_open_shell_is_said_plainly(hermes: Hermes) -> None:
-    ended = hermes.process("drill", "score")
+    ended = hermes("drill", "score")
     assert ended.returncode == 1
     assert "hermes drill shell" in ended.stderr
 

@@ -34,8 +34,8 @@ def test_version_and_help_load_neither_click_nor_msgspec(hermes: Hermes) -> None
 def test_version_is_said_the_same_way_everywhere(hermes: Hermes) -> None:
     line = f"hermes {__version__}\n"
     assert hermes.process("--version").stdout == line
-    assert hermes.process("-V").stdout == line
-    assert hermes.process("--set", "display.color=never", "--version").stdout == line
+    assert hermes("-V").stdout == line
+    assert hermes("--set", "display.color=never", "--version").stdout == line
 
 
 def test_help_names_every_command_and_is_the_same_by_both_roads(hermes: Hermes) -> None:
@@ -44,7 +44,7 @@ def test_help_names_every_command_and_is_the_same_by_both_roads(hermes: Hermes) 
     for name, (_, line) in COMMANDS.items():
         assert f"  {name} " in quick.stdout
         assert line in quick.stdout
-    slow = hermes.process("--set", "display.color=never", "--help")
+    slow = hermes("--set", "display.color=never", "--help")
     assert slow.stdout == quick.stdout
 
 
@@ -59,13 +59,13 @@ def test_help_begins_with_the_main_job_and_gives_an_example_for_each_group() -> 
 
 
 def test_a_misspelt_command_is_told_the_nearest(hermes: Hermes) -> None:
-    done = hermes.process("sesions")
+    done = hermes("sesions")
     assert done.returncode == exit_codes.USAGE
     assert "Did you mean sessions?" in done.stderr
 
 
 def test_options_that_are_not_ours_belong_to_chat(hermes: Hermes) -> None:
-    done = hermes.process("--no-such-option")
+    done = hermes("--no-such-option")
     assert done.returncode == exit_codes.USAGE
     assert "Usage: hermes chat" in done.stderr
     assert "No such option" in done.stderr
@@ -92,7 +92,7 @@ def test_a_failure_is_one_line_without_a_traceback(hermes: Hermes) -> None:
 
 
 def test_debugging_shows_where_it_came_from(hermes: Hermes) -> None:
-    done = hermes.process("config", "get", "nothing.like.this", env={"HERMES_DEBUG": "1"})
+    done = hermes("config", "get", "nothing.like.this", env={"HERMES_DEBUG": "1"})
     assert "Traceback" in done.stderr
     assert done.returncode == exit_codes.SETTINGS
 

@@ -86,11 +86,12 @@ def test_an_installation_can_be_repeated_and_removes_only_what_it_made(hermes: H
         hermes,
         """
 find /etc | sort > /tmp/before-$$
-hermes service install --kind supervisord --mode observe --no-start; echo code $?
+hermes service install --kind supervisord --mode observe --memory 300 --no-start; echo code $?
 stat -c '%A %U %n' /var/lib/hermes /var/lib/hermes/.env /var/log/hermes
 grep -c '' /etc/supervisor/conf.d/hermes.conf; id -nG hermes
 cat /var/lib/hermes/config.yaml
-hermes service install --kind supervisord --no-start
+hermes service install --no-start
+grep -o '"memory_mib":[0-9]*' /etc/hermes/service.json
 hermes service install --kind openrc --no-start; echo code $?
 hermes service status --json | grep installed
 hermes service uninstall; echo code $?
@@ -106,7 +107,7 @@ hermes service uninstall; echo code $?
     assert "-rw------- hermes /var/lib/hermes/.env" in said
     assert "drwxr-x--- hermes /var/log/hermes" in said
     assert "max_depth: 2" in text and "mode: observe" in text
-    assert "Nothing to do: it is installed." in said
+    assert "Nothing to do: it is installed." in said and '"memory_mib":300' in said
     assert "it is installed for supervisord" in text
     assert [line for line in said if line.startswith("code")] == [
         "code 0", "code 3", "code 0", "code 1",

@@ -8,27 +8,26 @@ calls it has under way.
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import anyio
+import msgspec
 
 from hermes.agent.settings import LimitSettings
 from hermes.core.errors import BudgetExceeded
 from hermes.core.events.runs import ModelAnswered
-from hermes.core.messages import Usage
+from hermes.core.messages import Usage, Value
 from hermes.core.protocols import Journal
 
 
-@dataclass
-class SpendingAccount:
+class SpendingAccount(msgspec.Struct):
     """A running sum over the journal: of one family of runs, or of one day."""
 
     family: str = ""
     since: datetime | None = None
     last_position: int = 0
-    spent: Usage = field(default_factory=Usage)
-    reserved: Usage = field(default_factory=Usage)
+    spent: Usage = Usage()
+    reserved: Usage = Usage()
 
     def covers(self, run: str) -> bool:
         return not self.family or run == self.family or run.startswith(f"{self.family}/")
@@ -43,8 +42,7 @@ class SpendingAccount:
                 self.spent += event.usage
 
 
-@dataclass(frozen=True)
-class SpendingLimit:
+class SpendingLimit(Value, frozen=True):
     account: SpendingAccount
     owner: str
     setting: str

@@ -8,13 +8,14 @@ from functools import cache
 import msgspec
 
 from hermes.agent.prompt import SUMMARY_HEADING, SUMMARY_NOTE_PREFIX, SYSTEM_NOTES, is_system_note
-from hermes.agent.session import ConversationSession, call_model
+from hermes.agent.session import ConversationSession, ask_aside
 from hermes.agent.tool_results import exit_status
 from hermes.core.errors import BudgetExceeded, ContextTooLong, ModelError
 from hermes.core.events.runs import ContextCompressed
 from hermes.core.foreign_text import one_line, shorten_middle
 from hermes.core.messages import Message, ToolCall, ToolResult
 from hermes.core.protocols import Model
+from hermes.plumbing.patterns import lazy_pattern
 from hermes.policy.taint.data_marks import mark_as_data, strip_data_marks
 
 _PATH_ARGUMENTS = ("path", "file", "filename", "file_path")
@@ -113,8 +114,8 @@ def _standing_words() -> re.Pattern[str]:  # compiled when it is needed: it take
     )
 
 
-_PARAGRAPH = re.compile(r"\n\s*\n")
-_SENTENCE = re.compile(r"(?<=[.!?。])\s+|\n")
+_PARAGRAPH = lazy_pattern(r"\n\s*\n")
+_SENTENCE = lazy_pattern(r"(?<=[.!?。])\s+|\n")
 MAX_INSTRUCTION_CHARS = 1200
 """Characters up to which the whole paragraph is kept: a sentence may depend on its context."""
 
@@ -260,22 +261,11 @@ async def _summary_text(
 
 async def _summarise(session: ConversationSession, model: Model, dropped: Sequence[Message]) -> str:
     size = (model.window or 8192) * CHARS_PER_TOKEN // 2
-    messages = [
-        Message(role="system", text=COMPRESSION_PROMPT),
-        Message(
-            role="user",
-            text=mark_as_data(render_transcript(dropped, size), "the record", session.run),
-        ),
-    ]
-    tokens = session.dependencies.estimate(messages, ())
-    async with call_model(session, model, messages, (), tokens=tokens, shown=False) as (
-        reply,
-        cost,
-    ):
-        await session.record(cost)
-    if not reply.message.text.strip():
+    record = mark_as_data(render_transcript(dropped, size), "the record", session.run)
+    summary = (await ask_aside(session, model, COMPRESSION_PROMPT, record)).strip()
+    if not summary:
         raise ModelError(f"{model.name} answered with nothing")
-    return reply.message.text.strip()
+    return summary
 
 
 def _compose(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Annotated, Literal, Protocol
 
 import anyio
@@ -69,8 +69,7 @@ class SubagentReport(Value, kw_only=True, frozen=True):
     tokens: int
 
 
-@dataclass(frozen=True)
-class SubagentRun:
+class SubagentRun(Value, frozen=True):
     run: str
     parent: str
     goal: str
@@ -109,21 +108,18 @@ def delegate_tool(
     return tool(risk=Risk.READ)(delegate)
 
 
-@dataclass
 class SubagentPool:
     """The subagents of one conversation."""
 
-    dependencies: AgentDependencies
-    open: OpenSubagent
-    directory: str
-    slots: anyio.CapacityLimiter = field(init=False)
-    last_number: int | None = None
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
-    own_runs: set[str] = field(default_factory=set)
-    """Runs opened by this process."""
-
-    def __post_init__(self) -> None:
-        self.slots = anyio.CapacityLimiter(max(self.dependencies.settings.max_subagents, 1))
+    def __init__(
+        self, dependencies: AgentDependencies, open_subagent: OpenSubagent, directory: str
+    ) -> None:
+        self.dependencies, self.open, self.directory = dependencies, open_subagent, directory
+        self.slots = anyio.CapacityLimiter(max(dependencies.settings.max_subagents, 1))
+        self.last_number: int | None = None
+        self.lock = anyio.Lock()
+        self.own_runs: set[str] = set()
+        """Runs opened by this process."""
 
     async def run_tasks(self, parent: str, tasks: list[SubagentTask]) -> str:
         if not tasks:

@@ -6,12 +6,11 @@ errors, and the end.
 
 from collections.abc import Sequence
 
-from hermes.agent.session import ConversationSession, call_model
+from hermes.agent.session import ConversationSession, ask_aside
 from hermes.core.errors import ModelError
 from hermes.core.events.memory import RunSummarised
 from hermes.core.events.runs import TurnEnded
 from hermes.core.foreign_text import one_line, shorten_middle
-from hermes.core.messages import Message
 from hermes.core.protocols import JournalRecord, Model
 from hermes.memory.facts.entities import error_lines, error_signature
 from hermes.memory.facts.extraction import MEMORY_TOOLS, executed_calls
@@ -94,19 +93,8 @@ async def _ask_model(
     session: ConversationSession, model: Model, prompt: str, records: Sequence[JournalRecord]
 ) -> str:
     size = (model.window or 8_192) * CHARS_PER_TOKEN // 2
-    messages = [
-        Message(role="system", text=prompt),
-        Message(
-            role="user", text=f"The record:\n\n{transcript_text(transcript_turns(records), size)}"
-        ),
-    ]
-    tokens = session.dependencies.estimate(messages, ())
-    async with call_model(session, model, messages, (), tokens=tokens, shown=False) as (
-        reply,
-        cost,
-    ):
-        await session.record(cost)
-    return reply.message.text
+    record = transcript_text(transcript_turns(records), size)
+    return await ask_aside(session, model, prompt, f"The record:\n\n{record}")
 
 
 def _describe_exit(exit: int | None) -> str:

@@ -177,6 +177,19 @@ async def call_model(
         yield completion, _answer_event(session, model, completion, time.monotonic() - started)
 
 
+async def ask_aside(session: ConversationSession, model: Model, prompt: str, text: str) -> str:
+    """The answer to a question that is no part of the conversation; its cost is recorded.
+
+    Raises `ModelError` and `BudgetExceeded`.
+    """
+    messages = [Message(role="system", text=prompt), Message(role="user", text=text)]
+    tokens = session.dependencies.estimate(messages, ())
+    async with call_model(session, model, messages, (), tokens=tokens, shown=False) as answer:
+        completion, cost = answer
+        await session.record(cost)
+    return completion.message.text
+
+
 async def _stream_answer(
     session: ConversationSession,
     model: StreamsText,

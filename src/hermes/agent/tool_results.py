@@ -7,8 +7,9 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.core.messages import ToolCall, ToolResult
+from hermes.plumbing.patterns import lazy_pattern
 
-_EXIT_STATUS = re.compile(
+_EXIT_STATUS = lazy_pattern(
     r"\bexit(?:ed)?[ _]?(?:with )?(?:code|status)?[\"']?[ :=]{1,3}(-?\d+)\b", re.I
 )
 
@@ -38,7 +39,7 @@ REPEATED_WARNING = (
     "[Hermes: this same call of {name} gave the same result {count} times. If you wait for "
     "something, wait longer at once; else go on with what you know.]"
 )
-_DURATION = re.compile(r"\b\d+(\.\d+)? ?(ms|s|seconds)\b")
+_DURATION = lazy_pattern(r"\b\d+(\.\d+)? ?(ms|s|seconds)\b")
 
 CallSignature = tuple[str, bytes]
 

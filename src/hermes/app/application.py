@@ -1,4 +1,7 @@
-"""Opens the application: every package gets what it needs from the settings, and is closed."""
+"""Opens the application: every package gets what it needs from the settings, and is closed.
+
+Also resumes unattended runs after a crash.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,11 +12,12 @@ from typing import TYPE_CHECKING
 from hermes.agent.budget import SpendingBudget
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies
+from hermes.agent.history import find_interrupted_runs, rebuild_history
 from hermes.app.journal_search import JournalSearch, index_in_background
 from hermes.app.journal_upkeep import CheckpointSigner, open_buffered_journal
 from hermes.app.models import ApplicationModels
 from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended
-from hermes.app.run_locks import RunLocks, lock_run
+from hermes.app.run_locks import RunLocked, RunLocks, lock_run
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.skills.library import SKILL_VIEW_TOOL, ApplicationSkills
 from hermes.app.skills.workshop import skill_tools
@@ -25,9 +29,10 @@ from hermes.app.tooling import (
 )
 from hermes.core.actions import AnswersApprovals, Approver
 from hermes.core.bus import Bus
-from hermes.core.errors import SettingsError
+from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.base import RunOrigin
 from hermes.core.events.runs import RunStarted
+from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Model, Tool
 from hermes.core.run_ids import new_id
 from hermes.environments.process_registry import ProcessRegistry
@@ -211,3 +216,33 @@ async def open_application(
         yield Application(
             loaded, store, bus, dependencies, models, tooling, str(folder), run_locks, memory
         )
+
+
+class ResumedRun(Value, frozen=True, kw_only=True):
+    run: str
+    outcome: str
+    """How its turn ended now, or why it could not continue."""
+
+
+async def resume_unattended_runs(loaded: LoadedSettings) -> AsyncIterator[ResumedRun]:
+    """Finish every interrupted turn, one run after the other, each in its own folder.
+
+    A run that another living process works on is skipped.
+    """
+    async with open_journal(loaded.store) as journal:
+        waiting = [
+            (run, (await rebuild_history(journal, run)).begun)
+            for run in await find_interrupted_runs(journal)
+        ]
+    for run, begun in waiting:
+        folder = Path(begun.directory) if begun and begun.directory else None
+        try:
+            async with open_application(loaded, directory=folder) as application:
+                conversation = await application.resume(run)
+                await conversation.carry_on()
+                ended = conversation.ended
+                yield ResumedRun(run=run, outcome=ended.outcome if ended else "nothing to do")
+        except RunLocked:
+            continue
+        except HermesError as error:
+            yield ResumedRun(run=run, outcome=f"failed: {error}")

@@ -38,6 +38,7 @@ from hermes.gym.episodes.responder_context import (
     sandbox_rules,
 )
 from hermes.gym.scenario import Scenario
+from hermes.gym.supervisors.hosts import WatchMemory
 from hermes.policy.rules.evaluation import RuleSet
 from hermes.settings.load import LoadedSettings
 from hermes.sre.commander import Commander
@@ -91,19 +92,20 @@ async def run_agent_drill(
             scenario, seed, stages, own, terms, agent=agent.name, skill_trial=learned, opener=opener
         )
     settings = settings_for_agent(loaded, agent)
-    opened: list[tuple[Application, PlaybookCache]] = []
+    opened: list[tuple[Application, PlaybookCache, Episode]] = []
 
     @asynccontextmanager
     async def open_drill_stage(episode: Episode) -> AsyncGenerator[EpisodeRun, None]:
         async with open_stage(settings, episode, agent) as (stage, application):
             playbooks = PlaybookCache(settings, application.journal)
             await playbooks.fill()  # as in a watch, which has read it before the first alert
-            opened.append((application, playbooks))
+            opened.append((application, playbooks, episode))
             yield stage
 
     async def respond(scene: ResponderContext) -> AnsweredBy:
         """The commander of real incidents, which does not know that this is a drill."""
-        return await run_commander(*opened[-1], scene, agent)
+        application, playbooks, episode = opened[-1]
+        return await run_commander(application, playbooks, scene, agent, episode.memory)
 
     return await run_drill(
         scenario,
@@ -122,7 +124,9 @@ async def run_commander(
     playbook_cache: PlaybookCache,
     scene: ResponderContext,
     agent: DrillAgent,
+    memory: WatchMemory,
 ) -> AnsweredBy:
+    """`memory`: what a watch would know of the host."""
     settings = application.loaded.settings.sre
     verify = msgspec.structs.replace(
         settings.verify,
@@ -136,8 +140,13 @@ async def run_commander(
     )
     mind = _model_responder(application, scene, agent)
     context = build_incident_context(
-        application, settings, responder=mind, playbook_cache=playbook_cache
+        application,
+        settings,
+        responder=mind,
+        playbook_cache=playbook_cache,
+        probes=memory.probes,
     )
+    context = replace(context, daemons=lambda: memory.daemons)
     ending = await Commander(context, build_case(scene)).run()
     if isinstance(mind, SingleModelResponder) and mind.errors:
         raise HermesError(mind.errors[-1])

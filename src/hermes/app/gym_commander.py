@@ -38,8 +38,11 @@ async def run_playbooks(
         artifacts=stage.artifacts,
         settings=settings,
         skills=library,
-        checks_for=lambda case: open_independent_checks(case, stage.environment),
+        checks_for=lambda case: open_independent_checks(
+            case, stage.environment, episode.memory.probes
+        ),
         origin="gym",
+        daemons=lambda: episode.memory.daemons,
     )
     await raise_alert(episode, stage)
     return await Commander(context, build_case(stage.responder_context(episode))).run()

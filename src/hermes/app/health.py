@@ -10,8 +10,9 @@ from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.actions import Policy
 from hermes.core.bus import Bus
 from hermes.core.errors import StoreError
+from hermes.core.events.incidents import AlertRaised
 from hermes.core.events.operations import HealthChecked, ReserveRestored
-from hermes.core.incident import Incident
+from hermes.core.incident import WATCH_RUN, Incident
 from hermes.core.knowledge import SYSTEM_NOTE_PREFIX
 from hermes.core.messages import Completion, Message, ToolSpec, Value
 from hermes.core.protocols import Environment, Journal
@@ -20,10 +21,10 @@ from hermes.sre.health import HealthCheckResult, RunHealthChecks, run_health_rou
 from hermes.sre.probes.admission import admit_probes
 from hermes.sre.probes.inventory import InventoryStore, without_service
 from hermes.sre.probes.native import LOCAL_ENVIRONMENT, with_home_disk
-from hermes.sre.probes.probe import HOST_KINDS, Probe
+from hermes.sre.probes.probe import COMPARING_KINDS, HOST_KINDS, Probe
 from hermes.sre.probes.probe_file import load_probes
 from hermes.sre.probes.probe_list import ProbeList, ServiceQuestion, build_probe_list
-from hermes.sre.probes.scheduler import ProbeScheduler
+from hermes.sre.probes.scheduler import ProbeScheduler, alert_fingerprint, read_firing_alerts
 from hermes.sre.reports.report_data import list_incidents
 
 JOURNAL_CHECK = "journal"
@@ -96,7 +97,7 @@ async def check_health_now(
 ) -> tuple[HealthChecked, Sequence[HealthCheckResult], AdmittedProbes]:
     """One round by hand, recorded like any other; a problem of the journal is one of its
     findings."""
-    from hermes.app.policy import LazyPolicy
+    from hermes.app.policy import LazyPolicy, is_run_active
     from hermes.app.tooling import configured_environment
     from hermes.memory.journal.in_memory import InMemoryJournal
 
@@ -118,7 +119,18 @@ async def check_health_now(
             asked.probes, environment, nowhere, home=loaded.home, settings=settings.probes
         )
         checked, found = await run_health_round(probe_rounds(scheduler), settings.health.timeout)
-    results = list(found)
+    compared = {
+        each.name: alert_fingerprint(each, environment)
+        for each in asked.probes
+        if each.kind in COMPARING_KINDS
+    }
+    firing = await _read_firing_alerts(loaded) if compared else {}
+    watched = is_run_active(loaded, WATCH_RUN)
+    results = [
+        _with_alert(each, firing.get(compared.get(each.name, "")), watched=watched)
+        for each in found
+    ]
+    checked = _with_results(checked, results)
     services = {each.name: each.service for each in asked.probes}
     for at, each in enumerate(results):
         if not each.ok and (why := asked.missing.get(services.get(each.name, ""))):
@@ -127,6 +139,36 @@ async def check_health_now(
         checked = _with_journal(checked)
         results = [*results, HealthCheckResult(name=JOURNAL_CHECK, ok=False, detail=problem)]
     return checked, results, asked
+
+
+async def _read_firing_alerts(loaded: LoadedSettings) -> dict[str, AlertRaised]:
+    """What the watch has reported and not resolved; nothing when the journal cannot be read."""
+    from hermes.memory.store import open_journal
+
+    try:
+        async with open_journal(loaded.store) as journal:
+            return await read_firing_alerts(journal)
+    except StoreError:
+        return {}
+
+
+def _with_alert(
+    result: HealthCheckResult, alert: AlertRaised | None, *, watched: bool
+) -> HealthCheckResult:
+    """What a watch reported, where a single run cannot tell whether it is over."""
+    if alert is None or not result.ok:
+        return result
+    since, reported = f"{alert.since or alert.at:%H:%M:%S} UTC", alert.text.partition("\n")[0]
+    if watched:
+        return replace(result, ok=False, detail=f"{reported} (reported by the watch since {since})")
+    detail = f"failing since {since} when a watch ran last: {reported}"
+    return replace(result, ok=None, detail=detail)
+
+
+def _with_results(checked: HealthChecked, results: Sequence[HealthCheckResult]) -> HealthChecked:
+    failing = tuple(each.name for each in results if each.ok is False)
+    unknown = tuple(each.name for each in results if each.ok is None)
+    return replace(checked, ok=not failing and not unknown, failing=failing, unknown=unknown)
 
 
 async def _record(loaded: LoadedSettings, checked: HealthChecked) -> str:

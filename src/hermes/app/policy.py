@@ -5,6 +5,7 @@ rest of a start, and a question without a tool call needs no decision. If there 
 is opened at once, because a broken file must stop the start, not the first action.
 """
 
+import dataclasses
 import os
 import pwd
 from collections.abc import Mapping
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from hermes.app.always_rules import AlwaysRulesFile
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.actions import (
     Action,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hermes.policy.actions.action_effects import IncidentFacts
     from hermes.policy.approvals.approver import JournalApprover
     from hermes.policy.decide import DocumentPolicy
+    from hermes.policy.rules.evaluation import RuleSet
 
 
 class LazyPolicy:
@@ -253,3 +254,40 @@ def is_run_active(loaded: LoadedSettings, run: str) -> bool:
 
 def _is_locked(loaded: LoadedSettings, name: str) -> bool:
     return is_locked(loaded.home / "locks" / f"{name}.lock")
+
+
+class AlwaysRulesFile:
+    """Watches `always.yaml`, and checks it only when it could change the verdict."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._stamp = _file_stamp(file)
+
+    def could_change(self, decision: Decision) -> bool:
+        return decision.verdict == "ask" or decision.rule.startswith("always-")
+
+    def changed(self) -> bool:
+        stamp = _file_stamp(self._file)
+        changed, self._stamp = stamp != self._stamp, stamp
+        return changed
+
+    def with_current_rules(self, rules: "RuleSet", home: str) -> "RuleSet":
+        """The same rules with the exceptions that the file has now; an invalid file has none."""
+        from hermes.policy.approvals.always_allowed import load_always_exceptions
+
+        others = tuple(
+            lift for lift in rules.exceptions if not lift.source.startswith(f"{self._file}:")
+        )
+        try:
+            own = load_always_exceptions(self._file, home)
+        except SettingsError:
+            own = ()
+        return dataclasses.replace(rules, exceptions=(*others, *own))
+
+
+def _file_stamp(file: Path) -> tuple[int, int, int]:
+    try:
+        stat = file.stat()
+    except OSError:
+        return 0, 0, 0
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino

@@ -5,7 +5,6 @@ import sys
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -89,14 +88,9 @@ class Agent:
             self._conversation = await application.resume(self._resume)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: Any) -> None:
         self._conversation = self._application = None
-        await self._stack.__aexit__(kind, error, trace)
+        await self._stack.__aexit__(*exc_info)
 
     @property
     def conversation(self) -> Conversation:
@@ -191,12 +185,7 @@ class AIAgent:
         self._open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def _open(self) -> BlockingPortal:

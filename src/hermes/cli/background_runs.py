@@ -37,7 +37,7 @@ def carry_on(ctx: click.Context, as_json: bool) -> None:
 
 
 async def _resume_unattended_runs(loaded: LoadedSettings, quiet: bool) -> list[dict[str, str]]:
-    from hermes.app.resume_unattended import resume_unattended_runs
+    from hermes.app.application import resume_unattended_runs
 
     resumed = []
     async for each in resume_unattended_runs(loaded):

@@ -70,9 +70,9 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         "This installation",
         "hermes completion --install",
         {
-            "backup": ("admin.backup", "Save the home folder in one file"),
-            "restore": ("admin.backup", "Restore the home folder from a backup"),
-            "completion": ("admin.completion", "Completion for bash, zsh or fish"),
+            "backup": ("admin.storage", "Save the home folder in one file"),
+            "restore": ("admin.storage", "Restore the home folder from a backup"),
+            "completion": ("admin.installation", "Completion for bash, zsh or fish"),
             "version": ("admin.installation", "Show the version and the platform"),
             "update": ("admin.installation", "Install the latest version and migrate settings"),
             "uninstall": ("admin.installation", "Remove Hermes; settings can be kept"),

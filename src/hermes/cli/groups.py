@@ -39,14 +39,14 @@ def incident() -> None:
 
 
 APPROVAL_COMMANDS = {
-    "list": ("approvals.requests:list_", "The open requests"),
-    "show": ("approvals.requests:show", "One request in full"),
-    "approve": ("approvals.answers:approve", "Approve a request"),
-    "deny": ("approvals.answers:deny", "Deny a request"),
-    "stop": ("approvals.answers:stop", "Prevent an announced action"),
-    "watch": ("approvals.requests:watch", "Show requests as they arrive"),
-    "grants": ("approvals.answers:grants", "Actions that may be repeated without asking"),
-    "revoke": ("approvals.answers:revoke", "Revoke a grant"),
+    "list": ("approvals:list_", "The open requests"),
+    "show": ("approvals:show", "One request in full"),
+    "approve": ("approvals:approve", "Approve a request"),
+    "deny": ("approvals:deny", "Deny a request"),
+    "stop": ("approvals:stop", "Prevent an announced action"),
+    "watch": ("approvals:watch", "Show requests as they arrive"),
+    "grants": ("approvals:grants", "Actions that may be repeated without asking"),
+    "revoke": ("approvals:revoke", "Revoke a grant"),
 }
 
 
@@ -133,10 +133,10 @@ MEMORY_COMMANDS = {
     "add": ("memory.write:add", "Add a fact"),
     "share": ("memory.write:share", "Share a fact with the team; --stop ends it"),
     "forget": ("memory.write:forget", "Remove facts from recall, search and lists"),
-    "learn": ("memory.import_export:learn", "Extract facts from unprocessed sessions"),
+    "learn": ("memory.write:learn", "Extract facts from unprocessed sessions"),
     "audit": ("memory.read:audit", "Find duplicates, recall loops, bad quotes, secrets"),
-    "export": ("memory.import_export:export", "Write facts as JSON lines"),
-    "import": ("memory.import_export:import_", "Import facts of another home; trusted less"),
+    "export": ("memory.write:export", "Write facts as JSON lines"),
+    "import": ("memory.write:import_", "Import facts of another home; trusted less"),
 }
 
 

@@ -116,6 +116,14 @@ def _cell_text(value: object) -> str:
     return str(value)
 
 
+def write_file(path: Path, data: bytes | str) -> None:
+    """Raises `HermesError` with the reason."""
+    try:
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+    except OSError as error:
+        raise HermesError(f"cannot write {path}: {error.strerror}") from error
+
+
 def write_events(
     lines: Iterable[bytes], output: Path | None, *, new_file_only: bool = False
 ) -> None:

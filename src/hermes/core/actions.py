@@ -15,6 +15,9 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
     """What a command may do according to the policy; the kernel refuses the rest. The default:
     read."""
 
+    changes: bool = False
+    """Whether it was judged to change something, on this host or another. A command that only reads
+    ends when Hermes is killed."""
     writable: tuple[str, ...] = ()
     """Paths that it may create, change and remove, with everything below them."""
     protected: tuple[str, ...] = ()
@@ -61,6 +64,8 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
     """
     gains_privileges: str = ""
     """The program in it that needs rights its user does not have, such as sudo."""
+    root_launcher: bool = False
+    """Whether it only runs `sudo` with commands that the launcher of root confines itself."""
     unrestricted: str = ""
     """Why it cannot be confined; empty when it can."""
 
@@ -87,6 +92,12 @@ class KernelSupport(Value, kw_only=True, frozen=True):
     root: bool = False
     reason: str = ""
     """Why nothing can be enforced; empty when it can."""
+    root_commands: tuple[str, ...] = ()
+    """Commands that the launcher of root runs after `sudo`, confined."""
+    unconfined_root_commands: tuple[str, ...] = ()
+    """Those that it runs with all rights of root."""
+    root_readers: tuple[str, ...] = ()
+    """Programs that it runs after `sudo` with any words, confined to reading some folders."""
     visible_secrets: str = ""
     """Why files with secrets stay readable for a confined command; empty when they are hidden."""
 
@@ -121,6 +132,8 @@ class Action(Value, kw_only=True, frozen=True):
     """The working directory; empty when the environment does not know it."""
     command: str = ""
     """The command line, when the tool runs a command."""
+    reviewed: bool = False
+    """Its text is part of this program; only quoted values were filled in."""
     kernel: KernelSupport | None = None
     """What the environment can enforce; None when it was not asked."""
 

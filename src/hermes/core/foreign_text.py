@@ -4,6 +4,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 MAX_TITLE_CHARS, MAX_TEXT_CHARS, MAX_FIELD_CHARS = 200, 4000, 200
 MAX_LABELS = 40
@@ -62,7 +63,6 @@ def shorten_middle(text: str, max_chars: int, note: str = "characters left out")
 
 
 def clean_line(text: str, max_chars: int) -> str:
-    """Cleans text to one line."""
     return " ".join(_replace_unprintable(text[: 4 * max_chars]).split())[:max_chars]
 
 
@@ -111,3 +111,17 @@ def strip_hidden_characters(text: str) -> str:
 
 def _is_hidden(char: str) -> bool:
     return unicodedata.category(char) in _HIDDEN_CATEGORIES or "\U000e0100" <= char <= "\U000e01ef"
+
+
+def replace_surrogates(value: Any) -> Any:
+    """The value, in whose texts halves of characters are replaced, as UTF-8 has none."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case dict():
+            return {
+                replace_surrogates(key): replace_surrogates(inner) for key, inner in value.items()
+            }
+        case list() | tuple():
+            return [replace_surrogates(inner) for inner in value]
+    return value

@@ -373,7 +373,6 @@ def _with_undone_changes(
 
 
 async def read_incident(journal: Journal, run: str) -> Incident | None:
-    """The incident of this run."""
     found = fold_incidents([recorded async for recorded in journal.read(run=run)])
     return next(iter(found.values()), None)
 

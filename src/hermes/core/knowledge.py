@@ -103,7 +103,6 @@ class KeepsNotes(Protocol):
         self, run: str, action: NoteAction, target: NoteTarget, content: str, old_text: str
     ) -> str:
         """Apply the change and return the new content as text."""
-        ...
 
 
 SYSTEM_NOTE_PREFIX = "[Hermes:"
@@ -132,15 +131,12 @@ class ReadsSkillLibrary(Protocol):
 
     async def categories(self) -> Sequence[tuple[str, int]]:
         """Categories with the number of their skills."""
-        ...
 
     async def cards(self, category: str = "", task: str = "") -> Sequence[SkillCard]:
         """Of one category, or of all; those that fit the task come first."""
-        ...
 
     async def body(self, name: str) -> str: ...
     async def outline(self, name: str) -> str:
         """Its headings and linked files."""
-        ...
 
     async def linked(self, name: str, file: str) -> str: ...

@@ -12,7 +12,6 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache, update_wrapper
 from importlib import import_module
 from pathlib import Path
@@ -120,8 +119,7 @@ def with_settings(
     return lambda function: PluginWithSettings(function, settings)
 
 
-@dataclass(frozen=True)
-class PluginSource:
+class PluginSource(Value, frozen=True):
     """Where one plug-in of an outside author comes from."""
 
     group: str

@@ -84,11 +84,9 @@ class Environment(Protocol):
     ) -> CommandResult: ...
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         """Bytes of a file; raises `ToolError` when it does not exist or cannot be read."""
-        ...
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace a file atomically, creating its folders; raises `ToolError` when it cannot."""
-        ...
 
 
 class BackgroundProcess(Protocol):
@@ -100,13 +98,11 @@ class BackgroundProcess(Protocol):
 
     async def output(self) -> bytes:
         """The next part of the output; empty at the end."""
-        ...
 
     async def write(self, data: bytes) -> None: ...
     async def wait(self) -> int | None: ...
     async def kill(self) -> None:
         """End the whole process tree: with SIGTERM first, then with SIGKILL."""
-        ...
 
 
 @runtime_checkable
@@ -118,7 +114,6 @@ class StartsProcesses(Protocol):
     ) -> BackgroundProcess: ...
     async def find(self, handle: str) -> BackgroundProcess | None:
         """A process that an earlier process of ours started, or None when it is gone."""
-        ...
 
 
 @runtime_checkable
@@ -134,7 +129,6 @@ class ConfinedEnvironment(Environment, Protocol):
 
     def collect(self) -> list[BlockedAccess]:
         """What its commands tried beyond the profile since the last call."""
-        ...
 
 
 @runtime_checkable
@@ -145,7 +139,6 @@ class ReportsRefusals(Protocol):
 
     def refused(self) -> list[BlockedAccess]:
         """What was refused since the last call."""
-        ...
 
 
 @runtime_checkable
@@ -154,12 +147,10 @@ class ConfinesCommands(Protocol):
 
     async def kernel_support(self) -> KernelSupport:
         """What can be enforced here, determined once."""
-        ...
 
     def confined(self, profile: ConfinementProfile) -> ConfinedEnvironment:
         """The same environment and session. If the profile cannot be applied, commands are
         refused."""
-        ...
 
 
 class ProcessInfo(Value, kw_only=True, frozen=True):
@@ -192,11 +183,9 @@ class BackgroundProcesses(Protocol):
     def list(self, run: str | None = None) -> Sequence[ProcessInfo]: ...
     async def poll(self, id: str) -> tuple[ProcessInfo, str]:
         """Its state, and what it printed since the last poll."""
-        ...
 
     async def log(self, id: str, *, offset: int = 0, limit: int = 200) -> str:
         """Lines of its rolling buffer; a negative offset counts from the end."""
-        ...
 
     async def wait(self, id: str, *, timeout: float) -> ProcessInfo: ...
     async def kill(self, id: str) -> ProcessInfo: ...
@@ -209,7 +198,6 @@ class ArtifactStore(Protocol):
     async def save(self, run: str, name: str, text: str) -> str: ...
     async def load(self, reference: str) -> str:
         """Raises `ToolError` when there is no such artifact."""
-        ...
 
 
 PublishEvents = Callable[..., Awaitable[Sequence[int]]]
@@ -273,11 +261,9 @@ class Journal(Protocol):
     ) -> AsyncIterator[JournalRecord]: ...
     async def last(self) -> int:
         """The newest number, 0 when empty."""
-        ...
 
     async def changed(self, after: int) -> None:
         """Return once there is an event past `after`, written by any process."""
-        ...
 
 
 # Earlier names, which plug-ins may still import.

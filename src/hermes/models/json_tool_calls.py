@@ -17,7 +17,6 @@ _ANSWER_START = re.compile(r'\{\s*"answer"\s*:\s*"')
 
 
 def reply_schema(tools: Sequence[ToolSpec]) -> dict[str, Any]:
-    """The schema of a reply."""
     choices: list[dict[str, Any]] = [
         _object_schema(tool={"const": tool.name}, arguments=_closed_schema(tool.parameters))
         for tool in tools

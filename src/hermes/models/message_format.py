@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hermes.core.foreign_text import replace_surrogates
 from hermes.core.messages import Message, ToolCall, ToolResult, ToolSpec
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ def encode_json(body: dict[str, Any]) -> bytes:
     try:
         return _JSON_ENCODER.encode(body)
     except UnicodeEncodeError:  # half a surrogate pair, from the broken output of a program
-        return _JSON_ENCODER.encode(_replace_surrogates(body))
+        return _JSON_ENCODER.encode(replace_surrogates(body))
 
 
 def decode_json(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
@@ -39,21 +40,7 @@ def decode_json(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
             loose = json.loads(data.decode("utf-8", "replace"))
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
-        return msgspec.convert(_replace_surrogates(loose), type=decoder.type)
-
-
-def _replace_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {
-            _replace_surrogates(name): _replace_surrogates(inner) for name, inner in value.items()
-        }
-    return (
-        [_replace_surrogates(inner) for inner in value]
-        if isinstance(value, list | tuple)
-        else value
-    )
+        return msgspec.convert(replace_surrogates(loose), type=decoder.type)
 
 
 _JSON_DECODER = msgspec.json.Decoder()

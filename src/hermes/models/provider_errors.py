@@ -21,6 +21,7 @@ from hermes.core.errors import (
 )
 from hermes.core.messages import Value
 from hermes.models.catalog import model_references
+from hermes.plumbing.patterns import lazy_pattern
 from hermes.plumbing.problems import closest_name
 from hermes.plumbing.units import parse_duration
 
@@ -70,7 +71,7 @@ def _parse_number(text: str) -> float | None:
         return None
 
 
-_TOO_LONG = re.compile(
+_TOO_LONG = lazy_pattern(
     r"context_length_exceeded|exceed_context_size|string_above_max_length|request_too_large"
     r"|maximum context length|context (length|window|size) (is |was |limit )?exceeded"
     r"|exceeds? the (available |model'?s? |maximum )*(context|input length)"
@@ -81,19 +82,21 @@ _TOO_LONG = re.compile(
     r"|exceed(ed|s)? (the )?model token limit|context window exceeds",
     re.IGNORECASE,
 )
-_NO_CREDIT = re.compile(
+_NO_CREDIT = lazy_pattern(
     r"insufficient_quota|billing_error|insufficient (credits?|balance|funds)|credit balance"
     r"|exceeded your current quota|out of credits?|payment required|billing_hard_limit",
     re.IGNORECASE,
 )
-_BAD_KEY = re.compile(
+_BAD_KEY = lazy_pattern(
     r"authentication_error|invalid_api_key|(incorrect|invalid|expired|missing) api[ _-]?key"
     r"|api key not valid|no auth credentials|invalid x-api-key",
     re.IGNORECASE,
 )
-_FORBIDDEN_TEXT = re.compile(r"moderation|flagged|not available in your|unsupported_country", re.I)
-_RATE_LIMIT = re.compile(r"rate_?limit|too many requests|throttl", re.IGNORECASE)
-_SECRET = re.compile(r"\b(sk-|key-|Bearer\s+)[A-Za-z0-9_\-.]{8,}")
+_FORBIDDEN_TEXT = lazy_pattern(
+    r"moderation|flagged|not available in your|unsupported_country", re.I
+)
+_RATE_LIMIT = lazy_pattern(r"rate_?limit|too many requests|throttl", re.IGNORECASE)
+_SECRET = lazy_pattern(r"\b(sk-|key-|Bearer\s+)[A-Za-z0-9_\-.]{8,}")
 
 
 class ProviderEndpoint(Value, frozen=True, kw_only=True):

@@ -314,15 +314,12 @@ class ReplyParser(Protocol):
     def feed(self, data: bytes) -> CompletionDelta | None:
         """Process the next event, or a whole answer. `ValueError`: not what the dialect
         promises."""
-        ...
 
     def settled(self) -> bool:
         """True once the answer of the model is complete."""
-        ...
 
     def completion(self) -> Completion:
         """The answer. Raises `MalformedReply` when it was cut off."""
-        ...
 
 
 class ModelDialect(Protocol):

@@ -12,7 +12,6 @@ first, so that a reader who shows text live knows that what follows replaces it.
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, nullcontext
-from dataclasses import dataclass
 
 import anyio
 
@@ -26,7 +25,7 @@ from hermes.core.errors import (
     SettingsError,
     TemporaryModelError,
 )
-from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec
+from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec, Value
 from hermes.core.protocols import Model, StreamsText
 from hermes.models.catalog import resolve_reference
 from hermes.models.open import ModelConnections, open_model
@@ -42,8 +41,7 @@ RATE_LIMIT_PAUSE_S = 2.0
 MAX_RETRY_PAUSE_S = 30.0
 
 
-@dataclass(frozen=True)
-class RetryState:
+class RetryState(Value, frozen=True):
     """Which model to ask now, after which pause, and how often it has failed already."""
 
     model_index: int = 0

@@ -9,11 +9,11 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio
+import msgspec
 
 if TYPE_CHECKING:
     import httpx2
@@ -55,8 +55,7 @@ class HttpAnswerTooLarge(PermanentHttpError):
     may_have_arrived = True
 
 
-@dataclass(frozen=True)
-class HttpAnswer:
+class HttpAnswer(msgspec.Struct, frozen=True):
     status: int
     reason: str
     body: bytes = b""
@@ -64,8 +63,7 @@ class HttpAnswer:
     """The whole address of a redirect that was not followed; empty without one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HttpLimits:
+class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float
     """For each step: to connect, to write, and to read the next bytes."""
     total_timeout_s: float | None = None

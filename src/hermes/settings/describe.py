@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
@@ -108,7 +109,7 @@ def _docs_in_source(source: str) -> Mapping[str, str]:
 def _leaf_values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Each value with its path; lists are values, and so is a section without any key."""
     if isinstance(value, msgspec.Struct):  # not `to_builtins`, which may omit defaults
-        value = {name: getattr(value, name) for name in value.__struct_fields__}
+        value = asdict(value)
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
             yield from _leaf_values(inner, (*path, name))

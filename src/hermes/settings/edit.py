@@ -13,18 +13,18 @@ from ruamel.yaml.error import YAMLError
 
 from hermes.core.errors import SettingsError
 from hermes.settings import env_file
-from hermes.settings.config_file import read_config_file
-from hermes.settings.describe import unknown_key_error
-from hermes.settings.files import lock_settings, read_text, replace_text
-from hermes.settings.load import CONFIG_FILE_NAME
-from hermes.settings.migrations import (
+from hermes.settings.config_file import (
     CONFIG_VERSION,
     CONFIG_VERSION_KEY,
     KeyMove,
     config_version,
     find_value,
     pending_moves,
+    read_config_file,
 )
+from hermes.settings.describe import unknown_key_error
+from hermes.settings.files import lock_settings, read_text, replace_text
+from hermes.settings.load import CONFIG_FILE_NAME
 from hermes.settings.origins import GivenValue, KeyPath, SettingOrigin, dotted_key
 from hermes.settings.plugin_sections import settings_type
 from hermes.settings.schema import Settings

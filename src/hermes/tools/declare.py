@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
+from msgspec.structs import asdict
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import Risk, ToolSpec, Value
@@ -38,7 +39,6 @@ class ChecksArguments(Protocol):
 
     def fit(self, arguments: Mapping[str, Any]) -> object:
         """Raises `ToolError`, for the model, when the arguments do not fit."""
-        ...
 
 
 def about(text: str) -> msgspec.Meta:
@@ -75,9 +75,7 @@ class FunctionTool:
         return _arguments_struct(self._body)
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        checked = self.fit(arguments)
-        values = {name: getattr(checked, name) for name in checked.__struct_fields__}
-        return await self._body(context, **values)
+        return await self._body(context, **asdict(self.fit(arguments)))
 
     def fit(self, arguments: Mapping[str, Any]) -> msgspec.Struct:
         return check_arguments(self._body.__name__, self._arguments, arguments)

@@ -4,13 +4,14 @@ import hashlib
 import posixpath
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
 import anyio
+import msgspec
 
 from hermes.core.errors import ToolError
+from hermes.core.messages import Value
 from hermes.core.protocols import Tool, ToolContext
 from hermes.tools.settings import ToolSettings
 
@@ -81,9 +82,8 @@ def _file_key(context: ToolContext, path: str) -> tuple[str, str, str]:
     return context.environment.name, context.environment.target, posixpath.normpath(path)
 
 
-@dataclass(frozen=True)
-class ToolDependencies:
-    settings: ToolSettings = field(default_factory=ToolSettings)
-    seen_files: SeenFiles = field(default_factory=SeenFiles)
-    tools: Mapping[str, Tool] = field(default_factory=dict)
+class ToolDependencies(Value, frozen=True):
+    settings: ToolSettings = ToolSettings()
+    seen_files: SeenFiles = msgspec.field(default_factory=SeenFiles)
+    tools: Mapping[str, Tool] = {}
     """Every tool of the catalog, complete once it is built: read it when called, not before."""

@@ -71,8 +71,8 @@ REDACTION_PREFIX = "«redacted:"
 """The prefix of a redacted secret. Written back, it would replace the real one."""
 
 
-BeforeAction = Callable[[Action, Decision], Awaitable[None]]
-"""Called and awaited before an allowed action runs."""
+BeforeAction = Callable[[Action, Decision], Awaitable[str]]
+"""Called and awaited before an allowed action runs; returns why it must not run after all."""
 
 
 class Executor:
@@ -168,8 +168,7 @@ class Executor:
             return "", action, decision
         await self._bus.publish(requested, decided)
         if decision.verdict == "allow":
-            await self._begin(action, decision, started)
-            return "", action, decision
+            return await self._begin(action, decision, started), action, decision
         if decision.verdict != "ask":
             return _refusal_text(decision, f"a rule says {decision.verdict}"), action, decision
         answer = await self._approver(action, decision)
@@ -179,15 +178,17 @@ class Executor:
         refusal, decision = self._after_answer(action, decision, answer)
         await self._bus.publish(approved)
         if not refusal:
-            await self._begin(action, decision, started)
+            refusal = await self._begin(action, decision, started)
         return refusal, action, decision
 
-    async def _begin(self, action: Action, decision: Decision, *events: Event) -> None:
-        if self._before is not None:
-            await self._before(action, decision)
+    async def _begin(self, action: Action, decision: Decision, *events: Event) -> str:
+        """Why it does not begin; empty when it does."""
+        if self._before is not None and (why := await self._before(action, decision)):
+            return f"Not run: {why}"
         await self._bus.publish(*events)
         if self._started is not None:
             self._started(action)
+        return ""
 
     def _after_answer(
         self, action: Action, decision: Decision, answer: Approval

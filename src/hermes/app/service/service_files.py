@@ -29,6 +29,8 @@ class ServicePlan(Value, kw_only=True, frozen=True):
     home: str = "/var/lib/hermes"
     memory_mib: int = 1024
     cpu_percent: int = 50
+    sudo: bool = False
+    """Whether the user may run listed commands as root."""
 
 
 class ServiceFile(Value, frozen=True):

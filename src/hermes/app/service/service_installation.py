@@ -11,6 +11,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,8 +27,19 @@ from hermes.app.service.service_files import (
     ServicePlan,
     service_file,
 )
+from hermes.app.service.sudo_rules import (
+    check_rule_in_force,
+    check_sudo,
+    check_sudoers_text,
+    commands_file,
+    install_launcher,
+    lists_commands,
+    sudoers_file,
+)
 from hermes.core.errors import EnvironmentFailed, HermesError, SettingsError
 from hermes.core.messages import Value
+from hermes.environments.confinement.messages import ROOT_LAUNCHER_FOLDER
+from hermes.environments.confinement.root_command import COMMANDS_FILE
 from hermes.plumbing.files import PUBLIC_MODE, is_locked, write_atomically
 
 RECORD_FILE = Path("/etc/hermes/service.json")
@@ -139,8 +151,9 @@ def install_service(
         raise SettingsError(
             f"it is installed for {before.plan.kind}: first run `hermes service uninstall`"
         )
-    files = [service_file(plan)]
+    files = [service_file(plan), *(_sudo_files(plan, before) if plan.sudo else ())]
     _check_foreign_files(files, before)
+    known = before.digests if before else {}
     made_user = _make_user(plan)
     home = Path(plan.home)
     made_home = not home.exists()
@@ -149,11 +162,13 @@ def install_service(
     if made_home:
         yield f"folder {plan.home}"
     _make_folder(home, plan.user, PRIVATE_FOLDER_MODE)
-    folders = [] if LOG_FOLDER.exists() else [str(LOG_FOLDER)]
+    made = (LOG_FOLDER, *((Path(ROOT_LAUNCHER_FOLDER),) if plan.sudo else ()))
+    folders = [str(each) for each in made if not each.exists()]
     _make_folder(LOG_FOLDER, plan.user, LOG_FOLDER_MODE)
     record = InstalledService(
         plan=plan,
-        digests={str(each.path): _digest(each.text.encode()) for each in files},
+        digests={str(each.path): _digest(each.text.encode()) for each in files}
+        | {name: each for name, each in known.items() if name == COMMANDS_FILE},
         folders=tuple(dict.fromkeys([*(before.folders if before else ()), *folders])),
         made_user=made_user or bool(before and before.made_user),
         made_home=made_home or bool(before and before.made_home),
@@ -162,14 +177,42 @@ def install_service(
     RECORD_FILE.parent.mkdir(mode=0o755, exist_ok=True)
     write_atomically(RECORD_FILE, msgspec.json.encode(record), mode=PUBLIC_MODE)
     yield from _copy_settings(plan, settings_home, mode)
-    for each in files:
-        if _write_file(each):
-            yield f"file {each.path}"
+    yield from _write_files(plan, files)
     if not start:
         return
     for command in (*ENABLE_COMMANDS[plan.kind], *START_COMMANDS[plan.kind]):
         _run_required(command)
     yield f"started by {plan.kind}"
+
+
+def _write_files(plan: ServicePlan, files: Sequence[ServiceFile]) -> Iterator[str]:
+    if plan.sudo:
+        install_launcher()
+    for each in files:
+        if _write_file(each):
+            yield _describe_written(each)
+    if plan.sudo:
+        check_rule_in_force(plan.user)
+
+
+def _sudo_files(plan: ServicePlan, before: InstalledService | None) -> list[ServiceFile]:
+    """The list of commands, which stays as people edited it, and the rule. Raises
+    `SettingsError`."""
+    check_sudo()
+    Path(COMMANDS_FILE).parent.mkdir(mode=0o755, exist_ok=True)
+    rule = sudoers_file(plan.user)
+    with tempfile.TemporaryDirectory() as folder:
+        check_sudoers_text(rule, Path(folder))
+    listed = Path(COMMANDS_FILE)
+    if before is not None and COMMANDS_FILE in before.digests and listed.exists():
+        return [ServiceFile(listed, listed.read_text()), rule]
+    return [commands_file(), rule]
+
+
+def _describe_written(file: ServiceFile) -> str:
+    if str(file.path) == COMMANDS_FILE and not lists_commands(file):
+        return f"file {file.path} (no service was found that can be restarted: add lines)"
+    return f"file {file.path}"
 
 
 def uninstall_service(*, remove_home: bool = False) -> Iterator[str]:
@@ -201,7 +244,7 @@ def uninstall_service(*, remove_home: bool = False) -> Iterator[str]:
 
 
 def _remove_files(record: InstalledService) -> Iterator[str]:
-    for name, digest in record.digests.items():
+    for name, digest in reversed(record.digests.items()):  # the sudo rule first
         path = Path(name)
         if path.is_file() and _is_changed(name, digest):
             kept = path.with_name(f"{path.name}.edited")

@@ -8,7 +8,7 @@ import anyio
 from hermes.core.errors import HermesError
 from hermes.skills.discovery import SkillRoot
 from hermes.skills.exchange.importer import EvidenceResult, parse_claimed_cases
-from hermes.skills.format.skill_text import parse_skill_text
+from hermes.skills.format import parse_skill_text
 from hermes.skills.library import Skill
 from hermes.skills.lifecycle.evaluation import ReplayCase, ReplayResult, parse_replay_case
 from hermes.skills.lifecycle.status import SkillStatus

@@ -62,7 +62,7 @@ from hermes.skills.exchange.signed_statements import (
     SignedStatement,
     shorten_key,
 )
-from hermes.skills.format.skill_folder import referenced_snippets
+from hermes.skills.format import referenced_snippets
 from hermes.skills.history import SkillHistory
 from hermes.skills.library import Skill
 from hermes.skills.lifecycle.status import change_state

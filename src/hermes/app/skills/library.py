@@ -38,7 +38,6 @@ def open_library(
 
 
 async def read_skill_states(journal: Journal) -> dict[str, SkillState]:
-    """The state of each skill, from the journal."""
     found: dict[str, SkillState] = {}
     async for recorded in journal.read(kinds=("skill.changed",)):
         if isinstance(recorded.event, SkillChanged) and not recorded.event.candidate:

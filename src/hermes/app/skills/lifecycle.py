@@ -13,7 +13,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Journal, PublishEvents
 from hermes.settings.load import LoadedSettings
 from hermes.skills.discovery import SkillRoot
-from hermes.skills.format.skill_folder import compute_skill_digest
+from hermes.skills.format import compute_skill_digest
 from hermes.skills.history import SkillHistory, copy_skill, swap_in
 from hermes.skills.library import Skill, SkillLibrary
 from hermes.skills.lifecycle.evaluation import (

@@ -125,7 +125,7 @@ class SkillWorkshop:
     ) -> RegisteredSkill:
         """Store the skill on the disk, in its history, in the journal and among the tools."""
         from hermes.skills.compiler.draft import write_draft_folder
-        from hermes.skills.format.skill_folder import compute_skill_digest
+        from hermes.skills.format import compute_skill_digest
         from hermes.skills.history import SkillHistory
 
         draft, folder = compiled.draft, self.root / compiled.draft.skill

@@ -15,7 +15,7 @@ import msgspec
 
 from hermes.app.models import lacks_capable_model
 from hermes.cli import exit_codes
-from hermes.cli.admin.completion import installed_completion_files
+from hermes.cli.admin.installation import installed_completion_files
 from hermes.cli.admin.setup_choices import missing_extra
 from hermes.cli.context import command_line_overrides, home_folder
 from hermes.cli.lazy import cli_command

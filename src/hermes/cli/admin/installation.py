@@ -1,4 +1,4 @@
-"""`hermes version`, `update` and `uninstall`, which depend on how Hermes was installed."""
+"""`hermes version`, `update`, `uninstall` and `completion`: this installation and its shells."""
 
 import json
 import platform
@@ -19,11 +19,12 @@ import msgspec
 import hermes
 from hermes import __version__
 from hermes.cli import exit_codes
-from hermes.cli.admin.completion import installed_completion_files
 from hermes.cli.context import home_folder
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import confirm, echo, note, print_fields, print_json
 from hermes.core.errors import HermesError, SettingsError
+from hermes.settings import process_environment
+from hermes.settings.files import unwritable_error
 
 DISTRIBUTION_NAME = "hermes-oncall"
 FORMER_DISTRIBUTION_NAME = "hermes"
@@ -122,7 +123,7 @@ LISTED_LIBRARIES = (
 @cli_command("hermes version --json | jq -r .version")
 def version(as_json: bool) -> None:
     """Show the version, how it was installed, and what it runs on."""
-    from hermes.settings.migrations import CONFIG_VERSION
+    from hermes.settings.config_file import CONFIG_VERSION
 
     installation = find_installation()
     facts = {
@@ -283,3 +284,66 @@ def _delete_path(path: Path) -> None:
         raise HermesError(
             f"{error.filename or path} could not be deleted: {error.strerror}"
         ) from error
+
+
+SUPPORTED_SHELLS = ("bash", "zsh", "fish")
+COMPLETION_VARIABLE = "_HERMES_COMPLETE"
+
+
+@cli_command("""
+eval "$(hermes completion bash)"        for this shell only
+hermes completion zsh --install         permanently
+""")
+@click.argument("shell", type=click.Choice(SUPPORTED_SHELLS), required=False)
+@click.option("--install", is_flag=True, help="Install it for this user.")
+def completion(shell: str | None, install: bool) -> None:
+    """Print the completion script for SHELL; without SHELL, for the one you use."""
+    shell = shell or _current_shell()
+    script = completion_script(shell)
+    if not install:
+        echo(script)
+        return
+    file = completion_files()[shell]
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(script + "\n", encoding="utf-8")
+    except OSError as error:
+        raise unwritable_error(file, error) from error
+    echo(f"written to {file}; open a new shell")
+    if shell == "zsh":
+        echo(f"to enable it, put `fpath+=({file.parent})` before `compinit` in ~/.zshrc")
+
+
+def completion_script(shell: str) -> str:
+    from click.shell_completion import get_completion_class
+
+    from hermes.cli.root_command import root
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    return kind(root, {}, "hermes", COMPLETION_VARIABLE).source()
+
+
+def completion_files() -> dict[str, Path]:
+    """The completion file of each shell for a single user."""
+    variables = process_environment.environment_variables()
+    data = Path(variables.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    config = Path(variables.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return {
+        "bash": data / "bash-completion/completions/hermes",
+        "zsh": Path.home() / ".zfunc/_hermes",
+        "fish": config / "fish/completions/hermes.fish",
+    }
+
+
+def installed_completion_files() -> list[Path]:
+    return [file for file in completion_files().values() if file.exists()]
+
+
+def _current_shell() -> str:
+    shell = Path(process_environment.environment_variables().get("SHELL", "")).name
+    if shell not in SUPPORTED_SHELLS:
+        raise click.UsageError(
+            f"your shell is not known; name one of {', '.join(SUPPORTED_SHELLS)}"
+        )
+    return shell

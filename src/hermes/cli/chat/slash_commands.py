@@ -1,6 +1,7 @@
 """The slash commands of the chat: the table, the actions, completion and /save."""
 
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -8,14 +9,98 @@ import msgspec
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from hermes.cli.chat import slash_views
-from hermes.cli.chat.session import TURN_ACTIVITY, ChatSession, SlashCommand, find_slash_command
-from hermes.cli.chat.slash_views import show_rows
+from hermes.cli.chat.session import (
+    TURN_ACTIVITY,
+    ChatSession,
+    SlashCommand,
+    find_slash_command,
+    message_lines,
+)
 from hermes.cli.context import run_to_resume
-from hermes.cli.render.terminal_text import clean, clip
+from hermes.cli.render.lines import format_usage
+from hermes.cli.render.terminal_text import clean, clip, display_width
 from hermes.core.errors import HermesError, SettingsError
-from hermes.core.events.runs import RunRenamed
+from hermes.core.events.runs import ModelAnswered, RunDeleted, RunRenamed, RunStarted
 from hermes.core.messages import Message
+
+MAX_RECENT_RUNS = 20
+
+
+async def show_rows(session: ChatSession, rows: Sequence[tuple[str, str]]) -> None:
+    """Print two columns; on a narrow terminal, one below the other."""
+    width = session.terminal.width
+    left = max((display_width(clean(name)) for name, _ in rows), default=0)
+    style = session.display.style
+    lines = []
+    for name, about in rows:
+        name, about = clean(name), clean(about)
+        if left + 20 > width:
+            lines += [style.cyan(clip(name, width)), f"  {clip(about, width - 2)}"]
+        else:
+            padded = name + " " * (left - display_width(name))
+            lines.append(f"{style.cyan(padded)}  {clip(about, width - left - 2)}")
+    await session.terminal.print("\n".join(lines))
+
+
+async def show_tools(session: ChatSession, argument: str) -> None:
+    await show_rows(session, session.info.tools or [("none", "this session has no tools")])
+
+
+async def show_skills(session: ChatSession, argument: str) -> None:
+    await show_rows(session, session.info.skills or [("none", "no skill has been learned yet")])
+
+
+async def show_usage(session: ChatSession, argument: str) -> None:
+    run, answers = session.conversation.run, Counter[str]()
+    async for recorded in session.application.journal.read(run=run, kinds=("model.answered",)):
+        if isinstance(recorded.event, ModelAnswered):
+            answers[recorded.event.model] += 1
+    by = ", ".join(f"{count} by {model}" for model, count in answers.items())
+    rows = [("session", format_usage(session.conversation.usage)), ("answers", by or "none yet")]
+    await show_rows(session, rows)
+
+
+async def show_status(session: ChatSession, argument: str) -> None:
+    info = session.info
+    rows = [
+        ("session", session.conversation.run),
+        ("model", session.conversation.model.name),
+        ("folder", info.directory),
+        ("environment", info.environment),
+        ("tools", str(len(info.tools))),
+        ("skills", str(len(info.skills))),
+        ("messages", str(len(session.conversation.messages))),
+        ("usage", format_usage(session.conversation.usage)),
+        ("now", session.transcript.current_activity or session.activity or "waiting for you"),
+        ("version", info.version),
+    ]
+    await show_rows(session, [row for row in rows if row[1]])
+
+
+async def show_history(session: ChatSession, argument: str) -> None:
+    lines = message_lines(session.conversation.messages, session.terminal.width)
+    await session.terminal.print("\n".join(lines) or "there are no messages yet")
+
+
+async def model_names(session: ChatSession) -> Sequence[str]:
+    return session.info.models
+
+
+async def personality_names(session: ChatSession) -> Sequence[str]:
+    return sorted(session.info.personalities)
+
+
+async def run_names(session: ChatSession) -> Sequence[str]:
+    """Return sessions that are not subagents, the newest first."""
+    runs: dict[str, None] = {}
+    kinds = ("run.started", "run.deleted")
+    async for recorded in session.application.journal.read(kinds=kinds):
+        event = recorded.event
+        if isinstance(event, RunStarted) and not event.parent:
+            runs[event.run] = None
+        elif isinstance(event, RunDeleted):
+            runs.pop(event.run, None)
+    return list(reversed(runs))[:MAX_RECENT_RUNS]
 
 
 def save_conversation(name: str, *, run: str, messages: Sequence[Message]) -> str:
@@ -188,7 +273,7 @@ async def _show_help(session: ChatSession, argument: str) -> None:
     for command in SLASH_COMMANDS:
         usage = f"/{command.name} {command.argument}".strip()
         rows.append((usage, command.help))
-    await slash_views.show_rows(session, rows)
+    await show_rows(session, rows)
     await session.note(
         "Alt-Enter or a backslash at the end starts a new line. While a turn runs, what you "
         "type steers it; Ctrl-C stops it. Ctrl-D leaves."
@@ -206,13 +291,13 @@ SLASH_COMMANDS = (
         "show the model, or test another and switch to it",
         switch_model,
         "[ref]",
-        slash_views.model_names,
+        model_names,
         activity="testing the model",
     ),
-    SlashCommand("tools", "what the agent can do", slash_views.show_tools),
-    SlashCommand("skills", "what it has learned", slash_views.show_skills),
+    SlashCommand("tools", "what the agent can do", show_tools),
+    SlashCommand("skills", "what it has learned", show_skills),
     SlashCommand("compress", "sum up older messages now", compress_context, activity="compressing"),
-    SlashCommand("usage", "tokens and money so far", slash_views.show_usage, aliases=("cost",)),
+    SlashCommand("usage", "tokens and money so far", show_usage, aliases=("cost",)),
     SlashCommand("undo", "undo the last turn", undo_turn, activity="undoing"),
     SlashCommand("retry", "undo the last turn and ask again", retry_turn, activity=TURN_ACTIVITY),
     SlashCommand("save", "write the conversation to a .md or .json file", save_session, "[file]"),
@@ -221,16 +306,16 @@ SLASH_COMMANDS = (
         "show or change the tone of the answers",
         choose_personality,
         "[name]",
-        slash_views.personality_names,
+        personality_names,
     ),
-    SlashCommand("status", "model, folder, environment, session", slash_views.show_status),
-    SlashCommand("history", "messages of this session", slash_views.show_history),
+    SlashCommand("status", "model, folder, environment, session", show_status),
+    SlashCommand("history", "messages of this session", show_history),
     SlashCommand(
         "resume",
         "continue another session",
         resume_session,
         "[run]",
-        slash_views.run_names,
+        run_names,
         activity=TURN_ACTIVITY,
     ),
     SlashCommand("title", "give this session a name", set_title, "NAME"),

@@ -6,10 +6,17 @@ import anyio
 import click
 
 from hermes.cli.context import load_settings
-from hermes.cli.drills.run import backend_option, gym_settings, prove_skill_option, require_playable
+from hermes.cli.drills.run import (
+    backend_option,
+    gym_settings,
+    prove_skill_option,
+    require_playable,
+    require_supervisor,
+    supervisor_option,
+)
 from hermes.cli.lazy import cli_command
-from hermes.cli.output import echo, note, print_json, print_table, progress_bar
-from hermes.core.errors import HermesError, SettingsError
+from hermes.cli.output import echo, note, print_json, print_table, progress_bar, write_file
+from hermes.core.errors import SettingsError
 from hermes.gym.benchmark import (
     AgentStanding,
     agent_standings,
@@ -36,6 +43,7 @@ from hermes.settings.load import LoadedSettings
 @cli_command("""
 hermes drill selftest config-typo-after-edit --seeds 20
 hermes drill selftest ./my-scenario
+hermes drill selftest cpu-runaway --supervisor runit
 hermes drill selftest --all --jobs 8 --json
 """)
 @click.argument("scenarios", nargs=-1)
@@ -47,12 +55,14 @@ hermes drill selftest --all --jobs 8 --json
 @click.option("--jobs", default=6, show_default=True, help="How many at once.")
 @click.option("--window", default=0.0, show_default=True, help="Seconds for which a fix must hold.")
 @backend_option
+@supervisor_option
 def selftest(
     ctx: click.Context,
     /,
     scenarios: tuple[str, ...],
     everything: bool,
     backend: str | None,
+    supervisor: str,
     as_json: bool,
     **options: float,
 ) -> int:
@@ -64,10 +74,11 @@ def selftest(
     readiness = check_readiness(gym)
     if not readiness.boxes:
         raise SettingsError(f"no box can be created here: {'; '.join(readiness.missing)}")
+    require_supervisor(supervisor, gym)
     chosen, left_out = _select_for_selftest(scenarios, everything, readiness)
     first, count = int(options["first"]), int(options["seeds"])
     seeds = range(first, first + count)
-    proofs = _run_selftests(chosen, seeds, int(options["jobs"]), options["window"], gym)
+    proofs = _run_selftests(chosen, seeds, int(options["jobs"]), options["window"], gym, supervisor)
     if as_json:
         print_json({"proofs": proofs, "left_out": left_out})
     else:
@@ -95,7 +106,12 @@ def _select_for_selftest(
 
 
 def _run_selftests(
-    chosen: list[Scenario], seeds: range, jobs: int, window: float, gym: GymSettings
+    chosen: list[Scenario],
+    seeds: range,
+    jobs: int,
+    window: float,
+    gym: GymSettings,
+    supervisor: str,
 ) -> list[ScenarioProof]:
     total = len(chosen) * len(seeds)
     finished: list[ScenarioProof] = []
@@ -109,7 +125,13 @@ def _run_selftests(
         async def work() -> list[ScenarioProof]:
             async with open_box_source(gym) as opener:
                 return await prove_scenarios(
-                    chosen, list(seeds), jobs=jobs, window=window, on_proof=done, opener=opener
+                    chosen,
+                    list(seeds),
+                    jobs=jobs,
+                    window=window,
+                    on_proof=done,
+                    opener=opener,
+                    supervisor=supervisor,
                 )
 
         return anyio.run(work)
@@ -177,7 +199,8 @@ def bench(
     drills = _run_drills(loaded, chosen, agents or BASELINE_AGENTS, gym, options)
     ranked = agent_standings(drills)
     if plot is not None:
-        _write_plot(plot, ranked, f"{len(chosen)} scenarios × {options['seeds']} seeds")
+        title = f"{len(chosen)} scenarios × {options['seeds']} seeds"
+        write_file(plot, render_svg(ranked, title))
     if as_json:
         again = skill_savings(drills)
         print_json(
@@ -275,13 +298,6 @@ def _run_drills(
                 )
 
         return anyio.run(work)
-
-
-def _write_plot(plot: Path, ranked: list[AgentStanding], title: str) -> None:
-    try:
-        plot.write_text(render_svg(ranked, title), encoding="utf-8")
-    except OSError as error:
-        raise HermesError(f"cannot write {plot}: {error.strerror}") from error
 
 
 def _print_ranking(ranked: list[AgentStanding], drills: list[DrillResult]) -> None:

@@ -23,6 +23,11 @@ from hermes.gym.episodes.readiness import (
 )
 from hermes.gym.scenario import Scenario, find_scenario
 from hermes.gym.settings import GymSettings
+from hermes.gym.supervisors.hosts import (
+    OWN_SYSTEMCTL,
+    SUPERVISOR_KINDS,
+    missing_supervisor_programs,
+)
 from hermes.settings.load import LoadedSettings
 
 backend_option = click.option(
@@ -30,6 +35,14 @@ backend_option = click.option(
     type=click.Choice(["box", "docker"]),
     default=None,
     help="The backend of the box; default: gym.backend.",
+)
+
+supervisor_option = click.option(
+    "--supervisor",
+    type=click.Choice(SUPERVISOR_KINDS),
+    default=OWN_SYSTEMCTL,
+    show_default=True,
+    help="What runs the services of the hosts.",
 )
 
 prove_skill_option = click.option(
@@ -43,6 +56,7 @@ prove_skill_option = click.option(
 hermes drill run config-typo-after-edit --seed 7
 hermes drill run config-typo-after-edit --backend docker
 hermes drill run config-typo-after-edit --model none --json
+hermes drill run config-typo-after-edit --model none --supervisor supervisord
 hermes drill run ./my-scenario --model anthropic:claude-sonnet-5 --turns 30
 """)
 @click.argument("scenario")
@@ -57,6 +71,7 @@ hermes drill run ./my-scenario --model anthropic:claude-sonnet-5 --turns 30
 @click.option("--window", default=5.0, show_default=True, help="Seconds for which it must hold.")
 @click.option("--held-out", is_flag=True, help="Use the texts reserved for evaluation.")
 @backend_option
+@supervisor_option
 @prove_skill_option
 def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) -> int:
     """Break a host as defined by SCENARIO, let an agent answer the alert, and score it.
@@ -69,6 +84,8 @@ def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) 
     loaded = load_settings(ctx)
     gym = gym_settings(loaded, options["backend"])
     found = require_playable(scenario, gym)
+    supervisor = str(options["supervisor"])
+    require_supervisor(supervisor, gym)
     agent = parse_agent(
         str(options["model"]) or loaded.settings.model.default,
         skills=not options["no_skills"],
@@ -79,6 +96,7 @@ def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) 
         responder_timeout_s=float(str(options["timeout"])),
         window_s=float(str(options["window"])),
         split="held-out" if options["held_out"] else "train",
+        supervisor=supervisor,
     )
     if not as_json:
         note(f"{found.name}: {agent.name} answers; the drill cannot change this machine")
@@ -111,6 +129,13 @@ def require_playable(name: str, gym: GymSettings | None = None) -> Scenario:
             "available scenarios: hermes drill list"
         )
     return scenario
+
+
+def require_supervisor(kind: str, gym: GymSettings) -> None:
+    """Raises `SettingsError` with what this machine lacks for it."""
+    missing = missing_supervisor_programs(kind)
+    if missing and gym.backend == "box":
+        raise SettingsError(f"no host can run {kind} here: {', '.join(missing)} not installed")
 
 
 def drill_exit_code(drilled: DrillResult) -> int:

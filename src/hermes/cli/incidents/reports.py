@@ -9,7 +9,7 @@ import click
 from hermes.cli.context import load_settings, query_journal, since_option
 from hermes.cli.incidents.lookup import complete_incident_id, find_incident
 from hermes.cli.lazy import cli_command
-from hermes.cli.output import echo, note, print_fields, print_json, print_table
+from hermes.cli.output import echo, note, print_fields, print_json, print_table, write_file
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.errors import HermesError
 from hermes.core.events.incidents import IncidentClosed, IncidentOpened, ReportWritten
@@ -187,7 +187,8 @@ def stats(
         ]
     )
     if file is not None:
-        _write_plot(file, statistics)
+        write_file(file, render_svg_chart(statistics))
+        note(f"chart written to {file}")
     if as_json:
         print_json(statistics)
         return
@@ -248,11 +249,3 @@ def _spread_row(name: str, spread: DurationStatistics) -> tuple[object, ...]:
 
 def _format_counts(counted: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counted.items())
-
-
-def _write_plot(file: Path, statistics: IncidentStatistics) -> None:
-    try:
-        file.write_text(render_svg_chart(statistics), encoding="utf-8")
-    except OSError as error:
-        raise HermesError(f"cannot write {file}: {error.strerror}") from error
-    note(f"chart written to {file}")

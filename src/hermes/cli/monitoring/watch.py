@@ -14,7 +14,7 @@ from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import confirm, echo, note, print_json, print_table
 from hermes.core.errors import SettingsError
-from hermes.environments.processes.priority import raise_priority
+from hermes.environments.processes.spawn import raise_priority
 from hermes.plumbing.files import PUBLIC_MODE, write_atomically
 from hermes.settings.load import LoadedSettings
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from hermes.app.watch import RunningWatch
 
 
-NO_MODEL = "none"
 M_ARENA_MAX = -8
 """A parameter of `mallopt`, from malloc.h of glibc."""
 

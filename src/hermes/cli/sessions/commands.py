@@ -8,7 +8,7 @@ import click
 
 from hermes.cli.context import MAX_LISTED_RUNS, find_run, has_content, load_settings, query_journal
 from hermes.cli.lazy import cli_command, cli_group
-from hermes.cli.output import confirm, echo, print_json, print_table
+from hermes.cli.output import confirm, echo, print_json, print_table, write_file
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.errors import HermesError
@@ -54,7 +54,7 @@ SESSION_COMMANDS = {
     "carry-on": ("background_runs:carry_on", "Finish interrupted unattended runs"),
     "rename": ("sessions.commands:rename", "Give one a title"),
     "export": ("sessions.commands:export", "Write one to a file, as Markdown or events"),
-    "import": ("sessions.import_sessions:import_", "Import conversations from elsewhere"),
+    "import": ("sessions.search:import_", "Import conversations from elsewhere"),
     "reindex": ("sessions.search:reindex", "Rebuild the search index"),
     "embed": ("sessions.search:embed", "Compute the vectors for recall"),
     "delete": ("sessions.commands:delete", "Forget one"),
@@ -184,10 +184,7 @@ def export(ctx: click.Context, run: str, form: str, output: Path | None) -> None
     if output is None:
         click.echo(text, nl=False)
         return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise HermesError(f"cannot write {output}: {error.strerror}") from error
+    write_file(output, text)
     echo(f"written to {output}")
 
 

@@ -18,7 +18,7 @@ from hermes.cli.skills.context import (
 from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillChanged, SkillState
 from hermes.memory.store import JournalStore, store_exists
-from hermes.skills.format.skill_text import SkillText, render_skill_text
+from hermes.skills.format import SkillText, render_skill_text
 from hermes.skills.history import copy_skill
 from hermes.skills.library import SkillLibrary
 from hermes.skills.lint import lint_skill

@@ -10,7 +10,7 @@ import click
 from hermes.app.policy import user_name
 from hermes.app.skills.exchange import SkillExchange, read_measurements, record_import
 from hermes.cli.lazy import cli_command
-from hermes.cli.output import confirm, echo, note, print_json
+from hermes.cli.output import confirm, echo, note, print_json, write_file
 from hermes.cli.skills.context import SKILLS_RUN, load_library, with_journal
 from hermes.cli.skills.exchange_context import (
     apply_revocations,
@@ -18,7 +18,7 @@ from hermes.cli.skills.exchange_context import (
     open_exchange,
     print_examination,
 )
-from hermes.core.errors import HermesError, PolicyDenied, SettingsError
+from hermes.core.errors import PolicyDenied, SettingsError
 from hermes.core.events.skills import SkillMeasured
 from hermes.memory.store import JournalStore, store_exists
 from hermes.settings.load import LoadedSettings
@@ -48,10 +48,7 @@ def export(
     skill, exchange = library.find(name), SkillExchange(loaded)
     data = exchange.export(skill, skill_evidence(loaded, name), publisher)
     target = output or Path(f"{name}{BUNDLE_SUFFIX}")
-    try:
-        target.write_bytes(data)
-    except OSError as error:
-        raise HermesError(f"cannot write {target}: {error.strerror}") from error
+    write_file(target, data)
     version, digest = exchange.publisher_state().versions[name]
     key = exchange.signer().key
     if as_json:

@@ -17,7 +17,7 @@ from hermes.core.run_ids import new_id
 from hermes.policy.undo import KnownUndoPolicy
 from hermes.settings.load import LoadedSettings
 from hermes.skills.library import Skill
-from hermes.skills.playbook.commands import PlaybookContext
+from hermes.skills.playbook.commands import PlaybookContext, find_root_commands
 from hermes.skills.playbook.runner import PlaybookRunner, PlaybookRunResult
 
 ANSWER_TIMEOUT_S = 3600.0
@@ -96,7 +96,12 @@ async def _run_playbook(
             skill.name,
             skill.playbook,
             PlaybookContext(
-                tool_caller(executor, context), publish, run, before, step_grace_s=ANSWER_TIMEOUT_S
+                tool_caller(executor, context),
+                publish,
+                run,
+                before,
+                step_grace_s=ANSWER_TIMEOUT_S,
+                root_commands=await find_root_commands(dependencies.environment),
             ),
             digest=skill.digest,
         )

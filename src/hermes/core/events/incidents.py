@@ -166,8 +166,8 @@ class EscalationLine(Value, kw_only=True, frozen=True):
     """One fact, command or need that people are told when an incident is escalated."""
 
     about: str
-    """What it is about: process, error, configuration, port, disk, consumer, change, earlier,
-    command, need or unchecked."""
+    """What it is about: process, error, log (older lines), file, configuration, port, disk,
+    consumer, change, earlier, command, need or unchecked."""
     text: str
     evidence: tuple[int, ...] = ()
     """Numbers of the events that show it."""

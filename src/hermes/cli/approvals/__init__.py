@@ -1,1 +1,0 @@
-"""The `hermes approvals` commands."""
