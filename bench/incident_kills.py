@@ -24,7 +24,7 @@ from hermes.core.events.skills import SkillChanged
 from hermes.core.incident import INCIDENT_KINDS, Incident
 from hermes.memory.store import open_journal
 from hermes.settings.load import load
-from hermes.skills.format.skill_folder import compute_skill_digest
+from hermes.skills.format import compute_skill_digest
 from hermes.sre.reports.report_data import list_incidents
 
 SERVICES = ("api", "shop", "mail")

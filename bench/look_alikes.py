@@ -5,7 +5,8 @@ changes that were left although the fault was not fixed, collateral damage, fals
 success, and times.
 
 usage: python bench/look_alikes.py [--runs N] [--seeds N] [--first N] [--jobs N] [--folder FOLDER]
-                                   [--check] [--json] [--show] [NAME or PLAYBOOK ...]
+                                   [--check] [--json] [--show] [--supervisor KIND]
+                                   [NAME or PLAYBOOK ...]
 """
 
 import argparse
@@ -30,6 +31,7 @@ from hermes.core.incident import read_incident
 from hermes.gym.episodes.episode import Episode, EpisodeOutcome, EpisodeVoid, open_episode
 from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
 from hermes.gym.scenario import Scenario
+from hermes.gym.supervisors.hosts import OWN_SYSTEMCTL, SUPERVISOR_KINDS
 from hermes.policy.rules.evaluation import RuleSet
 from hermes.settings.load import load as load_settings
 from hermes.skills.library import Skill
@@ -62,7 +64,7 @@ class Run(msgspec.Struct, kw_only=True):
 
 @asynccontextmanager
 async def opened(
-    name: str, seed: int, folder: Path
+    name: str, seed: int, folder: Path, supervisor: str
 ) -> AsyncGenerator[tuple[LookAlike, Episode], None]:
     module = load(name, folder)
     look_alike: LookAlike = module.draw(site_for(name, seed))
@@ -75,13 +77,13 @@ async def opened(
     )
     if missing := scenario.missing_programs():
         raise EpisodeVoid(f"this machine lacks {', '.join(missing)}")
-    async with open_episode(scenario, look_alike.spec) as episode:
+    async with open_episode(scenario, look_alike.spec, supervisor=supervisor) as episode:
         yield look_alike, episode
 
 
-async def check(name: str, seed: int, folder: Path) -> Run:
+async def check(name: str, seed: int, folder: Path, supervisor: str) -> Run:
     """Whether the look-alike is fair: healthy, broken by the fault, and healthy after its fix."""
-    async with opened(name, seed, folder) as (look_alike, episode):
+    async with opened(name, seed, folder, supervisor) as (look_alike, episode):
         transcript = await episode.run_commands(look_alike.spec.reference)
         outcome = await episode.judge(
             window_s=JUDGE_WINDOW_S + look_alike.rhythm_s, recovery_timeout_s=8.0
@@ -97,9 +99,16 @@ async def check(name: str, seed: int, folder: Path) -> Run:
     return Run(name=name, seed=seed, void=why, healed=outcome.resolved)
 
 
-async def play(name: str, seed: int, folder: Path, skills: Sequence[Skill], rules: RuleSet) -> Run:
+async def play(
+    name: str,
+    seed: int,
+    folder: Path,
+    supervisor: str,
+    skills: Sequence[Skill],
+    rules: RuleSet,
+) -> Run:
     async with (
-        opened(name, seed, folder) as (look_alike, episode),
+        opened(name, seed, folder, supervisor) as (look_alike, episode),
         open_bare_run(episode, rules) as episode_run,
     ):
         faulty = await episode.oracle.run_checks(look_alike.spec.collateral)
@@ -189,6 +198,7 @@ async def main() -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--check", action="store_true", help="only prove that each is fair")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--supervisor", choices=SUPERVISOR_KINDS, default=OWN_SYSTEMCTL)
     parser.add_argument("--show", action="store_true")
     asked = parser.parse_args()
     chosen = [
@@ -209,9 +219,9 @@ async def main() -> None:
                 try:
                     with anyio.fail_after(RUN_TIMEOUT_S):
                         run = await (
-                            check(name, seed, asked.folder)
+                            check(name, seed, asked.folder, asked.supervisor)
                             if asked.check
-                            else play(name, seed, asked.folder, skills, rules)
+                            else play(name, seed, asked.folder, asked.supervisor, skills, rules)
                         )
                 except (EpisodeVoid, HermesError, TimeoutError) as error:
                     run = Run(name=name, seed=seed, void=str(error) or "it took too long")

@@ -5,7 +5,8 @@ usage: python bench/real_host.py [--quick] [--only KIND|OUTAGE|HOST] [--hosts 4]
 nginx, redis, PostgreSQL and a small HTTP API run under supervisord or as plain daemons, each host
 in namespaces of its own (root is needed; nothing touches the real host). The watch runs with the
 default policy and without a model, and is killed with -9 about a hundred times. The bench breaks
-things, ends each outage itself, and compares everything that the product says with its own checks.
+things, ends each outage itself when the product has not, and compares everything that the product
+says with its own checks.
 """
 
 import argparse
@@ -22,11 +23,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from real_host.host_pool import HostPool
 from real_host.judge import Finding, judge
 from real_host.outages import BY_NAME
-from real_host.plans import PLANS, QUICK, Plan
-from real_host.scene import DETECTION_LIMIT_S, RECOVERY_LIMIT_S, Crew, Played, Record
-from real_host.services import prepare
+from real_host.plans import BLIND, PLANS, QUICK, Plan
+from real_host.scene import DETECTION_LIMIT_S, RECOVERY_LIMIT_S, Played, Record
+from real_host.services import MANAGERS, prepare
 
 NEEDED = (
     "nginx",
@@ -51,7 +53,7 @@ WORST = ("untrue", "duplicate", "lost", "contradiction", "ended")
 
 def choose(arguments: argparse.Namespace) -> list[Plan]:
     """The plans that are wanted, less the scenes that are not."""
-    plans = QUICK if arguments.quick else PLANS
+    plans = QUICK if arguments.quick else (*PLANS, *BLIND)
     only = arguments.only
     if not only:
         return list(plans)
@@ -82,12 +84,26 @@ def row_of(record: Record) -> dict[str, Any]:
         "bench_saw_it_s": round(record.seen - record.caused, 1) if record.seen else None,
         "recovery_s": record.recovery_s,
         "outage_s": round(record.fine - record.caused, 1) if record.fine else None,
+        "author": record.outage.author,
         "healed_before_the_bench": record.healed_early,
+        "resolved_by": record.healed_by,
+        "collateral": record.collateral,
         "cpu_pressure": round(record.pressure, 2),
         "load": round(record.load, 1),
         "watch_waited_s": round(record.waited_s, 1),
         "invalid": record.invalid,
     }
+
+
+def resolution_of(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """How many outages ended after a change of the product and before the bench ended them."""
+    found = {}
+    for author in ("", "blind"):
+        for manager in MANAGERS:
+            some = [r for r in rows if (r["author"], r["manager"]) == (author, manager)]
+            resolved = sum(r["healed_before_the_bench"] and bool(r["resolved_by"]) for r in some)
+            found[f"{author} {manager}".strip()] = f"{resolved} of {len(some)}"
+    return found
 
 
 def totals_of(
@@ -115,6 +131,10 @@ def totals_of(
         "named_within_30_s": within("named_s", DETECTION_LIMIT_S),
         "named_within_30_s_less_waiting": within("named_s", DETECTION_LIMIT_S, less_waiting=True),
         "recovery_reported_within_60_s": within("recovery_s", RECOVERY_LIMIT_S),
+        "resolved_by_playbooks": resolution_of(valid),
+        "collateral": [
+            f"{r['host']} {r['outage']}: {r['collateral']}" for r in rows if r["collateral"]
+        ],
         "kills": sum(one.kills for one in played),
         **{fault: faults[fault] for fault in WORST},
         "audit_verify": dict(Counter(str(one.audit_code) for one in played)),
@@ -130,7 +150,7 @@ def cell(value: Any) -> str:
 def print_table(rows: list[dict[str, Any]]) -> None:
     form = "{:<7}{:<13}{:<27}{:<24}{:>5}{:>6}{:>6}{:>6}{:>6}{:>9}{:>7}{:>10}"
     heads = ("host", "manager", "outage", "kind", "with", "bench", "any", "found", "named")
-    print(form.format(*heads, "recovery", "waited", "load"))
+    print(form.format(*heads, "recovery", "waited", "load") + "  resolved by")
     for row in rows:
         manager = row["manager"] + ("*" if row["kills"] else "")
         times = ("bench_saw_it_s", "anything_said_s", "detected_s", "named_s", "recovery_s")
@@ -138,6 +158,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         cells = [row["host"], manager, row["outage"], row["kind"], row["together"]]
         cells += [cell(row[key]) for key in times]
         line = form.format(*cells, f"{row['load']:.0f}/{row['cpu_pressure']:.0%}")
+        line += f"  {row['resolved_by']}" if row["healed_before_the_bench"] else ""
         print(f"{line}  NOT COUNTED: {row['invalid']}" if row["invalid"] else line)
     print(LEGEND)
 
@@ -175,15 +196,15 @@ def main() -> int:
     try:
         prepare(folder / "shared")
         ended = partial(keep, folder, arguments.keep)
-        crew = Crew(choose(arguments), folder, arguments.hosts, arguments.seed, ended)
-        played = crew.play()
+        pool = HostPool(choose(arguments), folder, arguments.hosts, arguments.seed, ended)
+        played = pool.play()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     sys.stdout = out
     rows = [row_of(record) for one in played for record in one.records]
     findings = [finding for one in played for finding in judge(one)]
     totals = totals_of(rows, played, findings) | {
-        "hosts_not_played": crew.failed,
+        "hosts_not_played": pool.failed,
         "seconds": round(time.time() - began),
     }
     if arguments.json:

@@ -71,6 +71,8 @@ class Outage:
     checks: tuple[str, ...]
     cause: Callable[[Stage], None]
     end: Callable[[Stage], None]
+    author: str = ""
+    """`blind`: somebody who has not seen the playbooks; counted apart."""
 
 
 def stopped(service: str, *checks: str) -> Outage:

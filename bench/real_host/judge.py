@@ -119,10 +119,11 @@ def claims_of_models(played: Played) -> Found:
 
 
 def claims_of_causes(played: Played) -> Found:
-    """A root cause may be named only where one was found."""
+    """A root cause may be named only where one was found, or a change has ended the problem."""
     for name, show in played.shows.items():
         diagnosis = (show or {}).get("diagnosis") or {}
-        if diagnosis.get("verdict") not in (None, "escalate"):
+        if diagnosis.get("verdict", "fix" if diagnosis else "escalate") != "escalate":
+            yield from late_changes(played, name, show or {})
             continue
         for notice in played.notices:
             line = CAUSE_LINE.search(notice.text) if notice.incident == name else None
@@ -134,6 +135,18 @@ def claims_of_causes(played: Played) -> Found:
         line = CAUSE_CHAPTER.search(played.reports.get(name, ""))
         if line and not NO_CAUSE.search(line.group(1)):
             yield "untrue", f"report: root cause {line.group(1)!r}, none was found"
+
+
+def late_changes(played: Played, name: str, show: dict[str, Any]) -> Found:
+    """A change that began when all was fine has resolved nothing."""
+    ended = [r.fine for r in played.records if name in r.incidents and r.fine]
+    begun = [
+        datetime.fromisoformat(each["at"]).timestamp()
+        for each in show.get("changes", [])
+        if each.get("changed")
+    ]
+    if show.get("outcome") == "resolved" and ended and begun and min(begun) > max(ended) + 1:
+        yield "untrue", f"{name[-6:]} is called resolved by a change, which came after its end"
 
 
 def claims_of_time(played: Played) -> Found:

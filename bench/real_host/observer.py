@@ -100,6 +100,17 @@ class Truth:
         found = [sample for sample in self.samples[check][-5:] if sample.began >= since]
         return found[-1] if found else None
 
+    def fine_since(self, checks: tuple[str, ...]) -> float:
+        """Since when none of the checks has failed; 0.0 when one fails, or is not known."""
+        since = 0.0
+        for check in checks:
+            samples = self.samples[check]
+            if not samples or samples[-1].problem:
+                return 0.0
+            failed = [number for number, each in enumerate(samples) if each.problem]
+            since = max(since, samples[failed[-1] + 1 if failed else 0].began)
+        return since
+
     def wait(self, checks: tuple[str, ...], fails: bool, since: float, seconds: float) -> float:
         """Wait until every check fails (or every one is fine); the moment, or 0.0 when it is not.
 

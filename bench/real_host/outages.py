@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from real_host.blind_outages import read_blind_outages
 from real_host.faults import (
     Outage,
     Stage,
@@ -268,4 +269,4 @@ OUTAGES = [
     reboot_without("redis", "redis", "cart"),
     reboot_without("nginx", "nginx", "tls", "items"),
 ]
-BY_NAME = {outage.name: outage for outage in OUTAGES}
+BY_NAME = {outage.name: outage for outage in (*OUTAGES, *read_blind_outages())}

@@ -157,6 +157,20 @@ PLANS = (
         ),
     ),
 )
+BLIND = tuple(
+    Plan(name, manager, False, tuple(one(f"blind-{outage}") for outage in outages))
+    for name, manager, outages in (
+        ("box-14", "supervisord", ("redis-frozen", "pg-leaked-sessions", "static-permissions")),
+        ("box-15", "supervisord", ("nginx-wrong-upstream", "pg-stale-pid-file")),
+        ("box-16", "supervisord", ("redis-volume-full", "certificate-expired")),
+        ("box-17", "supervisord", ("port-8000-taken", "redis-made-replica", "items-page-damaged")),
+        ("box-18", "daemons", ("redis-frozen", "pg-leaked-sessions", "static-permissions")),
+        ("box-19", "daemons", ("nginx-wrong-upstream", "pg-stale-pid-file")),
+        ("box-20", "daemons", ("redis-volume-full", "certificate-expired")),
+        ("box-21", "daemons", ("port-8000-taken", "redis-made-replica", "items-page-damaged")),
+    )
+)
+"""Outages by somebody who has not seen the playbooks."""
 QUICK = (
     Plan("box-01", "supervisord", False, (Scene(("redis-disk-full", "nginx-stopped")),)),
     Plan("box-02", "daemons", True, (one("redis-stopped"),)),

@@ -3,9 +3,7 @@
 import json
 import re
 import subprocess
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +24,10 @@ SETTLE_S = 15.0  # a watch is left alone for so long before anything breaks
 OUTAGE_VISIBLE_S = 15.0
 FINE_AGAIN_S = 40.0
 ESCALATION_S = 8.0  # an incident is given so long to be escalated before the outage is ended
+RESOLUTION_LIMIT_S = 150.0  # a restart is announced for 30 s, checked for 20 s, on a busy machine
+GIVEN_UP_S = 12.0  # after the last escalation, for an incident that is still worked on
+HEALTHY_S = 6.0  # so long all is fine before the outage counts as ended by the product
+CONFIGURATION = "/etc/nginx /etc/redis /etc/shop /etc/supervisor /etc/hosts /srv"
 KILL_GAP_S = (1.0, 25.0)  # after the watch is on call again
 KILLS_PER_HOST = 12
 VICTIMS = ("nginx", "shop-api", "redis", "postgres")
@@ -49,6 +51,10 @@ class Record:
     recovery: Notice | None = None
     incidents: set[str] = field(default_factory=set)
     healed_early: bool = False
+    healed_by: str = ""
+    """The playbook whose change came before, or empty."""
+    collateral: str = ""
+    """Files that the product left neither as they were before nor as the outage made them."""
     pressure: float = 0.0
     load: float = 0.0
     waited_s: float = 0.0
@@ -183,18 +189,23 @@ class Player:
     def _play_scene(self, scene: Scene) -> None:
         records = [Record(self.plan, BY_NAME[name], len(scene.outages)) for name in scene.outages]
         self._observer.wait(tuple(self._observer.samples), False, time.time(), FINE_AGAIN_S)
+        files = self._configuration()
         for number, record in enumerate(records):
             if number:
                 self._follow(records, scene.gap_s, until_detected=False)
             self._cause(record)
         self._follow(records, DETECTION_LIMIT_S + PATIENCE_S, until_detected=True)
         self._look(records, during=True)
+        broken = self._configuration()
+        self._wait_for_resolution(records)
+        left = self._configuration() - broken - files
         for record in reversed(records):
             self._end(record)
         everything = tuple(check for record in records for check in record.outage.checks)
         fine = self._observer.wait(everything, False, time.time(), FINE_AGAIN_S)
         for record in records:
-            record.fine = fine or time.time()
+            record.fine = record.ended if record.healed_early else fine or time.time()
+            record.collateral = ", ".join(sorted({line.split()[-1] for line in left}))
             if not fine:
                 record.invalid = f"the bench could not end it: {self._observer.problems()}"
         self._follow(records, RECOVERY_LIMIT_S + PATIENCE_S, until_recovered=True)
@@ -211,11 +222,48 @@ class Player:
         if not seen:
             record.invalid = "the bench itself saw nothing fail"
 
+    def _configuration(self) -> frozenset[str]:
+        """The files of the host, a line each with their hash, and one with mode and owner."""
+        found = self._stage.host.run(
+            f"find {CONFIGURATION} -type f -exec sha256sum {{}} +;"
+            f"find {CONFIGURATION} -printf 'mode %m %u %p\\n'",
+            check=False,
+        )
+        return frozenset(line for line in found.stdout.splitlines() if "/__pycache__" not in line)
+
+    def _wait_for_resolution(self, records: list[Record]) -> None:
+        """Until all is fine again, the product has given up, or a playbook had a fair chance."""
+        deadline = max(record.caused for record in records) + RESOLUTION_LIMIT_S
+        while time.time() < deadline:
+            self._watch.revive()
+            for record in records:
+                sort_notices(record, self._watch.notices)
+                self._note_health(record)
+            if all(r.healed_early for r in records) or self._has_given_up(records):
+                return
+            time.sleep(0.3)
+
+    def _note_health(self, record: Record) -> None:
+        since = self._observer.fine_since(record.outage.checks)
+        healed = bool(since) and time.time() - since > HEALTHY_S and since > record.seen
+        record.healed_early, record.ended = healed and bool(record.seen), since if healed else 0.0
+
+    def _has_given_up(self, records: list[Record]) -> bool:
+        """All incidents since then are with people, or over."""
+        since = min(record.caused for record in records)
+        late = [n for n in self._watch.notices if n.arrived >= since and n.incident]
+        over = [n for n in late if n.about == "escalated" or tells_recovery(n)]
+        left = {n.incident for n in late} - {n.incident for n in over}
+        return bool(over) and not left and time.time() - over[-1].arrived > GIVEN_UP_S
+
     def _end(self, record: Record) -> None:
-        record.ended = time.time()
-        fails = [self._observer.fails_at(check, record.ended) for check in record.outage.checks]
-        record.healed_early = not any(fails)
-        record.outage.end(self._stage)
+        self._note_health(record)
+        record.ended = record.ended or time.time()
+        try:
+            record.outage.end(self._stage)
+        except (CommandError, LookupError):
+            if not record.healed_early:
+                raise
 
     def _follow(
         self,
@@ -258,9 +306,22 @@ class Player:
             name = incident["incident"]
             played.shows[name] = watch.ask_json(f"incident show {name}")
             played.reports[name] = watch.ask(f"incident report {name}")[1]
+        for record in played.records:
+            record.healed_by = change_before(played, record) if record.healed_early else ""
         played.stats = watch.ask_json("incident stats")
         played.audit_code = watch.ask("audit verify")[0]
         played.journal_code = watch.ask("journal verify")[0]
+
+
+def change_before(played: Played, record: Record) -> str:
+    """The playbook with the last change between an outage and its end."""
+    changes = [
+        (datetime.fromisoformat(change["at"]).timestamp(), change["by"])
+        for show in played.shows.values()
+        for change in (show or {}).get("changes", [])
+        if change.get("changed")
+    ]
+    return max([c for c in changes if record.caused < c[0] < record.ended + 2], default=(0, ""))[1]
 
 
 def sort_notices(record: Record, notices: list[Notice]) -> None:
@@ -295,65 +356,3 @@ def opened_by_name(incident: str) -> float:
     if not found:
         return float("inf")
     return datetime.strptime(found[1] + "+0000", "%Y%m%d-%H%M%S%z").timestamp()
-
-
-class Crew:
-    """Plays plans side by side, so many hosts at a time, each in a thread of its own."""
-
-    def __init__(
-        self,
-        plans: list[Plan],
-        folder: Path,
-        at_once: int,
-        seed: int,
-        ended: Callable[[Played], None],
-    ) -> None:
-        self._on_end = ended
-        self._waiting = list(enumerate(plans))
-        self._folder = folder
-        self._seed = seed
-        self._pressure = Pressure()
-        self._lock = threading.Lock()
-        self._at_once = at_once
-        self.played: list[Played] = []
-        self.failed: list[str] = []
-
-    def play(self) -> list[Played]:
-        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(self._at_once)]
-        for thread in threads:
-            thread.start()
-            time.sleep(1)
-        try:
-            for thread in threads:
-                thread.join()
-        except KeyboardInterrupt:
-            self.failed += [plan.name for _, plan in self._waiting]
-            self.failed.append("the hosts under way: the run was interrupted")
-        self._pressure.stop()
-        return sorted(self.played, key=lambda played: played.plan.name)
-
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    return
-                number, plan = self._waiting.pop(0)
-            try:
-                played = Player(plan, self._folder, self._pressure, self._seed + number).play()
-            except (CommandError, OSError, subprocess.SubprocessError) as error:
-                print(f"{plan.name} could not be played: {error}", flush=True)
-                self.failed.append(plan.name)
-                continue
-            self.played.append(played)
-            self._on_end(played)
-            print(progress(played), flush=True)
-
-
-def progress(played: Played) -> str:
-    detected = sum(bool(r.detected) for r in played.records)
-    recovered = sum(bool(r.recovery) for r in played.records)
-    count = len(played.records)
-    return (
-        f"{played.plan.name} ({played.plan.manager}, {played.kills} kills): {detected} of {count} "
-        f"detected, {recovered} recoveries reported {played.problem}"
-    )
