@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from copy import deepcopy
 from io import StringIO
 from pathlib import Path
 
 import anyio
 from rich.console import Console
 
-from hermes.cli.incidents.live_state import LiveIncident, apply_event, belongs_to_incident
+from hermes.cli.incidents.live_state import LiveIncident
 from hermes.cli.incidents.live_view import render_live_view
 from hermes.cli.incidents.lookup import find_incident
 from hermes.cli.incidents.watch import incident_records
@@ -67,13 +68,14 @@ def frames(story: Sequence[JournalRecord]) -> list[tuple[str, LiveIncident, Jour
     """How it stood when each phase ended, and at the end."""
     found, scene, last, phase = [], LiveIncident(), None, ""
     for recorded in story:
-        if not belongs_to_incident(scene, recorded.event):
+        if not scene.concerns(recorded.event):
             continue
         if isinstance(recorded.event, PhaseEntered):
             if phase and last is not None:
-                found.append((phase, scene, last))
+                found.append((phase, deepcopy(scene), last))
             phase = recorded.event.phase
-        scene, last = apply_event(scene, recorded), recorded
+        scene.apply(recorded)
+        last = recorded
         if isinstance(recorded.event, IncidentClosed):
             phase = "the end"
     return [*found, (phase, scene, last)] if last is not None else found

@@ -1,4 +1,4 @@
-"""The checks of the build can fail: each test breaks one rule in a copy of the source."""
+"""The checks of the build can fail: each rule is broken in a copy of the source."""
 
 import shutil
 import subprocess
@@ -10,50 +10,49 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    shutil.copytree(
-        ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-    )
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    return tmp_path
-
-
-def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+@pytest.fixture(scope="module")
+def lint_report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What `lint-imports` reports of a copy of the source in which four rules are broken."""
+    folder = tmp_path_factory.mktemp("copy")
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    package = Path(shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)) / "hermes"
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    (package / "attic").mkdir()
+    (package / "attic/__init__.py").write_text('"""A package that is in no layer."""\n')
+    for file, module in (
+        ("core/bus.py", "hermes.agent"),
+        ("tools/__init__.py", "hermes.memory"),
+        ("agent/__init__.py", "apsw"),
+    ):
+        with (package / file).open("a") as text:
+            text.write(f"\nimport {module}\n")
+    done = subprocess.run(
         [Path(sys.executable).parent / "lint-imports", "--no-logo", "--no-cache"],
         cwd=folder,
         env={"PYTHONPATH": str(folder / "src"), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
     )
+    assert done.returncode != 0
+    return done.stdout
 
 
-def test_a_package_without_a_layer_fails_the_build(copy: Path) -> None:
-    package = copy / "src/hermes/attic"
-    package.mkdir()
-    (package / "__init__.py").write_text('"""A package that is in no layer."""\n')
-    built = lint_imports(copy)
-    assert built.returncode != 0
-    assert "attic" in built.stdout
+def test_a_package_without_a_layer_fails_the_build(lint_report: str) -> None:
+    assert "attic" in lint_report
 
 
-def test_an_import_of_a_higher_layer_fails_the_build(copy: Path) -> None:
-    bus = copy / "src/hermes/core/bus.py"
-    bus.write_text(bus.read_text() + "\nimport hermes.agent\n")
-    assert "imports go down only BROKEN" in lint_imports(copy).stdout
+def test_an_import_of_a_higher_layer_fails_the_build(lint_report: str) -> None:
+    assert "imports go down only BROKEN" in lint_report
+    assert "hermes.core.bus -> hermes.agent" in lint_report
 
 
-def test_an_import_of_the_same_layer_fails_the_build(copy: Path) -> None:
-    package = copy / "src/hermes/tools/__init__.py"
-    package.write_text(package.read_text() + "\nimport hermes.memory\n")
-    assert lint_imports(copy).returncode != 0
+def test_an_import_of_the_same_layer_fails_the_build(lint_report: str) -> None:
+    assert "hermes.tools -> hermes.memory" in lint_report
 
 
-def test_a_vendor_library_outside_its_package_fails_the_build(copy: Path) -> None:
-    package = copy / "src/hermes/agent/__init__.py"
-    package.write_text(package.read_text() + "\nimport apsw\n")
-    assert "Only memory imports apsw BROKEN" in lint_imports(copy).stdout
+def test_a_vendor_library_outside_its_package_fails_the_build(lint_report: str) -> None:
+    assert "Only memory imports apsw BROKEN" in lint_report
+    assert "hermes.agent -> apsw" in lint_report
 
 
 def gates(folder: Path) -> str:

@@ -31,11 +31,41 @@ def test_no_file_is_in_two_tiers() -> None:
     assert set(tiers.FILES_BY_TIER) < set(tiers.TIERS)
 
 
+def test_a_file_with_a_test_of_another_tier_may_be_in_both() -> None:
+    path = PurePosixPath("core/test_bus.py")
+    assert tiers.possible_tiers(path, "pytestmark = pytest.mark.anyio\n") == {"unit"}
+    marked = "@pytest.mark.torture\ndef test_a(): ...\nb = pytest.param(1, marks=mark.daemon)\n"
+    assert tiers.possible_tiers(path, marked) == {"unit", "torture", "daemon"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "only"),
+    [("unit", True), ("not (box or daemon)", True), ("unit and anyio", False), ("", False)],
+)
+def test_only_an_expression_of_tiers_leaves_files_out(expression: str, only: bool) -> None:
+    assert tiers.selects_only_tiers(expression) == only
+
+
+@pytest.mark.command
+def test_a_file_without_a_test_of_the_chosen_tier_is_not_loaded() -> None:
+    folder = TESTS / "core"
+    words = ["--collect-only", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "torture", folder]
+    done = _pytest(*map(str, words))
+    assert "no tests collected" in done.stdout
+    assert "deselected" not in done.stdout, done.stdout
+
+
 @pytest.mark.command
 def test_tests_of_one_file_run_in_one_process() -> None:
+    done = _pytest("-n", "2", "-vv", "-p", "no:cacheprovider", "-k", "an_entry_names", __file__)
+    workers = re.findall(r"^\[(gw\d)\] .* PASSED", done.stdout, re.MULTILINE)
+    assert len(workers) == len(ENTRIES), done.stdout
+    assert len(set(workers)) == 1
+
+
+def _pytest(*words: str) -> "subprocess.CompletedProcess[str]":
     variables = {name: value for name, value in os.environ.items() if "XDIST" not in name}
-    words = ["-n", "2", "-vv", "-p", "no:cacheprovider", "-k", "an_entry_names", __file__]
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "pytest", *words],
         env=variables,
         cwd=TESTS.parent,
@@ -43,9 +73,6 @@ def test_tests_of_one_file_run_in_one_process() -> None:
         text=True,
         check=False,
     )
-    workers = re.findall(r"^\[(gw\d)\] .* PASSED", done.stdout, re.MULTILINE)
-    assert len(workers) == len(ENTRIES), done.stdout
-    assert len(set(workers)) == 1
 
 
 @pytest.mark.parametrize(

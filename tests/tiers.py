@@ -3,6 +3,7 @@
 `unit` is whatever no other tier names: no program is started and nothing is waited for.
 """
 
+import re
 from pathlib import PurePosixPath
 
 TIERS = {
@@ -17,6 +18,7 @@ TIERS = {
 FILES_BY_TIER = {
     "command": (
         "app/test_application",
+        "app/test_audit",
         "app/test_every_road",
         "app/test_health_answers",
         "app/test_hostile_text",
@@ -27,9 +29,11 @@ FILES_BY_TIER = {
         "skills/test_exchange_homes",
         "skills/test_playbook_runner",
         "skills/test_skills_learning_commands",
+        "sre/test_escalation_facts",
         "sre/test_expected_services",
         "sre/test_patrol",
         "sre/test_probe_",
+        "sre/test_scouting",
         "sre/test_trouble_ahead",
         "test_build_checks",
         "test_plugin_page",
@@ -52,7 +56,9 @@ FILES_BY_TIER = {
         "skills/test_exchange_evidence",
         "skills/test_learning_from_an_incident",
         "skills/test_playbooks_in_a_box",
+        "skills/test_playbooks_under_supervisors",
         "skills/test_scanner_trial",
+        "skills/test_supervisors",
         "sre/test_assess",
         "sre/test_commander",
         "sre/test_crew",
@@ -123,6 +129,18 @@ def tier_of(path: PurePosixPath) -> str:
         if text.startswith(entry)
     )
     return max(entries, default=(0, "unit"))[1]
+
+
+def possible_tiers(path: PurePosixPath, text: str) -> set[str]:
+    """Of the tests in a file with this text: marks on tests may name other tiers than its own."""
+    marks = set(re.findall(r"\bmark\.(\w+)", text))
+    return {tier_of(path), *(marks & TIERS.keys())}
+
+
+def selects_only_tiers(expression: str) -> bool:
+    """Whether an expression for `pytest -m` names tiers and no other marks."""
+    words = set(re.findall(r"\w+", expression)) - {"and", "or", "not"}
+    return bool(words) and words <= TIERS.keys()
 
 
 def process_group(nodeid: str) -> str:

@@ -7,7 +7,7 @@ from real_host.judge import judge, seconds_of
 from real_host.observer import Sample, Truth
 from real_host.outages import BY_NAME
 from real_host.plans import PLANS
-from real_host.scene import Played, Record, View, sort_notices
+from real_host.scene import Played, Record, View, change_before, sort_notices
 from real_host.watch import Notice
 
 CAUSED, FINE, END = 1000.0, 1060.0, 1150.0
@@ -222,3 +222,21 @@ def test_a_list_that_says_that_the_home_cannot_be_written_names_that_outage() ->
     assert said not in [finding.text for finding in judge(played)]
     view.records, view.open_incidents = [played.records[0]], []
     assert "untrue" in faults(played), "the warning excuses nothing else"
+
+
+def test_an_outage_is_resolved_by_the_playbook_that_changed_something_before_its_end() -> None:
+    played = a_host()
+    record = played.records[0]
+    assert change_before(played, record) == ""
+    change = {"command": "supervisorctl start nginx", "by": "ended", "changed": True}
+    played.shows[INCIDENT] = {"changes": [change | {"at": iso(CAUSED + 40)}]}
+    assert change_before(played, record) == "ended"
+    played.shows[INCIDENT] = {"changes": [change | {"at": iso(END)}]}
+    assert change_before(played, record) == ""
+
+
+def test_all_is_fine_since_the_last_failure_of_any_check() -> None:
+    truth = a_host().observer
+    assert truth.fine_since(("nginx", "tls")) == FINE
+    truth.samples["tls"].append(Sample(1150.0, 1150.1, "refused"))
+    assert truth.fine_since(("nginx", "tls")) == 0.0

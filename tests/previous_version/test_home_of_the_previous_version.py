@@ -5,36 +5,37 @@
 
 import json
 import os
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from hermes.cli.main import main
 
 ARCHIVE = Path(__file__).parent / "home.tar.gz"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path / "home", filter="data")
     (tmp_path / "home").chmod(0o700)
+    monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
 
 
 def hermes(home: Path, *words: str) -> str:
     variables = {"HERMES_HOME": str(home), "HOME": str(home.parent), "NO_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "hermes.cli", *words],
-        env={**variables, "PATH": os.environ["PATH"], "PYTHONPATH": ":".join(sys.path)},
-        cwd=home.parent,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return done.stdout
+    nothing_else: dict[str, str | None] = dict.fromkeys(os.environ)
+    around = {**nothing_else, **variables, "PATH": os.environ["PATH"]}
+    with CliRunner().isolation(env=around) as (output, errors, _):
+        code = main(words)
+        sys.stdout.flush()
+        printed, reported = output.getvalue().decode(), errors.getvalue().decode()
+    assert code == 0, f"{words}: {printed}{reported}"
+    return printed
 
 
 def test_what_is_in_it_is_read(home: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from hermes.core.errors import SettingsError
 from hermes.settings import edit
+from hermes.settings.config_file import CONFIG_VERSION, KEY_MOVES
 from hermes.settings.edit import set_value, unset_value
 from hermes.settings.load import load
-from hermes.settings.migrations import CONFIG_VERSION, KEY_MOVES
 from hermes.settings.schema import Settings
 from hermes.settings.value_types import type_at
 
