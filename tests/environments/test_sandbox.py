@@ -302,6 +302,16 @@ async def test_what_others_write_to_the_same_disk_does_not_count(work: Path) -> 
         assert await said(place, "sleep 0.3; echo x > mine; cat mine") == "x"
 
 
+async def test_space_that_others_free_meanwhile_does_not_hide_what_is_written(work: Path) -> None:
+    theirs = work.parent / "theirs"
+    theirs.write_bytes(bytes(128 << 20))
+    async with SandboxEnvironment(work, VARIABLES, settings=TerminalSettings(total_mb=16)) as place:
+        theirs.unlink()
+        result = await place.run(FILLING["many files"].replace("sleep 0.03", "sleep 0.05"))
+    assert result.exit_code == 137
+    assert "terminal.total_mb" in result.output
+
+
 async def test_what_others_write_does_not_end_commands_in_a_full_sandbox(work: Path) -> None:
     async with SandboxEnvironment(work, VARIABLES, settings=TerminalSettings(total_mb=16)) as place:
         await place.run(FILLING["many files"])

@@ -136,6 +136,9 @@ MIN_COUNT_STEP_BYTES = 1 << 20
 """The free space must shrink by at least this before files are counted again."""
 FILE_TIME_MARGIN_NS = 20_000_000
 """File times come from a coarser clock than `time_ns`."""
+RECOUNT_PAUSE_S, RECOUNT_PAUSE_FACTOR = 0.5, 50.0
+"""Files are counted again after this pause, and after so many times as long as the last count took:
+other programs may free as much space as the sandbox fills."""
 
 
 class FileQuota:
@@ -145,6 +148,7 @@ class FileQuota:
         self._folders, self._limit = plan.writable, plan.total_size
         self._since_ns = plan.opened_ns - FILE_TIME_MARGIN_NS
         self._flag = mmap.mmap(-1, 1)
+        self._next_count = time.monotonic() + RECOUNT_PAUSE_S
         self._free, self._free_limit = self._free_bytes(), self._limit
         if plan.opened_ns < time.time_ns() - 10**9:  # not the first launcher of this sandbox
             self.count([])
@@ -159,7 +163,10 @@ class FileQuota:
 
     def exceeded(self, commands: int) -> bool:
         """Whether the descendants of the process `commands` must be ended."""
-        if not self.watches or self._free - self._free_bytes() < self._free_limit:
+        if not self.watches:
+            return False
+        due = time.monotonic() >= self._next_count
+        if not due and self._free - self._free_bytes() < self._free_limit:
             return False
         return self.count(find_descendants(commands))
 
@@ -167,7 +174,10 @@ class FileQuota:
         """Counts the files again; True when they are too large."""
         if not self.watches:
             return False
+        started = time.monotonic()
         written = sum(self._changed(folder) for folder in self._folders) + self._unlinked(pids)
+        took = time.monotonic() - started
+        self._next_count = time.monotonic() + max(RECOUNT_PAUSE_S, RECOUNT_PAUSE_FACTOR * took)
         self._free = self._free_bytes()
         self._free_limit = max(self._limit - written, MIN_COUNT_STEP_BYTES)
         self._flag[0] = int(written > self._limit)
