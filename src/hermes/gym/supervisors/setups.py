@@ -192,9 +192,18 @@ unit_stop() {
 }
 unit_pid() { cat "/etc/service/$1/supervise/pid"; }
 """
+        # Not `s6-svc -wD -d`: where a service that ended at once is about to be started again, it
+        # returns before the order to stop is carried out, and the next order to start is lost.
         return """
 unit_start() { s6-svc -u "/run/service/$1"; }
-unit_stop() { s6-svc -wD -T 5000 -d "/run/service/$1" || s6-svc -k "/run/service/$1"; }
+unit_stop() {
+  s6-svc -d "/run/service/$1"
+  for i in $(seq 50); do
+    [ "$(s6-svstat -o up,wantedup "/run/service/$1")" = "false false" ] && return
+    sleep 0.1
+  done
+  s6-svc -k "/run/service/$1"
+}
 unit_pid() { s6-svstat -o pid "/run/service/$1"; }
 """
 

@@ -161,6 +161,11 @@ def _in_background(command: str) -> str:
 _UNTIL_SERVICE_RUNS = (
     "for i in $(seq 50); do service UNIT status > /dev/null 2>&1 && break; sleep 0.2; done"
 )
+# An order to start is lost while a service that ended at once is being stopped.
+_S6_RESTART = (
+    "s6-svc -wD -T 10000 -d PLACE; for i in 1 2 3; do s6-svc -wu -T 3000 -u PLACE; sleep 0.2; "
+    "s6-svstat -o wantedup PLACE | grep -q true && break; done"
+)
 _COMMANDS: Mapping[str, Mapping[str, str]] = {
     "systemd": _systemd("systemctl"),
     "systemd-user": _systemd("systemctl --user"),
@@ -186,8 +191,8 @@ _COMMANDS: Mapping[str, Mapping[str, str]] = {
     "s6": {
         "start": "s6-svc -wu -T 10000 -u PLACE",
         "stop": "s6-svc -wD -T 10000 -d PLACE",
-        "restart": "s6-svc -wD -T 10000 -d PLACE; s6-svc -wu -T 10000 -u PLACE",
-        "reload": "s6-svc -wD -T 10000 -d PLACE; s6-svc -wu -T 10000 -u PLACE",
+        "restart": _S6_RESTART,
+        "reload": _S6_RESTART,
         "enable": "rm -f PLACE/down",
         "disable": "touch PLACE/down",
         "reload_definitions": "true",
