@@ -23,6 +23,8 @@ class HostPlan:
     boot: str = ""
     """A script that starts another supervisor or plain daemons. The host then has no systemctl of
     ours; its first process only runs cron."""
+    started_units: tuple[str, ...] = ()
+    """Units to start with the host, besides the enabled ones."""
 
 
 class BoxPlan:
@@ -36,6 +38,10 @@ class BoxPlan:
     """Whether a check uses TLS; loading it costs 30 ms."""
     processes: int = 512
     memory_mb: int = 768
+    copied_pids: tuple[int, ...] = ()
+    """The first processes of the hosts of another box. This box is then a copy of that one."""
+    time_s: float = 0.0
+    """After this time the box ends; 0 for never."""
 
 
 def host_plan_from_fields(fields: dict[str, object]) -> HostPlan:
@@ -60,6 +66,15 @@ class BoxBackend(Protocol):
 
     async def start_request(self, body: dict[str, Any]) -> None:
         """A request that runs until the box ends and has no reply."""
+        ...
+
+    def request_now(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A short request, without giving way to other tasks."""
+        ...
+
+    @property
+    def copied_pids(self) -> tuple[int, ...]:
+        """See `BoxPlan`; empty where a box cannot be copied."""
         ...
 
     def host_command(self, host: int, argv: Sequence[str], *, terminal: bool = False) -> list[str]:

@@ -9,7 +9,14 @@ import anyio
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
-from hermes.gym.box.backend import BoxBackend, BoxOpener, BoxPlan, HostPlan
+from hermes.environments.copies import CannotCopyError, CopyLimits
+from hermes.gym.box.backend import (
+    BoxBackend,
+    BoxOpener,
+    BoxPlan,
+    HostPlan,
+    host_plan_from_fields,
+)
 from hermes.gym.box.docker_backend import docker_box_opener
 from hermes.gym.box.local_backend import open_forkserver, open_local_box
 from hermes.gym.settings import GymSettings
@@ -41,6 +48,38 @@ class Box:
         self._opened: AbstractAsyncContextManager[BoxBackend] | None = None
         self._backend: BoxBackend | None = None
         self._supervisor_lock = anyio.Lock()
+        self._copies: list[Box] = []
+
+    async def prepare_copy(self, limits: CopyLimits) -> "Box":
+        """A box, not yet open, whose hosts begin with the files of this one; it ends with this one.
+
+        Raises `CannotCopyError`.
+        """
+        pids = self.backend.copied_pids
+        if not pids:
+            raise CannotCopyError(
+                f"{self.backend.label} cannot be copied: its namespaces are inside of a container. "
+                "Set gym.backend to local"
+            )
+        hosts = []
+        for number, fields in enumerate(self._plan.hosts):
+            host = host_plan_from_fields(fields)
+            host.disk_mb = min(host.disk_mb, limits.disk_mb)
+            if not host.boot:
+                answer = await self.call_supervisor("list", host=number)
+                running = [each["name"] for each in answer["said"]["units"] if each["pid"]]
+                host.started_units = tuple(running)
+            hosts.append(host)
+        copied = Box(
+            hosts,
+            tls=self._plan.tls,
+            memory_mb=limits.memory_mb,
+            processes=limits.processes,
+            opener=self._opener,
+        )
+        copied._plan.copied_pids, copied._plan.time_s = pids, limits.time_s
+        self._copies.append(copied)
+        return copied
 
     async def __aenter__(self) -> Self:
         self._opened = self._opener(self._plan)
@@ -53,9 +92,11 @@ class Box:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._backend = None
-        if self._opened is not None:
-            await self._opened.__aexit__(kind, error, trace)
+        for copied in self._copies:
+            await copied.__aexit__(kind, error, trace)
+        opened, self._opened, self._backend = self._opened, None, None
+        if opened is not None:
+            await opened.__aexit__(kind, error, trace)
 
     @property
     def backend(self) -> BoxBackend:
@@ -64,10 +105,18 @@ class Box:
         return self._backend
 
     async def run(
-        self, script: str, *, host: int = 0, timeout: float = 30.0, uid: int = 0, cwd: str = "/root"
+        self,
+        script: str,
+        *,
+        host: int = 0,
+        timeout: float = 30.0,
+        uid: int = 0,
+        cwd: str = "/root",
+        stdin: bytes = b"",
     ) -> BoxCommandResult:
         """Runs a bash script on a host: for injections and checks, not for the agent."""
         fields = {"script": script, "host": host, "timeout": timeout, "uid": uid, "cwd": cwd}
+        fields |= {"stdin": stdin}
         answer = await self.backend.request({"do": "run", **fields})
         if "error" in answer:
             raise EnvironmentFailed(f"the box could not run it: {answer['error']}")

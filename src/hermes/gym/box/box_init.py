@@ -15,6 +15,7 @@ import random
 import resource
 import select
 import signal
+from typing import Protocol
 
 from hermes.environments.confinement import kernel, messages
 from hermes.environments.confinement.namespaces import (
@@ -25,8 +26,9 @@ from hermes.environments.confinement.namespaces import (
     CLONE_NEW_USERS,
     CLONE_NEW_UTS,
 )
-from hermes.gym.box import host_requests, host_setup, supervisor
+from hermes.gym.box import copied_hosts, host_requests, host_setup, supervisor
 from hermes.gym.box.backend import BoxPlan, HostPlan, host_plan_from_fields
+from hermes.gym.box.copied_hosts import CopiedLayers
 from hermes.gym.box.host_setup import enter_host_root
 
 LINK_FD = 3
@@ -48,22 +50,42 @@ def main() -> None:
         os.setsid()
         kernel.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: never outlive Hermes
         _limit_resources(plan)
-        kernel.system_call("unshare", CLONE_NEW_USERS | CLONE_NEW_NETWORK)
-        messages.send_message(link, ID_MAP_REQUEST)
-        messages.receive_message(link)
-        os.setgid(0)
-        os.setuid(0)
-        kernel.prctl(4, 1)  # PR_SET_DUMPABLE: a change of user closed /proc/PID/ns, even to us
-        host_setup.bring_up_interface("lo")
-        hosts = [
-            _start_host(plan, host_plan_from_fields(fields), programs) for fields in plan.hosts
-        ]
+        signal.setitimer(signal.ITIMER_REAL, plan.time_s)  # its default action ends box init
+        hosts = _copy_hosts(plan) if plan.copied_pids else _start_hosts(plan, programs, link)
         host_setup.connect_hosts([(host.plan.name, host.plan.address, host.pid) for host in hosts])
     except OSError as error:
         messages.send_message(link, messages.ANSWER_FAILED + str(error).encode())
         os._exit(1)
     messages.send_message(link, messages.ANSWER_OK + marshal.dumps([host.pid for host in hosts]))
     _serve_requests(link, hosts)
+
+
+def _start_hosts(
+    plan: BoxPlan, programs: tuple[tuple[str, bytes], ...], link: _socket.socket
+) -> "list[RunningHost]":
+    kernel.system_call("unshare", CLONE_NEW_USERS | CLONE_NEW_NETWORK)
+    messages.send_message(link, ID_MAP_REQUEST)
+    messages.receive_message(link)
+    copied_hosts.become_first_user()
+    host_setup.bring_up_interface("lo")
+    hosts = [host_plan_from_fields(fields) for fields in plan.hosts]
+    return [_start_host(host, NewHostRoot(plan, host, programs)) for host in hosts]
+
+
+def _copy_hosts(plan: BoxPlan) -> "list[RunningHost]":
+    sources = copied_hosts.enter_source_box(plan.copied_pids)
+    users = copied_hosts.create_user_namespace()
+    hosts = []
+    for source, fields in zip(sources, plan.hosts, strict=True):
+        host = host_plan_from_fields(fields)
+        started = _start_host(host, copied_hosts.CopiedHostRoot(source, host, users))
+        started.layers = copied_hosts.receive_layers(started.supervisor_socket)
+        hosts.append(started)
+    kernel.system_call("setns", users, CLONE_NEW_USERS)
+    copied_hosts.become_first_user()
+    kernel.system_call("unshare", CLONE_NEW_NETWORK)
+    host_setup.bring_up_interface("lo")
+    return hosts
 
 
 def _receive_plan(link: _socket.socket) -> tuple[BoxPlan, tuple[tuple[str, bytes], ...]]:
@@ -100,17 +122,43 @@ class RunningHost:
         self.pid = pid
         self.supervisor_socket = supervisor_socket
         """Connected to its supervisor; no process of the host has it."""
+        self.layers = CopiedLayers()
+        """Of a copied host: what it changed, and what it left out."""
 
 
-def _start_host(
-    plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, bytes], ...]
-) -> RunningHost:
+class HostRoot(Protocol):
+    """The file system of a host."""
+
+    def prepare(self, link: _socket.socket) -> None:
+        """Called before the namespaces are created; `link` leads to box init."""
+        ...
+
+    def enter(self) -> None:
+        """Called by the first process of the host, in its new namespaces."""
+        ...
+
+
+class NewHostRoot:
+    def __init__(
+        self, plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, bytes], ...]
+    ) -> None:
+        self._plan, self._host, self._programs = plan, host, programs
+
+    def prepare(self, link: _socket.socket) -> None:
+        return
+
+    def enter(self) -> None:
+        enter_host_root(self._plan, self._host, self._programs)
+
+
+def _start_host(host: HostPlan, root: HostRoot) -> RunningHost:
     """A short-lived parent creates the namespaces and forks the host's first process into them."""
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     status_read, status_write = os.pipe()
     parent = os.fork()
     if parent == 0:
         try:
+            root.prepare(theirs)
             kernel.system_call(
                 "unshare",
                 CLONE_NEW_MOUNTS
@@ -125,12 +173,12 @@ def _start_host(
                 os._exit(0)
             ours.close()
             host_setup.bring_up_interface("lo")
-            enter_host_root(plan, host, programs)
+            root.enter()
             os.write(status_write, b"ok\n")
             os.close(status_write)
             supervisor.run_supervisor(theirs, host)
-        except OSError as error:
-            os.write(status_write, b"!" + str(error).encode())
+        except Exception as error:  # noqa: BLE001 - box init reports it
+            os.write(status_write, b"!" + (str(error) or type(error).__name__).encode())
         finally:
             os._exit(1)
     os.close(status_write)
@@ -163,7 +211,7 @@ def _serve_requests(link: _socket.socket, hosts: list[RunningHost]) -> None:
         data, files = messages.receive_message(link)
         if not data:
             break
-        request: dict[str, object] = marshal.loads(data)
+        request = host_requests.read_request(data, files)
         try:
             child = os.fork()
         except OSError:  # a fork bomb in a host used up all processes

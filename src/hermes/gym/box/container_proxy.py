@@ -12,7 +12,7 @@ import select
 import signal
 
 from hermes.environments.confinement import messages
-from hermes.gym.box import box_init
+from hermes.gym.box import box_init, host_requests
 from hermes.gym.box.backend import BoxPlan
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -115,7 +115,7 @@ def _relay_requests(link: _socket.socket) -> None:
 
 def _forward_request(link: _socket.socket, request: dict[str, object]) -> _socket.socket:
     ours, theirs = _socket.socketpair()
-    messages.send_message(link, marshal.dumps(request), (theirs.fileno(),))
+    host_requests.send_request(link, request, theirs.fileno())
     theirs.close()
     return ours
 

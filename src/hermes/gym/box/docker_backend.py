@@ -75,6 +75,13 @@ class DockerBoxBackend:
     def label(self) -> str:
         return f"container {self._name}"
 
+    @property
+    def copied_pids(self) -> tuple[int, ...]:
+        return ()
+
+    def request_now(self, body: dict[str, Any]) -> dict[str, Any]:
+        raise EnvironmentFailed("a box in a container answers only in turn")
+
     async def check_available(self) -> None:
         return None
 

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from hermes.core.errors import EnvironmentFailed
+from hermes.environments.copies import DEFAULT_LIMITS, CopyLimits, CopyService
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
 from hermes.gym.box.box import Box
+from hermes.gym.box.copies import BoxCopy, copy_box
 from hermes.gym.box.unit_files import HOST_PATH
 
 
@@ -38,15 +40,28 @@ class BoxHostClient:
         return None
 
 
-def host_environment(box: Box, *, host: int = 0, name: str = "host") -> RemoteEnvironment:
+class BoxHostEnvironment(RemoteEnvironment):
+    """A `Copyable` environment."""
+
+    def __init__(self, box: Box, host: int, name: str, variables: Mapping[str, str]) -> None:
+        client, settings = BoxHostClient(box, host), TerminalSettings()
+        super().__init__(
+            *("box", name, client),
+            settings=settings,
+            isolated=True,
+            start="/root",
+            variables=variables,
+        )
+        self._box, self._host = box, host
+
+    async def copy(
+        self, limits: CopyLimits = DEFAULT_LIMITS, *, units: Sequence[CopyService] = ()
+    ) -> BoxCopy:
+        """All hosts of the box are copied, so that the services find each other."""
+        return await copy_box(self._box, host=self._host, limits=limits, units=units)
+
+
+def host_environment(box: Box, *, host: int = 0, name: str = "host") -> BoxHostEnvironment:
     """Not yet entered. Nothing that runs in it can harm the real machine."""
     variables = {"PATH": HOST_PATH, "HOME": "/root", "USER": "root", "LANG": "C.UTF-8"}
-    return RemoteEnvironment(
-        "box",
-        name,
-        BoxHostClient(box, host),
-        settings=TerminalSettings(),
-        isolated=True,
-        start="/root",
-        variables=variables,
-    )
+    return BoxHostEnvironment(box, host, name, variables)

@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hermes.environments.confinement import messages
+from hermes.environments.confinement.copied_files import changed_paths
+from hermes.gym.box.copied_hosts import CopiedLayers
 from hermes.gym.box.host_setup import enter_namespaces
 from hermes.gym.box.unit_files import HOST_PATH
 
@@ -97,6 +99,34 @@ def generate_traffic(request: dict[str, object]) -> None:
         time.sleep(rng.expovariate(1 / pause))
 
 
+MAX_INLINE_REQUEST_BYTES = 1 << 16
+"""A longer request comes as an open file: the kernel limits the size of a message."""
+
+
+def send_request(link: _socket.socket, request: dict[str, object], reply_fd: int) -> None:
+    data = marshal.dumps(request)
+    if len(data) <= MAX_INLINE_REQUEST_BYTES:
+        messages.send_message(link, data, (reply_fd,))
+        return
+    fd = os.memfd_create("request")
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            file.write(data)
+        os.lseek(fd, 0, os.SEEK_SET)
+        messages.send_message(link, b"file", (reply_fd, fd))
+    finally:
+        os.close(fd)
+
+
+def read_request(data: bytes, files: list[int]) -> dict[str, object]:
+    """The other side of `send_request`."""
+    if len(files) > 1:
+        with open(files[1], "rb", closefd=False) as file:
+            data = file.read()
+    request: dict[str, object] = marshal.loads(data)
+    return request
+
+
 HOST_NAMESPACES = ("net", "uts", "ipc", "pid", "mnt")
 MAX_RESULT_BYTES = 4 << 20
 """Of the output of a command, or of a file."""
@@ -123,6 +153,8 @@ class RequestedHost(Protocol):
     def pid(self) -> int: ...
     @property
     def supervisor_socket(self) -> _socket.socket: ...
+    @property
+    def layers(self) -> CopiedLayers: ...
 
 
 def _run_script(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
@@ -167,8 +199,7 @@ def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) 
         if inner:
             _, status = os.waitpid(inner, 0)
             os._exit(os.waitstatus_to_exitcode(status) & 255)
-        null = os.open("/dev/null", os.O_RDONLY)
-        for fd, target in ((null, 0), (output, 1), (output, 2)):
+        for fd, target in ((_open_input(request.get("stdin")), 0), (output, 1), (output, 2)):
             os.dup2(fd, target)
         os.chdir(str(request.get("cwd", "/root")))
         uid = int(str(request.get("uid", 0)))
@@ -180,6 +211,17 @@ def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) 
         os.execve("/bin/bash", ["bash", "-c", str(request["script"])], variables)
     finally:
         os._exit(127)
+
+
+def _open_input(content: object) -> int:
+    if not isinstance(content, bytes) or not content:
+        return os.open("/dev/null", os.O_RDONLY)
+    fd = os.memfd_create("input")
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def _call_in_host(
@@ -257,6 +299,10 @@ def _start_traffic(request: dict[str, object], host: RequestedHost) -> dict[str,
     return {}
 
 
+def _list_changes(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
+    return {"paths": changed_paths(host.layers.folders), "left_out": host.layers.left_out}
+
+
 REQUEST_HANDLERS: dict[str, Callable[[dict[str, object], RequestedHost], dict[str, object]]] = {
     "run": _run_script,
     "read": _read_file,
@@ -265,4 +311,5 @@ REQUEST_HANDLERS: dict[str, Callable[[dict[str, object], RequestedHost], dict[st
     "ask": _send_over_network,
     "tell": _call_supervisor,
     "traffic": _start_traffic,
+    "changes": _list_changes,
 }

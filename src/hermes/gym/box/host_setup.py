@@ -66,7 +66,7 @@ def enter_host_root(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, by
     for path, content in plan.common:
         _create_mount_point(path.lstrip("/"), is_folder=False)
         write_file(path.lstrip("/"), content, 0o644, 0)
-    _write_host_files(host)
+    write_host_files(host)
     kernel.system_call("pivot_root", b".", b".")
     kernel.system_call("umount2", b".", MNT_DETACH)
     os.chdir("/")
@@ -98,7 +98,7 @@ def _install_programs(programs: tuple[tuple[str, bytes], ...]) -> None:
     )
 
 
-def _write_host_files(host: HostPlan) -> None:
+def write_host_files(host: HostPlan) -> None:
     for path, mode, uid in host.folders:
         inside = path.lstrip("/")
         os.makedirs(inside, exist_ok=True)  # noqa: PTH103 - see above

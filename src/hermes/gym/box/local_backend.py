@@ -29,6 +29,7 @@ from hermes.environments.confinement import messages
 from hermes.environments.sandboxing import cgroups, host_access
 from hermes.environments.sandboxing.cgroups import SandboxCgroup
 from hermes.environments.sandboxing.host_access import is_root
+from hermes.gym.box import host_requests
 from hermes.gym.box.backend import BoxOpener, BoxPlan
 from hermes.gym.box.box_init import (
     FIRST_OUTER_UID,
@@ -85,10 +86,11 @@ class BoxInitProcess:
 
     def _open_box(self, plan: BoxPlan) -> list[int]:
         send_plan(self.socket, plan, host_programs())
-        if self._receive() != ID_MAP_REQUEST:
-            raise EnvironmentFailed(self._last_error())
-        write_id_maps(self.pid)
-        messages.send_message(self.socket, b"go")
+        if not plan.copied_pids:  # a copy uses the users of the first box
+            if self._receive() != ID_MAP_REQUEST:
+                raise EnvironmentFailed(self._last_error())
+            write_id_maps(self.pid)
+            messages.send_message(self.socket, b"go")
         answer = self._receive()
         if answer[:1] != messages.ANSWER_OK:
             why = answer[1:].decode("utf-8", "replace") or self._last_error()
@@ -298,6 +300,23 @@ class LocalBoxBackend:
         answer: dict[str, Any] = marshal.loads(bytes(reply))
         return answer
 
+    @property
+    def copied_pids(self) -> tuple[int, ...]:
+        return tuple(self.init_process.host_pids)
+
+    def request_now(self, body: dict[str, Any]) -> dict[str, Any]:
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                try:
+                    host_requests.send_request(self.init_process.socket, body, theirs.fileno())
+                except OSError as error:
+                    raise EnvironmentFailed(f"the box has ended: {error.strerror}") from error
+            ours.settimeout(BOX_INIT_TIMEOUT_S)
+            reply = b"".join(iter(lambda: ours.recv(1 << 18), b""))
+        answer: dict[str, Any] = marshal.loads(reply) if reply else {}
+        return answer
+
     async def start_request(self, body: dict[str, Any]) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
@@ -307,7 +326,7 @@ class LocalBoxBackend:
         link = self.init_process.socket
         while True:
             try:
-                return messages.send_message(link, marshal.dumps(request), (reply.fileno(),))
+                return host_requests.send_request(link, request, reply.fileno())
             except BlockingIOError:
                 await anyio.wait_writable(link)
             except OSError as error:
@@ -328,7 +347,8 @@ async def open_local_box(
 
 
 def _start_box_init(plan: BoxPlan, spawner: SpawnBoxInit) -> BoxInitProcess:
-    add_system_paths(plan)
+    if not plan.copied_pids:
+        add_system_paths(plan)
     return BoxInitProcess(plan, spawner)
 
 

@@ -168,6 +168,7 @@ class HostSupervisor:
         self._clock = time.time()
         self._next_minute = time.monotonic() + self._minute
         self._boot = host.boot
+        self._started_units = host.started_units
         self._listener = None if host.boot else _listen_for_systemctl()
         self._wake, wakes = os.pipe()
         for fd in (self._wake, wakes):
@@ -182,7 +183,7 @@ class HostSupervisor:
             run_boot_script(self._boot)
         self._reload()
         for service in self._start_order():
-            if service.unit.enabled:
+            if service.unit.enabled or service.unit.name in self._started_units:
                 service.start()
         while True:
             try:

@@ -1,0 +1,77 @@
+"""Copies of a box: a second box over the files of the first, with the same units."""
+
+import shlex
+from collections.abc import Sequence
+
+import anyio
+
+from hermes.core.errors import EnvironmentFailed
+from hermes.environments.copies import CannotCopyError, CopyLimits, CopyOutput, CopyService
+from hermes.gym.box.box import Box
+
+
+class BoxCopy:
+    """A `HostCopy`: one host of a copied box. The other hosts of the box are copied with it."""
+
+    def __init__(
+        self, box: Box, host: int, limits: CopyLimits, units: Sequence[CopyService] = ()
+    ) -> None:
+        self._restarts = {each.name: each.restart for each in units if each.restart}
+        self._box, self._host, self._limits = box, host, limits
+        self._ends_at = anyio.current_time() + limits.time_s
+        self._open = True
+
+    @property
+    def box(self) -> Box:
+        """For checks of the other hosts."""
+        return self._box
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        return tuple(self._changes()["left_out"])
+
+    async def run(self, command: str, *, timeout_s: float = 30.0, stdin: bytes = b"") -> CopyOutput:
+        seconds = min(timeout_s, self._ends_at - anyio.current_time())
+        if seconds <= 0:
+            await self.close()
+            raise EnvironmentFailed(f"the copy has ended: its {self._limits.time_s:g} s are over")
+        ran = await self._box.run(command, host=self._host, timeout=seconds, stdin=stdin)
+        return CopyOutput(ran.code, ran.output, ran.timed_out)
+
+    async def restart(self, unit: str) -> CopyOutput:
+        """A unit that failed too often before is started again."""
+        if unit in self._restarts:
+            return await self.run(self._restarts[unit])
+        name = shlex.quote(unit)
+        return await self.run(
+            f"systemctl reset-failed {name} 2>/dev/null; systemctl restart {name}"
+        )
+
+    async def reload_units(self) -> None:
+        await self.run("! command -v systemctl >/dev/null || systemctl daemon-reload")
+
+    def changed_paths(self) -> tuple[str, ...]:
+        return tuple(self._changes()["paths"])
+
+    def _changes(self) -> dict[str, list[str]]:
+        answer = self._box.backend.request_now({"do": "changes", "host": self._host})
+        if "error" in answer:
+            raise EnvironmentFailed(f"the changes cannot be listed: {answer['error']}")
+        return answer
+
+    async def close(self) -> None:
+        if self._open:
+            self._open = False
+            await self._box.__aexit__(None, None, None)
+
+
+async def copy_box(
+    box: Box, *, host: int, limits: CopyLimits, units: Sequence[CopyService] = ()
+) -> BoxCopy:
+    """`units` are needed on hosts without systemctl only. Raises `CannotCopyError`."""
+    copied = await box.prepare_copy(limits)
+    try:
+        await copied.__aenter__()
+    except EnvironmentFailed as error:
+        raise CannotCopyError(f"the box cannot be copied: {error}") from error
+    return BoxCopy(copied, host, limits, units)
