@@ -56,14 +56,14 @@ async def test_a_changed_setting_fails_in_the_copy_and_its_revert_heals_there_on
 
         await eventually(first_answers)
         await box.run(
-            "cp /etc/orders/orders.conf /root/kept; echo broken > /etc/orders/orders.conf;"
+            "cp /etc/orders/orders.conf /srv/kept; echo broken > /etc/orders/orders.conf;"
             "systemctl restart orders"
         )
         copy = await host_environment(box).copy()
         assert not await answers(copy)
         assert (await copy.restart("orders")).timed_out is False
         assert not await answers(copy)
-        await copy.run("cat > /etc/orders/orders.conf", stdin=(await box.read("/root/kept")) or b"")
+        await copy.run("cat > /etc/orders/orders.conf", stdin=(await box.read("/srv/kept")) or b"")
         await copy.restart("orders")
         await eventually(lambda: answers(copy))
         assert "/etc/orders/orders.conf" in copy.changed_paths()
