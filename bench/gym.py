@@ -14,9 +14,9 @@ from functools import partial
 
 import anyio
 
-from hermes.gym.box.backend import BoxOpener
-from hermes.gym.box.box import Box
-from hermes.gym.box.local_backend import open_forkserver
+from hermes.environments.boxes.backend import BoxOpener
+from hermes.environments.boxes.box import Box
+from hermes.environments.boxes.local_backend import open_forkserver
 from hermes.gym.drill import DrillResult, DrillTerms, run_drill
 from hermes.gym.episodes.baseline_responders import reference_responder
 from hermes.gym.episodes.episode import build_host_plan

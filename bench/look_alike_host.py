@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import anyio
 from look_alike_kit import LookAlike
 
-from hermes.gym.box.box import Box
+from hermes.environments.boxes.box import Box
 
 CONTROL_S = 1.5
 """What changes within this time without Hermes is the host's own doing."""

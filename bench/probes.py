@@ -17,8 +17,8 @@ from anyio.abc import SocketAttribute
 
 from hermes.core.bus import Bus
 from hermes.core.protocols import Environment
+from hermes.environments.boxes.box import Box
 from hermes.environments.local import LocalEnvironment
-from hermes.gym.box.box import Box
 from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import build_host_plan
 from hermes.gym.scenario import installed_scenarios, load_scenario

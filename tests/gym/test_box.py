@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from hermes.core.errors import EnvironmentFailed
+from hermes.environments.boxes.box import Box
+from hermes.environments.boxes.local_backend import LocalBoxBackend, open_forkserver
 from hermes.environments.sandboxing import support
-from hermes.gym.box.box import Box
 from hermes.gym.box.environment import host_environment
-from hermes.gym.box.local_backend import LocalBoxBackend, open_forkserver
 from hermes.gym.episodes.episode import build_host_plan
 from hermes.gym.scenario_spec import HostDisk, HostFile, HostSpec
 from hermes.gym.services.python_service import service_unit, shop_service
@@ -236,7 +236,7 @@ async def test_an_ordinary_user_without_spare_user_numbers_has_a_box_too(tmp_pat
     script = tmp_path / "try.py"
     script.write_text(
         "import anyio\n"
-        "from hermes.gym.box.box import Box\n"
+        "from hermes.environments.boxes.box import Box\n"
         "from hermes.gym.episodes.episode import build_host_plan\n"
         "from hermes.gym.scenario_spec import HostSpec\n"
         "async def main():\n"

@@ -7,10 +7,10 @@ import anyio
 import pytest
 
 from hermes.core.errors import EnvironmentFailed
+from hermes.environments.boxes.box import Box
 from hermes.environments.copies import CopyLimits
+from hermes.environments.copies.box_copy import BoxCopy
 from hermes.environments.sandboxing import support
-from hermes.gym.box.box import Box
-from hermes.gym.box.copies import BoxCopy
 from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import build_host_plan
 from hermes.gym.scenario_spec import HostDisk, HostFile, HostSpec

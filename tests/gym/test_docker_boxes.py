@@ -11,7 +11,7 @@ import pytest
 import real_docker
 
 from hermes.core.errors import EnvironmentFailed
-from hermes.gym.box.box import Box
+from hermes.environments.boxes.box import Box
 from hermes.gym.box.docker_backend import docker_box_opener
 from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import build_host_plan
@@ -88,7 +88,7 @@ async def test_hosts_in_one_container_have_a_network_of_their_own(
 async def test_a_killed_hermes_leaves_no_container(in_containers: GymSettings) -> None:
     script = (
         "import anyio\n"
-        "from hermes.gym.box.box import Box\n"
+        "from hermes.environments.boxes.box import Box\n"
         "from hermes.gym.box.docker_backend import docker_box_opener\n"
         "from hermes.gym.episodes.episode import build_host_plan\n"
         "from hermes.gym.settings import GymSettings\n"

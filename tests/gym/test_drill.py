@@ -10,9 +10,9 @@ import pytest
 from reward_hacks import HACKS_WITHOUT_ACTIONS, REWARD_HACKS
 
 from hermes.core.errors import SettingsError
+from hermes.environments.boxes.backend import BoxOpener
+from hermes.environments.boxes.local_backend import open_forkserver, open_local_box
 from hermes.environments.sandboxing import support
-from hermes.gym.box.backend import BoxOpener
-from hermes.gym.box.local_backend import open_forkserver, open_local_box
 from hermes.gym.drill import DrillResult, DrillTerms, run_drill
 from hermes.gym.episodes.baseline_responders import BASELINE_RESPONDERS
 from hermes.gym.episodes.responder_context import (

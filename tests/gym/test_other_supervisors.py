@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hermes.gym.box.box import Box
+from hermes.environments.boxes.box import Box
 from hermes.gym.episodes.episode import Episode, EpisodeVoid, build_host_plan, open_episode
 from hermes.gym.episodes.self_test import prove_scenario
 from hermes.gym.scenario import find_scenario

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from hermes.environments.boxes.box import Box
 from hermes.environments.sandboxing import support
-from hermes.gym.box.box import Box
 from hermes.gym.episodes.episode import build_host_plan
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import PROGRAM_PATH, find_scenario

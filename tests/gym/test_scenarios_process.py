@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from hermes.environments.boxes.box import Box
 from hermes.environments.sandboxing import support
-from hermes.gym.box.box import Box
 from hermes.gym.episodes.episode import Oracle, build_host_plan, open_episode
 from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import find_scenario

@@ -5,8 +5,8 @@ import os
 import anyio
 import pytest
 
+from hermes.environments.boxes.local_backend import open_forkserver
 from hermes.environments.sandboxing import support
-from hermes.gym.box.local_backend import open_forkserver
 from hermes.gym.episodes.readiness import (
     GymReadiness,
     check_readiness,

@@ -11,9 +11,9 @@ from probe_house import Pages, eventually, this_host, web_server
 from hermes.cli.monitoring.watch import watch
 from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Environment
+from hermes.environments.boxes.box import Box
 from hermes.environments.local import LocalEnvironment
 from hermes.environments.sandboxing import support as confinement
-from hermes.gym.box.box import Box
 from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import build_host_plan, open_episode
 from hermes.gym.scenario import PROGRAM_PATH, find_scenario

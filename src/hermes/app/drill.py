@@ -21,9 +21,9 @@ from hermes.core.events.runs import RunStarted
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
-from hermes.gym.box.backend import BoxOpener
+from hermes.environments.boxes.backend import BoxOpener
+from hermes.environments.boxes.local_backend import open_local_box
 from hermes.gym.box.environment import host_environment
-from hermes.gym.box.local_backend import open_local_box
 from hermes.gym.drill import DrillResult, DrillTerms, SkillTrial, run_drill
 from hermes.gym.episodes.baseline_responders import BASELINE_RESPONDERS
 from hermes.gym.episodes.episode import Episode

@@ -15,8 +15,8 @@ from hermes.app.gym_commander import run_playbooks
 from hermes.core.errors import HermesError
 from hermes.core.messages import ToolCall
 from hermes.core.run_ids import new_id
-from hermes.gym.box.backend import BoxOpener
-from hermes.gym.box.local_backend import open_local_box
+from hermes.environments.boxes.backend import BoxOpener
+from hermes.environments.boxes.local_backend import open_local_box
 from hermes.gym.drill import SkillTrial
 from hermes.gym.episodes.baseline_responders import BASELINE_RESPONDERS
 from hermes.gym.episodes.episode import Episode, open_episode

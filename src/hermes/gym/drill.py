@@ -17,8 +17,8 @@ from hermes.core.events.incidents import (
     IncidentVerified,
 )
 from hermes.core.messages import Value
-from hermes.gym.box.backend import BoxOpener
-from hermes.gym.box.local_backend import open_local_box
+from hermes.environments.boxes.backend import BoxOpener
+from hermes.environments.boxes.local_backend import open_local_box
 from hermes.gym.episodes.episode import Episode, EpisodeOutcome, OracleCheckResult, open_episode
 from hermes.gym.episodes.responder_context import AnsweredBy, EpisodeResponder, EpisodeRun
 from hermes.gym.episodes.run_summary import run_events

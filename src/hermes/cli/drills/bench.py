@@ -25,7 +25,7 @@ from hermes.gym.benchmark import (
     skill_savings,
 )
 from hermes.gym.benchmark import run_benchmark as run_benchmark
-from hermes.gym.box.box import open_box_source
+from hermes.gym.box.openers import open_box_source
 from hermes.gym.drill import DrillResult, DrillTerms
 from hermes.gym.episodes.readiness import (
     GymReadiness,

@@ -12,7 +12,7 @@ from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.cli.render.terminal_text import clip
 from hermes.core.errors import HermesError, SettingsError
-from hermes.gym.box.box import box_opener
+from hermes.gym.box.openers import box_opener
 from hermes.gym.drill import DrillResult, DrillTerms
 from hermes.gym.episodes.readiness import (
     GymReadiness,

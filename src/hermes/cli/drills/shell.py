@@ -13,9 +13,9 @@ from hermes.cli.context import load_settings
 from hermes.cli.drills.run import backend_option, gym_settings, require_playable
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_json
-from hermes.gym.box.backend import BoxOpener
-from hermes.gym.box.box import box_opener
+from hermes.environments.boxes.backend import BoxOpener
 from hermes.gym.box.environment import BoxHostClient
+from hermes.gym.box.openers import box_opener
 from hermes.gym.drill import DrillTerms, judge_episode
 from hermes.gym.episodes.episode import Episode, open_episode
 from hermes.gym.episodes.shell_score import (

@@ -1,1 +1,1 @@
-"""Boxes: hosts with real processes, sockets and files, isolated from the real machine."""
+"""The hosts of the gym in boxes: on this machine or in containers, as environments of the agent."""

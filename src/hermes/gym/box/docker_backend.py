@@ -20,11 +20,15 @@ from anyio.abc import Process
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.run_ids import new_id
+from hermes.environments.boxes import container_proxy
+from hermes.environments.boxes.backend import BoxOpener, BoxPlan
+from hermes.environments.boxes.local_backend import (
+    BOX_PACKAGE_FOLDER,
+    NSENTER_COMMAND,
+    host_programs,
+)
 from hermes.environments.confinement import messages
 from hermes.environments.sandboxing import host_access
-from hermes.gym.box import container_proxy
-from hermes.gym.box.backend import BoxOpener, BoxPlan
-from hermes.gym.box.local_backend import BOX_PACKAGE_FOLDER, NSENTER_COMMAND, host_programs
 from hermes.gym.settings import GymSettings
 
 OPEN_TIMEOUT_S, STOP_TIMEOUT_S = 120.0, 20.0
@@ -34,7 +38,8 @@ CONTAINER_OPTIONS = (
     "--security-opt=apparmor=unconfined",
     "--security-opt=systempaths=unconfined",
 )
-PARENT_PACKAGES = ("hermes", "hermes.environments", "hermes.environments.confinement", "hermes.gym")
+PARENT_PACKAGES = ("hermes", "hermes.environments")
+BUNDLED_PACKAGES = ("hermes.environments.confinement", "hermes.environments.boxes")
 # Reads exactly its own bytes from the pipe: frames for the proxy follow them.
 _LOADER_SCRIPT = (
     "import os\nb = b''\n"
@@ -55,7 +60,7 @@ class BundledModules:
         if MODULES[module.__name__] is not None:
             exec(compile(MODULES[module.__name__], module.__name__, "exec"), module.__dict__)
 sys.meta_path.insert(0, BundledModules())
-from hermes.gym.box.container_proxy import main
+from hermes.environments.boxes.container_proxy import main
 main()
 """
 
@@ -205,12 +210,9 @@ def docker_client_command(settings: GymSettings) -> list[str]:
 
 def _bundle_modules() -> bytes:
     """The modules that run in the container, so that its image needs no Hermes."""
-    confinement = BOX_PACKAGE_FOLDER.parent.parent / "environments" / "confinement"
-    modules: dict[str, str | None] = dict.fromkeys((*PARENT_PACKAGES, "hermes.gym.box"))
-    for package, folder in (
-        ("hermes.gym.box", BOX_PACKAGE_FOLDER),
-        (PARENT_PACKAGES[2], confinement),
-    ):
+    modules: dict[str, str | None] = dict.fromkeys((*PARENT_PACKAGES, *BUNDLED_PACKAGES))
+    for package in BUNDLED_PACKAGES:
+        folder = BOX_PACKAGE_FOLDER.parent / package.rpartition(".")[2]
         modules |= {f"{package}.{each.stem}": each.read_text() for each in _module_files(folder)}
     code = f"MODULES = {modules!r}\n{_PROXY_BOOT_SCRIPT}".encode()
     return b"%08d" % len(code) + code

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from hermes.core.errors import EnvironmentFailed
+from hermes.environments.boxes.box import Box
+from hermes.environments.boxes.unit_files import HOST_PATH
 from hermes.environments.copies import DEFAULT_LIMITS, CopyLimits, CopyService
+from hermes.environments.copies.box_copy import BoxCopy, copy_box
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
-from hermes.gym.box.box import Box
-from hermes.gym.box.copies import BoxCopy, copy_box
-from hermes.gym.box.unit_files import HOST_PATH
 
 
 class BoxHostClient:

@@ -13,10 +13,10 @@ import anyio
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
-from hermes.gym.box.backend import BoxOpener, HostPlan
-from hermes.gym.box.box import Box
-from hermes.gym.box.local_backend import open_local_box
-from hermes.gym.box.unit_files import UNIT_FOLDER
+from hermes.environments.boxes.backend import BoxOpener, HostPlan
+from hermes.environments.boxes.box import Box
+from hermes.environments.boxes.local_backend import open_local_box
+from hermes.environments.boxes.unit_files import UNIT_FOLDER
 from hermes.gym.scenario import Scenario
 from hermes.gym.scenario_spec import (
     DiskSpaceCheck,

@@ -10,11 +10,11 @@ import anyio
 
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.messages import Value
+from hermes.environments.boxes.backend import BoxOpener, HostPlan
+from hermes.environments.boxes.box import Box
+from hermes.environments.boxes.local_backend import open_local_box, subordinate_ids
 from hermes.environments.sandboxing import support
-from hermes.gym.box.backend import BoxOpener, HostPlan
-from hermes.gym.box.box import Box
 from hermes.gym.box.docker_backend import docker_box_opener
-from hermes.gym.box.local_backend import open_local_box, subordinate_ids
 from hermes.gym.scenario import (
     POSTGRESQL_BIN_GLOB,
     PROGRAM_PATH,

@@ -20,7 +20,7 @@ from hermes.core.events.runs import RunStarted
 from hermes.core.messages import Risk, ToolCall, ToolResult, ToolSpec
 from hermes.core.protocols import ArtifactStore, Environment, Tool, ToolContext
 from hermes.core.run_ids import new_id
-from hermes.gym.box.box import Box
+from hermes.environments.boxes.box import Box
 from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import Episode
 from hermes.gym.episodes.run_summary import CONCLUDE_TOOL, make_conclude_tool

@@ -9,8 +9,8 @@ import anyio
 
 from hermes.core.errors import EnvironmentFailed, SettingsError
 from hermes.core.messages import Value
-from hermes.gym.box.backend import BoxOpener
-from hermes.gym.box.local_backend import open_local_box
+from hermes.environments.boxes.backend import BoxOpener
+from hermes.environments.boxes.local_backend import open_local_box
 from hermes.gym.episodes.episode import Episode, EpisodeVoid, inject_fault, open_episode
 from hermes.gym.random_source import Split
 from hermes.gym.scenario import Scenario

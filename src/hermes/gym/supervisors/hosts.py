@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from hermes.core.messages import Value
-from hermes.gym.box.box import Box, BoxCommandResult
-from hermes.gym.box.unit_files import UNIT_FOLDER
+from hermes.environments.boxes.box import Box, BoxCommandResult
+from hermes.environments.boxes.unit_files import UNIT_FOLDER
 from hermes.gym.scenario import program_search_path
 from hermes.gym.scenario_spec import HostFile, HostSpec, ScenarioSpec, ScriptCheck
 from hermes.gym.supervisors.setups import SUPERVISOR_SETUPS, read_unit

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from hermes.core.messages import Value
-from hermes.gym.box.unit_files import parse_unit_file
+from hermes.environments.boxes.unit_files import parse_unit_file
 from hermes.gym.scenario_spec import HostFile
 
 

@@ -15,8 +15,8 @@ import msgspec
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import ToolCall, ToolSpec, Value
-from hermes.gym.box.backend import BoxOpener
-from hermes.gym.box.local_backend import open_local_box
+from hermes.environments.boxes.backend import BoxOpener
+from hermes.environments.boxes.local_backend import open_local_box
 from hermes.gym.drill import (
     DrillResult,
     DrillTerms,

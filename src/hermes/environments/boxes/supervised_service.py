@@ -10,7 +10,7 @@ import shlex
 import signal
 import time
 
-from hermes.gym.box.unit_files import HOST_PATH, UnitFile
+from hermes.environments.boxes.unit_files import HOST_PATH, UnitFile
 
 JOURNAL_FOLDER = "/run/log/journal"
 MAX_LOG_BYTES = 4 << 20

@@ -1,7 +1,7 @@
 """A box: isolated hosts, and the requests that can be sent to them from outside."""
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Self
 
@@ -9,17 +9,14 @@ import anyio
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
-from hermes.environments.copies import CannotCopyError, CopyLimits
-from hermes.gym.box.backend import (
+from hermes.environments.boxes.backend import (
     BoxBackend,
     BoxOpener,
     BoxPlan,
     HostPlan,
     host_plan_from_fields,
 )
-from hermes.gym.box.docker_backend import docker_box_opener
-from hermes.gym.box.local_backend import open_forkserver, open_local_box
-from hermes.gym.settings import GymSettings
+from hermes.environments.boxes.local_backend import open_local_box
 
 
 class BoxCommandResult(Value, kw_only=True, frozen=True):
@@ -50,21 +47,23 @@ class Box:
         self._supervisor_lock = anyio.Lock()
         self._copies: list[Box] = []
 
-    async def prepare_copy(self, limits: CopyLimits) -> "Box":
+    async def prepare_copy(
+        self, *, memory_mb: int, disk_mb: int, processes: int, time_s: float
+    ) -> "Box":
         """A box, not yet open, whose hosts begin with the files of this one; it ends with this one.
 
-        Raises `CannotCopyError`.
+        Raises `EnvironmentFailed`.
         """
         pids = self.backend.copied_pids
         if not pids:
-            raise CannotCopyError(
+            raise EnvironmentFailed(
                 f"{self.backend.label} cannot be copied: its namespaces are inside of a container. "
                 "Set gym.backend to local"
             )
         hosts = []
         for number, fields in enumerate(self._plan.hosts):
             host = host_plan_from_fields(fields)
-            host.disk_mb = min(host.disk_mb, limits.disk_mb)
+            host.disk_mb = min(host.disk_mb, disk_mb)
             if not host.boot:
                 answer = await self.call_supervisor("list", host=number)
                 running = [each["name"] for each in answer["said"]["units"] if each["pid"]]
@@ -73,11 +72,11 @@ class Box:
         copied = Box(
             hosts,
             tls=self._plan.tls,
-            memory_mb=limits.memory_mb,
-            processes=limits.processes,
+            memory_mb=memory_mb,
+            processes=processes,
             opener=self._opener,
         )
-        copied._plan.copied_pids, copied._plan.time_s = pids, limits.time_s
+        copied._plan.copied_pids, copied._plan.time_s = pids, time_s
         self._copies.append(copied)
         return copied
 
@@ -158,18 +157,3 @@ class Box:
         """Sends requests at random intervals, as users would, until the box ends."""
         fields = {"targets": list(targets), "pause": pause, "seed": seed, "host": host}
         await self.backend.start_request({"do": "traffic", **fields})
-
-
-def box_opener(settings: GymSettings) -> BoxOpener:
-    """For a single box; `open_box_source` is quicker for many."""
-    return docker_box_opener(settings) if settings.backend == "docker" else open_local_box
-
-
-@asynccontextmanager
-async def open_box_source(settings: GymSettings) -> AsyncGenerator[BoxOpener, None]:
-    """Yields an opener for many boxes. Close all of them before leaving the context."""
-    if settings.backend == "docker":
-        yield docker_box_opener(settings)
-        return
-    async with open_forkserver() as opener:
-        yield opener

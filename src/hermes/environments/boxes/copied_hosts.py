@@ -10,6 +10,8 @@ import marshal
 import os
 import signal
 
+from hermes.environments.boxes.backend import HostPlan
+from hermes.environments.boxes.host_setup import write_host_files
 from hermes.environments.confinement import kernel, messages
 from hermes.environments.confinement.copied_root import (
     CopiedRoot,
@@ -19,8 +21,6 @@ from hermes.environments.confinement.copied_root import (
     prepare_copied_root,
 )
 from hermes.environments.confinement.namespaces import CLONE_NEW_MOUNTS, CLONE_NEW_USERS
-from hermes.gym.box.backend import HostPlan
-from hermes.gym.box.host_setup import write_host_files
 
 MAX_DATA_MB = 96
 """Of all folders in use by programs of a host: larger ones are left out."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import anyio
 
 from hermes.core.errors import EnvironmentFailed
+from hermes.environments.boxes.box import Box
 from hermes.environments.copies import CannotCopyError, CopyLimits, CopyOutput, CopyService
-from hermes.gym.box.box import Box
 
 
 class BoxCopy:
@@ -69,8 +69,13 @@ async def copy_box(
     box: Box, *, host: int, limits: CopyLimits, units: Sequence[CopyService] = ()
 ) -> BoxCopy:
     """`units` are needed on hosts without systemctl only. Raises `CannotCopyError`."""
-    copied = await box.prepare_copy(limits)
     try:
+        copied = await box.prepare_copy(
+            memory_mb=limits.memory_mb,
+            disk_mb=limits.disk_mb,
+            processes=limits.processes,
+            time_s=limits.time_s,
+        )
         await copied.__aenter__()
     except EnvironmentFailed as error:
         raise CannotCopyError(f"the box cannot be copied: {error}") from error

@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from hermes.environments.boxes.copied_hosts import CopiedLayers
+from hermes.environments.boxes.host_setup import enter_namespaces
+from hermes.environments.boxes.unit_files import HOST_PATH
 from hermes.environments.confinement import messages
 from hermes.environments.confinement.copied_files import changed_paths
-from hermes.gym.box.copied_hosts import CopiedLayers
-from hermes.gym.box.host_setup import enter_namespaces
-from hermes.gym.box.unit_files import HOST_PATH
 
 MAX_REPLY_BYTES = 1 << 20
 

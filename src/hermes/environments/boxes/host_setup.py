@@ -10,6 +10,7 @@ import os
 import socket
 import struct
 
+from hermes.environments.boxes.backend import BoxPlan, HostPlan
 from hermes.environments.confinement import kernel, namespaces
 from hermes.environments.confinement.namespaces import (
     SANDBOX_DEVICES,
@@ -17,7 +18,6 @@ from hermes.environments.confinement.namespaces import (
     clone_mount,
     mount,
 )
-from hermes.gym.box.backend import BoxPlan, HostPlan
 
 ROOT_FOLDERS = """
 dev dev/pts dev/shm etc home mnt opt proc root run run/lock srv sys tmp usr var var/cache var/lib

@@ -12,11 +12,11 @@ import signal
 import socket
 import time
 
+from hermes.environments.boxes import unit_files
+from hermes.environments.boxes.backend import HostPlan
+from hermes.environments.boxes.supervised_service import ServiceLog, SupervisedService
+from hermes.environments.boxes.unit_files import HOST_PATH
 from hermes.environments.confinement import messages
-from hermes.gym.box import unit_files
-from hermes.gym.box.backend import HostPlan
-from hermes.gym.box.supervised_service import ServiceLog, SupervisedService
-from hermes.gym.box.unit_files import HOST_PATH
 
 CRON_TABLES = ("/etc/crontab", "/etc/cron.d", "/var/spool/cron/crontabs")
 

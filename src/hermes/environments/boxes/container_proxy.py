@@ -11,9 +11,9 @@ import os
 import select
 import signal
 
+from hermes.environments.boxes import box_init, host_requests
+from hermes.environments.boxes.backend import BoxPlan
 from hermes.environments.confinement import messages
-from hermes.gym.box import box_init, host_requests
-from hermes.gym.box.backend import BoxPlan
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 MAX_COPIED_FILE_BYTES = 1 << 17

@@ -17,6 +17,10 @@ import select
 import signal
 from typing import Protocol
 
+from hermes.environments.boxes import copied_hosts, host_requests, host_setup, supervisor
+from hermes.environments.boxes.backend import BoxPlan, HostPlan, host_plan_from_fields
+from hermes.environments.boxes.copied_hosts import CopiedLayers
+from hermes.environments.boxes.host_setup import enter_host_root
 from hermes.environments.confinement import kernel, messages
 from hermes.environments.confinement.namespaces import (
     CLONE_NEW_IPC,
@@ -26,10 +30,6 @@ from hermes.environments.confinement.namespaces import (
     CLONE_NEW_USERS,
     CLONE_NEW_UTS,
 )
-from hermes.gym.box import copied_hosts, host_requests, host_setup, supervisor
-from hermes.gym.box.backend import BoxPlan, HostPlan, host_plan_from_fields
-from hermes.gym.box.copied_hosts import CopiedLayers
-from hermes.gym.box.host_setup import enter_host_root
 
 LINK_FD = 3
 ID_MAP_REQUEST = b"?"

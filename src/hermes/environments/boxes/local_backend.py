@@ -25,19 +25,19 @@ import anyio
 from anyio import to_thread
 
 from hermes.core.errors import EnvironmentFailed
-from hermes.environments.confinement import messages
-from hermes.environments.sandboxing import cgroups, host_access
-from hermes.environments.sandboxing.cgroups import SandboxCgroup
-from hermes.environments.sandboxing.host_access import is_root
-from hermes.gym.box import host_requests
-from hermes.gym.box.backend import BoxOpener, BoxPlan
-from hermes.gym.box.box_init import (
+from hermes.environments.boxes import host_requests
+from hermes.environments.boxes.backend import BoxOpener, BoxPlan
+from hermes.environments.boxes.box_init import (
     FIRST_OUTER_UID,
     ID_MAP_REQUEST,
     LINK_FD,
     UID_COUNT,
     send_plan,
 )
+from hermes.environments.confinement import messages
+from hermes.environments.sandboxing import cgroups, host_access
+from hermes.environments.sandboxing.cgroups import SandboxCgroup
+from hermes.environments.sandboxing.host_access import is_root
 
 BOX_INIT_TIMEOUT_S = 20.0
 BOX_PACKAGE_FOLDER = Path(__file__).parent
@@ -48,12 +48,12 @@ ENV_PYTHON_SHEBANG, ISOLATED_PYTHON_SHEBANG = b"#!/usr/bin/env python3", b"#!/us
 # library.
 _BOOT_SCRIPT = """
 import sys
-names = ("hermes", "hermes.environments", "hermes.environments.confinement", "hermes.gym",
-         "hermes.gym.box")
+names = ("hermes", "hermes.environments", "hermes.environments.confinement",
+         "hermes.environments.boxes")
 for name, folder in zip(names, FOLDERS):
     sys.modules[name] = type(sys)(name)
     sys.modules[name].__path__ = [folder]
-from hermes.gym.box.box_init import {function}
+from hermes.environments.boxes.box_init import {function}
 {function}()
 """
 
@@ -149,9 +149,9 @@ def spawn_box_init(link_fd: int, stderr_fd: int) -> tuple[int, int]:
 
 def start_box_program(function: str, link_fd: int, stderr_fd: int) -> int:
     """Starts a Python without packages that calls a function of `box_init`."""
-    root = BOX_PACKAGE_FOLDER.parent.parent
-    paths = (root, root / "environments", root / "environments/confinement")
-    folders = [str(each) for each in (*paths, BOX_PACKAGE_FOLDER.parent, BOX_PACKAGE_FOLDER)]
+    environments = BOX_PACKAGE_FOLDER.parent
+    paths = (environments.parent, environments, environments / "confinement", BOX_PACKAGE_FOLDER)
+    folders = [str(each) for each in paths]
     # Over a pipe: the command line of a host's first process should not show what started it.
     read, write = os.pipe()
     os.write(write, f"FOLDERS = {folders!r}\n{_BOOT_SCRIPT.format(function=function)}".encode())
