@@ -19,6 +19,7 @@ from hermes.policy.commands.effects import (
 from hermes.policy.commands.paths import PathClassifier
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
+    ANY_WORDS,
     UNKNOWN_TEXT,
     display_text,
     has_untrusted_text,
@@ -188,9 +189,18 @@ def mark_effects(call: ProgramCall) -> str:
         return ANY_WORD
     if call.program in _SUBSCRIPT_BUILTINS and any(_SUBSCRIPT.search(word) for word in call.argv):
         call.dynamic("a subscript that the shell runs as code")
+    if entry.spec.args in ("runs", "shell"):
+        _check_words_before_command(call, entry)
     if entry.spec.special:
         return PROGRAM_HANDLERS[entry.spec.special](call, entry) or ANY_WORD
     return apply_table(call, entry) or ANY_WORD
+
+
+def _check_words_before_command(call: ProgramCall, entry: ProgramEntry) -> None:
+    """`timeout $x ls`: one of the words that x stands for may be the program."""
+    rest = tables.parse_arguments(call.argv[1:], entry.grammar).rest
+    if ANY_WORDS in call.argv[1 : len(call.argv) - len(rest)]:
+        call.dynamic(f"which program {call.program} runs is only known at run time")
 
 
 def _check_argument_files(call: ProgramCall) -> None:

@@ -101,3 +101,8 @@ def is_fully_known(text: str) -> bool:
 def starts_unknown(text: str) -> bool:
     """Whether it begins with unknown text, and so could be an option."""
     return text[:1] in (ANY_WORD, ANY_WORDS, NON_EMPTY_WORD) and text != ""
+
+
+def starts_with_glob(text: str) -> bool:
+    """Whether it begins with a wildcard, which finds files whose names look like options."""
+    return text[:1] in (GLOB_STAR, GLOB_QUESTION, GLOB_SET) and text != ""

@@ -6,7 +6,7 @@ from hermes.policy.commands import assignments, paths
 from hermes.policy.commands.assignments import unknown_in_test
 from hermes.policy.commands.calls import NodeHandler, ProgramCall, ScriptWalk, TooManyCommands
 from hermes.policy.commands.effects import word_set
-from hermes.policy.commands.placeholders import ANY_WORD, display_text, is_fully_known
+from hermes.policy.commands.placeholders import ANY_WORD, ANY_WORDS, display_text, is_fully_known
 from hermes.policy.commands.scope import ShellScope, VariableValue
 from hermes.policy.commands.syntax import Node, ShellSyntaxError
 from hermes.policy.commands.tables import variable_decides_code
@@ -57,7 +57,7 @@ def _collect_file(walk: ScriptWalk, node: Node, scope: ShellScope, opened: Opene
         elif not operator:
             operator = child.type
         else:
-            words += walk.fields(child, scope).words
+            words += _destination_words(walk.fields(child, scope).words)
     if operator in (">&-", "<&-"):
         opened.words += words
         return
@@ -74,6 +74,11 @@ def _collect_file(walk: ScriptWalk, node: Node, scope: ShellScope, opened: Opene
         opened.read.append(destination)
         if descriptor in ("", "0"):
             opened.stdin = "" if destination == "/dev/null" else ANY_WORD
+
+
+def _destination_words(words: list[str]) -> list[str]:
+    """Bash refuses a redirection to several words, so none follow those of one expansion."""
+    return [word for at, word in enumerate(words) if not (at and word == ANY_WORDS)]
 
 
 def _collect_here_document(

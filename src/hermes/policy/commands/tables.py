@@ -11,7 +11,7 @@ from itertools import combinations
 import msgspec
 
 from hermes.plumbing.yaml_document import load_plain_yaml
-from hermes.policy.commands.placeholders import starts_unknown
+from hermes.policy.commands.placeholders import ANY_WORDS, has_untrusted_text, starts_unknown
 
 
 @dataclass(frozen=True)
@@ -264,6 +264,18 @@ def _starts_with(words: list[str], phrase: tuple[str, ...]) -> bool:
     return len(words) >= len(phrase) and all(map(_word_matches, words, phrase))
 
 
+def _may_start_with(words: Sequence[str], phrase: tuple[str, ...]) -> bool:
+    """The same for words that are partly known only at run time."""
+    for word, pattern in zip(words, phrase, strict=False):
+        if word == ANY_WORDS:
+            return True
+        if pattern == "$":
+            return False
+        if not has_untrusted_text(word) and not _word_matches(word, pattern):
+            return False
+    return len(words) >= len(phrase) - (phrase[-1] == "$")
+
+
 def _word_matches(word: str, pattern: str) -> bool:
     if "*" not in pattern:
         return word == pattern
@@ -323,6 +335,18 @@ class ProgramEntry:
                 else:
                     best = rule.does
         return tuple(dict.fromkeys((*best, *anywhere))) or None
+
+    def possible_effects(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Effects of every phrase that the words may turn out to be at run time."""
+        found = [
+            rule.does
+            for rule in self.verb_rules
+            if any(
+                _may_start_with(words[at:8], rule.words[rule.anywhere :])
+                for at in range(len(words) if rule.anywhere else 1)
+            )
+        ]
+        return tuple(dict.fromkeys(effect for does in found for effect in does))
 
     def opens_only_named(self, words: Sequence[str]) -> bool:
         """Whether it opens no file but those that these words name."""

@@ -61,6 +61,11 @@ def decode_text(text: str) -> str:
     )
 
 
+def _with_further_words(word: str) -> tuple[str, ...]:
+    """`a$x` is split where the value of x has spaces: any words may follow the first."""
+    return (word, ANY_WORDS) if ANY_WORDS in word and word != ANY_WORDS else (word,)
+
+
 class WordReader:
     """Reads words of one text in the state of one shell."""
 
@@ -89,10 +94,10 @@ class WordReader:
             for piece in expansions.restore_literal_braces(word).split(WORD_BREAK)
         ]
         kept = [word for word in words if word.replace(ONE_OF_SEVERAL, "")]
-        return WordFields(
-            [word.replace(EMPTY_QUOTE, "").replace(ONE_OF_SEVERAL, "") for word in kept],
-            ONE_OF_SEVERAL in joined,
-        )
+        plain = [word.replace(EMPTY_QUOTE, "").replace(ONE_OF_SEVERAL, "") for word in kept]
+        if ANY_WORDS in joined:
+            plain = [each for word in plain for each in _with_further_words(word)]
+        return WordFields(plain, ONE_OF_SEVERAL in joined)
 
     def value(self, start: int, end: int) -> str:
         """The value of an assignment, or a here-string: not split, no globs."""

@@ -4,7 +4,12 @@ import re
 
 from hermes.policy.commands import assignments
 from hermes.policy.commands.calls import ProgramCall
-from hermes.policy.commands.placeholders import ANY_WORD, display_text, has_untrusted_text
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    SYSTEM_NAME,
+    display_text,
+    has_untrusted_text,
+)
 from hermes.policy.commands.tables import (
     OptionGrammar,
     ParsedArguments,
@@ -43,7 +48,25 @@ def docker(call: ProgramCall, entry: ProgramEntry) -> str:
     apply_table(call, entry)
     if verb == "inspect" or rest[:1] == ["inspect"]:
         _check_inspect(call, verb, rest)
-    return ANY_WORD
+    return SYSTEM_NAME if _prints_numbers(verb, rest) else ANY_WORD
+
+
+_NUMBER_VERBS = frozenset({"ps", "images", "container", "image"})
+_QUIET_OPTION = re.compile(r"-[aln]*q[aln]*|--quiet")
+_NUMBER_FORMAT = re.compile(
+    r"\{\{ *\.(?:Id|ID|RestartCount|State\.(?:Pid|Status|Running|ExitCode)) *\}\}"
+)
+
+
+def _prints_numbers(verb: str, rest: list[str]) -> bool:
+    """`docker ps -q` prints the numbers of containers, and nothing else."""
+    if verb == "inspect":
+        return any(_NUMBER_FORMAT.fullmatch(word.removeprefix("--format=")) for word in rest)
+    return (
+        verb in _NUMBER_VERBS
+        and any(map(_QUIET_OPTION.fullmatch, rest))
+        and not any(word.startswith("--format") or has_untrusted_text(word) for word in rest)
+    )
 
 
 _LOCAL_DAEMON = re.compile(r"unix:///(?:var/)?run/[\w./-]+\.sock|ssh://[\w.@-]+(?::\d+)?")
@@ -226,7 +249,15 @@ def kubectl(call: ProgramCall, entry: ProgramEntry) -> str:
         call.mark("delete", "scales to nothing")
     if verb == "delete" and "delete" in call.effects:
         _check_delete(call, inner)
-    return ANY_WORD
+    printed = inner.value("-o", "--output") or ""
+    return SYSTEM_NAME if verb == "get" and _NAME_OUTPUT.fullmatch(printed) else ANY_WORD
+
+
+_NAME_OUTPUT = re.compile(
+    r"=?name|jsonpath=(?:\{(?:range \.items\[\*\]|end|\"(?:\\n| )\")\}"
+    r"|\{(?:\.items\[[*\d]*\])?\.(?:metadata\.(?:name|namespace|uid)|spec\.nodeName)\}|[ \n])+"
+)
+"""Output of names, which the server allows no spaces and no leading dash in."""
 
 
 def _check_named_files(call: ProgramCall, inner: ParsedArguments) -> None:

@@ -17,6 +17,7 @@ from hermes.policy.commands.placeholders import (
     display_text,
     is_fully_known,
     starts_unknown,
+    starts_with_glob,
     with_live_globs,
 )
 from hermes.policy.commands.tables import ParsedArguments, ProgramEntry, parse_arguments
@@ -368,7 +369,8 @@ def find(call: ProgramCall, entry: ProgramEntry) -> str:
     for root in roots:
         call.names(root)
     call.mark("read", "find looks for files")
-    if any(starts_unknown(word) for word in words) or ANY_WORDS in words or call.doubtful:
+    unknown = any(starts_unknown(word) or starts_with_glob(word) for word in words)
+    if unknown or ANY_WORDS in words or call.doubtful:
         call.dynamic("a word only known at run time may be -delete or -exec")
     _judge_find_expression(call, words, roots)
     return "\n".join(_found_path(root, _found_names(words)) for root in roots) + "\n"

@@ -6,6 +6,7 @@ from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
+    ANY_WORDS,
     SYSTEM_NAME,
     display_text,
     has_untrusted_text,
@@ -57,7 +58,14 @@ def ip(call: ProgramCall, entry: ProgramEntry) -> str:
     return ANY_WORD
 
 
+def _check_further_words(call: ProgramCall, grammar: OptionGrammar) -> None:
+    """Words of run time may be those with which it changes what it otherwise shows."""
+    if ANY_WORDS in call.argv or parse_arguments(call.argv[1:], grammar).loose:
+        call.dynamic(f"whether {call.program} only shows is known at run time")
+
+
 def date(call: ProgramCall, entry: ProgramEntry) -> str:
+    _check_further_words(call, entry.grammar)
     found = parse_arguments(call.argv[1:], entry.grammar)
     if found.has("-s", "--set") or any(not word.startswith("+") for word in found.words):
         call.mark("service-change", "sets the clock")
@@ -95,6 +103,7 @@ def kill(call: ProgramCall, entry: ProgramEntry) -> str:
 
 
 def sysctl(call: ProgramCall, entry: ProgramEntry) -> str:
+    _check_further_words(call, entry.grammar)
     found = parse_arguments(call.argv[1:], entry.grammar)
     if found.has("-w", "--write", "-p", "-f", "--load", "--system") or any(
         "=" in w for w in found.words
@@ -108,6 +117,7 @@ def sysctl(call: ProgramCall, entry: ProgramEntry) -> str:
 def network_interface(call: ProgramCall, entry: ProgramEntry) -> str:
     """ifconfig, route, arp: with a second word they change."""
     apply_table(call, entry)
+    _check_further_words(call, entry.grammar)
     found = parse_arguments(call.argv[1:], entry.grammar)
     limit = 1 if call.program in ("ifconfig", "arp", "iwconfig") else 0
     if len(found.words) > limit:

@@ -13,7 +13,7 @@ from hermes.policy.commands.placeholders import (
     display_text,
     has_untrusted_text,
     is_fully_known,
-    starts_unknown,
+    starts_with_glob,
 )
 from hermes.policy.commands.tables import (
     OptionGrammar,
@@ -24,120 +24,11 @@ from hermes.policy.commands.tables import (
     parse_arguments,
 )
 from hermes.policy.programs.sql import mark_sql_effects
-
-
-def mark_unread_code(call: ProgramCall, value: str, where: str) -> None:
-    call.dynamic(f"{call.program} {display_text(where)} runs code that is not read here")
-    if call.analyst.classifier.mentions_own_file(value):
-        call.own(value)
-
-
-def apply_word_roles(
-    call: ProgramCall, entry: ProgramEntry, words: list[str], found: ParsedArguments
-) -> None:
-    role = entry.spec.args
-    if role in ("runs", "shell"):
-        _unwrap_command(call, found, role)
-        return
-    work = _ROLE_HANDLERS.get(role, _mark_plain_words)
-    work(call, words)
-
-
-def _unwrap_command(call: ProgramCall, found: ParsedArguments, role: str) -> None:
-    if not found.rest:
-        # The words that usually precede the command may be missing.
-        if found.words:
-            call.run(found.words)
-        return
-    if role == "shell":
-        call.shell(" ".join(found.rest))
-    else:
-        call.run(found.rest)
-
-
-def mark_words_read(call: ProgramCall, words: list[str]) -> None:
-    for word in words:
-        call.reads(word)
-
-
-def _mark_plain_words(call: ProgramCall, words: list[str]) -> None:
-    """Words that are no files by the table; but the name of a secret is still marked."""
-    for word in words:
-        path = word.lstrip("@")
-        if path[:1] in ("/", "~") and call.analyst.classifier.is_secret(call.path(path)):
-            call.reads(path)
-
-
-def _mark_words_named(call: ProgramCall, words: list[str]) -> None:
-    for word in words:
-        call.names(word)
-
-
-def _mark_words_written(call: ProgramCall, words: list[str]) -> None:
-    for word in words:
-        call.writes(word)
-
-
-def _mark_words_deleted(call: ProgramCall, words: list[str]) -> None:
-    for word in words:
-        call.deletes(word)
-
-
-def _mark_last_written(call: ProgramCall, words: list[str]) -> None:
-    mark_words_read(call, words[:-1])
-    _mark_words_written(call, words[-1:])
-
-
-def _mark_second_written(call: ProgramCall, words: list[str]) -> None:
-    mark_words_read(call, words[:1])
-    _mark_words_written(call, words[1:])
-
-
-def _mark_after_first(call: ProgramCall, words: list[str]) -> None:
-    given = any(flag in ("-e", "-f", "--regexp", "--file", "--files") for flag in call.flags)
-    mark_words_read(call, words if given else words[1:])
-
-
-def _mark_filter_words(call: ProgramCall, words: list[str]) -> None:
-    """A filter expression looks like a path; only certain files are marked as read."""
-    for word in words:
-        if word.startswith(("/", "~", "./", "../")) or word == words[-1]:
-            call.reads(word if len(words) > 1 or word[:1] in "/~" else "./-")
-
-
-def _mark_pager_words(call: ProgramCall, words: list[str]) -> None:
-    """Files for a pager; `+command` among them runs at the start."""
-    for word in words:
-        if not word.startswith("+"):
-            call.reads(word)
-        elif not re.fullmatch(r"\+\+?(?:[GFgN]|\d+|/[^!|]*)", word):
-            call.dynamic(f"{call.program} {display_text(word)} runs a command of the pager")
-
-
-def _mark_first_as_script(call: ProgramCall, words: list[str]) -> None:
-    if words:
-        call.dynamic(f"runs {display_text(words[0])}, whose content is not read here")
-        mark_words_read(call, words)
-
-
-def _mark_all_as_code(call: ProgramCall, words: list[str]) -> None:
-    for word in words:
-        mark_unread_code(call, word, display_text(word)[:20])
-
-
-_ROLE_HANDLERS: dict[str, Callable[[ProgramCall, list[str]], None]] = {
-    "reads": mark_words_read,
-    "names": _mark_words_named,
-    "writes": _mark_words_written,
-    "deletes": _mark_words_deleted,
-    "dest": _mark_last_written,
-    "second": _mark_second_written,
-    "pattern": _mark_after_first,
-    "filter": _mark_filter_words,
-    "pager": _mark_pager_words,
-    "script": _mark_first_as_script,
-    "code": _mark_all_as_code,
-}
+from hermes.policy.programs.word_roles import (
+    apply_word_roles,
+    mark_unread_code,
+    mark_words_read,
+)
 
 
 def apply_table(call: ProgramCall, entry: ProgramEntry) -> str | None:
@@ -194,8 +85,6 @@ def printed_kind(call: ProgramCall, gives: str, words: list[str]) -> str:
     if gives == "paths" and words and not any(map(has_untrusted_text, words)):
         # It is unknown which of them exist, and so which word it prints first.
         return "\n".join([SYSTEM_NAME, *words, ""])
-    if gives == "paths":
-        return SYSTEM_NAME
     if gives == "input" and call.stdin is not None and not words:
         return call.stdin
     return ANY_WORD
@@ -414,6 +303,9 @@ def _apply_verb(call: ProgramCall, entry: ProgramEntry, words: list[str], *, bar
         call.mark("unknown", f"{what}: not a verb that the tables know")
     else:
         _mark_all(call, effects, what)
+    if any(map(has_untrusted_text, words[:8])):
+        possible = entry.possible_effects(words)
+        _mark_all(call, tuple(each for each in possible if not _reads_only((each,))), what)
 
 
 def _apply_other_verbs(call: ProgramCall, entry: ProgramEntry, found: ParsedArguments) -> None:
@@ -445,9 +337,10 @@ def _check_unknown_words(
     call: ProgramCall, found: ParsedArguments, entry: ProgramEntry, rules: list[OptionRule]
 ) -> None:
     """A word that is known only at run time may be a harmful option."""
-    if entry.spec.trusts or not any(_is_harmful_rule(rule) for rule in rules):
+    if not any(_is_harmful_rule(rule) for rule in rules):
         return
-    if call.doubtful or any(starts_unknown(word) for word in found.loose) or ANY_WORDS in call.argv:
+    single = call.doubtful or found.loose or any(map(starts_with_glob, found.words))
+    if ANY_WORDS in call.argv or (single and not entry.spec.trusts):
         call.dynamic(f"a word only known at run time may be an option of {call.program}")
 
 
@@ -463,6 +356,8 @@ def _is_harmless_rule(rule: OptionRule | None) -> bool:
 def _check_allowed_options(call: ProgramCall, found: ParsedArguments, entry: ProgramEntry) -> None:
     """If the harmless options are listed, every other one is unknown."""
     allowed = entry.spec.harmless.split()
+    if allowed and (ANY_WORDS in call.argv or found.loose):
+        call.dynamic(f"a word only known at run time may be an option of {call.program}")
     for option, _ in found.options:
         if allowed and option not in allowed:
             call.mark(

@@ -168,7 +168,9 @@ def _xargs_words(fed: str | None, found: ParsedArguments) -> list[str]:
         return [ANY_WORDS]
     fed = fed.replace(ONE_OF_SEVERAL, "")
     if not is_fully_known(fed) or LIVE_GLOB.search(fed):
-        return fed.split() or [SYSTEM_NAME]
+        whole = found.has("-0", "--null", "-d", "--delimiter", "-I", "-i", "--replace", "-L")
+        splits = not whole and "/" in fed  # the names of files may have spaces
+        return [*fed.split(), *([ANY_WORDS] if splits else [])] or [SYSTEM_NAME]
     text = literal_text(fed)
     if found.has("-0", "--null"):
         return [text]
