@@ -1,6 +1,7 @@
 """What confined commands cannot reach by rights that their programs need for something else."""
 
 import os
+import socket
 import sqlite3
 import sys
 import threading
@@ -119,3 +120,28 @@ async def test_no_lease_keeps_others_waiting(here: LocalEnvironment, tmp_path: P
     command = f"{sys.executable} {script} {file}"
     assert (await here.run(command)).output.split()[0] == "taken"
     assert (await run(here, command, ConfinementProfile())).split() == ["1", "1", "2"]
+
+
+CONNECT_OFTEN = """
+import fcntl, os, socket, sys
+wrong = 0
+for _ in range(500):
+    one = socket.socket(socket.AF_UNIX)
+    one.connect(sys.argv[1])
+    wrong += bool(fcntl.fcntl(one, fcntl.F_GETFL) & os.O_NONBLOCK)
+    one.close()
+print(wrong, "of 500 do not wait for an answer")
+"""
+
+
+async def test_a_connected_socket_waits_for_its_answers(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    address = str(tmp_path / "service")
+    with socket.socket(socket.AF_UNIX) as service:
+        service.bind(address)
+        service.listen(1000)
+        (tmp_path / "connect.py").write_text(CONNECT_OFTEN)
+        command = f"{sys.executable} -I {tmp_path}/connect.py {address}"
+        printed = await run(here, command, ConfinementProfile(sockets=(address,)))
+    assert printed.strip() == "0 of 500 do not wait for an answer"

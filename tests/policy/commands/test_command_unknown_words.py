@@ -103,7 +103,11 @@ def test_words_that_cannot_do_harm_stay_plain(command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["kubectl get pods -o yaml", "docker ps -q --format '{{.Names}}'", "docker images --format x -q"],
+    [
+        "kubectl get pods -o yaml",
+        "docker ps -q --format '{{.Names}}'",
+        "docker images --format x -q",
+    ],
 )
 def test_output_that_others_choose_is_text_of_run_time(command: str) -> None:
     assert "exec-dynamic" in effects(f"docker logs $({command})")

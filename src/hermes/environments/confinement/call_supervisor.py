@@ -298,17 +298,9 @@ class ConnectionSupervisor:
 
 def _connect_or_wait(call: NotifiedCall, fd: int, address: bytes) -> None:
     """Answers the call. A separate process waits while the queue of the socket is full."""
-    blocking = os.get_blocking(fd)
-    os.set_blocking(fd, False)
-    try:
-        _connect(fd, address)
-        return call.answer()
-    except OSError as error:
-        if error.errno != EAGAIN or not blocking:
-            raise
-    finally:
-        os.set_blocking(fd, blocking)
-    if os.fork() == 0:
+    if _connects_at_once(fd, address):
+        call.answer()
+    elif os.fork() == 0:
         try:
             _connect(fd, address)
             call.answer()
@@ -316,7 +308,21 @@ def _connect_or_wait(call: NotifiedCall, fd: int, address: bytes) -> None:
             call.refuse(error.errno or EPERM)
         finally:
             os._exit(0)
-    return None
+
+
+def _connects_at_once(fd: int, address: bytes) -> bool:
+    """False when a blocking socket has to wait. Its mode is restored before the caller goes on."""
+    blocking = os.get_blocking(fd)
+    os.set_blocking(fd, False)
+    try:
+        _connect(fd, address)
+    except OSError as error:
+        if error.errno != EAGAIN or not blocking:
+            raise
+        return False
+    finally:
+        os.set_blocking(fd, blocking)
+    return True
 
 
 def socket_option(fd: int, name: int) -> int:
