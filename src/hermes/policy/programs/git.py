@@ -179,11 +179,29 @@ def _judge_add(call: ProgramCall, words: list[str]) -> None:
 
 
 def _judge_fetch(call: ProgramCall, words: list[str]) -> None:
-    forced = {"-f", "--force"} & set(call.flags) or any(word.startswith("+") for word in words[1:])
+    forced = {"-f", "--force"} & set(call.flags) or any(word.startswith("+") for word in words)
     if forced:
         call.mark("delete", "git fetch overwrites branches, whatever they held")
+    for word in words[1:]:
+        target = word.lstrip("+").partition(":")[2]
+        if target:
+            call.mark("delete", f"git fetch changes what {display_text(target)} names")
+        if _OBJECT_NUMBER.match(word.lstrip("+").partition(":")[0]) and _is_local(words[0]):
+            call.mark("secret-read", "git fetch gives any file a name by which it is printed")
+    if _REFERENCE_OPTIONS.intersection(call.flags):
+        call.mark("delete", "git fetch changes references beside those it fetches")
     if any(map(has_untrusted_text, words)):
         call.mark("network-out", "git fetch sends what is only known at run time")
+
+
+_REFERENCE_OPTIONS = word_set(
+    "-P --prune-tags --refmap -u --update-head-ok --stdin --set-upstream --write-fetch-head"
+)
+
+
+def _is_local(remote: str) -> bool:
+    """Whether it is a folder of this machine."""
+    return remote.startswith((".", "/", "~", "file:")) or has_untrusted_text(remote)
 
 
 def _judge_push(call: ProgramCall, words: list[str]) -> None:
