@@ -145,3 +145,10 @@ async def test_a_connected_socket_waits_for_its_answers(
         command = f"{sys.executable} -I {tmp_path}/connect.py {address}"
         printed = await run(here, command, ConfinementProfile(sockets=(address,)))
     assert printed.strip() == "0 of 500 do not wait for an answer"
+
+
+async def test_sessions_of_queries_that_read_are_read_only(here: LocalEnvironment) -> None:
+    reading = ConfinementProfile(read_only_databases=True)
+    for profile, shown in ((reading, "-c default_transaction_read_only=on"), (None, "none")):
+        printed = await run(here, 'echo "${PGOPTIONS:-none}"', profile or ConfinementProfile())
+        assert printed.strip() == shown

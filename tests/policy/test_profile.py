@@ -433,3 +433,15 @@ def test_a_program_sees_only_the_credentials_that_it_logs_in_with(
     command: str, visible: set[str]
 ) -> None:
     assert {*profile("df -h").hidden} - {*profile(command).hidden} == visible
+
+
+def test_only_commands_whose_queries_all_read_get_read_only_sessions() -> None:
+    for command, read_only in (
+        ("psql -c 'select 1'", True),
+        ("psql -l; echo x > /tmp/a", True),
+        ("psql -c 'update t set a = 1 where b = 2'", False),
+        ("psql -c 'select 1'; psql -c 'insert into t values (1)'", False),
+        ("psql -p 6432 -c 'show pools'", False),
+        ("df -h", False),
+    ):
+        assert profile(command).read_only_databases is read_only, command

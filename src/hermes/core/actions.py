@@ -52,6 +52,8 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
     `program:pattern`; `*` is any program."""
     own_secrets: bool = False
     """Whether it may read the keys and tokens of Hermes itself."""
+    read_only_databases: bool = False
+    """Whether its sessions with PostgreSQL servers are opened for reading only."""
     may_signal: bool = False
     hard_links: bool = False
     """Whether it may change files that have several names (hard links)."""

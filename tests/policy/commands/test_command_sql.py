@@ -3,7 +3,7 @@
 import shlex
 
 import pytest
-from reading import beyond, effects
+from reading import beyond, cases, effects
 
 STATEMENTS = {
     "select * from t": set(),
@@ -296,3 +296,36 @@ OTHER_CLIENT_READS = [
 @pytest.mark.parametrize("command", OTHER_CLIENT_READS)
 def test_ordinary_use_of_other_clients_only_reads(command: str) -> None:
     assert beyond(command) == set()
+
+
+CALLED_LIKE_COLUMNS = r"""
+psql -c "select (x).pg_read_file from (values ('/etc/passwd'::text)) v(x)"
+psql -c "select ('/etc/passwd'::text).pg_read_file"
+psql -c "select t.pg_read_file from unnest(array['/etc/passwd']) t"
+psql -c 'select t."pg_read_binary_file" from unnest(array[1]) t'
+psql -c "select t . lo_export from t"
+psql -c "select t.lo_unlink from unnest(array[16400]) t"
+psql -c "select t.pg_terminate_backend from unnest(array[1]) t"
+psql -c "select 1 from x t where (t.pg_ls_dir) is null"
+psql -c "select t.query_to_xml from x t"
+psql -c "select t.pg_unlisted from x t"
+psql -c "select t.nextval from unnest(array['s'::regclass]) t"
+"""
+COLUMNS = r"""
+psql -c "select a.url, a.file, a.edit from a"
+psql -c "select c.relname from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.oid"
+psql -c "select * from public.pg_stat_statements order by total_exec_time"
+psql -c "select * from a, app.pg_unlisted"
+psql -c "select (pg_control_checkpoint()).checkpoint_lsn"
+mysql -e "select t.nextval from t"
+"""
+
+
+@pytest.mark.parametrize("command", cases(CALLED_LIKE_COLUMNS))
+def test_a_function_called_like_a_column_is_a_call(command: str) -> None:
+    assert beyond(command)
+
+
+@pytest.mark.parametrize("command", cases(COLUMNS))
+def test_columns_and_tables_are_no_calls(command: str) -> None:
+    assert not beyond(command)

@@ -65,6 +65,10 @@ HIDDEN_DIFFERENCES: Mapping[str, str] = {
 """Variables that keep git from printing what is in secret files of a repository or its history."""
 
 
+READ_ONLY_SESSIONS: Mapping[str, str] = {"PGOPTIONS": "-c default_transaction_read_only=on"}
+"""Variables with which PostgreSQL servers refuse changes, whatever a query calls."""
+
+
 class ForkServerClient:
     """Starts confined commands through a fork server, which is started when it is first needed.
 
@@ -213,6 +217,7 @@ class CommandConfinement:
             **READ_ONLY_VARIABLES,
             # A command that records files needs the attributes of the user.
             **({} if profile.repository or profile.own_secrets else HIDDEN_DIFFERENCES),
+            **(READ_ONLY_SESSIONS if profile.read_only_databases else {}),
             "TMPDIR": str(temporary),
             "XDG_CACHE_HOME": str(temporary / "cache"),
             "npm_config_cache": str(temporary / "npm"),

@@ -19,6 +19,7 @@ from hermes.policy.actions.unnamed_reads import granted_reads, refused_reads
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import READING_EFFECTS, word_set
 from hermes.policy.programs import resource_access
+from hermes.policy.programs.client_commands import PSQL_CLIENTS
 
 RepositoryAccess = Literal["", "records", "files"]
 _UNBOUNDED_EFFECTS = ("self-change", "wipe", "fork-bomb", "exec-dynamic", "unknown", "privilege")
@@ -91,6 +92,7 @@ def build_profile(effects: ActionEffects) -> ConfinementProfile:
         refused_reads=(unnamed := refused_reads(effects)),
         granted_reads=granted_reads(effects, _needed_credentials) if unnamed else (),
         own_secrets="secret-read" in effects.effects or _runs_ourselves(effects),
+        read_only_databases=reads_databases_only(effects),
         may_signal=any(part.may_signal for part in parts),
         protected=effects.protected,
         peers=_merged(part.peers for part in parts),
@@ -131,6 +133,17 @@ def _needed_credentials(step: ActionStep) -> frozenset[str]:
 
 def _remote_wrapper(step: ActionStep) -> str:
     return next((each for each in step.via if each in resource_access.REMOTE_WRAPPERS), "")
+
+
+def reads_databases_only(effects: ActionEffects) -> bool:
+    """Whether it has queries for PostgreSQL, and none that was judged to change something."""
+    queries = [step for step in effects.steps if posixpath.basename(step.program) in PSQL_CLIENTS]
+    pooled = any(_POOLER.search(word) for step in queries for word in step.argv[1:])
+    return bool(queries) and not pooled and all(step.is_read_only for step in queries)
+
+
+_POOLER = re.compile(r"\b6432\b|\bpgbouncer\b")
+"""The pooler refuses sessions with options for the server."""
 
 
 def _runs_ourselves(effects: ActionEffects) -> bool:

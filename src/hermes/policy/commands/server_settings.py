@@ -1,7 +1,8 @@
 """Settings that a client asks the PostgreSQL server for when it connects, or by SET.
 
 Some load libraries into the server, or decide which functions a query calls. Only those are
-harmless that limit time, choose a format or steer the planner.
+harmless that limit time, choose a format or steer the planner. Confined commands that only read get
+`READ_ONLY_OPTION`, so text that replaces it or switches it off is not harmless.
 """
 
 import re
@@ -12,8 +13,7 @@ from hermes.policy.commands.placeholders import has_untrusted_text, literal_text
 
 _HARMLESS_SETTINGS = word_set(
     "statement_timeout lock_timeout idle_in_transaction_session_timeout idle_session_timeout"
-    " transaction_timeout default_transaction_read_only transaction_read_only"
-    " default_transaction_isolation default_transaction_deferrable timezone datestyle intervalstyle"
+    " transaction_timeout default_transaction_isolation default_transaction_deferrable timezone datestyle intervalstyle"
     " client_min_messages application_name extra_float_digits bytea_output xmloption work_mem"
     " maintenance_work_mem temp_buffers random_page_cost seq_page_cost cpu_tuple_cost"
     " effective_cache_size effective_io_concurrency from_collapse_limit join_collapse_limit jit"
@@ -21,28 +21,32 @@ _HARMLESS_SETTINGS = word_set(
     " default_statistics_target tcp_keepalives_idle tcp_keepalives_interval tcp_keepalives_count"
     " tcp_user_timeout"
 )
+_READ_ONLY_SETTINGS = word_set("default_transaction_read_only transaction_read_only")
+_ON_VALUES = word_set("on true yes 1")
 _OPTION = re.compile(r"(?:-c\s*|--)(?P<name>\w+)=(?P<value>[\w.:/,+-]*)(?:\s+|\Z)")
 _KEYWORD = re.compile(r"(?:^|[\s?&])options\s*=\s*")
 _KEYWORD_VALUE = re.compile(r"'(?P<quoted>[^'\\]*)'(?=[\s&]|\Z)|(?P<plain>[^\s&'\\]*)(?=[\s&]|\Z)")
 _URI = re.compile(r"\w+://")
 
 
-def is_harmless_setting(name: str) -> bool:
-    """Whether the setting of a PostgreSQL server may have any value."""
-    return name.lower().replace("-", "_") in _HARMLESS_SETTINGS or name.lower().startswith(
-        "enable_"
-    )
+def is_harmless_setting(name: str, value: str) -> bool:
+    """Whether the setting of a PostgreSQL server may have this value."""
+    plain = name.lower().replace("-", "_")
+    if plain in _READ_ONLY_SETTINGS:
+        return value.strip("'").lower() in _ON_VALUES
+    return plain in _HARMLESS_SETTINGS or plain.startswith("enable_")
 
 
 def are_harmless_options(text: str) -> bool:
-    """Whether options for the server, such as `-c statement_timeout=5s`, are all harmless."""
-    rest = literal_text(text).strip()
+    """Whether options for the server are all harmless, and its session stays read-only."""
+    rest, reads_only = literal_text(text).strip(), False
     while rest:
         option = _OPTION.match(rest)
-        if option is None or not is_harmless_setting(option["name"]):
+        if option is None or not is_harmless_setting(option["name"], option["value"]):
             return False
+        reads_only |= option["name"].lower() == "default_transaction_read_only"
         rest = rest[option.end() :]
-    return True
+    return reads_only
 
 
 def is_harmless_connection(text: str) -> bool:

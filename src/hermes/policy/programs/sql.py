@@ -21,7 +21,7 @@ from hermes.policy.programs.client_commands import (
     mark_command_lines,
     separates_statements,
 )
-from hermes.policy.programs.sql_functions import find_function_effect
+from hermes.policy.programs.sql_functions import find_attribute_effect, find_function_effect
 
 _STANDARD_TOKENS = r"""
     (?P<blank>\s+|--[^\n\r]*)
@@ -73,6 +73,9 @@ class SqlToken(NamedTuple):
     def identifier(self) -> str:
         """The name of a table or function, without its quotes."""
         return self.text.strip('"`[]').lower() if self.kind in ("word", "name") else ""
+
+
+_STATEMENT_END = SqlToken("end", ";")
 
 
 def _tokenize(call: ProgramCall, text: str, reading: re.Pattern[str]) -> Iterator[SqlToken]:
@@ -384,19 +387,28 @@ def _judge_set(call: ProgramCall, statement: list[SqlToken], beginning: str) -> 
 def _sets_harmless(statement: list[SqlToken]) -> bool:
     names = [token.identifier for token in statement[1:]]
     names = names[1:] if names[:1] in (["session"], ["local"]) else names
-    special = names[:1] and names[0] in ("transaction", "characteristics", "time", "constraints")
-    return bool(special) or (bool(names) and is_harmless_setting(names[0]))
+    if names[:1] and names[0] in ("transaction", "characteristics", "time", "constraints"):
+        return "write" not in names
+    return bool(names) and is_harmless_setting(names[0], statement[-1].text)
 
 
 def _judge_start_or_reset(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
     """START and RESET: harmless for a transaction or a setting, but not for a server."""
     uppers = {token.upper for token in statement[1:]}
+    if "WRITE" in uppers:
+        call.mark("write", f"SQL: {beginning}")
     if uppers & {"MASTER", "BINARY", "SLAVE", "REPLICA", "PERSIST", "GROUP_REPLICATION"}:
         call.mark("service-change", f"SQL: {beginning}")
         if statement[0].upper == "RESET":
             call.irreversible(f"SQL: {beginning}")
     else:
         call.mark("service-change" if "CACHE" in uppers else "read", f"SQL: {beginning}")
+
+
+def _judge_transaction_start(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
+    """`BEGIN READ WRITE` leaves the read-only session of a reading command."""
+    writes = any(token.upper == "WRITE" for token in statement)
+    call.mark("write" if writes else "read", f"SQL: {beginning}")
 
 
 def _judge_transaction_end(call: ProgramCall, statement: list[SqlToken], beginning: str) -> None:
@@ -435,6 +447,7 @@ _VERB_HANDLERS: dict[str, _StatementHandler] = {
     "UPDATE": _judge_rows, "DELETE": _judge_rows,
     "COPY": _judge_copy, "SET": _judge_set, "PRAGMA": _judge_pragma, "CREATE": _judge_create,
     "START": _judge_start_or_reset, "RESET": _judge_start_or_reset,
+    "BEGIN": _judge_transaction_start,
     "COMMIT": _judge_transaction_end, "ROLLBACK": _judge_transaction_end,
 }  # fmt: skip
 
@@ -445,11 +458,28 @@ _ACTING_VERBS = (
 ) - {"REPLACE", "COMMENT", "IMPORT", "CACHE"}
 
 
+_TABLE_PLACES = _TABLE_WORDS | word_set(", INTO UPDATE ONLY INSERT DESCRIBE EXPLAIN")
+
+
+def _judge_attribute(call: ProgramCall, statement: list[SqlToken], at: int) -> None:
+    """`(x).pg_read_file` and `t.pg_read_file` call the function, as `pg_read_file(x)` does."""
+    if call.program not in PSQL_CLIENTS or at < 2 or statement[at - 1].text != ".":
+        return
+    name, before = statement[at].identifier, statement[at - 2]
+    effect = find_attribute_effect(name)
+    names_table = at > 2 and statement[at - 3].upper in _TABLE_PLACES and before.text != ")"
+    if effect and not (effect == "unknown" and names_table):
+        call.mark(effect, f"SQL function {name}, called like a column")
+
+
 def _judge_functions(call: ProgramCall, statement: list[SqlToken]) -> None:
     """Functions may do anything, except those that are known to only compute."""
     reading = statement[0].upper in _CALLING_VERBS
-    for at, (token, following) in enumerate(pairwise(statement)):
-        if following.text != "(" or token.kind not in ("word", "name"):
+    for at, (token, following) in enumerate(pairwise((*statement, _STATEMENT_END))):
+        if token.kind not in ("word", "name"):
+            continue
+        if following.text != "(":
+            _judge_attribute(call, statement, at)
             continue
         if at and statement[at - 1].upper in ("AS", ")"):
             continue  # the name of a table or column, or a type

@@ -52,6 +52,9 @@ _FUNCTION_EFFECTS = {
     "executable": "exec-dynamic", "file": "secret-read", "s3": "network-out",
     "pg_drop_replication_slot": "irreversible", "pg_stat_reset": "write",
     "pg_stat_statements_reset": "write", "read_csv": "read", "read_parquet": "read",
+    "lo_get": "secret-read", "loread": "secret-read", "lowrite": "write", "lo_put": "write",
+    "lo_creat": "write", "lo_create": "write", "lo_truncate": "delete", "pg_notify": "write",
+    "ts_stat": "exec-dynamic", "pg_logdir_ls": "secret-read", "gin_clean_pending_list": "write",
 }  # fmt: skip
 _SYSTEM_SCHEMAS = word_set("pg_catalog information_schema sys")
 
@@ -65,3 +68,18 @@ def find_function_effect(name: str, schema: str = "") -> str:
         return _FUNCTION_EFFECTS[name]
     own = bool(schema) and schema not in _SYSTEM_SCHEMAS
     return "unknown" if own or not _HARMLESS_FUNCTION.match(name) else ""
+
+
+_CODE_RUNNING_NAME = re.compile(r"pg_|lo_|dblink|\w+_to_xml(?:schema|_and_xmlschema)?\Z|brin_\w+_")
+"""Names that tables hardly have for a column, but the server for functions."""
+
+
+def find_attribute_effect(name: str) -> str:
+    """The same for a name after a dot, which may be that of a column as well."""
+    if name in _FUNCTION_EFFECTS and name not in _COLUMN_NAMES:
+        return _FUNCTION_EFFECTS[name]
+    return find_function_effect(name) if _CODE_RUNNING_NAME.match(name) else ""
+
+
+_COLUMN_NAMES = word_set("url file remote edit s3 executable read_csv read_parquet")
+"""Functions of other servers, whose names PostgreSQL has for columns only."""

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from posixpath import dirname
+from posixpath import basename, dirname
 
 from hermes.policy.commands import assignments
 from hermes.policy.commands.calls import ProgramCall
@@ -24,6 +24,7 @@ from hermes.policy.commands.tables import (
     ProgramEntry,
     parse_arguments,
 )
+from hermes.policy.programs.client_commands import PSQL_CLIENTS
 from hermes.policy.programs.table_effects import apply_table
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -52,7 +53,15 @@ def env(call: ProgramCall, entry: ProgramEntry) -> str:
         "setsid" in call.via or any("setsid" in word for word in words)
     ):
         call.mark("service-change", "it outlives the session: its variables are how it is found")
+    removed = found.values("-u", "--unset")
+    if found.has("-i", "-", "--ignore-environment") or "PGOPTIONS" in removed:
+        _check_session_variables(call, words)
     return call.run(words)
+
+
+def _check_session_variables(call: ProgramCall, words: list[str]) -> None:
+    if PSQL_CLIENTS.intersection(map(basename, words)):
+        call.dynamic("it removes the variable with which the session of a query is read-only")
 
 
 def _split_env_string(text: str) -> list[str]:
