@@ -297,6 +297,33 @@ async def test_a_memory_that_cannot_be_read_is_learned_anew(world: World) -> Non
     assert "flag" in load_history(world.home)
 
 
+async def test_a_silent_log_proves_no_recovery_while_its_service_fails(world: World) -> None:
+    """The service wrote errors and ended: it writes nothing any more, which is no recovery."""
+    log = world.folder / "shop.log"
+    log.touch()
+    watched = Probe(name="log-shop", kind="log", what=str(log), interval=0.3, fails=1)
+    async with this_host(world.folder) as here:
+        patrol = world.patrol(watched, world.probe(), here=here)
+        async with watching(patrol):
+            await until(lambda: patrol.rounds >= 2)
+            world.flag.touch()  # the service has ended
+            await world.until_told("flag")
+            log.write_text("error: no connection\n" * 50)
+            await world.until_told("log-shop")
+            await until(lambda: _state_of(patrol, "log-shop") != "failing")
+            rounds = patrol.rounds
+            await until(lambda: patrol.rounds >= rounds + 3)
+            assert _state_of(patrol, "log-shop") == "unknown"
+            assert not any(each.resolved for each in await world.alerts())
+            world.flag.unlink()
+            found = await world.until(4)
+    assert {each.check for each in found if each.resolved} == {"flag", "log-shop"}
+
+
+def _state_of(patrol: ProbeScheduler, name: str) -> str:
+    return next((each.state for each in patrol.verdicts if each.probe == name), "")
+
+
 async def test_looks_keep_to_their_grid(world: World) -> None:
     """Each takes half an interval; the rhythm does not move by it."""
     times = world.folder / "times"

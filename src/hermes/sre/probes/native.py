@@ -89,6 +89,21 @@ def with_home_disk(probes: Sequence[Probe], home: Path) -> tuple[Probe, ...]:
     return (*probes, Probe(name=HOME_DISK_PROBE, kind="disk", what=str(mount)))
 
 
+def without_own_logs(probes: Sequence[Probe], own: Sequence[Path]) -> tuple[Probe, ...]:
+    """Leave out logs that Hermes writes: each notification there would be an error of the host.
+
+    `own`: files, and folders with all that is in them.
+    """
+    roots = tuple(Path(os.path.realpath(each)) for each in own)
+
+    def is_own(probe: Probe) -> bool:
+        if probe.kind != "log" or not probe.what.startswith("/"):
+            return False
+        return any(Path(os.path.realpath(probe.what)).is_relative_to(root) for root in roots)
+
+    return tuple(each for each in probes if not is_own(each))
+
+
 def _mount_of(path: Path) -> tuple[int, Path]:
     """The device and the mount point of a path, or of its nearest existing parent."""
     at = Path(os.path.realpath(path))

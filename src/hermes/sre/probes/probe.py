@@ -43,6 +43,8 @@ SUSTAINED_KINDS = ("cpu", "load", "memory", "processes", "zombies", "log", "conf
 """Kinds that are confirmed by the next scheduled run: an immediate retry is useless."""
 COMPARING_KINDS = ("log", "forecast")
 """Kinds that compare with an earlier run: a single run always passes."""
+SERVICE_STATE_KINDS = ("port", "http", "unit", "postgres", "mysql", "redis", "command")
+"""Kinds that tell whether a service works now."""
 UNKNOWN_EXIT_CODE = 3
 """The exit code of a probe that could not be run."""
 QUESTION_EXIT_CODE = 4

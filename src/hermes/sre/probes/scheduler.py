@@ -22,19 +22,28 @@ from hermes.core.incident import QUESTION_LABEL, WATCH_RUN, WITHDRAWN_LABEL
 from hermes.core.protocols import Environment, Journal
 from hermes.sre.probes.evaluation import (
     FORECAST_HORIZON_H,
+    SILENCE_KINDS,
     DiskSamples,
     ProbeHistory,
     ProbeVerdict,
     add_sample,
     forecast_disk,
+    is_about_service,
     judge_probe,
+    judge_silence,
     learn_value,
     load_history,
     lock_watch,
     save_history,
 )
 from hermes.sre.probes.native import NativeProbes
-from hermes.sre.probes.probe import DISCOVERY_LABELS, PROVISIONAL_LABEL, SUSTAINED_KINDS, Probe
+from hermes.sre.probes.probe import (
+    DISCOVERY_LABELS,
+    PROVISIONAL_LABEL,
+    SERVICE_STATE_KINDS,
+    SUSTAINED_KINDS,
+    Probe,
+)
 from hermes.sre.probes.probe_runner import KernelRefusal, ProbeResult, run_probes
 from hermes.sre.settings import ProbeSettings
 
@@ -127,6 +136,7 @@ class _ScheduledProbe:
         self.question = ""
         """The question of the alert that fires."""
         self.verdict: ProbeVerdict | None = None
+        self.judged_at = self.failed_at = -math.inf
 
     @property
     def due(self) -> float:
@@ -370,14 +380,36 @@ class ProbeScheduler:
         self, results: Sequence[tuple[_ScheduledProbe, ProbeResult, int]]
     ) -> None:
         judged = []
-        for scheduled, result, runs in results:
+        # Logs last: whether their silence means anything depends on the other probes.
+        for scheduled, result, runs in sorted(
+            results, key=lambda each: each[0].probe.kind in SILENCE_KINDS
+        ):
             history = self._history.get(scheduled.probe.name, ProbeHistory())
             verdict, self._history[scheduled.probe.name] = self._judge(
                 scheduled.probe, result, history, alerted=scheduled.alerted
             )
+            if scheduled.alerted:
+                verdict = judge_silence(scheduled.probe, verdict, self._not_proven_fine(scheduled))
             scheduled.busy, scheduled.verdict = False, verdict
+            scheduled.judged_at = anyio.current_time()
+            if verdict.state == "failing":
+                scheduled.failed_at = scheduled.judged_at
             judged.append((scheduled, verdict, runs))
         await self._publish_changes(judged)
+
+    def _not_proven_fine(self, log: _ScheduledProbe) -> list[str]:
+        """Probes of the service of a log that fail, or have not run since it reported errors."""
+        return [
+            each.probe.name
+            for each in self._schedule
+            if each.probe.kind in SERVICE_STATE_KINDS
+            and is_about_service(log.probe, each.probe.service)
+            and each.verdict is not None
+            and (
+                each.verdict.state == "failing"
+                or (each.verdict.state == "fine" and each.judged_at < log.failed_at)
+            )
+        ]
 
     def _judge(
         self, probe: Probe, result: ProbeResult, history: ProbeHistory, *, alerted: bool = False
