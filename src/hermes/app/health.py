@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from hermes.app.secret_redactor import SecretRedactor
+from hermes.app.service.service_files import LOG_FOLDER
 from hermes.core.actions import Policy
 from hermes.core.bus import Bus
 from hermes.core.errors import StoreError
@@ -20,7 +21,7 @@ from hermes.settings.load import LoadedSettings
 from hermes.sre.health import HealthCheckResult, RunHealthChecks, run_health_round
 from hermes.sre.probes.admission import admit_probes
 from hermes.sre.probes.inventory import InventoryStore, without_service
-from hermes.sre.probes.native import LOCAL_ENVIRONMENT, with_home_disk
+from hermes.sre.probes.native import LOCAL_ENVIRONMENT, with_home_disk, without_own_logs
 from hermes.sre.probes.probe import COMPARING_KINDS, HOST_KINDS, Probe
 from hermes.sre.probes.probe_file import load_probes
 from hermes.sre.probes.probe_list import ProbeList, ServiceQuestion, build_probe_list
@@ -80,8 +81,11 @@ async def select_admitted_probes(
     *,
     found_now: bool,
 ) -> AdmittedProbes:
-    admitted = await admit_probes(probe_list.probes, policy, environment)
     is_local = environment.name == LOCAL_ENVIRONMENT
+    probes = probe_list.probes
+    if is_local and found_now:
+        probes = without_own_logs(probes, own_log_files(loaded))
+    admitted = await admit_probes(probes, policy, environment)
     return AdmittedProbes(
         probes=with_home_disk(admitted.probes, loaded.home) if is_local else admitted.probes,
         found_now=found_now,
@@ -89,6 +93,18 @@ async def select_admitted_probes(
         missing=probe_list.missing,
         questions=probe_list.questions,
         lacks=probe_list.lacks,
+    )
+
+
+def own_log_files(loaded: LoadedSettings) -> tuple[Path, ...]:
+    """Where Hermes itself writes: what it reports there is no news of the host."""
+    sinks = loaded.settings.sre.notices.sinks
+    streams = (Path(f"/proc/self/fd/{number}") for number in (1, 2))
+    return (
+        loaded.home,
+        LOG_FOLDER,
+        *(loaded.home / each.path for each in sinks if each.path),
+        *(each for each in streams if each.is_file()),
     )
 
 
