@@ -181,7 +181,8 @@ def durations(played: Played) -> Found:
         if not match or not outages or not opened or ONGOING.search(match.group(1)):
             continue
         claimed = seconds_of(match.group(1))
-        begin, end = min(r.caused for r in outages), max(r.fine for r in outages)
+        begin = min(r.caused for r in (*outages, *failed_at(played, opened)))
+        end = max(r.fine for r in outages)
         least = min(r.fine for r in outages) - opened - DURATION_SLACK_S
         most = end - begin + 60 + DURATION_SLACK_S
         if claimed is None or not least <= claimed <= most:
@@ -190,6 +191,16 @@ def durations(played: Played) -> Found:
                 f"report of {name[-6:]}: duration {match.group(1)}; "
                 f"{'+'.join(r.outage.name for r in outages)} lasted {end - begin:.0f} s",
             )
+
+
+def failed_at(played: Played, opened: float) -> list[Record]:
+    """The outages during which an incident was opened, though it may have named only a later one.
+
+    An incident that goes on into the next outage lasts since the one that opened it.
+    """
+    return [
+        r for r in played.records if not r.invalid and r.fine and r.caused <= opened <= r.fine + 1
+    ]
 
 
 def seconds_of(text: str) -> float | None:

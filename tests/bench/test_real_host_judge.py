@@ -114,6 +114,18 @@ def test_a_duration_of_the_work_in_place_of_the_outage_is_untrue() -> None:
     assert faults(a_host(duration="6.4 s")) == ["untrue"]
 
 
+def test_a_duration_counts_from_the_outage_during_which_the_incident_was_opened() -> None:
+    """It names only the second outage, which began 37 s after the end of the first."""
+    played = a_host(duration="150 s")
+    second = Record(PLANS[0], BY_NAME["redis-stopped"], 1, caused=1097.0, ended=1149.0, fine=1150.0)
+    second.incidents.add(INCIDENT)
+    played.records[0].incidents.clear()
+    played.records.append(second)
+    assert not [f for f in judge(played) if "duration" in f.text]
+    played.reports[INCIDENT] = "- Duration: 15 min\n"
+    assert [f.fault for f in judge(played) if "duration" in f.text] == ["untrue"]
+
+
 def test_health_that_shows_nothing_during_an_outage_is_untrue() -> None:
     played = a_host()
     played.views[0].health, played.views[0].health_code = {"probes": []}, 0
