@@ -213,6 +213,63 @@ anyio.run(main)
 """
 
 
+SEEN = r"""
+import anyio
+from pathlib import Path
+from hermes.app.application import open_application
+from hermes.app.incident_response import PlaybookCache, build_incident_context
+from hermes.core.incident import AlertFacts
+from hermes.settings.load import load
+from hermes.skills.playbook.commands import find_root_commands
+from hermes.skills.supervisors.commands import HostSupervisors
+from hermes.skills.supervisors.units import HostUnit
+from hermes.sre.assessment.assess import assess_host, observe_host
+from hermes.sre.policies import ReadOnlyPolicy, TrustedPlaybookPolicy
+
+async def main():
+    loaded = load(home=Path("/var/lib/hermes"), variables={"PATH": "/usr/bin:/bin"})
+    async with open_application(
+        loaded, origin="incident", toolsets=loaded.settings.tools.toolsets, directory=Path("/")
+    ) as application:
+        context = build_incident_context(
+            application, loaded.settings.sre, responder=None, probes=(),
+            playbook_cache=PlaybookCache(loaded, application.journal), inventory=None,
+        )
+        executor = context.executor
+        reading = executor.with_policy(ReadOnlyPolicy(TrustedPlaybookPolicy(executor.policy)))
+        execute = context.execute_for_run("incident-1", reading)
+        listed = await find_root_commands(context.environment)
+        for _ in range(5):  # supervisord closes a connection without an answer now and then
+            seen = await observe_host(execute, (), listed)
+            if seen.state.units:
+                break
+        for unit in seen.state.units:
+            print("unit", unit.name, unit.active)
+        facts = AlertFacts(title="billing does not run", labels={"service": "billing"})
+        print("assessed", (await assess_host(facts, execute, root_commands=listed)).verdict)
+        known = HostSupervisors([HostUnit(name="api", kind="supervisord")], (), listed)
+        print("restart", known.render("restart", "api"))
+
+anyio.run(main)
+"""
+
+
+def test_a_watch_of_another_user_sees_the_services_of_supervisord(
+    hermes: Hermes, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen.py"
+    seen.write_text(SEEN)
+    said = on_a_host(
+        hermes,
+        f"python={sys.executable}\n{INSTALL}"
+        "supervisorctl stop billing\n"
+        f"as_hermes $python - < {seen}\n",
+    )
+    assert sorted(answers(said, "unit")) == ["api active", "billing inactive"], "\n".join(said)
+    assert answers(said, "assessed") == ["wrong"], said
+    assert answers(said, "restart") == ["sudo supervisorctl restart api"], said
+
+
 def test_the_policy_knows_what_root_enforces(hermes: Hermes, tmp_path: Path) -> None:
     played = tmp_path / "played.py"
     played.write_text(PLAYED)

@@ -21,6 +21,7 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.incident import Incident, IncidentDetails
 from hermes.core.messages import Value
+from hermes.skills.playbook.commands import find_root_commands
 from hermes.sre.assessment.assess import assess_host
 from hermes.sre.assessment.host_state import LastError, read_last_error
 from hermes.sre.assessment.symptoms import Assessment
@@ -80,10 +81,13 @@ async def assess_incident(
     async def judge() -> None:
         if known is None:
             facts, execute = work.details.facts, work.execute_unattended()
-            daemons = work.context.daemons()
             found.append(
                 await assess_host(
-                    facts, execute, wait_until_alone=wait_until_alone, daemons=daemons
+                    facts,
+                    execute,
+                    wait_until_alone=wait_until_alone,
+                    daemons=work.context.daemons(),
+                    root_commands=await find_root_commands(work.context.environment),
                 )
             )
             await work.publish(
@@ -442,7 +446,9 @@ async def _last_error(work: IncidentWork, component: str) -> LastError | None:
     """None when the host does not answer: the escalation does not wait for it."""
     try:
         with anyio.move_on_after(ESCALATION_TIMEOUT_S):
-            return await read_last_error(work.execute_unattended(), component)
+            listed = await find_root_commands(work.context.environment)
+            execute, daemons = work.execute_unattended(), work.context.daemons()
+            return await read_last_error(execute, component, daemons, listed)
     except StoreError:
         raise
     except HermesError:

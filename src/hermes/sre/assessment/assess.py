@@ -52,13 +52,14 @@ async def assess_host(
     hold: float = HOLD_S,
     wait_until_alone: WaitUntilAlone | None = None,
     daemons: Sequence[PlainDaemon] = (),
+    root_commands: Sequence[str] = (),
 ) -> Assessment:
-    """Changes nothing. Returns at once when a symptom is found.
+    """Changes nothing. Returns at once when a symptom is found. `root_commands`: see `list_units`.
 
     `wait_until_alone` is called before the host is watched for an all-clear: requests of our own
     checks would look like those of users.
     """
-    observer = _HostObserver(execute, daemons)
+    observer = _HostObserver(execute, daemons, root_commands)
     before = await observer.observe()
     if not before.state.units:
         why = before.state.unchecked or "the call was refused or did not end in time"
@@ -83,26 +84,32 @@ async def assess_host(
 
 
 async def observe_host(
-    execute: ExecuteCall, daemons: Sequence[PlainDaemon] = ()
+    execute: ExecuteCall,
+    daemons: Sequence[PlainDaemon] = (),
+    root_commands: Sequence[str] = (),
 ) -> HostObservation:
     """Observe the units, the resources and the logs once."""
-    return await _HostObserver(execute, daemons).observe(HostObservation(state=HostState()))
+    observer = _HostObserver(execute, daemons, root_commands)
+    return await observer.observe(HostObservation(state=HostState()))
 
 
 class _HostObserver:
-    def __init__(self, execute: ExecuteCall, daemons: Sequence[PlainDaemon]) -> None:
+    def __init__(
+        self, execute: ExecuteCall, daemons: Sequence[PlainDaemon], root_commands: Sequence[str]
+    ) -> None:
         self._execute = execute
         self._daemons = daemons
+        self._root_commands = root_commands
         self.calls: tuple[str, ...] = ()
 
     async def observe(
         self, before: HostObservation | None = None, logs: Literal["logs", "words"] = "logs"
     ) -> HostObservation:
         """Run the scripts concurrently."""
-        listing = await list_units(self._run_script, self._daemons)
+        listing = await list_units(self._run_script, self._daemons, self._root_commands)
         units = listing.units
         names: list[ScriptName] = [logs, "state", *(() if before else ("checks",))]
-        supervisors = HostSupervisors(units)
+        supervisors = HostSupervisors(units, self._daemons, self._root_commands)
         scripts = [
             partial(
                 self._run_script, fill_template(read_script(name), {}, supervisors, partial=True)

@@ -4,6 +4,7 @@ The scripts summarise logs on the host: a log of gigabytes costs as much as a sh
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,7 @@ from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import ExecuteCall, run_command
 from hermes.skills.playbook.parameters import fill_template
 from hermes.skills.supervisors.commands import HostSupervisors
-from hermes.skills.supervisors.units import UnitListing, list_units, same_service
+from hermes.skills.supervisors.units import PlainDaemon, UnitListing, list_units, same_service
 
 SCRIPTS_FOLDER = Path(__file__).parent / "scripts"
 ScriptName = Literal["state", "logs", "words", "checks"]
@@ -203,7 +204,12 @@ class LastError(Value, kw_only=True, frozen=True):
         return f"{self.unit.removesuffix('.service')} says: {self.line}"
 
 
-async def read_last_error(execute: ExecuteCall, service: str) -> LastError | None:
+async def read_last_error(
+    execute: ExecuteCall,
+    service: str,
+    daemons: Sequence[PlainDaemon] = (),
+    root_commands: Sequence[str] = (),
+) -> LastError | None:
     """The last error in the log of this service; where no unit has its name, the last one in the
     log with the most errors."""
 
@@ -212,7 +218,7 @@ async def read_last_error(execute: ExecuteCall, service: str) -> LastError | Non
             await run_command(execute, script, LAST_ERROR_TIMEOUT_S, id=new_id("assess"))
         ).output
 
-    units, id = (await list_units(run)).units, new_id("assess")
+    units, id = (await list_units(run, daemons, root_commands)).units, new_id("assess")
     supervisors = HostSupervisors(units)
     script = fill_template(read_script("words"), {}, supervisors, partial=True)
     result = await run_command(execute, script, LAST_ERROR_TIMEOUT_S, id=id)

@@ -16,7 +16,12 @@ from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
 from hermes.core.tool_calls import read_result_numbers
 from hermes.plumbing.units import format_duration
-from hermes.skills.playbook.commands import ExecuteCall, incomplete_reason, run_command
+from hermes.skills.playbook.commands import (
+    ExecuteCall,
+    find_root_commands,
+    incomplete_reason,
+    run_command,
+)
 from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import (
     SCRIPT_TIMEOUT_S,
@@ -70,7 +75,9 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
     executor = work.context.executor
     # The scripts are ours, and each value in them has a type and is quoted, as in a playbook.
     looking = executor.with_policy(ReadOnlyPolicy(TrustedPlaybookPolicy(executor.policy)))
-    collector = _HostCollector(work, work.context.execute_for_run(work.details.run, looking))
+    execute = work.context.execute_for_run(work.details.run, looking)
+    listed = await find_root_commands(work.context.environment)
+    collector = _HostCollector(work, execute, listed)
     try:
         await collector.collect(incident.outage_began_at, tuple(incident.parts))
     except StoreError:
@@ -92,8 +99,10 @@ class _HostCollector:
     """Asks the host in three rounds: its supervisors, then the scripts about the service, then what
     the error lines name."""
 
-    def __init__(self, work: IncidentWork, execute: ExecuteCall) -> None:
-        self._work, self._execute = work, execute
+    def __init__(
+        self, work: IncidentWork, execute: ExecuteCall, root_commands: Sequence[str]
+    ) -> None:
+        self._work, self._execute, self._root_commands = work, execute, root_commands
         self._subject = escalation_subject(work.details)
         self._daemons: Sequence[PlainDaemon] = tuple(work.context.daemons())
         self._began_at = work.details.opened_at
@@ -107,7 +116,9 @@ class _HostCollector:
         listing = UnitListing()
         if self._subject.service or self._subject.log:
             service = self._subject.service
-            listing = await list_units(self._run_listing, self._daemons, service=service)
+            listing = await list_units(
+                self._run_listing, self._daemons, self._root_commands, service=service
+            )
             self._subject = _with_units(self._subject, listing, parts)
         listed = frozenset(self.calls)
         outputs = [*await run_scripts(self._subject.scripts, self._execute)]
@@ -168,7 +179,7 @@ class _HostCollector:
         yield from disk_lines(found)
         yield from consumer_lines(found, subject.kind)
         yield from change_lines(found, subject.service, self._began_at)
-        supervisors = HostSupervisors(found.listing.units, self._daemons)
+        supervisors = HostSupervisors(found.listing.units, self._daemons, self._root_commands)
         changed = changed_files(found, subject.service, self._began_at)
         for each in next_commands(found, subject, supervisors, errors, changed):
             yield EscalationLine(about="command", text=f"{each.command}  # {each.what}")

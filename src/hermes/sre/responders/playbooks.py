@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -43,10 +44,12 @@ async def find_remaining_faults(
     execute: ExecuteCall,
     fixed_units: Sequence[str],
     daemons: Sequence[PlainDaemon] = (),
+    root_commands: Sequence[str] = (),
 ) -> list[AlertFacts]:
     """The alert for each other unit that it names; else the whole alert, while symptoms remain.
     Read-only."""
-    first = await observe_host(execute, daemons)
+    observe = partial(observe_host, execute, daemons, root_commands)
+    first = await observe()
     if not first.state.units:
         return []  # without a list of units nothing can be said
     named = [unit.removesuffix(".service") for unit in alert_units(facts, first)]
@@ -54,7 +57,7 @@ async def find_remaining_faults(
     if len(named) > 1 and left:
         return [without_units(facts, [other for other in named if other != name]) for name in left]
     rest, until = without_units(facts, fixed_units), time.monotonic() + RECOVERY_TIMEOUT_S
-    while find_symptoms(rest, since_first_observation(first, await observe_host(execute, daemons))):
+    while find_symptoms(rest, since_first_observation(first, await observe())):
         if time.monotonic() > until:
             return [rest]
         await anyio.sleep(RECOVERY_PAUSE_S)
@@ -290,7 +293,11 @@ class PlaybookResponder:
         self._fixed_units += [attempt.unit] if attempt.unit else []
         facts = self._work.details.facts
         views = await find_remaining_faults(
-            facts, self._work.execute_unattended(), self._fixed_units, self._work.context.daemons()
+            facts,
+            self._work.execute_unattended(),
+            self._fixed_units,
+            self._work.context.daemons(),
+            await find_root_commands(self._work.context.environment),
         )
         if not any(view != facts for view in views):
             return False
