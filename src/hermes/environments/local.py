@@ -8,7 +8,7 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +22,7 @@ from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
 from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.protocols import BackgroundProcess, CommandResult, ConfinedEnvironment
 from hermes.environments.confinement.replacement import replace_file
+from hermes.environments.copies import DEFAULT_LIMITS, CopyLimits, CopyService, HostCopy
 from hermes.environments.open import EnvironmentOpening
 from hermes.environments.processes import background
 from hermes.environments.processes.background import LocalProcess, PtyProcess
@@ -45,6 +46,7 @@ _STALE_AFTER_S = 3600.0
 OWN_SECRETS = (".env", "audit.key", "exchange/signing.key")
 """Files of our home folder that hold keys and tokens."""
 _MEMORY_FOLDER = "/dev/shm"
+COPY_MODULE = "hermes.environments.copies.machine_copy"
 
 
 NO_BASH_MESSAGE = (
@@ -149,6 +151,16 @@ class LocalEnvironment:
         await self.server.close()
         self._leftovers.close()
         self._stack.close()
+
+    async def copy(
+        self, limits: CopyLimits = DEFAULT_LIMITS, *, units: Sequence[CopyService] = ()
+    ) -> HostCopy:
+        """Raises `CannotCopyError`."""
+        module = import_module(COPY_MODULE)  # loaded when the first copy is made
+        copied: HostCopy = await module.copy_machine(
+            limits, units=units, hidden=self.server.hidden, cwd=str(self._directory)
+        )
+        return copied
 
     async def kernel_support(self) -> KernelSupport:
         return await self.server.support()

@@ -25,6 +25,10 @@ class HostPlan:
     ours; its first process only runs cron."""
     started_units: tuple[str, ...] = ()
     """Units to start with the host, besides the enabled ones."""
+    services: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The only units of a copy of this machine: names, and lines as in a unit of systemd."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Of commands, in addition to the usual ones."""
 
 
 class BoxPlan:
@@ -40,6 +44,16 @@ class BoxPlan:
     memory_mb: int = 768
     copied_pids: tuple[int, ...] = ()
     """The first processes of the hosts of another box. This box is then a copy of that one."""
+    copies_machine: bool = False
+    """Whether the only host is a copy of this machine."""
+    own_users: bool = False
+    """Whether its mounts need a user namespace first, as for an ordinary user."""
+    hidden: tuple[str, ...] = ()
+    """Files of this machine that appear empty in the copy."""
+    omitted: tuple[str, ...] = ()
+    """Folders of this machine that appear empty in the copy."""
+    cgroups: tuple[str, ...] = ()
+    """Folders of cgroups to remove when Hermes was killed."""
     time_s: float = 0.0
     """After this time the box ends; 0 for never."""
 

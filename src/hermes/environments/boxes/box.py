@@ -37,10 +37,10 @@ class Box:
         processes: int = 512,
         opener: BoxOpener = open_local_box,
     ) -> None:
-        self._plan = BoxPlan()
-        self._plan.tls = tls
-        self._plan.memory_mb, self._plan.processes = memory_mb, processes
-        self._plan.hosts = tuple(vars(host) for host in hosts)
+        self.plan = BoxPlan()
+        self.plan.tls = tls
+        self.plan.memory_mb, self.plan.processes = memory_mb, processes
+        self.plan.hosts = tuple(vars(host) for host in hosts)
         self._opener = opener
         self._opened: AbstractAsyncContextManager[BoxBackend] | None = None
         self._backend: BoxBackend | None = None
@@ -61,7 +61,7 @@ class Box:
                 "Set gym.backend to local"
             )
         hosts = []
-        for number, fields in enumerate(self._plan.hosts):
+        for number, fields in enumerate(self.plan.hosts):
             host = host_plan_from_fields(fields)
             host.disk_mb = min(host.disk_mb, disk_mb)
             if not host.boot:
@@ -71,17 +71,17 @@ class Box:
             hosts.append(host)
         copied = Box(
             hosts,
-            tls=self._plan.tls,
+            tls=self.plan.tls,
             memory_mb=memory_mb,
             processes=processes,
             opener=self._opener,
         )
-        copied._plan.copied_pids, copied._plan.time_s = pids, time_s
+        copied.plan.copied_pids, copied.plan.time_s = pids, time_s
         self._copies.append(copied)
         return copied
 
     async def __aenter__(self) -> Self:
-        self._opened = self._opener(self._plan)
+        self._opened = self._opener(self.plan)
         self._backend = await self._opened.__aenter__()
         return self
 

@@ -15,9 +15,16 @@ import random
 import resource
 import select
 import signal
+import time
 from typing import Protocol
 
-from hermes.environments.boxes import copied_hosts, host_requests, host_setup, supervisor
+from hermes.environments.boxes import (
+    copied_hosts,
+    host_requests,
+    host_setup,
+    machine_root,
+    supervisor,
+)
 from hermes.environments.boxes.backend import BoxPlan, HostPlan, host_plan_from_fields
 from hermes.environments.boxes.copied_hosts import CopiedLayers
 from hermes.environments.boxes.host_setup import enter_host_root
@@ -50,14 +57,23 @@ def main() -> None:
         os.setsid()
         kernel.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: never outlive Hermes
         _limit_resources(plan)
-        signal.setitimer(signal.ITIMER_REAL, plan.time_s)  # its default action ends box init
-        hosts = _copy_hosts(plan) if plan.copied_pids else _start_hosts(plan, programs, link)
+        hosts = _open_hosts(plan, programs, link)
         host_setup.connect_hosts([(host.plan.name, host.plan.address, host.pid) for host in hosts])
     except OSError as error:
         messages.send_message(link, messages.ANSWER_FAILED + str(error).encode())
         os._exit(1)
     messages.send_message(link, messages.ANSWER_OK + marshal.dumps([host.pid for host in hosts]))
-    _serve_requests(link, hosts)
+    _serve_requests(link, hosts, plan.time_s)
+    _remove_cgroups(plan.cgroups)
+    os._exit(0)
+
+
+def _open_hosts(
+    plan: BoxPlan, programs: tuple[tuple[str, bytes], ...], link: _socket.socket
+) -> "list[RunningHost]":
+    if plan.copies_machine:
+        return _copy_machine(plan, programs, link)
+    return _copy_hosts(plan) if plan.copied_pids else _start_hosts(plan, programs, link)
 
 
 def _start_hosts(
@@ -86,6 +102,29 @@ def _copy_hosts(plan: BoxPlan) -> "list[RunningHost]":
     kernel.system_call("unshare", CLONE_NEW_NETWORK)
     host_setup.bring_up_interface("lo")
     return hosts
+
+
+def _copy_machine(
+    plan: BoxPlan, programs: tuple[tuple[str, bytes], ...], link: _socket.socket
+) -> "list[RunningHost]":
+    if plan.own_users:
+        kernel.system_call("unshare", CLONE_NEW_USERS)
+        messages.send_message(link, ID_MAP_REQUEST)
+        messages.receive_message(link)
+        copied_hosts.become_first_user()
+    users = copied_hosts.create_user_namespace()
+    host = host_plan_from_fields(plan.hosts[0])
+    started = _start_host(host, machine_root.MachineRoot(plan, host, programs, users))
+    started.layers = copied_hosts.receive_layers(started.supervisor_socket)
+    started.namespaces = {
+        name: os.open(f"/proc/{started.pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        for name in host_requests.HOST_NAMESPACES
+    }
+    messages.send_message(started.supervisor_socket, b"go")
+    kernel.system_call("setns", users, CLONE_NEW_USERS)
+    copied_hosts.become_first_user()
+    kernel.prctl(4, 0)  # PR_SET_DUMPABLE: our descriptors lead out of the copy
+    return [started]
 
 
 def _receive_plan(link: _socket.socket) -> tuple[BoxPlan, tuple[tuple[str, bytes], ...]]:
@@ -124,6 +163,8 @@ class RunningHost:
         """Connected to its supervisor; no process of the host has it."""
         self.layers = CopiedLayers()
         """Of a copied host: what it changed, and what it left out."""
+        self.namespaces: dict[str, int] = {}
+        """Of a copy of this machine: open descriptors. Its commands have fewer rights."""
 
 
 class HostRoot(Protocol):
@@ -135,6 +176,10 @@ class HostRoot(Protocol):
 
     def enter(self) -> None:
         """Called by the first process of the host, in its new namespaces."""
+        ...
+
+    def give_up_rights(self, link: _socket.socket) -> None:
+        """Called before the first service is started."""
         ...
 
 
@@ -149,6 +194,9 @@ class NewHostRoot:
 
     def enter(self) -> None:
         enter_host_root(self._plan, self._host, self._programs)
+
+    def give_up_rights(self, link: _socket.socket) -> None:
+        return
 
 
 def _start_host(host: HostPlan, root: HostRoot) -> RunningHost:
@@ -176,6 +224,7 @@ def _start_host(host: HostPlan, root: HostRoot) -> RunningHost:
             root.enter()
             os.write(status_write, b"ok\n")
             os.close(status_write)
+            root.give_up_rights(theirs)
             supervisor.run_supervisor(theirs, host)
         except Exception as error:  # noqa: BLE001 - box init reports it
             os.write(status_write, b"!" + (str(error) or type(error).__name__).encode())
@@ -201,13 +250,17 @@ def _first_process_id(status: bytes) -> int:
     return next((int(line) for line in lines if line.isdigit()), 0) if b"ok" in lines else 0
 
 
-def _serve_requests(link: _socket.socket, hosts: list[RunningHost]) -> None:
+def _serve_requests(link: _socket.socket, hosts: list[RunningHost], time_s: float) -> None:
+    """Until Hermes closes the socket, or the time is over."""
+    ends_at = time.monotonic() + time_s if time_s else 0.0
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their exit codes are not needed
     traffic: list[int] = []
     poll = select.poll()
     poll.register(link.fileno(), select.POLLIN)
     while True:
-        poll.poll()
+        left = max(0.0, ends_at - time.monotonic()) * 1000 if ends_at else None
+        if not poll.poll(left):
+            break
         data, files = messages.receive_message(link)
         if not data:
             break
@@ -232,7 +285,24 @@ def _serve_requests(link: _socket.socket, hosts: list[RunningHost]) -> None:
         _kill_process(host.pid)
     for pid in traffic:
         _kill_process(pid)
-    os._exit(0)
+
+
+def _remove_cgroups(folders: tuple[str, ...]) -> None:
+    """Hermes does the same. It may have been killed, and nothing must be left."""
+    for folder in folders:
+        try:
+            with open(f"{os.path.dirname(folder)}/cgroup.procs", "w") as file:  # noqa: PTH120, PTH123
+                file.write("0")
+            for _ in range(CGROUP_REMOVAL_TRIES):
+                try:
+                    os.rmdir(folder)  # noqa: PTH106 - pathlib is slow to import
+                    break
+                except FileNotFoundError:
+                    break
+                except OSError:  # its last process is still ending
+                    time.sleep(0.005)
+        except OSError:
+            continue
 
 
 def _kill_process(pid: int) -> None:
@@ -243,6 +313,7 @@ def _kill_process(pid: int) -> None:
         return
 
 
+CGROUP_REMOVAL_TRIES = 1000
 REAP_INTERVAL_MS = 1000
 """Milliseconds between two checks for exited children while no request comes."""
 

@@ -36,7 +36,7 @@ class SourceHost:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.mount_namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        self.mounts = _read_text(f"/proc/{pid}/mountinfo")
+        self.mounts = read_text(f"/proc/{pid}/mountinfo")
 
 
 def enter_source_box(pids: tuple[int, ...]) -> list[SourceHost]:
@@ -71,7 +71,7 @@ def create_user_namespace() -> int:
         if os.read(ready, 1) != b"+":
             raise OSError("no user namespace could be made for the copy")
         for name in ("uid_map", "gid_map"):
-            lines = [line.split() for line in _read_text(f"/proc/self/{name}").splitlines()]
+            lines = [line.split() for line in read_text(f"/proc/self/{name}").splitlines()]
             same = "".join(f"{first} {first} {count}\n" for first, _, count in lines)
             with open(f"/proc/{child}/{name}", "w") as file:  # noqa: PTH123 - pathlib is slow to import
                 file.write(same)
@@ -82,7 +82,7 @@ def create_user_namespace() -> int:
         os.waitpid(child, 0)
 
 
-def _read_text(path: str) -> str:
+def read_text(path: str) -> str:
     with open(path, errors="surrogateescape") as file:  # noqa: PTH123 - see above
         return file.read()
 
@@ -105,13 +105,12 @@ class CopiedHostRoot:
 
     def prepare(self, link: _socket.socket) -> None:
         self._copied = _prepare_host_copy(self._source, self._host)
-        for path, changed, original in self._copied.layers:
-            messages.send_message(link, marshal.dumps(path), (changed, original))
-            os.close(changed)
-            os.close(original)
-        messages.send_message(link, marshal.dumps(self._copied.left_out))
+        send_layers(link, self._copied)
         kernel.system_call("setns", self._users, CLONE_NEW_USERS)
         become_first_user()
+
+    def give_up_rights(self, link: _socket.socket) -> None:
+        return
 
     def enter(self) -> None:
         enter_copied_root(self._copied, self._host.name, read_only_proc=False)
@@ -124,8 +123,17 @@ class CopiedHostRoot:
         write_host_files(fresh)
 
 
+def send_layers(link: _socket.socket, copied: CopiedRoot) -> None:
+    """No process of the copy keeps the descriptors."""
+    for path, changed, original in copied.layers:
+        messages.send_message(link, marshal.dumps(path), (changed, original))
+        os.close(changed)
+        os.close(original)
+    messages.send_message(link, marshal.dumps(copied.left_out))
+
+
 def receive_layers(link: _socket.socket) -> CopiedLayers:
-    """What `CopiedHostRoot.prepare` sent."""
+    """What `send_layers` sent."""
     layers = CopiedLayers()
     while True:
         data, files = messages.receive_message(link)
@@ -154,7 +162,7 @@ def _prepare_host_copy(source: SourceHost, host: HostPlan) -> CopiedRoot:
         if space.f_bavail < space.f_blocks * NEARLY_FULL:  # removing a file must make room again
             request.whole_root_mb = host.disk_mb
         copied = prepare_copied_root(request)
-        copy_run_folders()
+        copy_run_folders(copied)
     finally:
         for pid in stopped:
             _send_signal(pid, signal.SIGCONT)
@@ -179,14 +187,14 @@ def _stop_programs(first: int) -> list[int]:
 
 def _children(pid: int) -> list[int]:
     try:
-        return [int(each) for each in _read_text(f"/proc/{pid}/task/{pid}/children").split()]
+        return [int(each) for each in read_text(f"/proc/{pid}/task/{pid}/children").split()]
     except OSError:
         return []
 
 
 def _state(pid: int) -> str:
     try:
-        return _read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
+        return read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
     except OSError:
         return ""
 
@@ -228,7 +236,7 @@ def _database_folder(path: str) -> str:
 
 
 def _is_written(pid: int, name: str) -> bool:
-    for line in _read_text(f"/proc/{pid}/fdinfo/{name}").splitlines():
+    for line in read_text(f"/proc/{pid}/fdinfo/{name}").splitlines():
         if line.startswith("flags:"):
             return int(line.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
     return False

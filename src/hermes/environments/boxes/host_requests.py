@@ -18,8 +18,10 @@ from typing import Protocol
 
 from hermes.environments.boxes.copied_hosts import CopiedLayers
 from hermes.environments.boxes.host_setup import enter_namespaces
+from hermes.environments.boxes.machine_root import give_up_rights
 from hermes.environments.boxes.unit_files import HOST_PATH
-from hermes.environments.confinement import messages
+from hermes.environments.boxes.backend import HostPlan
+from hermes.environments.confinement import kernel, messages
 from hermes.environments.confinement.copied_files import changed_paths
 
 MAX_REPLY_BYTES = 1 << 20
@@ -152,9 +154,13 @@ class RequestedHost(Protocol):
     @property
     def pid(self) -> int: ...
     @property
+    def plan(self) -> HostPlan: ...
+    @property
     def supervisor_socket(self) -> _socket.socket: ...
     @property
     def layers(self) -> CopiedLayers: ...
+    @property
+    def namespaces(self) -> dict[str, int]: ...
 
 
 def _run_script(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
@@ -194,23 +200,30 @@ def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) 
     """Never returns. Only a child of this process is in the new pid namespace: forks again."""
     try:
         os.setpgid(0, 0)
-        enter_namespaces(host.pid, *HOST_NAMESPACES)
+        _enter_host(host)
         inner = os.fork()
         if inner:
             _, status = os.waitpid(inner, 0)
             os._exit(os.waitstatus_to_exitcode(status) & 255)
         for fd, target in ((_open_input(request.get("stdin")), 0), (output, 1), (output, 2)):
             os.dup2(fd, target)
-        os.chdir(str(request.get("cwd", "/root")))
+        os.chdir(_existing_folder(str(request.get("cwd", "/root"))))
         uid = int(str(request.get("uid", 0)))
         if uid:
             os.setgroups([])
             os.setgid(uid)
             os.setuid(uid)
         variables = {"PATH": HOST_PATH, "HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb"}
+        variables |= dict(host.plan.variables)
+        if host.namespaces:
+            give_up_rights()
         os.execve("/bin/bash", ["bash", "-c", str(request["script"])], variables)
     finally:
         os._exit(127)
+
+
+def _existing_folder(path: str) -> str:
+    return path if os.access(path, os.X_OK) else "/"
 
 
 def _open_input(content: object) -> int:
@@ -227,9 +240,17 @@ def _open_input(content: object) -> int:
 def _call_in_host(
     host: RequestedHost, function: Callable[[], dict[str, object]]
 ) -> dict[str, object]:
-    enter_namespaces(host.pid, *HOST_NAMESPACES)
+    _enter_host(host)
     os.chdir("/")
     return function()
+
+
+def _enter_host(host: RequestedHost) -> None:
+    if not host.namespaces:
+        enter_namespaces(host.pid, *HOST_NAMESPACES)
+        return
+    for name in HOST_NAMESPACES:
+        kernel.system_call("setns", host.namespaces[name], 0)
 
 
 def _read_file(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
@@ -281,8 +302,15 @@ def _disk_space(request: dict[str, object], host: RequestedHost) -> dict[str, ob
 
 
 def _send_over_network(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
-    enter_namespaces(host.pid, "net")
+    _enter_network(host)
     return send_to_port(request)
+
+
+def _enter_network(host: RequestedHost) -> None:
+    if host.namespaces:
+        kernel.system_call("setns", host.namespaces["net"], 0)
+    else:
+        enter_namespaces(host.pid, "net")
 
 
 def _call_supervisor(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
@@ -294,7 +322,7 @@ def _call_supervisor(request: dict[str, object], host: RequestedHost) -> dict[st
 
 
 def _start_traffic(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
-    enter_namespaces(host.pid, "net")
+    _enter_network(host)
     generate_traffic(request)
     return {}
 

@@ -76,6 +76,7 @@ class BoxInitProcess:
             except BaseException:
                 self._release()
                 raise
+        plan.cgroups = self.cgroup.folders
         try:
             _add_to_cgroup(self.cgroup, self.pid)
             self.host_pids = self._open_box(plan)
@@ -86,7 +87,8 @@ class BoxInitProcess:
 
     def _open_box(self, plan: BoxPlan) -> list[int]:
         send_plan(self.socket, plan, host_programs())
-        if not plan.copied_pids:  # a copy uses the users of the first box
+        # A copy of a box uses the users of that box, a copy by root those of this machine.
+        if plan.own_users if plan.copies_machine else not plan.copied_pids:
             if self._receive() != ID_MAP_REQUEST:
                 raise EnvironmentFailed(self._last_error())
             write_id_maps(self.pid)
@@ -347,7 +349,7 @@ async def open_local_box(
 
 
 def _start_box_init(plan: BoxPlan, spawner: SpawnBoxInit) -> BoxInitProcess:
-    if not plan.copied_pids:
+    if not plan.copied_pids and not plan.copies_machine:
         add_system_paths(plan)
     return BoxInitProcess(plan, spawner)
 

@@ -169,6 +169,7 @@ class HostSupervisor:
         self._next_minute = time.monotonic() + self._minute
         self._boot = host.boot
         self._started_units = host.started_units
+        self._given_services = host.services
         self._listener = None if host.boot else _listen_for_systemctl()
         self._wake, wakes = os.pipe()
         for fd in (self._wake, wakes):
@@ -181,9 +182,10 @@ class HostSupervisor:
     def run(self) -> None:
         if self._boot:
             run_boot_script(self._boot)
-        self._reload()
+        self._reload(from_files=False)
         for service in self._start_order():
-            if service.unit.enabled or service.unit.name in self._started_units:
+            enabled = service.unit.enabled and not self._given_services
+            if enabled or service.unit.name in self._started_units:
                 service.start()
         while True:
             try:
@@ -282,8 +284,11 @@ class HostSupervisor:
                     left.remove(service)
         return ordered + left
 
-    def _reload(self) -> None:
-        found = unit_files.load_unit_files()
+    def _reload(self, *, from_files: bool = True) -> None:
+        if self._given_services:
+            found = unit_files.load_given_services(self._given_services, from_files=from_files)
+        else:
+            found = unit_files.load_unit_files()
         for name, unit in found.items():
             if name in self._services:
                 self._services[name].unit = unit

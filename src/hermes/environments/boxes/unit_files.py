@@ -84,6 +84,54 @@ def load_unit_files() -> dict[str, UnitFile]:
     return found
 
 
+UNIT_FOLDERS = (UNIT_FOLDER, "/run/systemd/system", "/usr/local/lib/systemd/system",
+                "/usr/lib/systemd/system", "/lib/systemd/system")  # fmt: skip
+"""Where systemd looks for a unit; the first one counts, and the drop-ins of all."""
+
+
+def load_given_services(
+    services: "tuple[tuple[str, tuple[str, ...]], ...]", *, from_files: bool
+) -> dict[str, UnitFile]:
+    """Of a copy: as the supervisor of the machine runs them, or as their files say now."""
+    found = {}
+    for name, lines in services:
+        values: dict[str, list[str]] = {}
+        files = _files_of_unit(name) if from_files or not lines else []
+        for each in files:
+            with open(each, errors="replace") as file:  # noqa: PTH123 - pathlib is slow to import
+                parse_unit_file(file.read(), values)
+        if not files:
+            parse_unit_file("\n".join(lines), values)
+        path = files[0] if files else f"{UNIT_FOLDER}/{name}"
+        found[name] = UnitFile(name, path, _fill_in_specifiers(name, values), 0.0)
+    return found
+
+
+def _files_of_unit(name: str) -> list[str]:
+    before, at, instance = name.removesuffix(".service").partition("@")
+    names = [name, *([f"{before}@.service"] if at and instance else [])]
+    paths = [f"{folder}/{each}" for each in names for folder in UNIT_FOLDERS]
+    main = next((path for path in paths if os.path.isfile(path)), "")  # noqa: PTH113 - see above
+    if not main:
+        return []
+    drop_ins: dict[str, str] = {}
+    for each in reversed(paths):
+        folder = f"{each}.d"
+        drop_ins |= {name: f"{folder}/{name}" for name in _list_folder(folder)}
+    return [main, *(drop_ins[each] for each in sorted(drop_ins) if each.endswith(".conf"))]
+
+
+def _fill_in_specifiers(name: str, values: dict[str, list[str]]) -> dict[str, list[str]]:
+    instance = name.removesuffix(".service").partition("@")[2]
+    words = {"%i": instance, "%I": instance, "%n": name, "%t": "/run", "%S": "/var/lib", "%%": "%"}
+    words |= {"%N": name.removesuffix(".service"), "%H": os.uname().nodename, "%h": "/root"}
+    for key, texts in values.items():
+        for specifier, value in words.items():
+            texts = [text.replace(specifier, value) for text in texts]
+        values[key] = texts
+    return values
+
+
 def load_unit_file(name: str) -> UnitFile:
     path = f"{UNIT_FOLDER}/{name}"
     files = [path, *(f"{path}.d/{each}" for each in sorted(_list_folder(f"{path}.d")))]

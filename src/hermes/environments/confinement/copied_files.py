@@ -7,13 +7,19 @@ import os
 import stat
 from collections.abc import Iterator
 
+NOT_OUR_USERS = (1, 22, 75)
+"""Errors for an owner that a user namespace does not know, or may not set."""
 PIECE_BYTES = 1 << 20
 MAX_CHANGED_PATHS = 20_000
 
 
 def copy_attributes(source: str, target: str) -> None:
     found = os.lstat(source)
-    os.chown(target, found.st_uid, found.st_gid, follow_symlinks=False)
+    try:
+        os.chown(target, found.st_uid, found.st_gid, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in NOT_OUR_USERS:
+            raise
     if not stat.S_ISLNK(found.st_mode):
         os.chmod(target, stat.S_IMODE(found.st_mode))  # noqa: PTH101 - pathlib is slow to import
     times = (found.st_atime_ns, found.st_mtime_ns)
@@ -26,7 +32,13 @@ def copy_tree(
     """Fills the folder `target` with one file system. Sockets, devices and files with process ids
     are left out."""
     device = os.lstat(source).st_dev
-    for entry in os.scandir(source):
+    try:
+        entries = list(os.scandir(source))
+    except PermissionError:
+        if not only_folders:
+            raise
+        entries = []  # a folder that the caller cannot read
+    for entry in entries:
         inside = f"{target}/{entry.name}"
         found = entry.stat(follow_symlinks=False)
         mode = found.st_mode

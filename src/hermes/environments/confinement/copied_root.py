@@ -11,6 +11,11 @@ import stat
 
 from hermes.environments.confinement import kernel, namespaces
 from hermes.environments.confinement.copied_files import copy_attributes, copy_tree
+from hermes.environments.confinement.hidden_files import (
+    ACCOUNT_FILES,
+    make_stand_in,
+    without_hashes,
+)
 from hermes.environments.confinement.namespaces import (
     MOUNT_NO_DEVICES,
     SANDBOX_DEVICES,
@@ -31,6 +36,7 @@ DEVICE_LINKS = (
     ("dev/stdout", "/proc/self/fd/1"),
     ("dev/stderr", "/proc/self/fd/2"),
 )
+INVALID_ARGUMENT = 22
 MAX_LAYER_INODES = 100_000
 SMALL_FILE_SYSTEM_MB = 16
 """Size of /run, /tmp and /dev/shm at most, each."""
@@ -56,13 +62,13 @@ class CopyRequest:
     omitted: tuple[str, ...] = ()
     """Folders that appear empty."""
     user_attributes: bool = True
-    """Whether the overlay keeps its notes where a user namespace may write them."""
+    """Whether the overlay must keep its notes where a user namespace may write them."""
     clones_read_only: bool = False
     """Whether read-only mounts are shared instead of covered by an overlay."""
     whole_root_mb: int = 0
     """Size of the root file system, if it is to be copied as a whole."""
-    locked_mounts: bool = False
-    """Whether the mounts belong to another user namespace: / itself then has no overlay."""
+    hidden: tuple[str, ...] = ()
+    """Files with secrets: they appear empty, files of accounts without the passwords."""
 
 
 class CopiedRoot:
@@ -109,20 +115,16 @@ def prepare_copied_root(request: CopyRequest) -> CopiedRoot:
     mount("tmpfs", base, MOUNT_NO_DEVICES, _memory_options(0o700, request.disk_mb))
     os.chdir(base)
     os.mkdir("root")  # noqa: PTH102 - see above
-    if request.locked_mounts:
-        mount("tmpfs", "root", MOUNT_NO_DEVICES, _memory_options(0o755, 1))
-        _cover_entries(copied, "/", mounts, request)
-    elif request.whole_root_mb:
-        mount("tmpfs", "root", MOUNT_NO_DEVICES, _memory_options(0o755, request.whole_root_mb))
-        copy_tree("/", "root", left_out=FRESH_FOLDERS)
-        _remember_copy(copied, "/", "root")
-    else:
-        _cover(copied, "/", request)
+    _cover_root(copied, mounts, request)
     _cover_mounts(copied, mounts, request)
     for path in request.data:
         _copy_folder(copied, path)
     for path in request.omitted:
-        _attach_memory(path, 0o755, 1)
+        if not _is_fresh(path):
+            _attach_memory(path, 0o755, 1)
+    for path in request.hidden:
+        if not _is_fresh(path):
+            _hide_file(path)
     _make_fresh_folders(devices)
     os.umask(old_mask)
     return copied
@@ -136,20 +138,48 @@ def _inside(path: str) -> str:
     return f"root/{path.lstrip('/')}".rstrip("/")
 
 
+def _cover_root(copied: CopiedRoot, mounts: list[MountedFolder], request: CopyRequest) -> None:
+    if request.whole_root_mb:
+        mount("tmpfs", "root", MOUNT_NO_DEVICES, _memory_options(0o755, request.whole_root_mb))
+        copy_tree("/", "root", left_out=FRESH_FOLDERS)
+        _remember_copy(copied, "/", "root")
+        return
+    try:
+        _cover(copied, "/", request)
+    except OSError as error:
+        if error.errno != INVALID_ARGUMENT:
+            raise
+        # Mounts of another user namespace are locked: what is below them must not be revealed.
+        mount("tmpfs", "root", MOUNT_NO_DEVICES, _memory_options(0o755, 1))
+        _cover_entries(copied, "/", mounts, request)
+        if not copied.layers:
+            raise
+
+
 def _cover(copied: CopiedRoot, path: str, request: CopyRequest) -> None:
     """Mounts an overlay over `path`. Raises `OSError` where the file system is not suitable."""
     number = len(copied.layers)
     upper, work = f"changes-{number}", f"work-{number}"
     for folder in (upper, work):
-        os.mkdir(folder)  # noqa: PTH102 - see above
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - see above
     copy_attributes(path, upper)
     lower = path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"
-    if request.user_attributes:
+    if request.user_attributes or _takes_user_attributes(upper):
         options += ",userxattr"
     mount("overlay", _inside(path), MOUNT_NO_DEVICES, options)
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     copied.layers.append((path, os.open(upper, flags), os.open(path, flags)))
+
+
+def _takes_user_attributes(folder: str) -> bool:
+    """Since Linux 6.6. With them, a replaced folder can be told from a changed one."""
+    try:
+        os.setxattr(folder, "user.tried", b"")
+        os.removexattr(folder, "user.tried")
+    except OSError:
+        return False
+    return True
 
 
 def _cover_entries(
@@ -203,6 +233,17 @@ def _is_fresh(path: str) -> bool:
     return path in FRESH_FOLDERS or path.startswith(tuple(f"{each}/" for each in FRESH_FOLDERS))
 
 
+def _hide_file(path: str) -> None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - see above
+        content = without_hashes(path) if path in ACCOUNT_FILES else b""
+    except (FileNotFoundError, PermissionError):
+        return  # the caller cannot read it either
+    name = f"hidden-{status.st_dev}-{status.st_ino}"
+    make_stand_in(name, os.open(".", os.O_RDONLY | os.O_CLOEXEC), status, content)
+    attach_mount(clone_mount(name, namespaces.MOUNT_READ_ONLY), _inside(path))
+
+
 def _clone_file(path: str) -> None:
     if stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a socket must not be visible
         attach_mount(clone_mount(path, namespaces.MOUNT_READ_ONLY), _inside(path))
@@ -253,9 +294,12 @@ def _make_fresh_folders(devices: list[tuple[str, int]]) -> None:
         os.symlink(target, f"root/{path}")  # noqa: PTH211 - see above
 
 
-def copy_run_folders(source: str = "/run", target: str = "root/run") -> None:
+def copy_run_folders(copied: CopiedRoot) -> None:
     """The folders of /run with their owners, without the files and sockets in them."""
-    copy_tree(source, target, only_folders=True)
+    try:
+        copy_tree("/run", "root/run", only_folders=True)
+    except OSError as error:
+        copied.left_out.append(f"/run: {error.strerror or error}")
 
 
 def enter_copied_root(copied: CopiedRoot, name: str, *, read_only_proc: bool) -> None:

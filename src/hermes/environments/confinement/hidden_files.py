@@ -151,9 +151,9 @@ class StandIns:
         # Commands share the file system: one that ran before may have made it already.
         name = f"{status.st_dev}.{status.st_ino}.{status.st_mtime_ns}.{status.st_ctime_ns}"
         if not _exists(name, self._tmpfs):
-            content = _without_hashes(path) if path in ACCOUNT_FILES else b""
+            content = without_hashes(path) if path in ACCOUNT_FILES else b""
             unfinished = f"{name}.{os.getpid()}"
-            _make_stand_in(unfinished, self._tmpfs, status, content)
+            make_stand_in(unfinished, self._tmpfs, status, content)
             os.rename(unfinished, name, src_dir_fd=self._tmpfs, dst_dir_fd=self._tmpfs)
         self._ready[path] = state, name
         return name
@@ -167,7 +167,7 @@ def _exists(name: str, folder: int) -> bool:
     return True
 
 
-def _without_hashes(path: str) -> bytes:
+def without_hashes(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = os.read(fd, MAX_ACCOUNT_FILE_BYTES)
@@ -184,7 +184,7 @@ def _give_to(fd: int, status: os.stat_result) -> None:
         return
 
 
-def _make_stand_in(name: str, folder: int, status: os.stat_result, content: bytes) -> None:
+def make_stand_in(name: str, folder: int, status: os.stat_result, content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     fd = os.open(name, flags, 0o600, dir_fd=folder)
     try:

@@ -101,6 +101,28 @@ def drop_privileges(uid: int, gid: int) -> None:
     make_undumpable()
 
 
+COPY_CAPABILITIES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 18)
+"""Of user 0 in a copy: owners and modes of files, signals, other users, low ports, locked memory
+and chroot. Not among them: mounts, devices, modules, tracing, the network's configuration."""
+
+
+def keep_copy_capabilities() -> None:
+    """Gives up all other capabilities of this user namespace, also for later programs."""
+    for capability in range(64):
+        if capability not in COPY_CAPABILITIES:
+            try:
+                kernel.prctl(PR_CAPBSET_DROP, capability)
+            except OSError as error:
+                if error.errno == 22:  # after the last one
+                    break
+                raise
+    kernel.prctl(PR_CAP_AMBIENT, 4)
+    kept = sum(1 << each for each in COPY_CAPABILITIES)
+    data = (ctypes.c_uint32 * 6)(kept, kept, 0, 0, 0, 0)
+    header = capability_header()
+    kernel.system_call("capset", ctypes.byref(header), ctypes.byref(data))
+
+
 def make_undumpable() -> None:
     """Processes of the same user cannot read our memory, descriptors or environment."""
     kernel.prctl(PR_SET_DUMPABLE, 0)

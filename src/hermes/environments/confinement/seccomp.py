@@ -142,6 +142,29 @@ def build_refusals(
     return rules
 
 
+COPY_SOCKET_FAMILIES = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
+"""Those that the network namespace of a copy covers."""
+
+
+def build_copy_refusals() -> list[CallRefusal]:
+    """For a copy of a host, in which services run with several users and set their own rights."""
+    refused = [name for name in ALWAYS_REFUSED_CALLS.split() if name != "chroot"]
+    return [
+        *(CallRefusal(name) for name in refused),
+        CallRefusal("clone3", error=ENOSYS),
+        CallRefusal("clone", any_bit(0, NEW_NAMESPACE_FLAGS)),
+        CallRefusal("ioctl", ArgumentCondition(1, TIOCSTI, TIOCLINUX)),
+        CallRefusal(
+            "mknod", ArgumentCondition(1, CHARACTER_DEVICE, BLOCK_DEVICE, mask=FILE_KIND_MASK)
+        ),
+        CallRefusal(
+            "mknodat", ArgumentCondition(2, CHARACTER_DEVICE, BLOCK_DEVICE, mask=FILE_KIND_MASK)
+        ),
+        CallRefusal("socketpair", ArgumentCondition(0, AF_UNIX, unless=True)),
+        CallRefusal("socket", ArgumentCondition(0, *COPY_SOCKET_FAMILIES, unless=True)),
+    ]
+
+
 def _setuid_refusals() -> list[CallRefusal]:
     """A setuid file in the working folder would give its owner's rights to users outside."""
     modes = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1}

@@ -14,12 +14,19 @@ class BoxCopy:
     """A `HostCopy`: one host of a copied box. The other hosts of the box are copied with it."""
 
     def __init__(
-        self, box: Box, host: int, limits: CopyLimits, units: Sequence[CopyService] = ()
+        self,
+        box: Box,
+        host: int,
+        limits: CopyLimits,
+        units: Sequence[CopyService] = (),
+        *,
+        cwd: str = "/root",
     ) -> None:
         self._restarts = {each.name: each.restart for each in units if each.restart}
         self._box, self._host, self._limits = box, host, limits
         self._ends_at = anyio.current_time() + limits.time_s
         self._open = True
+        self._cwd = cwd
 
     @property
     def box(self) -> Box:
@@ -35,7 +42,9 @@ class BoxCopy:
         if seconds <= 0:
             await self.close()
             raise EnvironmentFailed(f"the copy has ended: its {self._limits.time_s:g} s are over")
-        ran = await self._box.run(command, host=self._host, timeout=seconds, stdin=stdin)
+        ran = await self._box.run(
+            command, host=self._host, timeout=seconds, stdin=stdin, cwd=self._cwd
+        )
         return CopyOutput(ran.code, ran.output, ran.timed_out)
 
     async def restart(self, unit: str) -> CopyOutput:

@@ -1,0 +1,81 @@
+"""The file system of a copy of this machine, and the rights of the programs in it.
+
+The overlay is mounted with the rights of the caller; the copy lives in a user namespace below, in
+which user 0 has no rights outside. Imports only the standard library.
+"""
+
+import _socket
+import os
+
+from hermes.environments.boxes.backend import BoxPlan, HostPlan
+from hermes.environments.boxes.copied_hosts import become_first_user, read_text, send_layers
+from hermes.environments.confinement import kernel, messages, process_control, seccomp
+from hermes.environments.confinement.copied_root import (
+    CopiedRoot,
+    CopyRequest,
+    copy_run_folders,
+    enter_copied_root,
+    prepare_copied_root,
+)
+from hermes.environments.confinement.namespaces import CLONE_NEW_MOUNTS, CLONE_NEW_USERS
+
+PROGRAM_FOLDER = "/run/host-copy"
+"""First in the PATH of commands: our systemctl, journalctl and service."""
+LAST_DESCRIPTOR = 0xFFFFFFFF
+
+
+class MachineRoot:
+    """See `box_init.HostRoot`."""
+
+    def __init__(
+        self,
+        plan: BoxPlan,
+        host: HostPlan,
+        programs: tuple[tuple[str, bytes], ...],
+        users: int,
+    ) -> None:
+        self._plan, self._host, self._programs, self._users = plan, host, programs, users
+        self._copied = CopiedRoot("/")
+
+    def prepare(self, link: _socket.socket) -> None:
+        request = CopyRequest()
+        request.mounts = read_text("/proc/self/mountinfo")
+        request.disk_mb = self._host.disk_mb
+        request.hidden = self._plan.hidden
+        request.omitted = self._plan.omitted
+        request.user_attributes = self._plan.own_users
+        kernel.system_call("unshare", CLONE_NEW_MOUNTS)
+        self._copied = prepare_copied_root(request)
+        copy_run_folders(self._copied)
+        self._install_programs()
+        self._copied.left_out += [f"{path}: a database in use" for path in self._plan.omitted]
+        send_layers(link, self._copied)
+        kernel.system_call("setns", self._users, CLONE_NEW_USERS)
+        become_first_user()
+
+    def _install_programs(self) -> None:
+        folder = f"root{PROGRAM_FOLDER}"
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - pathlib is slow to import
+        os.chmod(folder, 0o755)  # noqa: PTH101 - see above
+        for name, content in self._programs:
+            fd = os.open(f"{folder}/{name}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o755)
+            os.write(fd, content)
+            os.fchmod(fd, 0o755)
+            os.close(fd)
+
+    def enter(self) -> None:
+        enter_copied_root(self._copied, self._host.name, read_only_proc=True)
+
+    def give_up_rights(self, link: _socket.socket) -> None:
+        messages.receive_message(link)  # box init has opened our namespaces
+        kept = link.fileno()
+        kernel.system_call("close_range", 3, kept - 1, 0)
+        kernel.system_call("close_range", kept + 1, LAST_DESCRIPTOR, 0)
+        give_up_rights()
+
+
+def give_up_rights() -> None:
+    """Called by every process of the copy before it runs a program."""
+    process_control.make_undumpable()
+    seccomp.install_filter(seccomp.compile_filter(seccomp.build_copy_refusals()))
+    process_control.keep_copy_capabilities()

@@ -1,0 +1,124 @@
+"""Copies of this machine, as root or as an ordinary user."""
+
+import os
+import socket
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from anyio import to_thread
+
+from hermes.core.errors import EnvironmentFailed
+from hermes.environments.boxes.backend import HostPlan
+from hermes.environments.boxes.box import Box
+from hermes.environments.boxes.machine_root import PROGRAM_FOLDER
+from hermes.environments.boxes.unit_files import HOST_PATH
+from hermes.environments.confinement.hidden_files import ACCOUNT_FILES, find_hidden_files
+from hermes.environments.copies import (
+    DEFAULT_LIMITS,
+    CannotCopyError,
+    CopyLimits,
+    CopyService,
+)
+from hermes.environments.copies.box_copy import BoxCopy
+from hermes.environments.sandboxing import cgroups
+from hermes.environments.sandboxing.host_access import is_root
+
+HIDDEN_CREDENTIALS = (
+    "~/.ssh/id_*",
+    "~/.pgpass",
+    "~/.my.cnf",
+    "~/.mylogin.cnf",
+    "~/.netrc",
+    "~/.aws/credentials",
+    "~/.kube/config",
+    "~/.docker/config.json",
+    "~/.git-credentials",
+    "~/.vault-token",
+    "~/.config/gcloud/*credentials*",
+)
+"""As in the policy's table of places: keys of people, which no service needs."""
+DATABASE_PROGRAMS = ("postgres", "mysqld", "mariadbd", "redis-server", "mongod")
+DATABASE_MARKS = ("PG_VERSION", "ibdata1", "appendonlydir", "dump.rdb", "WiredTiger")
+NO_OVERLAY = (
+    "this machine cannot mount an overlay: load the kernel module (`modprobe overlay`), "
+    "or run Hermes where it may"
+)
+NO_NAMESPACES = (
+    "this machine does not allow the namespaces of a copy: run Hermes as root, or set "
+    "user.max_user_namespaces, and kernel.apparmor_restrict_unprivileged_userns=0 where it exists"
+)
+NO_PROCESS_LIMIT = (
+    "the processes of a copy cannot be limited here: as root a cgroup is needed; mount one that "
+    "can be written (in a container: --cgroupns=private -v /sys/fs/cgroup:/sys/fs/cgroup:rw), "
+    "or run Hermes as an ordinary user"
+)
+
+
+async def copy_machine(
+    limits: CopyLimits = DEFAULT_LIMITS,
+    *,
+    units: Sequence[CopyService] = (),
+    hidden: Sequence[str] = (),
+    cwd: str = "/",
+) -> BoxCopy:
+    """`hidden` are further files that appear empty. Raises `CannotCopyError`."""
+    if is_root() and "pids" not in cgroups.available_controllers():
+        raise CannotCopyError(NO_PROCESS_LIMIT)
+    host = HostPlan()
+    host.name = socket.gethostname()
+    host.disk_mb = limits.disk_mb
+    host.variables = (("PATH", f"{PROGRAM_FOLDER}:{HOST_PATH}"), ("HOME", str(Path.home())))
+    host.services = tuple((_unit_name(each.name), each.definition) for each in units)
+    host.started_units = tuple(_unit_name(each.name) for each in units if each.running)
+    secrets, databases = await to_thread.run_sync(partial(_find_left_out, hidden))
+    box = Box([host], memory_mb=limits.memory_mb, processes=limits.processes)
+    box.plan.copies_machine, box.plan.own_users = True, not is_root()
+    box.plan.hidden, box.plan.omitted, box.plan.time_s = secrets, databases, limits.time_s
+    try:
+        await box.__aenter__()
+    except EnvironmentFailed as error:
+        raise CannotCopyError(_explain(str(error))) from error
+    return BoxCopy(box, 0, limits, units, cwd=cwd)
+
+
+def _unit_name(name: str) -> str:
+    return name if name.endswith(".service") else f"{name}.service"
+
+
+def _explain(error: str) -> str:
+    if "No such device" in error:
+        return f"{NO_OVERLAY} ({error})"
+    if "ermitted" in error or "unshare" in error or "No space left" in error:
+        return f"{NO_NAMESPACES} ({error})"
+    return error
+
+
+def _find_left_out(hidden: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    existing = [os.path.realpath(path) for path in hidden if Path(path).is_file()]
+    secrets = find_hidden_files((*ACCOUNT_FILES, *HIDDEN_CREDENTIALS), ())
+    return tuple(dict.fromkeys((*secrets, *existing))), tuple(_find_databases())
+
+
+def _find_databases() -> list[str]:
+    """Folders of databases that run now: read from below, their files do not fit together."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text().strip() not in DATABASE_PROGRAMS:
+                continue
+            paths = [each.readlink() for each in (process / "fd").iterdir()]
+            paths.append((process / "cwd").readlink())
+        except OSError:
+            continue
+        for path in paths:
+            folders = [path, *list(path.parents)[:3]]
+            found |= {str(each) for each in folders if _is_database(each)}
+    return sorted(found)
+
+
+def _is_database(folder: Path) -> bool:
+    try:
+        return any((folder / mark).exists() for mark in DATABASE_MARKS)
+    except OSError:
+        return False
