@@ -1,1 +1,1 @@
-"""What was declared against what runs: drift, pre-merge checks."""
+"""States of a host: remembered, declared and live; what changed between them, and its revert."""
