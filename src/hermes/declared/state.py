@@ -34,7 +34,9 @@ VOLATILE = "volatile"
 """A file that programs rewrite all the time: its content is not compared."""
 NAMED = "named"
 """A file outside of the folders that are always read, included because a service names it."""
-UNCOMPARED_ATTRIBUTES = frozenset({STAMP, VOLATILE, NAMED})
+ACTIVITY = "activity"
+"""Rises when the content of a file changes from one state to the next, and falls when not."""
+UNCOMPARED_ATTRIBUTES = frozenset({STAMP, VOLATILE, NAMED, ACTIVITY})
 CONTENT_ATTRIBUTES = frozenset({"size"})
 
 
