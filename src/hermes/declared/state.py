@@ -4,6 +4,7 @@ A known good state, a declared one and the live one have the same type, so that 
 answers "what changed" and "what drifted".
 """
 
+import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Literal, get_args
@@ -100,6 +101,20 @@ def compare(before: State, after: State) -> tuple[StateChange, ...]:
             key=lambda change: change.item,
         )
     )
+
+
+def change_id(change: StateChange) -> str:
+    """The same for the same change, whenever it is seen."""
+    parts = [change.item.kind, change.item.key]
+    for item in (change.before, change.after):
+        attributes = item.attributes if item is not None else {}
+        parts.append(item.digest if item is not None else "-")
+        parts += sorted(
+            f"{name}={value}"
+            for name, value in attributes.items()
+            if name not in UNCOMPARED_ATTRIBUTES
+        )
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:10]
 
 
 def _differences(before: State, after: State) -> Iterator[StateChange]:
