@@ -56,7 +56,7 @@ mongosh 'mongodb://localhost/x?tls=true&tlsCertificateKeyFile=%2Fsrv%2Fx' --eval
 """
 PLAIN = r"""
 PGOPTIONS='-c statement_timeout=5s -c default_transaction_read_only=on' psql -c 'select 1'
-PGOPTIONS='--default_transaction_read_only=true --lock_timeout=1s' psql -h db -U app shop -c 'select 1'
+PGOPTIONS='--default_transaction_read_only=true --lock_timeout=1s' psql -h db -c 'select 1'
 PGOPTIONS='-c default_transaction_read_only=on' psql -c 'select 1'
 PGCONNECT_TIMEOUT=5 PGPASSWORD=x PGUSER=app psql -c 'select 1'
 psql 'postgresql://app@h:5432/d?sslmode=require' -c 'select 1'

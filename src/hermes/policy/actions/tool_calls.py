@@ -106,7 +106,12 @@ def _patch_intent(arguments: Mapping[str, Any], home: str) -> ToolIntent:
         for name in dict.fromkeys(_DIFF_FILE_NAME.findall(diff)):
             plain = name.partition("\t")[0].strip()
             named += [plain, plain[2:]] if plain[:2] in ("a/", "b/") else [plain]
-    return _file_intent("tee", "patch", [each for each in named if each != "/dev/null"], home)
+    intent = _file_intent("tee", "patch", [each for each in named if each != "/dev/null"], home)
+    if not intent.command:
+        return intent
+    # It shows the lines around a change, and those that resemble a passage that it does not find.
+    reads = f"cat{intent.command.removeprefix('tee')}"
+    return msgspec.structs.replace(intent, command=f"{reads}; {intent.command}")
 
 
 _INTENT_READERS: Mapping[str, Callable[[Mapping[str, Any], str], ToolIntent]] = {

@@ -13,7 +13,8 @@ from hermes.policy.commands.placeholders import has_untrusted_text, literal_text
 
 _HARMLESS_SETTINGS = word_set(
     "statement_timeout lock_timeout idle_in_transaction_session_timeout idle_session_timeout"
-    " transaction_timeout default_transaction_isolation default_transaction_deferrable timezone datestyle intervalstyle"
+    " transaction_timeout default_transaction_isolation default_transaction_deferrable timezone"
+    " datestyle intervalstyle"
     " client_min_messages application_name extra_float_digits bytea_output xmloption work_mem"
     " maintenance_work_mem temp_buffers random_page_cost seq_page_cost cpu_tuple_cost"
     " effective_cache_size effective_io_concurrency from_collapse_limit join_collapse_limit jit"

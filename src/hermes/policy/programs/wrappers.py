@@ -165,7 +165,8 @@ def xargs(call: ProgramCall, entry: ProgramEntry) -> str:
     if mark is None and found.has("-I", "-i", "--replace"):
         mark = "{}"
     if mark:
-        return call.run([word.replace(mark, " ".join(given)) for word in words], stdin="")
+        line = " ".join(given).replace(ANY_WORDS, ANY_WORD)  # a line replaces a part of one word
+        return call.run([word.replace(mark, line) for word in words], stdin="")
     if found.has("-a", "--arg-file"):
         call.run([*words, f"/{SYSTEM_NAME}"], stdin="")  # the list may name any file
     return call.run([*words, *given], stdin="")
