@@ -262,9 +262,7 @@ def test_a_search_on_a_host_that_refuses_no_reads_counts_as_reading_secrets(
     [
         {"path": ".env", "old": "x", "new": "y"},
         {"path": "a.txt", "diff": "--- a/.env\n+++ b/.env\n@@\n-1\n+2\n"},
-        {
-            "diff": "--- a/x\n+++ b/x\n@@\n-1\n+2\n--- a/keys/id_rsa\n+++ b/keys/id_rsa\n@@\n-1\n+2\n"
-        },
+        {"diff": "--- a/x\n+++ b/x\n@@\n+2\n--- a/keys/id_rsa\n+++ b/keys/id_rsa\n@@\n+2\n"},
     ],
 )
 def test_a_patch_reads_the_files_that_it_names(arguments: dict[str, str]) -> None:

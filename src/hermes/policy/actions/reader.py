@@ -30,6 +30,7 @@ from hermes.policy.actions.lent_access import (
     runs_git_in_unknown_folder,
 )
 from hermes.policy.actions.repository_objects import find_printed_file
+from hermes.policy.actions.repository_programs import find_hook_folder, mark_hook_changes
 from hermes.policy.actions.root_launcher import mark_root_commands
 from hermes.policy.actions.tool_calls import ToolIntent, read_intent
 from hermes.policy.actions.written_files import (
@@ -215,10 +216,11 @@ class ActionReader:
         )
         scripts = sorted(set().union(*(self._scripts(action.run, s, folders) for s in steps)))
         steps = tuple(self._mark_written_scripts(action, step, folders) for step in steps)
-        looks_into_files = self.lookup is not _unresolved_path and not _environment_key(action)
+        looks_into_files = self._looks_into_files(action)
         if looks_into_files:
             steps = tuple(_mark_imported_files(step, folders) for step in steps)
             steps = tuple(_mark_printed_objects(step, folders) for step in steps)
+            steps = tuple(map(mark_hook_changes, steps))
         where = _location_of(action, situation.where)
         effects = ActionEffects(
             tool=action.call.name,
@@ -322,6 +324,7 @@ class ActionReader:
             places = [(folder, patterns) for folder in searched]
             if loads_from_anywhere(step) or runs_git_in_unknown_folder(step, searched):
                 places.append(("/", tuple(f"*/{pattern}" for pattern in patterns)))
+            places += [(hooks, ("*",)) for hooks in self._hook_folders(action, step, searched)]
             for folder, wanted in places:
                 here += self.run_memory.matching(run, folder, wanted)
                 earlier += self._written_earlier(action, step, folder, wanted)
@@ -338,6 +341,17 @@ class ActionReader:
         return msgspec.structs.replace(
             step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why), written=written
         )
+
+    def _hook_folders(
+        self, action: Action, step: ActionStep, searched: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Folders that repositories name for the hooks which git runs."""
+        if posixpath.basename(step.program) != "git" or not self._looks_into_files(action):
+            return ()
+        return tuple(filter(None, dict.fromkeys(map(find_hook_folder, searched))))
+
+    def _looks_into_files(self, action: Action) -> bool:
+        return self.lookup is not _unresolved_path and not _environment_key(action)
 
     def _written_earlier(
         self, action: Action, step: ActionStep, folder: str, patterns: tuple[str, ...]

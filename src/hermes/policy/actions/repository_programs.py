@@ -4,6 +4,10 @@ import os
 import re
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
+from hermes.policy.actions.action_effects import ActionStep
+
 MAX_CONFIG_BYTES = 1 << 20
 MAX_CONFIG_FILES = 40
 _SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
@@ -46,6 +50,38 @@ def find_configured_program(folder: str) -> str:
         for name in _HOOKS:
             if os.access(f"{place}/hooks/{name}", os.X_OK):
                 return f"{place}/hooks/{name}"
+    return ""
+
+
+def mark_hook_changes(step: ActionStep) -> ActionStep:
+    """A step that changes files in the folder which a repository names for its hooks."""
+    for path in step.changes:
+        hooks = find_hook_folder(os.path.dirname(path))  # noqa: PTH120
+        if hooks and f"{path.rstrip('/')}/".startswith(f"{hooks}/"):
+            why = f"privilege: {path} is a hook, which git runs with the next commit"
+            return replace(step, effects=step.effects | {"privilege"}, why=(*step.why, why))
+    return step
+
+
+def find_hook_folder(folder: str) -> str:
+    """The folder that `core.hooksPath` of the repository around a folder names; or empty."""
+    records = find_repository_records(folder)
+    for place in records:
+        for file in (f"{place}/config", f"{place}/config.worktree"):
+            for name, value in _settings(file):
+                if name.lower() == "core.hookspath" and value:
+                    top = _work_tree(folder) or os.path.dirname(place)  # noqa: PTH120
+                    return os.path.normpath(os.path.join(top, os.path.expanduser(value)))  # noqa: PTH111, PTH118
+    return ""
+
+
+def _work_tree(folder: str) -> str:
+    """The nearest folder above that is the top of a work tree; or empty."""
+    place = os.path.normpath(folder)
+    while place.startswith("/") and place != "/":
+        if os.path.lexists(f"{place}/.git"):
+            return place
+        place = os.path.dirname(place)  # noqa: PTH120
     return ""
 
 
@@ -93,22 +129,25 @@ def _program_setting(file: str, left: list[int]) -> str:
     left[0] -= 1
     if left[0] < 0:
         return "too many included files"
-    section = ""
-    for line in _read(file).replace("\\\n", "").splitlines():
-        if header := _SECTION.match(line):
-            section = header[1] + (f".{header[2]}" if header[2] is not None else "")
-            line = line[header.end() :]
-        setting = _SETTING.match(line)
-        if setting is None:
-            continue
-        name, value = f"{section}.{setting[1]}", (setting[2] or "").strip('"')
-        if section.lower().startswith("include"):
+    for name, value in _settings(file):
+        if name.lower().startswith("include"):
             target = os.path.join(os.path.dirname(file), os.path.expanduser(value))  # noqa: PTH111, PTH118, PTH120
             if found := _program_setting(target, left):
                 return found
         elif not (_HARMLESS.fullmatch(name) or _HARMLESS.fullmatch(f"{name}={value}")):
             return name
     return ""
+
+
+def _settings(file: str) -> Iterator[tuple[str, str]]:
+    """The settings of one file, without those that it includes."""
+    section = ""
+    for line in _read(file).replace("\\\n", "").splitlines():
+        if header := _SECTION.match(line):
+            section = header[1] + (f".{header[2]}" if header[2] is not None else "")
+            line = line[header.end() :]
+        if setting := _SETTING.match(line):
+            yield f"{section}.{setting[1]}", (setting[2] or "").strip('"')
 
 
 def _read(file: str) -> str:

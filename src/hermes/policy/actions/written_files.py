@@ -52,6 +52,13 @@ _GIT_FILES = (
     "info/attributes",
     ".lfsconfig",
     ".pre-commit-config.yaml",
+    ".pre-commit-hooks.yaml",
+    ".husky/*",
+    ".githooks/*",
+    ".git-hooks/*",
+    "lefthook.y*ml",
+    ".lefthook.y*ml",
+    ".overcommit.yml",
 )
 _NODE_FILES = (
     "*.js",

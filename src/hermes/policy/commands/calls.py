@@ -280,6 +280,8 @@ _PRIVILEGE_FILES = (
     "/etc/ssh/", "/etc/security", "/etc/apt/", "/etc/polkit-1", "/etc/udev", "/etc/modprobe",
     ".ssh/authorized_keys", ".ssh/config", ".bashrc", ".bash_profile", ".profile", ".zshrc",
     ".bash_login", ".bash_aliases", ".gitconfig", ".git/hooks/", ".git/config", ".config/autostart",
+    ".husky/", ".githooks/", ".git-hooks/", ".pre-commit-config.yaml", ".pre-commit-hooks.yaml",
+    "lefthook.y", ".lefthook.y", ".overcommit.yml",
     "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/bin/", "/sbin/", ".vimrc", ".inputrc",
 )  # fmt: skip
 
