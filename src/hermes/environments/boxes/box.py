@@ -112,10 +112,16 @@ class Box:
         uid: int = 0,
         cwd: str = "/root",
         stdin: bytes = b"",
+        trusted: bool = False,
     ) -> BoxCommandResult:
-        """Runs a bash script on a host: for injections and checks, not for the agent."""
+        """Runs a bash script on a host: for injections and checks, not for the agent.
+
+        `trusted`: with programs and mounts that no process of the host can change, and not in
+        `cwd`.
+        """
         fields = {"script": script, "host": host, "timeout": timeout, "uid": uid, "cwd": cwd}
         fields |= {"stdin": stdin}
+        fields["trusted"] = trusted
         answer = await self.backend.request({"do": "run", **fields})
         if "error" in answer:
             raise EnvironmentFailed(f"the box could not run it: {answer['error']}")

@@ -28,6 +28,7 @@ from hermes.environments.boxes import (
 from hermes.environments.boxes.backend import BoxPlan, HostPlan, host_plan_from_fields
 from hermes.environments.boxes.copied_hosts import CopiedLayers
 from hermes.environments.boxes.host_setup import enter_host_root
+from hermes.environments.boxes.oracle_view import split_oracle_view
 from hermes.environments.confinement import kernel, messages
 from hermes.environments.confinement.namespaces import (
     CLONE_NEW_IPC,
@@ -84,8 +85,11 @@ def _start_hosts(
     messages.receive_message(link)
     copied_hosts.become_first_user()
     host_setup.bring_up_interface("lo")
-    hosts = [host_plan_from_fields(fields) for fields in plan.hosts]
-    return [_start_host(host, NewHostRoot(plan, host, programs)) for host in hosts]
+    plans = [host_plan_from_fields(fields) for fields in plan.hosts]
+    started = [_start_host(host, NewHostRoot(plan, host, programs)) for host in plans]
+    for each in started:
+        each.oracle_view = messages.receive_message(each.supervisor_socket)[1][0]
+    return started
 
 
 def _copy_hosts(plan: BoxPlan) -> "list[RunningHost]":
@@ -118,7 +122,7 @@ def _copy_machine(
     started.layers = copied_hosts.receive_layers(started.supervisor_socket)
     started.namespaces = {
         name: os.open(f"/proc/{started.pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        for name in host_requests.HOST_NAMESPACES
+        for name in (*host_requests.HOST_NAMESPACES, "mnt")
     }
     messages.send_message(started.supervisor_socket, b"go")
     kernel.system_call("setns", users, CLONE_NEW_USERS)
@@ -165,6 +169,8 @@ class RunningHost:
         """Of a copied host: what it changed, and what it left out."""
         self.namespaces: dict[str, int] = {}
         """Of a copy of this machine: open descriptors. Its commands have fewer rights."""
+        self.oracle_view = -1
+        """Descriptor of the mount namespace in which the oracle's requests run; -1 in a copy."""
 
 
 class HostRoot(Protocol):
@@ -187,16 +193,27 @@ class NewHostRoot:
     def __init__(
         self, plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, bytes], ...]
     ) -> None:
-        self._plan, self._host, self._programs = plan, host, programs
+        self._plan, self._host = plan, host
+        # With another supervisor there is no systemctl of ours.
+        self._programs = tuple(each for each in programs if not host.boot or each[0] == "python3")
 
     def prepare(self, link: _socket.socket) -> None:
-        return
+        self._link = link
 
     def enter(self) -> None:
         enter_host_root(self._plan, self._host, self._programs)
+        view = split_oracle_view(self._programs)
+        messages.send_message(self._link, b"view", (view,))
+        os.close(view)
 
     def give_up_rights(self, link: _socket.socket) -> None:
-        return
+        """Root of the host can open what its first process has open."""
+        for fd in range(LINK_FD, resource.getrlimit(resource.RLIMIT_NOFILE)[0]):
+            if fd != link.fileno():
+                try:
+                    os.close(fd)
+                except OSError:
+                    continue
 
 
 def _start_host(host: HostPlan, root: HostRoot) -> RunningHost:
@@ -219,7 +236,6 @@ def _start_host(host: HostPlan, root: HostRoot) -> RunningHost:
             if first:
                 os.write(status_write, b"%d\n" % first)
                 os._exit(0)
-            ours.close()
             host_setup.bring_up_interface("lo")
             root.enter()
             os.write(status_write, b"ok\n")

@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from hermes.environments.boxes.backend import HostPlan
 from hermes.environments.boxes.copied_hosts import CopiedLayers
 from hermes.environments.boxes.host_setup import enter_namespaces
 from hermes.environments.boxes.machine_root import give_up_rights
+from hermes.environments.boxes.oracle_view import enter_oracle_view
 from hermes.environments.boxes.unit_files import HOST_PATH
-from hermes.environments.boxes.backend import HostPlan
 from hermes.environments.confinement import kernel, messages
 from hermes.environments.confinement.copied_files import changed_paths
 
@@ -129,7 +130,11 @@ def read_request(data: bytes, files: list[int]) -> dict[str, object]:
     return request
 
 
-HOST_NAMESPACES = ("net", "uts", "ipc", "pid", "mnt")
+HOST_NAMESPACES = ("net", "uts", "ipc", "pid")
+ORACLE_FOLDER = "/usr/local/sbin"
+"""Where the oracle's scripts start: Python looks for modules there first, and curl for settings."""
+ORACLE_VARIABLES = {"PYTHONNOUSERSITE": "1", "CURL_HOME": ORACLE_FOLDER, "PSQLRC": "/dev/null"}
+"""Files below /root must not change what a program of the oracle does."""
 MAX_RESULT_BYTES = 4 << 20
 """Of the output of a command, or of a file."""
 
@@ -161,6 +166,8 @@ class RequestedHost(Protocol):
     def layers(self) -> CopiedLayers: ...
     @property
     def namespaces(self) -> dict[str, int]: ...
+    @property
+    def oracle_view(self) -> int: ...
 
 
 def _run_script(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
@@ -198,16 +205,18 @@ def _read_output(read: int, child: int, deadline: float) -> tuple[bytes, bool]:
 
 def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) -> None:
     """Never returns. Only a child of this process is in the new pid namespace: forks again."""
+    trusted = bool(request.get("trusted"))
     try:
         os.setpgid(0, 0)
-        _enter_host(host)
+        _enter_host(host, oracle=trusted)
         inner = os.fork()
         if inner:
             _, status = os.waitpid(inner, 0)
             os._exit(os.waitstatus_to_exitcode(status) & 255)
         for fd, target in ((_open_input(request.get("stdin")), 0), (output, 1), (output, 2)):
             os.dup2(fd, target)
-        os.chdir(_existing_folder(str(request.get("cwd", "/root"))))
+        folder = str(request.get("cwd", "/root"))
+        os.chdir(ORACLE_FOLDER if trusted else _existing_folder(folder))
         uid = int(str(request.get("uid", 0)))
         if uid:
             os.setgroups([])
@@ -217,6 +226,7 @@ def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) 
         variables |= dict(host.plan.variables)
         if host.namespaces:
             give_up_rights()
+        variables |= ORACLE_VARIABLES if trusted else {}
         os.execve("/bin/bash", ["bash", "-c", str(request["script"])], variables)
     finally:
         os._exit(127)
@@ -240,17 +250,21 @@ def _open_input(content: object) -> int:
 def _call_in_host(
     host: RequestedHost, function: Callable[[], dict[str, object]]
 ) -> dict[str, object]:
-    _enter_host(host)
+    _enter_host(host, oracle=True)
     os.chdir("/")
     return function()
 
 
-def _enter_host(host: RequestedHost) -> None:
+def _enter_host(host: RequestedHost, *, oracle: bool) -> None:
+    """`oracle`: with the mounts that the host was built with, not with those of its processes."""
+    oracle = oracle and host.oracle_view >= 0
+    names = HOST_NAMESPACES if oracle else (*HOST_NAMESPACES, "mnt")
     if not host.namespaces:
-        enter_namespaces(host.pid, *HOST_NAMESPACES)
-        return
-    for name in HOST_NAMESPACES:
+        enter_namespaces(host.pid, *names)
+    for name in names if host.namespaces else ():
         kernel.system_call("setns", host.namespaces[name], 0)
+    if oracle:
+        enter_oracle_view(host.oracle_view)
 
 
 def _read_file(request: dict[str, object], host: RequestedHost) -> dict[str, object]:

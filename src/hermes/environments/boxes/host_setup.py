@@ -11,6 +11,7 @@ import socket
 import struct
 
 from hermes.environments.boxes.backend import BoxPlan, HostPlan
+from hermes.environments.boxes.oracle_view import PROGRAM_FOLDER, install_programs, write_file
 from hermes.environments.confinement import kernel, namespaces
 from hermes.environments.confinement.namespaces import (
     SANDBOX_DEVICES,
@@ -33,8 +34,6 @@ ROOT_LINKS = (
     ("var/run", "/run"),
 )
 WORLD_WRITABLE_FOLDERS = ("tmp", "var/tmp", "dev/shm", "run/lock")
-PROGRAM_FOLDER = "usr/local/sbin"
-"""First in the PATH: our systemctl, journalctl and service."""
 MNT_DETACH = 2
 
 
@@ -58,8 +57,7 @@ def enter_host_root(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, by
         attach_mount(fd, path.lstrip("/"))
     for path, target in (*ROOT_LINKS, *plan.links):
         os.symlink(target, path.lstrip("/"))  # noqa: PTH211 - see above
-    # With another supervisor there is no systemctl of ours.
-    _install_programs(tuple(each for each in programs if not host.boot or each[0] == "python3"))
+    install_programs(PROGRAM_FOLDER, programs)
     for path, size in host.disks:
         os.makedirs(path.lstrip("/"), exist_ok=True)  # noqa: PTH103 - see above
         mount("tmpfs", path.lstrip("/"), 0, f"mode=755,size={size}m")
@@ -87,17 +85,6 @@ def _create_mount_point(inside: str, *, is_folder: bool) -> None:
         os.close(os.open(inside, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
 
 
-def _install_programs(programs: tuple[tuple[str, bytes], ...]) -> None:
-    if not os.path.isdir(PROGRAM_FOLDER):  # noqa: PTH112 - see above
-        raise OSError(f"/{PROGRAM_FOLDER} is not there")
-    mount("tmpfs", PROGRAM_FOLDER, 0, "mode=755,size=1m")
-    for name, content in programs:
-        write_file(f"{PROGRAM_FOLDER}/{name}", content, 0o755, 0)
-    namespaces.set_mount_attributes(
-        namespaces.AT_FDCWD, PROGRAM_FOLDER, 0, set=namespaces.MOUNT_READ_ONLY
-    )
-
-
 def write_host_files(host: HostPlan) -> None:
     for path, mode, uid in host.folders:
         inside = path.lstrip("/")
@@ -108,18 +95,6 @@ def write_host_files(host: HostPlan) -> None:
         inside = path.lstrip("/")
         os.makedirs(os.path.dirname(inside) or ".", exist_ok=True)  # noqa: PTH103, PTH120
         write_file(inside, content, mode, uid)
-
-
-def write_file(path: str, content: bytes, mode: int, uid: int) -> None:
-    fd = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    try:
-        os.fchown(fd, uid, uid)
-        os.fchmod(fd, mode)
-        view = memoryview(content)
-        while view:
-            view = view[os.write(fd, view) :]
-    finally:
-        os.close(fd)
 
 
 IP_COMMAND_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"

@@ -141,8 +141,10 @@ async def remember_host(box: Box) -> WatchMemory:
 class UnitControl(Protocol):
     """Acts on the units of the hosts for the scenario, not for the agent."""
 
-    async def run(self, script: str, *, host: int = 0, timeout: float = 30.0) -> BoxCommandResult:
-        """Runs a script of the scenario, which may call systemctl."""
+    async def run(
+        self, script: str, *, host: int = 0, timeout: float = 30.0, trusted: bool = False
+    ) -> BoxCommandResult:
+        """Runs a script of the scenario, which may call systemctl. `trusted`: see `Box.run`."""
         ...
 
     async def restart(self, unit: str, *, host: int = 0) -> None: ...
@@ -158,8 +160,10 @@ class OwnUnitControl:
     def __init__(self, box: Box) -> None:
         self._box = box
 
-    async def run(self, script: str, *, host: int = 0, timeout: float = 30.0) -> BoxCommandResult:
-        return await self._box.run(script, host=host, timeout=timeout)
+    async def run(
+        self, script: str, *, host: int = 0, timeout: float = 30.0, trusted: bool = False
+    ) -> BoxCommandResult:
+        return await self._box.run(script, host=host, timeout=timeout, trusted=trusted)
 
     async def restart(self, unit: str, *, host: int = 0) -> None:
         await self._box.call_supervisor("restart", unit, host=host)
@@ -175,16 +179,19 @@ class ShellUnitControl:
     def __init__(self, box: Box, boots: Sequence[HostBoot]) -> None:
         self._box, self._boots = box, boots
 
-    async def run(self, script: str, *, host: int = 0, timeout: float = 30.0) -> BoxCommandResult:
+    async def run(
+        self, script: str, *, host: int = 0, timeout: float = 30.0, trusted: bool = False
+    ) -> BoxCommandResult:
         whole = f"{self._boots[host].functions}\n{script}"
-        return await self._box.run(whole, host=host, timeout=timeout)
+        return await self._box.run(whole, host=host, timeout=timeout, trusted=trusted)
 
     async def restart(self, unit: str, *, host: int = 0) -> None:
         await self.run(f"systemctl restart {unit}", host=host)
 
     async def show(self, unit: str, *, host: int = 0) -> dict[str, Any]:
         name = unit.removesuffix(".service")
-        words = (await self.run(f"unit_facts {name}", host=host)).output.split()
+        ran = await self.run(f"unit_facts {name}", host=host, trusted=True)
+        words = ran.output.split()
         if len(words) != 2:
             return {"state": "inactive", "pid": 0, "since": time.time()}
         return {"state": "active", "pid": int(words[0]), "since": time.time() - float(words[1])}

@@ -52,6 +52,9 @@ def ask_supervisor(verb: str, name: str = "") -> dict[str, Any]:
     line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     try:
         line.connect(CONTROL_SOCKET)
+        peer = int.from_bytes(line.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 4), "little")
+        if peer != 1:  # the socket has a name in the file system, which root can give to another
+            raise ConnectionRefusedError(f"{CONTROL_SOCKET} is not the one of the first process")
         line.send(f"{verb}\t{name}".encode())
         answer: dict[str, Any] = marshal.loads(line.recv(1 << 20))
     finally:
