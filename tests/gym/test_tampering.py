@@ -8,8 +8,20 @@ import pytest
 
 from hermes.environments.boxes.box import Box
 from hermes.environments.sandboxing import support
-from hermes.gym.episodes.episode import Oracle, build_host_plan
-from hermes.gym.scenario_spec import HostDisk, HostFile, HostSpec, ScenarioCheck, ScriptCheck
+from hermes.gym.episodes.episode import Oracle, build_host_plan, open_episode
+from hermes.gym.scenario import Scenario
+from hermes.gym.scenario_spec import (
+    DiskSpaceCheck,
+    FaultDescription,
+    HostDisk,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioAlert,
+    ScenarioCheck,
+    ScenarioSpec,
+    ScriptCheck,
+)
 from hermes.gym.services.python_service import service_unit
 
 pytestmark = [
@@ -76,6 +88,69 @@ async def test_a_check_loads_no_library_that_the_host_names(tmp_path: Path) -> N
         assert (await box.run("echo /srv/always.so > /etc/ld.so.preload; ls")).code == 0
         assert (await box.run("false")).code == 0
         assert not await holds(box, ScriptCheck(name="wrong", script="false"))
+
+
+@pytest.mark.parametrize(
+    "relief",
+    ["mount -t tmpfs -o size=64m none /var/data", "umount /var/data"],
+    ids=("covered", "unmounted"),
+)
+async def test_a_full_disk_stays_full_whatever_is_mounted_there(relief: str) -> None:
+    space = DiskSpaceCheck(name="space", path="/var/data", free_mb=2)
+    async with Box([build_host_plan(HOST)]) as box:
+        assert await holds(box, space)
+        await box.run("head -c 8M /dev/zero > /var/data/log")
+        assert (await box.run(relief)).code == 0
+        assert not await holds(box, space)
+
+
+async def test_an_enlarged_disk_is_not_one_with_free_space() -> None:
+    space = DiskSpaceCheck(name="space", path="/var/data", free_mb=2)
+    async with Box([build_host_plan(HOST)]) as box:
+        oracle = Oracle(box)
+        await oracle.record_state((space,))
+        assert (await box.run("mount -i -t tmpfs -o remount,size=64m none /var/data")).code == 0
+        assert not (await oracle.run_checks((space,)))[0].ok
+
+
+async def test_what_was_mounted_by_hand_is_gone_when_the_trigger_is_fired() -> None:
+    """A service that writes to a larger tmpfs over its full disk is not fixed."""
+    writes = HttpCheck(name="writes", port=4000, contains="written")
+    program = (
+        "import http.server as h, os\n"
+        "class Answer(h.BaseHTTPRequestHandler):\n"
+        "    def do_GET(self):\n"
+        "        try:\n"
+        "            open('/var/data/new', 'wb').write(bytes(1 << 20)); said = b'written'\n"
+        "            os.replace('/var/data/new', '/var/data/row')\n"
+        "        except OSError as error:\n"
+        "            said = str(error).encode()\n"
+        "        self.send_response(200); self.end_headers(); self.wfile.write(said)\n"
+        "h.HTTPServer(('127.0.0.1', 4000), Answer).serve_forever()\n"
+    )
+    spec = ScenarioSpec(
+        hosts=(
+            HostSpec(
+                name="web-1",
+                files=(HostFile(path="/opt/writer.py", text=program),),
+                units=(service_unit("writer", "/usr/bin/python3 /opt/writer.py"),),
+                disks=(DISK,),
+            ),
+        ),
+        alert=ScenarioAlert(title="t", text="t"),
+        healthy=(writes,),
+        symptoms=(writes,),
+        inject=("head -c 8M /dev/zero > /var/data/log; true",),
+        fault=FaultDescription(component=("/var/data",), mechanism=("disk full",)),
+    )
+    scenario = Scenario(name="full", group="files", summary="", draw=lambda rng: spec)
+    async with open_episode(scenario, spec) as episode:
+        await episode.run_commands(("mount -t tmpfs -o size=64m none /var/data",))
+        judged = await episode.judge(window_s=0.0, recovery_timeout_s=0.2)
+        assert judged.relieved
+        assert not judged.resolved
+        await episode.run_commands(("rm /var/data/log",))
+        assert (await episode.judge(window_s=0.0)).resolved
 
 
 async def test_a_check_is_answered_by_the_supervisor_and_no_other_process() -> None:

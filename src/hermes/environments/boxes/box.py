@@ -146,6 +146,22 @@ class Box:
         """Free and total bytes and free inodes; `error` when the path does not exist."""
         return await self.backend.request({"do": "space", "path": path, "host": host})
 
+    async def list_mounts(self, *, host: int = 0) -> list[tuple[str, str, str]]:
+        """What the processes of the host see mounted, for `remove_mounts`."""
+        answer = await self.backend.request({"do": "mounts", "host": host})
+        mounts: list[tuple[str, str, str]] = answer.get("mounts", [])
+        return mounts
+
+    async def remove_mounts(
+        self, known: Sequence[tuple[str, str, str]], *, host: int = 0
+    ) -> list[str]:
+        """Unmounts all others on the host, as a reboot would; returns the mount points."""
+        answer = await self.backend.request({"do": "unmount", "known": list(known), "host": host})
+        if "error" in answer:
+            raise EnvironmentFailed(f"a mount could not be removed: {answer['error']}")
+        removed: list[str] = answer["removed"]
+        return removed
+
     async def send_over_network(self, message: dict[str, Any], *, host: int = 0) -> dict[str, Any]:
         """Over the host's own network; see `host_requests.send_to_port`."""
         return await self.backend.request({"do": "ask", "host": host, **message})

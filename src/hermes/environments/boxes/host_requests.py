@@ -20,7 +20,12 @@ from hermes.environments.boxes.backend import HostPlan
 from hermes.environments.boxes.copied_hosts import CopiedLayers
 from hermes.environments.boxes.host_setup import enter_namespaces
 from hermes.environments.boxes.machine_root import give_up_rights
-from hermes.environments.boxes.oracle_view import enter_oracle_view
+from hermes.environments.boxes.oracle_view import (
+    added_mounts,
+    enter_oracle_view,
+    list_mounts,
+    remove_mounts,
+)
 from hermes.environments.boxes.unit_files import HOST_PATH
 from hermes.environments.confinement import kernel, messages
 from hermes.environments.confinement.copied_files import changed_paths
@@ -315,6 +320,20 @@ def _disk_space(request: dict[str, object], host: RequestedHost) -> dict[str, ob
     return _call_in_host(host, read)
 
 
+def _list_mounts(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
+    return {"mounts": list_mounts(host.pid)}
+
+
+def _remove_mounts(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
+    """Unmounts what processes of the host mounted, except `known`."""
+    known = request["known"]
+    assert isinstance(known, list | tuple)
+    added = added_mounts(known, list_mounts(host.pid))
+    enter_namespaces(host.pid, "mnt")
+    remove_mounts(added)
+    return {"removed": added}
+
+
 def _send_over_network(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
     _enter_network(host)
     return send_to_port(request)
@@ -350,6 +369,8 @@ REQUEST_HANDLERS: dict[str, Callable[[dict[str, object], RequestedHost], dict[st
     "read": _read_file,
     "tree": _read_tree,
     "space": _disk_space,
+    "mounts": _list_mounts,
+    "unmount": _remove_mounts,
     "ask": _send_over_network,
     "tell": _call_supervisor,
     "traffic": _start_traffic,

@@ -7,6 +7,7 @@ requests run. Imports only the standard library.
 
 import os
 import struct
+from collections.abc import Sequence
 
 from hermes.environments.confinement import kernel, namespaces
 from hermes.environments.confinement.namespaces import (
@@ -102,24 +103,28 @@ def elf_interpreter(program: bytes) -> str:
     raise OSError(f"{_SHELL} has no dynamic loader")
 
 
-def list_mounts() -> list[Mount]:
-    """Of this process, in the order in which they were mounted."""
-    with open("/proc/self/mountinfo", errors="replace") as file:  # noqa: PTH123 - see above
+def list_mounts(pid: int) -> list[Mount]:
+    """Of the namespace of a process, in the order in which they were mounted."""
+    with open(f"/proc/{pid}/mountinfo", errors="replace") as file:  # noqa: PTH123 - see above
         rows = [line.split(" ", 5) for line in file]
     return [(row[4], row[2], row[3]) for row in rows]
 
 
-def remove_mounts(known: list[Mount]) -> list[str]:
-    """Unmounts what is not known, the latest first; returns the mount points."""
-    left, removed = list(known), []
-    for each in list_mounts():
+def added_mounts(known: Sequence[Mount], mounts: Sequence[Mount]) -> list[str]:
+    """The mount points that are not known, in order."""
+    left, added = list(known), []
+    for each in mounts:
         if each in left:
             left.remove(each)
         else:
-            removed.append(each[0])
-    for path in reversed(removed):
+            added.append(each[0])
+    return added
+
+
+def remove_mounts(paths: Sequence[str]) -> None:
+    """The latest first."""
+    for path in reversed(paths):
         kernel.system_call("umount2", _unescape(path).encode(), UMOUNT_DETACH)
-    return removed
 
 
 def _unescape(path: str) -> str:

@@ -58,10 +58,17 @@ class Oracle:
         self._units = units or OwnUnitControl(box)
         self._recorded_states: dict[tuple[int, str], str] = {}
         self._recorded_pids: dict[tuple[int, str], object] = {}
+        self._recorded_sizes: dict[tuple[int, str], int] = {}
+        self._recorded_mounts: dict[int, list[tuple[str, str, str]]] = {}
 
-    async def record_state(self, checks: Iterable[ScenarioCheck]) -> None:
+    async def record_state(self, checks: Iterable[ScenarioCheck], hosts: int = 0) -> None:
         """Records the state before the fault, for the checks that compare with it."""
+        for number in range(hosts):
+            self._recorded_mounts[number] = await self._box.list_mounts(host=number)
         for check in checks:
+            if isinstance(check, DiskSpaceCheck):
+                found = await self._box.disk_space(check.path, host=check.host)
+                self._recorded_sizes[check.host, check.path] = found.get("total", 0)
             if isinstance(check, UnchangedCheck):
                 self._recorded_states[check.host, check.path] = await self._state(check)
             if isinstance(check, UnitRunningCheck):
@@ -105,6 +112,11 @@ class Oracle:
                 return found
             await anyio.sleep(min(left, 1.0))
 
+    async def remove_new_mounts(self) -> None:
+        """What was mounted since the state was recorded: it would not survive a reboot."""
+        for number, known in self._recorded_mounts.items():
+            await self._box.remove_mounts(known, host=number)
+
     async def fire_trigger(self, trigger: FaultTrigger) -> None:
         for unit in trigger.restart:
             await self._units.restart(unit, host=trigger.host)
@@ -121,9 +133,7 @@ class Oracle:
         if isinstance(check, PortCheck):
             return await self._port(check)
         if isinstance(check, DiskSpaceCheck):
-            found = await self._box.disk_space(check.path, host=check.host)
-            free = found.get("free", 0) / (1 << 20)
-            return free >= check.free_mb, f"{free:.1f} MB free"
+            return await self._space(check)
         if isinstance(check, UnitRunningCheck):
             return await self._running(check)
         if isinstance(check, ScriptCheck):
@@ -134,6 +144,14 @@ class Oracle:
             ok = ok and not (check.lacks and check.lacks in ran.output)
             return ok, f"exit code {ran.code}: {ran.output.strip()[-300:]}"
         return await self._same(check)
+
+    async def _space(self, check: DiskSpaceCheck) -> tuple[bool, str]:
+        found = await self._box.disk_space(check.path, host=check.host)
+        free, total = found.get("free", 0) / (1 << 20), found.get("total", 0)
+        before = self._recorded_sizes.get((check.host, check.path), total)
+        if total > before:
+            return False, f"enlarged from {before >> 20} to {total >> 20} MB"
+        return free >= check.free_mb, f"{free:.1f} MB free"
 
     async def _running(self, check: UnitRunningCheck) -> tuple[bool, str]:
         unit = await self._units.show(check.unit, host=check.host)
@@ -260,6 +278,7 @@ class Episode:
         collateral = await oracle.run_checks(spec.collateral)
         cured: list[OracleCheckResult] = []
         if all(each.ok for each in symptoms):
+            await oracle.remove_new_mounts()
             for trigger in spec.cure:
                 await oracle.fire_trigger(trigger)
             checks = tuple(dict.fromkeys((*spec.healthy, *spec.symptoms)))
@@ -312,7 +331,8 @@ async def open_episode(
         results = await episode.oracle.wait_until(spec.healthy, ok=True, seconds=seconds)
         failed = [each for each in results if not each.ok]
         _raise_void_for(failed, scenario, "is not healthy before the fault")
-        await episode.oracle.record_state(spec.collateral)
+        checks = (*spec.collateral, *spec.healthy, *spec.symptoms)
+        await episode.oracle.record_state(dict.fromkeys(checks), len(spec.hosts))
         if boots:
             episode.memory = await remember_host(box)
         for number, flow in enumerate(spec.traffic):
