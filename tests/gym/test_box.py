@@ -287,3 +287,19 @@ async def test_boxes_of_a_forkserver_are_separate_and_end_like_others() -> None:
     with pytest.raises(EnvironmentFailed):
         async with Box([build_host_plan(a_host())], opener=opener):
             pass
+
+
+async def test_long_scripts_and_messages_reach_the_host_many_at_a_time() -> None:
+    """Longer than a message of a socket, than its queue, and than one argument of a program."""
+    filler = "x" * 100_000
+    async with Box([build_host_plan(a_host())]) as box:
+        results: list[str] = []
+
+        async def run_one(size: int) -> None:
+            ran = await box.run(f": {filler * size}; echo ran", trusted=bool(size % 2))
+            results.append(ran.output)
+
+        async with anyio.create_task_group() as group:
+            for size in (1, 1, 1, 1, 1, 1, 1, 1, 2, 7):
+                group.start_soon(run_one, size)
+        assert results == ["ran\n"] * 10

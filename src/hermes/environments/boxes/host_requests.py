@@ -140,6 +140,7 @@ ORACLE_FOLDER = "/usr/local/sbin"
 """Where the oracle's scripts start: Python looks for modules there first, and curl for settings."""
 ORACLE_VARIABLES = {"PYTHONNOUSERSITE": "1", "CURL_HOME": ORACLE_FOLDER, "PSQLRC": "/dev/null"}
 """Files below /root must not change what a program of the oracle does."""
+MAX_SCRIPT_ARGUMENT_BYTES = 100_000
 MAX_RESULT_BYTES = 4 << 20
 """Of the output of a command, or of a file."""
 
@@ -232,7 +233,7 @@ def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) 
         if host.namespaces:
             give_up_rights()
         variables |= ORACLE_VARIABLES if trusted else {}
-        os.execve("/bin/bash", ["bash", "-c", str(request["script"])], variables)
+        os.execve("/bin/bash", ["bash", *_script_words(str(request["script"]))], variables)
     finally:
         os._exit(127)
 
@@ -250,6 +251,17 @@ def _open_input(content: object) -> int:
         view = view[os.write(fd, view) :]
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
+
+
+def _script_words(script: str) -> list[str]:
+    """One argument of a program is limited to 128 KiB: a longer script is a file."""
+    text = script.encode("utf-8", "surrogateescape")
+    if len(text) < MAX_SCRIPT_ARGUMENT_BYTES:
+        return ["-c", script]
+    fd = os.memfd_create("script", 0)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(text)
+    return [f"/proc/self/fd/{fd}"]
 
 
 def _call_in_host(
