@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,22 @@ def test_the_list_says_what_can_be_played_here(hermes: Hermes) -> None:
     assert names.keys() == installed_scenarios().keys()
     assert names[TYPO]["light"] is True
     assert names[TYPO]["missing"] == []
+
+
+def test_scenarios_of_a_folder_in_the_settings_are_listed_and_played(hermes: Hermes) -> None:
+    own = Path(hermes.home) / "own"
+    shutil.copytree(installed_scenarios()[TYPO], own / "my-typo")
+    settings = Path(hermes.home) / "config.yaml"
+    before = settings.read_text() if settings.exists() else ""
+    settings.write_text(f"gym:\n  scenarios: [{own}, /no/such/folder]\n")
+    try:
+        found = json.loads(hermes("drill", "list", "--json").stdout)
+        shown = hermes("drill", "show", "my-typo", "--json")
+    finally:
+        settings.write_text(before)
+    assert "my-typo" in {each["name"] for each in found["scenarios"]}
+    assert found["problems"][0].startswith("gym.scenarios: /no/such/folder: ")
+    assert json.loads(shown.stdout)["name"] == "my-typo"
 
 
 def test_a_scenario_is_shown_without_its_answer_unless_asked(hermes: Hermes) -> None:

@@ -1,13 +1,16 @@
 """Loads scenarios. Each is a folder with `scenario.py` and `texts.yaml`."""
 
+import hashlib
 import shutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from hermes.core.errors import PluginError, SettingsError
+from hermes.core.errors import HermesError, PluginError, SettingsError
 from hermes.core.messages import Value
-from hermes.core.plugins import import_file, load_plugin, plugin_names
+from hermes.core.plugins import BUILT_IN, call_plugin, import_file, load_plugin, plugin_names
 from hermes.gym.random_source import RandomSource, Split
 from hermes.gym.renamed import find_renamed, report_renamed
 from hermes.gym.scenario_spec import ScenarioGroup, ScenarioSpec
@@ -94,23 +97,96 @@ def load_scenario(folder: Path) -> Scenario:
     return found
 
 
-def installed_scenarios() -> dict[str, Path]:
-    """Names and folders. An entry point returns a folder that contains scenario folders."""
-    roots = [load_plugin("scenarios", name)() for name in plugin_names("scenarios")]
-    found = {each.name: each for root in roots for each in _scenario_folders(root)}
-    return dict(sorted(found.items()))
+class ScenarioCatalog(Value, kw_only=True, frozen=True):
+    folders: dict[str, Path]
+    """Of all scenarios that are installed, by name."""
+    problems: tuple[str, ...] = ()
+    """What could not be listed, one line each."""
 
 
-def find_scenario(name: str) -> Scenario:
+def scenario_catalog(folders: Sequence[str] = ()) -> ScenarioCatalog:
+    """The built-in scenarios, those of plug-ins, and those in these folders.
+
+    An entry point returns a folder that contains scenario folders. The first scenario of a name is
+    kept, the built-in one before all others.
+    """
+    found: dict[str, Path] = {}
+    origins: dict[str, str] = {}
+    problems: list[str] = []
+    names = sorted(plugin_names("scenarios"), key=lambda name: name not in BUILT_IN["scenarios"])
+    sources = [(f"plug-in {name}", _plugin_folder, name) for name in names]
+    sources += [(f"gym.scenarios: {folder}", _settings_folder, folder) for folder in folders]
+    for origin, locate, source in sources:
+        try:
+            paths = list(_scenario_folders(locate(source)))
+        except (HermesError, OSError) as error:
+            problems.append(f"{origin}: {' '.join(str(error).split())}")
+            continue
+        for path in paths:
+            taken = origins.setdefault(path.name, origin)
+            if taken == origin:
+                found[path.name] = path
+            else:
+                problems.append(f"{origin}: the name {path.name} is taken by {taken}; left out")
+    return ScenarioCatalog(folders=dict(sorted(found.items())), problems=tuple(problems))
+
+
+def _plugin_folder(name: str) -> Path:
+    """Raises `PluginError` for any error in the author's code."""
+    root = call_plugin(name, load_plugin("scenarios", name))
+    if not isinstance(root, str | Path):
+        raise PluginError(f"it must return a folder, not {type(root).__name__}")
+    return Path(root)
+
+
+def _settings_folder(folder: str) -> Path:
+    return Path(folder).expanduser()
+
+
+def installed_scenarios(folders: Sequence[str] = ()) -> dict[str, Path]:
+    """Names and folders; `folders` are those of `gym.scenarios`."""
+    return scenario_catalog(folders).folders
+
+
+def find_scenario(name: str, folders: Sequence[str] = ()) -> Scenario:
     """By name, or by the path of its folder."""
     if "/" in name or Path(name).is_dir():
         return load_scenario(Path(name))
-    folders = installed_scenarios()
-    if name not in folders:
-        near = ", ".join(each for each in folders if name.split("-")[0] in each)
+    catalog = scenario_catalog(folders)
+    if name not in catalog.folders:
+        near = ", ".join(each for each in catalog.folders if name.split("-")[0] in each)
         hint = f"; near: {near}" if near else ""
-        raise SettingsError(f"there is no scenario {name!r}{hint}; see: hermes drill list")
-    return load_scenario(folders[name])
+        problems = "".join(f"\n{each}" for each in catalog.problems)
+        raise SettingsError(
+            f"there is no scenario {name!r}{hint}; see: hermes drill list{problems}"
+        )
+    return load_scenario(catalog.folders[name])
+
+
+def scenario_reference(name: str, folders: Sequence[str] = ()) -> str:
+    """What finds this scenario without settings: its name, or the path of its folder."""
+    if "/" in name or name in installed_scenarios():
+        return name
+    return str(installed_scenarios(folders).get(name, name))
+
+
+def shared_module(module_file: str, name: str) -> ModuleType:
+    """The module `name` beside a scenario's folder, for code that several scenarios share.
+
+    Called by a scenario with its `__file__`: `checks = shared_module(__file__, "checks")`. It is
+    loaded once. Raises `SettingsError`.
+    """
+    path = Path(module_file).resolve().parent.parent / f"{name}.py"
+    unique = f"hermes_shared_{name}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    if unique in sys.modules:
+        return sys.modules[unique]
+    if not path.is_file():
+        raise SettingsError(f"there is no module {path}")
+    try:
+        return import_file(unique, path)
+    except PluginError as error:
+        del sys.modules[unique]
+        raise SettingsError(f"{path}: {error}") from error
 
 
 def _scenario_folders(root: Path) -> Iterator[Path]:

@@ -14,3 +14,5 @@ class GymSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """docker or podman, by name or path; empty for docker."""
     docker_host: str = ""
     """Address of its daemon, such as unix:///run/docker.sock; empty for the usual one."""
+    scenarios: tuple[str, ...] = ()
+    """Folders that contain scenario folders of your own; `hermes drill list` lists them too."""

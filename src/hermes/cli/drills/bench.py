@@ -1,5 +1,6 @@
 """`hermes drill selftest` and `bench`: many scenarios with many seeds."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -35,7 +36,7 @@ from hermes.gym.episodes.readiness import (
 )
 from hermes.gym.episodes.responder_context import sandbox_rules
 from hermes.gym.episodes.self_test import DEFAULT_SEED_COUNT, ScenarioProof, prove_scenarios
-from hermes.gym.scenario import Scenario, find_scenario
+from hermes.gym.scenario import Scenario, find_scenario, scenario_reference
 from hermes.gym.settings import GymSettings
 from hermes.settings.load import LoadedSettings
 
@@ -75,7 +76,7 @@ def selftest(
     if not readiness.boxes:
         raise SettingsError(f"no box can be created here: {'; '.join(readiness.missing)}")
     require_supervisor(supervisor, gym)
-    chosen, left_out = _select_for_selftest(scenarios, everything, readiness)
+    chosen, left_out = _select_for_selftest(scenarios, everything, readiness, gym.scenarios)
     first, count = int(options["first"]), int(options["seeds"])
     seeds = range(first, first + count)
     proofs = _run_selftests(chosen, seeds, int(options["jobs"]), options["window"], gym, supervisor)
@@ -87,18 +88,18 @@ def selftest(
 
 
 def _select_for_selftest(
-    names: tuple[str, ...], everything: bool, readiness: GymReadiness
+    names: tuple[str, ...], everything: bool, readiness: GymReadiness, folders: Sequence[str]
 ) -> tuple[list[Scenario], list[tuple[str, str]]]:
     if not names and not everything:
         raise click.UsageError("name scenarios or folders, or use --all")
-    left_out, chosen = list[tuple[str, str]](), [find_scenario(name) for name in names]
-    for each in list_scenarios(here=readiness) if everything else ():
+    left_out, chosen = list[tuple[str, str]](), [find_scenario(name, folders) for name in names]
+    for each in list_scenarios(here=readiness, folders=folders) if everything else ():
         if each.broken:
             left_out.append((each.name, f"broken: {each.broken}"))
         elif each.missing:
             left_out.append((each.name, "; ".join(each.missing)))
         else:
-            chosen.append(find_scenario(each.name))
+            chosen.append(find_scenario(each.name, folders))
     for scenario in chosen:
         if missing := missing_requirements(scenario, readiness):
             raise SettingsError(f"{scenario.name} cannot run here: {'; '.join(missing)}")
@@ -227,11 +228,11 @@ def _select_scenarios(
     if not readiness.boxes:
         raise SettingsError(f"no box can be created here: {'; '.join(readiness.missing)}")
     found = []
-    for each in list_scenarios(here=readiness):
+    for each in list_scenarios(here=readiness, folders=gym.scenarios):
         if each.broken or each.missing:
             note(f"{each.name} is left out: {each.broken or '; '.join(each.missing)}")
         elif (not group or each.group == group) and (each.light or not light):
-            found.append(find_scenario(each.name))
+            found.append(find_scenario(each.name, gym.scenarios))
     if not found:
         raise SettingsError("no scenario matches; see: hermes drill list")
     return found
@@ -281,7 +282,8 @@ def _run_drills(
             async with open_box_source(gym) as opener:
 
                 async def run_one(scenario: Scenario, seed: int, name: str) -> DrillResult:
-                    trial = make_skill_trial(scenario.name, split=terms.split, opener=opener)
+                    reference = scenario_reference(scenario.name, gym.scenarios)
+                    trial = make_skill_trial(reference, split=terms.split, opener=opener)
                     return await run_agent_drill(
                         loaded,
                         scenario,

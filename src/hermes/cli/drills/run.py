@@ -21,7 +21,7 @@ from hermes.gym.episodes.readiness import (
     list_scenarios,
     missing_requirements,
 )
-from hermes.gym.scenario import Scenario, find_scenario
+from hermes.gym.scenario import Scenario, find_scenario, scenario_catalog, scenario_reference
 from hermes.gym.settings import GymSettings
 from hermes.gym.supervisors.hosts import (
     OWN_SYSTEMCTL,
@@ -103,7 +103,8 @@ def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) 
     seed, opener = int(str(options["seed"])), box_opener(gym)
     learned = None
     if options["prove_skill"]:
-        learned = make_skill_trial(scenario, split=terms.split, opener=opener)
+        reference = scenario_reference(scenario, gym.scenarios)
+        learned = make_skill_trial(reference, split=terms.split, opener=opener)
     work = partial(run_agent_drill, opener=opener, learned=learned)
     drilled = anyio.run(work, loaded, found, seed, agent, terms)
     if as_json:
@@ -121,7 +122,7 @@ def gym_settings(loaded: LoadedSettings, backend: object) -> GymSettings:
 
 def require_playable(name: str, gym: GymSettings | None = None) -> Scenario:
     """Find the scenario. Raises `SettingsError` with the missing requirements."""
-    scenario = find_scenario(name)
+    scenario = find_scenario(name, gym.scenarios if gym else ())
     missing = missing_requirements(scenario, check_readiness(gym))
     if missing:
         raise SettingsError(
@@ -183,14 +184,15 @@ def list_(
     ctx: click.Context, group: str | None, light: bool, backend: str | None, as_json: bool
 ) -> int:
     """List the scenarios, with requirements that this machine lacks."""
-    readiness = check_readiness(gym_settings(load_settings(ctx), backend))
+    gym = gym_settings(load_settings(ctx), backend)
+    readiness, problems = check_readiness(gym), scenario_catalog(gym.scenarios).problems
     found = [
         each
-        for each in list_scenarios(here=readiness)
+        for each in list_scenarios(here=readiness, folders=gym.scenarios)
         if (not group or each.group == group) and (not light or each.light)
     ]
     if as_json:
-        print_json({"here": readiness, "scenarios": found})
+        print_json({"here": readiness, "scenarios": found, "problems": problems})
     else:
         print_table(
             ("scenario", "group", "light", "here", "about"),
@@ -201,6 +203,8 @@ def list_(
             empty="no scenario matches",
         )
         _print_scenarios(readiness, found)
+        for problem in problems:
+            note(problem)
     return int(any(each.broken for each in found))
 
 
@@ -225,9 +229,9 @@ def _print_scenarios(readiness: GymReadiness, found: list[ScenarioListing]) -> N
 @click.argument("scenario")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--answer", is_flag=True, help="Also the fault and its fix.")
-def show(scenario: str, seed: int, answer: bool, as_json: bool) -> None:
+def show(ctx: click.Context, scenario: str, seed: int, answer: bool, as_json: bool) -> None:
     """Show the alert and the checks of SCENARIO; with --answer also the fault and its fix."""
-    found = find_scenario(scenario)
+    found = find_scenario(scenario, load_settings(ctx).settings.gym.scenarios)
     spec = found.draw_spec(seed)
     data: dict[str, object] = {
         "name": found.name,

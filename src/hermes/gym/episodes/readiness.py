@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -113,9 +114,12 @@ def _loadable_scenarios() -> list[Scenario]:
     return found
 
 
-def list_scenarios(*, here: GymReadiness | None = None) -> list[ScenarioListing]:
+def list_scenarios(
+    *, here: GymReadiness | None = None, folders: Sequence[str] = ()
+) -> list[ScenarioListing]:
     """All installed scenarios; a broken one is listed with its error."""
-    return [_list_scenario(name, folder, here) for name, folder in installed_scenarios().items()]
+    found = installed_scenarios(folders)
+    return [_list_scenario(name, folder, here) for name, folder in found.items()]
 
 
 def _list_scenario(name: str, folder: Path, here: GymReadiness | None) -> ScenarioListing:
