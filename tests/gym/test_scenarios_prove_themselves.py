@@ -3,6 +3,7 @@
 import os
 
 import anyio
+import msgspec
 import pytest
 
 from hermes.environments.boxes.local_backend import open_forkserver
@@ -14,7 +15,9 @@ from hermes.gym.episodes.readiness import (
     missing_requirements,
 )
 from hermes.gym.episodes.self_test import ScenarioProof, prove_scenario, prove_scenarios
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, installed_scenarios, load_scenario
+from hermes.gym.scenario_spec import ScenarioSpec
 
 pytestmark = pytest.mark.skipif(
     bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())
@@ -87,6 +90,48 @@ async def test_the_problem_of_an_unfair_scenario_is_reported() -> None:
     )
     assert not proof.ok
     assert "the reference fix does not resolve it" in proof.problems[0]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        ("relief", "the relief relieves nothing: "),
+        ("shortcut", "the destructive shortcut damages nothing"),
+    ],
+)
+async def test_commands_without_the_effect_that_they_stand_for_are_reported(
+    part: str, problem: str
+) -> None:
+    real = load_scenario(installed_scenarios()["config-typo-after-edit"])
+    spec = msgspec.structs.replace(real.draw_spec(1), relief=(), shortcut=())
+    idle = msgspec.structs.replace(spec, **{part: ("true",)})
+    proof = await prove_scenario(
+        Scenario(name="idle", group="process", summary="", draw=lambda rng: idle), 0
+    )
+    assert [each.startswith(problem) for each in proof.problems] == [True]
+
+
+@pytest.mark.anyio
+async def test_an_error_in_a_held_out_wording_is_found_and_every_second_seed_plays_them() -> None:
+    real = load_scenario(installed_scenarios()["config-typo-after-edit"])
+    wordings = [*["good"] * 7, "{unknown}"]
+
+    def draw(rng: RandomSource) -> ScenarioSpec:
+        rng.wording(wordings).format()
+        return real.draw_spec(0)
+
+    wrong = Scenario(name="wrong", group="process", summary="", draw=draw)
+    proof = await prove_scenario(wrong, 0)
+    assert "KeyError" in " ".join(proof.problems)
+
+    def draw_well(rng: RandomSource) -> ScenarioSpec:
+        rng.wording([*"abcdefgh"])
+        return msgspec.structs.replace(real.draw_spec(0), relief=(), shortcut=())
+
+    well = Scenario(name="well", group="process", summary="", draw=draw_well)
+    proofs = await prove_scenarios([well], (0, 1))
+    assert [(each.split, each.ok) for each in proofs] == [("train", True), ("held-out", True)]
 
 
 @pytest.mark.anyio

@@ -96,6 +96,8 @@ class SupervisedService:
             return "start request repeated too quickly"
         self._starts.append(now)
         self.restart_at = 0.0
+        for problem in self.unit.problems():
+            self._log_event(problem)
         try:
             for line in self.unit.all_values("ExecStartPre"):
                 self._run_hook(line)
@@ -156,6 +158,12 @@ class SupervisedService:
             self._log_event("A process of this unit has been killed by the OOM killer.")
             self.result = "oom-kill"
             self._signal(signal.SIGKILL)
+
+    @property
+    def busy(self) -> bool:
+        """Whether whoever asked for a change of state has to wait, as with systemd."""
+        starting = self.unit.last_value("Type") == "oneshot" and self.state == "activating"
+        return self.state == "deactivating" or self.restart_pending or (starting and bool(self.pid))
 
     @property
     def next_due(self) -> float:
@@ -248,11 +256,12 @@ class SupervisedService:
         if pid == 0:
             try:
                 os.setsid()
-                self._apply_limits()
                 for target in (1, 2):
                     os.dup2(writing, target)
                 os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
                 os.chdir(folder)
+                # Last: a limit counts the supervisor's own files, which close with `execve`.
+                self._apply_limits()
                 if user.pw_uid:
                     os.setgroups([])
                     os.setgid(user.pw_gid)
@@ -262,8 +271,9 @@ class SupervisedService:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
                 variables |= {"HOME": user.pw_dir, "USER": user.pw_name}
                 os.execve(words[0], words, variables)
-            except OSError as error:
-                os.write(2, f"{words[0]}: {error.strerror}\n".encode())
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else error
+                os.write(2, f"{words[0]}: {reason}\n".encode())
             finally:
                 os._exit(203)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
@@ -273,12 +283,12 @@ class SupervisedService:
         self.pid, self._session, self.output, self.code = pid, pid, reading, None
 
     def _apply_limits(self) -> None:
-        files = self.unit.last_value("LimitNOFILE")
-        if files:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (int(files), int(files)))
-        cpu = self.unit.last_value("Nice")
-        if cpu:
-            os.nice(int(cpu))
+        limits = self.unit.file_limits()
+        if limits is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        nice = self.unit.last_value("Nice")
+        if nice:
+            os.nice(int(nice))
 
 
 def _expand_variables(word: str, variables: dict[str, str]) -> str:

@@ -7,6 +7,7 @@ library.
 import _socket
 import marshal
 import os
+import resource
 import select
 import signal
 import socket
@@ -19,6 +20,15 @@ from hermes.environments.boxes.unit_files import HOST_PATH
 from hermes.environments.confinement import messages
 
 CRON_TABLES = ("/etc/crontab", "/etc/cron.d", "/var/spool/cron/crontabs")
+CRON_WORDS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
 
 
 class CronJob:
@@ -63,7 +73,8 @@ def read_cron_jobs() -> list[CronJob]:
 def _parse_cron_table(path: str, text: str, *, own: bool) -> list[CronJob]:
     found = []
     for line in text.splitlines():
-        words = line.split(None, 5 if own else 6)
+        word, space, rest = line.strip().partition(" ")
+        words = f"{CRON_WORDS.get(word, word)}{space}{rest}".split(None, 5 if own else 6)
         if (
             not words
             or words[0].startswith("#")
@@ -343,13 +354,13 @@ class HostSupervisor:
                 service.restart_pending = False
                 service.start()
         for connection, service in list(self._awaited_by_clients):
-            if service.state != "deactivating" and not service.restart_pending:
+            if not service.busy:
                 self._awaited_by_clients.remove((connection, service))
                 _send_reply(
                     connection, {"error": "" if service.state != "failed" else service.result}
                 )
         for service in list(self._awaited_by_oracle):
-            if service.state != "deactivating" and not service.restart_pending:
+            if not service.busy:
                 self._awaited_by_oracle.remove(service)
                 messages.send_message(
                     self._oracle_socket, marshal.dumps({"said": describe_service(service)})
@@ -381,13 +392,14 @@ class HostSupervisor:
             service.restarts = 0  # counts automatic restarts since the last manual one
         if verb == "start":
             problem = service.start()
-            return {"error": problem, **describe_service(service)}
+            return service if service.busy else {"error": problem, **describe_service(service)}
         if verb == "stop":
             return {"error": "", **describe_service(service)} if service.stop() else service
         if verb == "restart":
             service.reset()
             if service.stop():
-                return {"error": service.start(), **describe_service(service)}
+                problem = service.start()
+                return service if service.busy else {"error": problem, **describe_service(service)}
             service.restart_pending = True
             return service
         if verb == "reload":
@@ -423,6 +435,9 @@ def describe_service(service: SupervisedService) -> dict[str, object]:
         "enabled": unit.enabled,
         "stale": unit_files.last_modified(unit.name) > unit.modified_when_loaded,
         "command": unit.last_value("ExecStart"),
+        "environment": " ".join(unit.all_values("Environment")),
+        "file_limits": unit.file_limits() or resource.getrlimit(resource.RLIMIT_NOFILE),
+        "drop_ins": unit.drop_ins,
     }
 
 

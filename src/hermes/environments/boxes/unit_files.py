@@ -4,6 +4,7 @@ Imports only the standard library.
 """
 
 import os
+import resource
 import shlex
 
 UNIT_FOLDER = "/etc/systemd/system"
@@ -42,6 +43,22 @@ class UnitFile:
             return 0
         return int(float(text.rstrip("KMGB")) * BYTES_BY_SUFFIX.get(text.rstrip("B")[-1:], 1))
 
+    def file_limits(self) -> tuple[int, int] | None:
+        """Soft and hard limit of open files; None without a valid one."""
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return parse_limits(self.last_value("LimitNOFILE"), most)
+
+    def problems(self) -> list[str]:
+        """Values that are ignored, in the words of systemd."""
+        text = self.last_value("LimitNOFILE")
+        if text and self.file_limits() is None:
+            return [f"Failed to parse resource value, ignoring: LimitNOFILE={text}"]
+        return []
+
+    @property
+    def drop_ins(self) -> list[str]:
+        return [f"{self.path}.d/{each}" for each in sorted(_list_folder(f"{self.path}.d"))]
+
     @property
     def enabled(self) -> bool:
         return os.path.lexists(f"{UNIT_FOLDER}/multi-user.target.wants/{self.name}")
@@ -74,6 +91,17 @@ def parse_seconds(text: str, default: float) -> float:
         return default
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
     return float(digits) * SECONDS_BY_SUFFIX.get(text[len(digits) :].strip() or "s", 1.0)
+
+
+def parse_limits(text: str, most: int) -> tuple[int, int] | None:
+    """`N`, `infinity` or `SOFT:HARD`, each at most `most`; None when it is none of them."""
+    soft, colon, hard = text.partition(":")
+    found = []
+    for each in (soft, hard if colon else soft):
+        if each != "infinity" and not each.isdigit():
+            return None
+        found.append(most if each == "infinity" else min(int(each), most))
+    return (found[0], found[1]) if found[0] <= found[1] else None
 
 
 def load_unit_files() -> dict[str, UnitFile]:

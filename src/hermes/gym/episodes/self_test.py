@@ -18,11 +18,17 @@ from hermes.gym.scenario_spec import ScenarioSpec
 from hermes.gym.supervisors.hosts import OWN_SYSTEMCTL
 
 DEFAULT_SEED_COUNT = 5
+RELIEF_TIMEOUT_S = 5.0
+"""How long the symptoms may last after the commands that relieve them."""
+HELD_OUT_DRAWS = 8
+"""Draws of held-out wordings for each proof; a wording with an error fails only when drawn."""
 
 
 class ScenarioProof(Value, kw_only=True, frozen=True, omit_defaults=False):
     scenario: str
     seed: int
+    split: Split = "train"
+    """Which wordings were played."""
     ok: bool = True
     problems: tuple[str, ...] = ()
     void: str = ""
@@ -42,6 +48,8 @@ async def prove_scenario(
     """Uses three boxes: for no action and the reference fix, for `relief`, for `shortcut`."""
     started, problems, void = time.monotonic(), list[str](), ""
     try:
+        for number in range(HELD_OUT_DRAWS):
+            scenario.draw_spec(seed + number, "held-out")
         spec = scenario.draw_spec(seed, split)
         open_hosts = partial(open_episode, scenario, spec, opener=opener, supervisor=supervisor)
         problems = await _find_problems(spec, window, open_hosts)
@@ -54,6 +62,7 @@ async def prove_scenario(
     return ScenarioProof(
         scenario=scenario.name,
         seed=seed,
+        split=split,
         ok=not problems and not void,
         problems=tuple(problems),
         void=void,
@@ -71,14 +80,22 @@ async def prove_scenarios(
     opener: BoxOpener = open_local_box,
     supervisor: str = OWN_SYSTEMCTL,
 ) -> list[ScenarioProof]:
-    """Runs `jobs` proofs at a time, all scenarios with the first seed first."""
+    """Runs `jobs` proofs at a time, all scenarios with the first seed first.
+
+    Every second seed is played with the wordings reserved for evaluation.
+    """
     proofs: list[ScenarioProof] = []
     limit = anyio.CapacityLimiter(max(1, jobs))
 
     async def prove_one(scenario: Scenario, seed: int) -> None:
         async with limit:
             proof = await prove_scenario(
-                scenario, seed, window=window, opener=opener, supervisor=supervisor
+                scenario,
+                seed,
+                window=window,
+                split="held-out" if seed % 2 else "train",
+                opener=opener,
+                supervisor=supervisor,
             )
         proofs.append(proof)
         on_proof(proof)
@@ -105,10 +122,17 @@ async def _find_problems(
             async with open_hosts() as episode:
                 await episode.run_commands(commands)
                 outcome = await episode.judge(
-                    window_s=window, recovery_timeout_s=recovery_timeout_s
+                    window_s=window,
+                    symptom_timeout_s=RELIEF_TIMEOUT_S,
+                    recovery_timeout_s=recovery_timeout_s,
                 )
-                if outcome.resolved:
-                    problems.append(f"{what} counts as resolved")
+            if outcome.resolved:
+                problems.append(f"{what} counts as resolved")
+            if commands is spec.relief and not outcome.relieved:
+                failed = "; ".join(f"{f.check}: {f.detail}" for f in outcome.symptoms if not f.ok)
+                problems.append(f"the relief relieves nothing: {failed}")
+            if commands is spec.shortcut and not outcome.damage:
+                problems.append("the destructive shortcut damages nothing that a check notices")
     return problems
 
 

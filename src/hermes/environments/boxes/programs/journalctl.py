@@ -24,6 +24,21 @@ SHORT_OPTIONS = {
     "-n": "--lines",
 }
 SHORT_OPTIONS |= {"-p": "--priority", "-t": "--identifier", "-u": "--unit"}
+PRIORITIES = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
+DEFAULT_PRIORITY = 6
+"""Of what a service prints, unless the line begins with another one, such as `<3>`."""
+SUPERVISOR = "systemd[1]"
+SUPERVISOR_PRIORITIES = (
+    ("Failed to start", 3),
+    ("Failed with result", 4),
+    ("Failed to parse", 4),
+    ("timed out. Killing", 4),
+    ("OOM killer", 4),
+    ("code=killed", 5),
+    ("code=exited, status=0", 6),
+    ("code=exited", 5),
+)
+"""By what a line of the supervisor contains, the first that fits."""
 SHORT_FLAGS = {"-r": "--reverse", "-f": "--follow", "-q": "--quiet"}
 
 
@@ -41,6 +56,8 @@ class JournalctlArguments:
         letters = word[1:] if word[:1] == "-" else ""
         if word[:2] == "-n" and word[2:].isdigit():
             self.values["--lines"] = word[2:]
+        elif word[:2] == "-p" and word[2:]:
+            self.values["--priority"] = word[2:].lstrip("=")
         elif (letters.isalpha() and letters[-1] == "u") or name == "--unit":  # -u, -xeu, -fu
             self.units.append(value if equals else next(rest, ""))
         elif name in SHORT_OPTIONS or name in SHORT_OPTIONS.values():
@@ -82,11 +99,38 @@ def read_entries(arguments: JournalctlArguments) -> list[JournalEntry]:
         parse_time(arguments.values["--until"]) if "--until" in arguments.values else float("inf")
     )
     found = [each for each in found if since <= each[0] <= until]
+    if "--priority" in arguments.values:
+        most, least = parse_priorities(arguments.values["--priority"])
+        found = [each for each in found if most <= entry_priority(each[1], each[2]) <= least]
     if "--grep" in arguments.values:
         pattern = __import__("re").compile(arguments.values["--grep"])
         found = [each for each in found if pattern.search(each[2])]
     lines = arguments.values.get("--lines", "")
     return found[-int(lines) :] if lines.isdigit() else found
+
+
+def parse_priorities(text: str) -> tuple[int, int]:
+    """The most and the least urgent: `err`, `3`, or a range such as `crit..warning`."""
+    first, dots, last = text.partition("..")
+    low, high = _priority_number(first), _priority_number(last if dots else first)
+    return (min(low, high), max(low, high)) if dots else (0, low)
+
+
+def _priority_number(text: str) -> int:
+    word = {"error": "err", "warn": "warning", "panic": "emerg"}.get(text, text)
+    if word in PRIORITIES:
+        return PRIORITIES.index(word)
+    if text.isdigit() and int(text) < len(PRIORITIES):
+        return int(text)
+    raise ValueError(f"Unknown log level {text}")
+
+
+def entry_priority(source: str, text: str) -> int:
+    if text[:1] == "<" and text[1:2].isdigit() and text[2:3] == ">":
+        return int(text[1])
+    if source != SUPERVISOR:
+        return DEFAULT_PRIORITY
+    return next((number for words, number in SUPERVISOR_PRIORITIES if words in text), 6)
 
 
 def _read_log(name: str) -> Iterator[JournalEntry]:
@@ -107,7 +151,10 @@ def print_entry(entry: JournalEntry, arguments: JournalctlArguments) -> None:
     if arguments.values.get("--output") == "short-unix":
         stamp = f"{entry[0]:.6f}"
     bare = arguments.values.get("--output") == "cat"
-    line = entry[2] if bare else f"{stamp} {os.uname().nodename} {entry[1]}: {entry[2]}"
+    text = entry[2]
+    if text[:1] == "<" and text[1:2].isdigit() and text[2:3] == ">":
+        text = text[3:]
+    line = text if bare else f"{stamp} {os.uname().nodename} {entry[1]}: {text}"
     sys.stdout.write(f"{line}\n")
 
 
@@ -125,6 +172,9 @@ def main(words: Sequence[str]) -> int:
     arguments = JournalctlArguments(words)
     try:
         found = read_entries(arguments)
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     except Exception as error:  # `re` is loaded only for a pattern
         if type(error).__name__ not in ("error", "PatternError"):  # those of `re`
             raise

@@ -30,7 +30,9 @@ OPTIONS_WITH_VALUE = {
     "-o",
     "--output",
     "--state",
+    "--drop-in",
 }
+EDITOR = "${SYSTEMD_EDITOR:-${EDITOR:-$VISUAL}}"
 VERB_ALIASES = {
     "try-restart": "restart",
     "reload-or-restart": "restart",
@@ -69,10 +71,13 @@ class SystemctlArguments:
         rest = iter(words)
         for word in rest:
             name, equals, value = word.partition("=")
-            if name in OPTIONS_WITH_VALUE and not equals:
+            if word[:2] == "-p" and word[2:]:
+                name, value = "-p", word[2:].lstrip("=")
+            elif name in OPTIONS_WITH_VALUE and not equals:
                 value = next(rest, "")
             if word.startswith("-"):
-                self.options[name] = value
+                earlier = self.options.get(name)
+                self.options[name] = f"{earlier},{value}" if earlier else value
             else:
                 plain.append(word)
         verb = plain[0] if plain else "list-units"
@@ -160,6 +165,10 @@ def show_properties(arguments: SystemctlArguments) -> int:
             "FragmentPath": found.get("path", ""),
             "UnitFileState": "enabled" if found.get("enabled") else "disabled",
             "NeedDaemonReload": "yes" if found.get("stale") else "no",
+            "DropInPaths": " ".join(found.get("drop_ins", ())),
+            "Environment": found.get("environment", ""),
+            "LimitNOFILE": found.get("file_limits", (0, 0))[1],
+            "LimitNOFILESoft": found.get("file_limits", (0, 0))[0],
         }
         for key, value in facts.items():
             if not wanted or key in wanted:
@@ -177,6 +186,63 @@ def print_unit_files(arguments: SystemctlArguments) -> int:
         for each in [path, *(f"{extra}/{one}" for one in more)]:
             with open(each, errors="replace") as file:  # noqa: PTH123 - see above
                 print_line(f"# {each}\n{file.read()}")
+    return 0
+
+
+def edit_units(arguments: SystemctlArguments) -> int:
+    """With an editor, or with --stdin the text itself. The unit files are loaded afterwards."""
+    from_stdin = arguments.has("--stdin")
+    if not from_stdin and _run_shell(f'test -n "{EDITOR}"'):
+        print_error("Cannot edit units if not on a tty. Set EDITOR, or use --stdin.")
+        return 1
+    for name in arguments.names:
+        unit = f"{UNIT_FOLDER}/{name}"
+        if not os.path.exists(unit):  # noqa: PTH110 - pathlib is slow to import
+            print_error(f"No files found for {name}.")
+            return 1
+        drop_in = arguments.options.get("--drop-in") or "override"
+        path = f"{unit}.d/{drop_in.removesuffix('.conf')}.conf"
+        if not _edit_file(unit if arguments.has("--full") else path, from_stdin):
+            print_error(f"Editing {name} canceled: temporary file is empty.")
+            return 1
+    return reload_unit_files(arguments)
+
+
+def _run_shell(script: str, *words: str) -> int:
+    return os.spawnlp(os.P_WAIT, "sh", "sh", "-c", script, "sh", *words)
+
+
+def _edit_file(path: str, from_stdin: bool) -> bool:
+    """Replaces the file at once; False when nothing was written."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - see above
+    text = ""
+    if os.path.exists(path):  # noqa: PTH110 - see above
+        with open(path, errors="replace") as file:  # noqa: PTH123 - see above
+            text = file.read()
+    if from_stdin:
+        text = sys.stdin.read()
+    draft = f"{path}.edited"
+    with open(draft, "w") as file:  # noqa: PTH123 - see above
+        file.write(text)
+    if not from_stdin and _run_shell(f'{EDITOR} "$1"', draft):
+        os.unlink(draft)  # noqa: PTH108 - see above
+        return False
+    with open(draft, errors="replace") as file:  # noqa: PTH123 - see above
+        written = bool(file.read().strip())
+    if written:
+        os.rename(draft, path)  # noqa: PTH104 - see above
+    else:
+        os.unlink(draft)  # noqa: PTH108 - see above
+    return written
+
+
+def list_timers(arguments: SystemctlArguments) -> int:
+    """The supervisor runs no timers; cron does that here. Their files are listed."""
+    names = [each for each in sorted(os.listdir(UNIT_FOLDER)) if each.endswith(".timer")]  # noqa: PTH208
+    print_line(f"{'NEXT':5} {'LEFT':5} {'LAST':5} {'PASSED':7} {'UNIT':32} ACTIVATES")
+    for name in names:
+        print_line(f"{'-':5} {'-':5} {'-':5} {'-':7} {name:32} {name[:-6]}.service")
+    print_line(f"\n{len(names)} timers listed.")
     return 0
 
 
@@ -239,6 +305,8 @@ VERBS: dict[str, Callable[[SystemctlArguments], int]] = {
     "list-units": list_units,
     "show": show_properties,
     "cat": print_unit_files,
+    "edit": edit_units,
+    "list-timers": list_timers,
     "enable": enable_or_disable,
     "disable": enable_or_disable,
     "is-active": print_state,
