@@ -114,7 +114,9 @@ def scenario_catalog(folders: Sequence[str] = ()) -> ScenarioCatalog:
     origins: dict[str, str] = {}
     problems: list[str] = []
     names = sorted(plugin_names("scenarios"), key=lambda name: name not in BUILT_IN["scenarios"])
-    sources = [(f"plug-in {name}", _plugin_folder, name) for name in names]
+    sources: list[tuple[str, Callable[[str], Path], str]] = [
+        (f"plug-in {name}", _plugin_folder, name) for name in names
+    ]
     sources += [(f"gym.scenarios: {folder}", _settings_folder, folder) for folder in folders]
     for origin, locate, source in sources:
         try:

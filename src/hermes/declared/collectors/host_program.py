@@ -213,7 +213,7 @@ def _named_in_files(paths: Iterable[str]) -> set[str]:
     found: set[str] = set()
     waiting = [path for path in paths if not path.startswith(NEVER_READ)]
     for _ in range(MAX_REFERENCE_DEPTH):
-        new = set()
+        new: set[str] = set()
         for path in waiting[:MAX_REFERENCES]:
             text = read_file(path, MAX_REFERENCES_BYTES) or b""
             if b"\0" not in text:

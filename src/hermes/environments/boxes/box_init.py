@@ -208,12 +208,8 @@ class NewHostRoot:
 
     def give_up_rights(self, link: _socket.socket) -> None:
         """Root of the host can open what its first process has open."""
-        for fd in range(LINK_FD, resource.getrlimit(resource.RLIMIT_NOFILE)[0]):
-            if fd != link.fileno():
-                try:
-                    os.close(fd)
-                except OSError:
-                    continue
+        os.closerange(LINK_FD, link.fileno())
+        os.closerange(link.fileno() + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def _start_host(host: HostPlan, root: HostRoot) -> RunningHost:
