@@ -1,0 +1,54 @@
+"""Parts of a changed text file can be reverted in any combination."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes.declared.experiments.text_parts import render_diff, revert_parts, split_change
+
+TEXTS = st.lists(st.sampled_from(["a", "b", "c", "", "d\r", "e\x0bf"]), max_size=12).map(
+    lambda lines: "\n".join(lines).encode()
+)
+
+
+@given(TEXTS, TEXTS)
+def test_all_parts_reverted_is_the_old_file_and_none_the_new_one(
+    before: bytes, after: bytes
+) -> None:
+    parts = split_change(before, after)
+    assert revert_parts(before, after, parts, range(len(parts))) == before
+    assert revert_parts(before, after, parts, ()) == after
+
+
+@given(TEXTS, TEXTS, st.data())
+def test_the_parts_of_a_partly_reverted_file_are_the_others(
+    before: bytes, after: bytes, data: st.DataObject
+) -> None:
+    parts = split_change(before, after)
+    numbers = st.frozensets(st.integers(0, len(parts) - 1)) if parts else st.just(frozenset())
+    reverted = data.draw(numbers)
+    mixed = revert_parts(before, after, parts, reverted)
+    if not reverted:
+        assert mixed == after
+    if len(reverted) == len(parts):
+        assert mixed == before
+
+
+def test_neighbouring_lines_are_parts_of_their_own() -> None:
+    before, after = (
+        b"port = 1\nworkers = 4\nlevel = info\n",
+        b"port = 2\nworkers = 4;\nlevel = info\n",
+    )
+    parts = split_change(before, after)
+    assert len(parts) == 2
+    assert revert_parts(before, after, parts, {1}) == b"port = 2\nworkers = 4\nlevel = info\n"
+
+
+def test_a_binary_file_has_no_parts() -> None:
+    assert split_change(b"\0\1", b"\0\2") == ()
+    assert split_change(b"\xff\xfe", b"text") == ()
+    assert render_diff(b"\0", b"\0\0", "/a") == "/a: 1 bytes became 2 bytes"
+
+
+def test_the_diff_shows_only_lines_that_differ() -> None:
+    shown = render_diff(b"a\nb\nc\n", b"a\nB\nc\n", "/etc/x")
+    assert shown == "-b\n+B"
