@@ -1,0 +1,224 @@
+"""Finds the root cause of a fault by experiments on copies of the host.
+
+An unchanged copy must fail as the host does. With all changes reverted it must pass, or changes are
+ruled out. Then the smallest set of changes is searched that is sufficient for the fault, and it is
+confirmed that the fault is gone when only these are reverted.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+import anyio
+
+from hermes.core.messages import Value
+from hermes.declared.experiments.minimise import MinimalSet, minimise
+from hermes.declared.experiments.suspects import Suspect
+from hermes.declared.experiments.trial import (
+    Experiment,
+    Revert,
+    Trial,
+    TrialOutcome,
+    TrialPurpose,
+    TrialResult,
+)
+
+RootCauseStatus = Literal["proved", "ruled-out", "not-reproduced", "impossible"]
+MAX_INDEPENDENT_CAUSES = 4
+RecordExperiment = Callable[[Experiment], Awaitable[None]]
+
+
+class ExperimentLimits(Value, frozen=True, kw_only=True):
+    trials: int = 60
+    at_once: int = 2
+    suspects: int = 600
+    """Only the most suspicious ones are examined."""
+
+
+class RootCause(Value, frozen=True, kw_only=True):
+    status: RootCauseStatus
+    causes: tuple[Revert, ...] = ()
+    """What has to be reverted, and nothing else."""
+    suspects: int = 0
+    experiments: tuple[Experiment, ...] = ()
+    why: str = ""
+    """Why there is no proved cause."""
+
+
+async def discard_experiment(experiment: Experiment) -> None:
+    return None
+
+
+async def find_root_cause(
+    suspects: Sequence[Suspect],
+    trial: Trial,
+    *,
+    limits: ExperimentLimits | None = None,
+    record: RecordExperiment = discard_experiment,
+) -> RootCause:
+    """`suspects`: the most suspicious first."""
+    limits = limits or ExperimentLimits()
+    return await _Investigation(suspects[: limits.suspects], trial, limits, record).run()
+
+
+class _Investigation:
+    def __init__(
+        self,
+        suspects: Sequence[Suspect],
+        trial: Trial,
+        limits: ExperimentLimits,
+        record: RecordExperiment,
+    ) -> None:
+        self._suspects = tuple(suspects)
+        self._trial, self._limits, self._record = trial, limits, record
+        self._experiments: list[Experiment] = []
+        self._results: dict[tuple[str, ...], TrialResult] = {}
+
+    async def run(self) -> RootCause:
+        everything = [Revert(suspect=each) for each in self._suspects]
+        if not everything:
+            result = await self._try("reproduce", [])
+            return self._without_suspects(result)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._try, "reproduce", [])
+            group.start_soon(self._try, "revert-all", everything)
+        unchanged = await self._try("reproduce", [])
+        reverted = await self._try("revert-all", everything)
+        if unchanged.outcome != "fails":
+            return self._end("not-reproduced", _not_reproduced_text(unchanged))
+        if reverted.outcome == "fails":
+            why = f"it fails also with all {len(everything)} changes reverted: {reverted.detail}"
+            return self._end("ruled-out", why)
+        if reverted.outcome == "unclear" and len(everything) == 1:
+            return self._end("impossible", f"the change cannot be reverted: {reverted.detail}")
+        return await self._find_causes()
+
+    def _without_suspects(self, unchanged: TrialResult) -> RootCause:
+        if unchanged.outcome != "fails":
+            return self._end("not-reproduced", _not_reproduced_text(unchanged))
+        return self._end("ruled-out", "nothing has changed since the last known good state")
+
+    async def _find_causes(self) -> RootCause:
+        """One sufficient set after the other, until the rest does not fail any more."""
+        causes: list[Revert] = []
+        left = list(self._suspects)
+        confirmed = TrialResult(outcome="fails")
+        for _ in range(MAX_INDEPENDENT_CAUSES):
+            found = await self._minimise([Revert(suspect=each) for each in left])
+            if not found.minimal:
+                return self._end("impossible", f"not found in {self._limits.trials} experiments")
+            causes += await self._minimise_parts(found.changes)
+            left = [each for each in left if all(each != one.suspect for one in causes)]
+            confirmed = await self._try("revert-only", causes)
+            if confirmed.outcome == "passes":
+                return self._end("proved", causes=causes)
+            if confirmed.outcome == "unclear" or not left:
+                break
+        why = "with only the changes reverted that are enough to cause it, it does not pass"
+        return self._end("impossible", f"{why}: {confirmed.detail}")
+
+    async def _minimise(self, candidates: Sequence[Revert]) -> MinimalSet[Revert]:
+        """Of these, the smallest set that fails on top of the known good state."""
+
+        async def fails_with(kept: Sequence[Revert]) -> bool | None:
+            return _as_failure(await self._keep_only(kept))
+
+        return await minimise(
+            candidates,
+            fails_with,
+            at_once=self._limits.at_once,
+            max_trials=self._trials_left,
+        )
+
+    async def _minimise_parts(self, changes: Sequence[Revert]) -> list[Revert]:
+        """The same for the parts of these changes; as a whole where it does not help."""
+        divisible = [each for each in changes if self._trial.count_parts(each.suspect) > 1]
+        whole = [each for each in changes if each not in divisible]
+        parts = [
+            Revert(suspect=each.suspect, parts=(number,))
+            for each in divisible
+            for number in range(self._trial.count_parts(each.suspect))
+        ]
+        if not parts:
+            return list(changes)
+
+        async def fails_with(kept: Sequence[Revert]) -> bool | None:
+            return _as_failure(await self._keep_only([*whole, *self._join_parts(kept)]))
+
+        found = await minimise(
+            parts, fails_with, at_once=self._limits.at_once, max_trials=self._trials_left
+        )
+        smaller = [*whole, *self._join_parts(found.changes)]
+        alone = await self._try("revert-only", smaller)
+        if alone.outcome == "passes" or not found.minimal:
+            return smaller if alone.outcome == "passes" else list(changes)
+        whole_change = await self._try("revert-only", list(changes))
+        return list(changes) if whole_change.outcome == "passes" else smaller
+
+    def _join_parts(self, parts: Sequence[Revert]) -> list[Revert]:
+        """One for each suspect; the whole change where it has all its parts."""
+        joined = []
+        for suspect in {each.suspect.key: each.suspect for each in parts}.values():
+            own = [each for each in parts if each.suspect.key == suspect.key]
+            numbers = tuple(sorted(number for each in own for number in each.parts or ()))
+            whole = len(numbers) == self._trial.count_parts(suspect)
+            joined.append(Revert(suspect=suspect, parts=None if whole else numbers))
+        return joined
+
+    @property
+    def _trials_left(self) -> int:
+        return max(0, self._limits.trials - len(self._experiments))
+
+    async def _keep_only(self, kept: Sequence[Revert]) -> TrialOutcome:
+        """All other changes, and all other parts of these, are reverted."""
+        by_suspect = {each.suspect.key: each for each in kept}
+        reverted = []
+        for suspect in self._suspects:
+            one = by_suspect.get(suspect.key)
+            if one is None:
+                reverted.append(Revert(suspect=suspect))
+            elif one.parts is not None:
+                numbers = range(self._trial.count_parts(suspect))
+                others = tuple(each for each in numbers if each not in one.parts)
+                reverted += [Revert(suspect=suspect, parts=others)] if others else []
+        result = await self._try("keep-only", reverted, kept)
+        return result.outcome
+
+    async def _try(
+        self, purpose: TrialPurpose, reverted: Sequence[Revert], kept: Sequence[Revert] = ()
+    ) -> TrialResult:
+        """Each set of reverted changes is tried once."""
+        labels = tuple(sorted(each.label for each in reverted))
+        if (known := self._results.get(labels)) is not None:
+            return known
+        result = await self._trial.run(reverted)
+        self._results[labels] = result
+        experiment = Experiment(
+            number=len(self._experiments) + 1,
+            purpose=purpose,
+            reverted=labels,
+            kept=tuple(each.label for each in kept),
+            result=result,
+        )
+        self._experiments.append(experiment)
+        await self._record(experiment)
+        return result
+
+    def _end(
+        self, status: RootCauseStatus, why: str = "", causes: Sequence[Revert] = ()
+    ) -> RootCause:
+        return RootCause(
+            status=status,
+            causes=tuple(causes),
+            suspects=len(self._suspects),
+            experiments=tuple(self._experiments),
+            why=why,
+        )
+
+
+def _as_failure(outcome: TrialOutcome) -> bool | None:
+    return None if outcome == "unclear" else outcome == "fails"
+
+
+def _not_reproduced_text(result: TrialResult) -> str:
+    what = "the checks pass" if result.outcome == "passes" else "it fails in another way"
+    return f"in an unchanged copy of the host {what}: {result.detail}"

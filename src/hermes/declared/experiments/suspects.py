@@ -1,0 +1,181 @@
+"""Lists the changes that may have caused a fault, the most suspicious first.
+
+A change is suspicious when the failing service names what was changed (in its unit, its settings,
+its open files or its error lines), and when it happened shortly before the first failing check.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import PurePosixPath
+
+from msgspec import field
+
+from hermes.core.messages import Value
+from hermes.declared.state import VOLATILE, ItemId, StateChange
+
+CLOSE_IN_TIME = timedelta(minutes=30)
+CLOCK_TOLERANCE = timedelta(seconds=2)
+REVERTIBLE_KINDS = ("file", "service", "kernel-setting")
+"""Other kinds follow from these (a unit from its files, a port from its service), or cannot be
+reverted without more knowledge."""
+_NAMED_SCORES = {"error": 60, "unit": 50, "settings": 35, "open-files": 30, "alert": 30}
+"""Where the failing service names the changed item, and how much that counts."""
+_SERVICE_NAME_SCORE, _SERVICE_ITEM_SCORE, _SETTINGS_SCORE, _TIME_SCORE = 40, 25, 10, 20
+_COPY_SCORE, _LATER_SCORE, _DATA_SCORE = -45, -30, -10
+_NOISE = re.compile(
+    r"^/(var/log|run|var/run|proc|sys|dev|tmp|var/tmp|var/cache)(/|$)"
+    r"|/(__pycache__|\.cache|\.git)(/|$)"
+    r"|\.(pid|lock|log|log\.\d+|sock|swp|pyc|tmp)$"
+    r"|/\.?(bash|zsh|python)_history$|/\.lesshst$|/\.viminfo$"
+)
+_BACKUP_COPY = re.compile(r"(~|\.(bak|old|orig|save|rpmsave|dpkg-(old|dist|new)))$|\.bak[.-]")
+_SETTINGS_NAME = re.compile(
+    r"\.(conf|cfg|cnf|ini|ya?ml|json|toml|env|properties|service|socket|timer|target|path|mount"
+    r"|rules|nft)$|^/etc/|/etc/|/conf(ig)?(\.d)?/"
+)
+_DATA_FOLDER = re.compile(r"^/var/(lib|spool|backups|mail)/|/data/")
+
+
+class ServiceContext(Value, frozen=True, kw_only=True):
+    """What is known about the service that fails."""
+
+    names: tuple[str, ...] = ()
+    """Names of its unit without the suffix, the most likely first."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """Texts in which it names things: `unit`, `settings`, `open-files`, `error`, `alert`."""
+    first_failure_at: datetime | None = None
+
+
+class Suspect(Value, frozen=True, kw_only=True):
+    change: StateChange
+    score: int = 0
+    reasons: tuple[str, ...] = ()
+    """Why it is suspicious, in words."""
+    host: int = 0
+    """For an experiment over several hosts: the number of the host."""
+
+    @property
+    def key(self) -> tuple[int, ItemId]:
+        return self.host, self.change.item
+
+    @property
+    def label(self) -> str:
+        return f"{self.change.item.kind} {self.change.item.key}"
+
+
+def rank_suspects(
+    changes: Sequence[StateChange], service: ServiceContext, *, host: int = 0
+) -> tuple[Suspect, ...]:
+    """The most suspicious first; without those that cannot be a cause."""
+    suspects = [_score(each, service, host) for each in changes if _may_be_cause(each)]
+    return tuple(sorted(suspects, key=lambda each: (-each.score, each.change.item)))
+
+
+def _may_be_cause(change: StateChange) -> bool:
+    item = change.item
+    if item.kind not in REVERTIBLE_KINDS or _is_volatile(change):
+        return False
+    if item.kind == "service":
+        return bool(_stopped_since(change))
+    return item.kind != "file" or not _NOISE.search(item.key)
+
+
+def _is_volatile(change: StateChange) -> bool:
+    sides = [side for side in (change.before, change.after) if side is not None]
+    return any(VOLATILE in side.attributes for side in sides)
+
+
+def _stopped_since(change: StateChange) -> str:
+    """For a service: what it no longer is. One that fails is a symptom, not a cause."""
+    before = change.before.attributes if change.before is not None else {}
+    after = change.after.attributes if change.after is not None else {}
+    if before.get("active") == "active" and after.get("active", "inactive") == "inactive":
+        return "active"
+    enabled = before.get("enabled") == "enabled" and after.get("enabled") != "enabled"
+    return "enabled" if enabled else ""
+
+
+def _score(change: StateChange, service: ServiceContext, host: int) -> Suspect:
+    found = [*_name_scores(change, service), *_time_scores(change, service)]
+    if change.item.kind == "file":
+        found += _path_scores(change.item.key)
+    return Suspect(
+        change=change,
+        score=sum(points for points, _ in found),
+        reasons=tuple(reason for points, reason in found if points > 0 and reason),
+        host=host,
+    )
+
+
+def _name_scores(change: StateChange, service: ServiceContext) -> list[tuple[int, str]]:
+    key, found = change.item.key, list[tuple[int, str]]()
+    where = [
+        (points, source)
+        for source, points in _NAMED_SCORES.items()
+        if names_item(service.texts.get(source, ""), key)
+    ]
+    if where:
+        points, source = max(where)
+        others = len(where) - 1
+        found.append((points + 5 * others, f"named by {_source_words(source)}"))
+    name = next((each for each in service.names if each and _has_part(key, each)), "")
+    if name:
+        found.append((_SERVICE_NAME_SCORE, f"belongs to {name} by its name"))
+    if change.item.kind == "service":
+        found.append((_SERVICE_ITEM_SCORE, "the service was running before"))
+    return found
+
+
+def _source_words(source: str) -> str:
+    words: Mapping[str, str] = {
+        "error": "an error line of the service",
+        "unit": "the unit of the service",
+        "settings": "the settings of the service",
+        "open-files": "the open files of the service",
+        "alert": "the alert",
+    }
+    return words[source]
+
+
+def names_item(text: str, key: str) -> bool:
+    """Whether a text names a path or a folder that contains it, or a unit."""
+    if not text:
+        return False
+    if not key.startswith("/"):
+        return _has_part(text, key)
+    if _has_path(text, key):
+        return True
+    parents = PurePosixPath(key).parents
+    return any(_has_path(text, str(each)) for each in parents if str(each).count("/") >= 2)
+
+
+def _has_path(text: str, path: str) -> bool:
+    return re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w-])", text) is not None
+
+
+def _has_part(text: str, name: str) -> bool:
+    return re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", text) is not None
+
+
+def _time_scores(change: StateChange, service: ServiceContext) -> list[tuple[int, str]]:
+    if change.at is None or service.first_failure_at is None:
+        return []
+    before = service.first_failure_at - change.at
+    if before < -CLOCK_TOLERANCE:
+        return [(_LATER_SCORE, "")]
+    if before > CLOSE_IN_TIME:
+        return []
+    seconds = max(0.0, before.total_seconds())
+    return [(_TIME_SCORE, f"changed {seconds:.0f} s before the first failing check")]
+
+
+def _path_scores(path: str) -> list[tuple[int, str]]:
+    found = []
+    if _BACKUP_COPY.search(path):
+        found.append((_COPY_SCORE, ""))
+    if _SETTINGS_NAME.search(path):
+        found.append((_SETTINGS_SCORE, ""))
+    if _DATA_FOLDER.search(path):
+        found.append((_DATA_SCORE, ""))
+    return found

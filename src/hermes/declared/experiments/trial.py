@@ -1,0 +1,53 @@
+"""The words of an experiment: which changes it reverted on a copy, and what the checks said."""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from hermes.core.messages import Value
+from hermes.declared.experiments.suspects import Suspect
+
+TrialOutcome = Literal["fails", "passes", "unclear"]
+"""`fails`: as on the host. `unclear`: something else fails, or it could not be tried."""
+TrialPurpose = Literal["reproduce", "revert-all", "keep-only", "revert-only"]
+
+
+class Revert(Value, frozen=True, kw_only=True):
+    """A suspect that is reverted, as a whole or some parts of it."""
+
+    suspect: Suspect
+    parts: tuple[int, ...] | None = None
+    """Numbers of the parts of its text; None for the whole change."""
+
+    @property
+    def label(self) -> str:
+        if self.parts is None:
+            return self.suspect.label
+        numbers = ", ".join(str(number + 1) for number in self.parts)
+        return f"{self.suspect.label} (part {numbers})"
+
+
+class TrialResult(Value, frozen=True, kw_only=True):
+    outcome: TrialOutcome
+    detail: str = ""
+    """What the checks said, or why it could not be tried."""
+    seconds: float = 0.0
+
+
+class Experiment(Value, frozen=True, kw_only=True):
+    """One trial, for the record."""
+
+    number: int
+    purpose: TrialPurpose
+    reverted: tuple[str, ...]
+    kept: tuple[str, ...]
+    result: TrialResult
+
+
+class Trial(Protocol):
+    """Runs the failing checks in a fresh copy of the host in which some changes are reverted."""
+
+    async def run(self, reverted: Sequence[Revert]) -> TrialResult: ...
+
+    def count_parts(self, suspect: Suspect) -> int:
+        """How many parts of the change can be reverted one by one; 0 or 1: only all of it."""
+        ...

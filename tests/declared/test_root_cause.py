@@ -1,0 +1,171 @@
+"""A root cause is claimed only when experiments show it in both directions."""
+
+from collections.abc import Collection, Sequence
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes.declared.experiments.root_cause import (
+    ExperimentLimits,
+    RootCause,
+    find_root_cause,
+)
+from hermes.declared.experiments.suspects import Suspect
+from hermes.declared.experiments.trial import Revert, TrialResult
+from hermes.declared.state import Item, ItemId, StateChange
+
+
+def suspect(number: int) -> Suspect:
+    item = ItemId("file", f"/etc/{number:03}.conf")
+    return Suspect(change=StateChange(item, Item("old"), Item("new")))
+
+
+class ScriptedTrial:
+    """A host with files that fails while one of `causes` is in force: a cause is a set of
+    (file, part). `broken_without`: files that must not be reverted."""
+
+    def __init__(
+        self,
+        causes: Sequence[Collection[tuple[int, int]]],
+        parts: int = 1,
+        broken_without: Collection[int] = (),
+        on_copy: bool = True,
+    ) -> None:
+        self._causes, self._parts = [frozenset(each) for each in causes], parts
+        self._broken_without, self._on_copy = broken_without, on_copy
+        self.runs = 0
+
+    def count_parts(self, suspect: Suspect) -> int:
+        return self._parts
+
+    async def run(self, reverted: Sequence[Revert]) -> TrialResult:
+        self.runs += 1
+        await anyio.lowlevel.checkpoint()
+        gone = {
+            (int(each.suspect.change.item.key[5:8]), part)
+            for each in reverted
+            for part in (each.parts if each.parts is not None else range(self._parts))
+        }
+        if any(file in self._broken_without for file, _ in gone):
+            return TrialResult(outcome="unclear", detail="another check fails")
+        fails = self._on_copy and any(not cause & gone for cause in self._causes)
+        return TrialResult(outcome="fails" if fails else "passes")
+
+
+def investigate(
+    trial: ScriptedTrial, count: int, limits: ExperimentLimits | None = None
+) -> RootCause:
+    async def run() -> RootCause:
+        return await find_root_cause([suspect(n) for n in range(count)], trial, limits=limits)
+
+    return anyio.run(run)
+
+
+def found(cause: RootCause) -> set[tuple[str, tuple[int, ...] | None]]:
+    return {(each.suspect.change.item.key, each.parts) for each in cause.causes}
+
+
+def test_one_change_among_fifty_is_proved_in_few_experiments() -> None:
+    result = investigate(trial := ScriptedTrial([{(30, 0)}]), 50)
+    assert result.status == "proved"
+    assert found(result) == {("/etc/030.conf", None)}
+    assert trial.runs == len(result.experiments) <= 16
+    assert result.experiments[-1].purpose == "revert-only"
+
+
+def test_the_most_suspicious_change_takes_five_experiments() -> None:
+    assert investigate(trial := ScriptedTrial([{(0, 0)}]), 50).status == "proved"
+    assert trial.runs <= 5
+
+
+def test_a_single_change_takes_two_experiments() -> None:
+    assert investigate(trial := ScriptedTrial([{(0, 0)}]), 1).status == "proved"
+    assert trial.runs == 2
+
+
+def test_two_changes_that_fail_only_together_are_both_named() -> None:
+    result = investigate(ScriptedTrial([{(3, 0), (17, 0)}]), 40)
+    assert result.status == "proved"
+    assert found(result) == {("/etc/003.conf", None), ("/etc/017.conf", None)}
+
+
+def test_two_independent_causes_are_both_named() -> None:
+    result = investigate(ScriptedTrial([{(3, 0)}, {(17, 0)}]), 40)
+    assert result.status == "proved"
+    assert found(result) == {("/etc/003.conf", None), ("/etc/017.conf", None)}
+
+
+def test_only_the_guilty_part_of_a_file_is_named() -> None:
+    result = investigate(ScriptedTrial([{(1, 2)}], parts=5), 3)
+    assert result.status == "proved"
+    assert found(result) == {("/etc/001.conf", (2,))}
+
+
+def test_parts_of_two_files_that_fail_only_together() -> None:
+    result = investigate(ScriptedTrial([{(0, 1), (2, 3)}], parts=4), 5)
+    assert found(result) == {("/etc/000.conf", (1,)), ("/etc/002.conf", (3,))}
+
+
+def test_changes_are_ruled_out_when_it_fails_without_them() -> None:
+    result = investigate(ScriptedTrial([{(99, 0)}]), 5)
+    assert result.status == "ruled-out"
+    assert "5 changes reverted" in result.why
+
+
+def test_changes_are_ruled_out_when_there_are_none() -> None:
+    assert investigate(ScriptedTrial([{(99, 0)}]), 0).status == "ruled-out"
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_a_fault_that_the_copy_does_not_show_is_not_reproduced(count: int) -> None:
+    result = investigate(ScriptedTrial([{(0, 0)}], on_copy=False), count)
+    assert result.status == "not-reproduced"
+    assert not result.causes
+
+
+def test_a_change_that_cannot_be_reverted_is_no_proof() -> None:
+    result = investigate(ScriptedTrial([{(0, 0)}], broken_without=[0]), 1)
+    assert result.status == "impossible"
+
+
+def test_experiments_end_at_their_limit_without_a_claim() -> None:
+    limits = ExperimentLimits(trials=4)
+    result = investigate(trial := ScriptedTrial([{(400, 0)}]), 500, limits)
+    assert result.status == "impossible"
+    assert trial.runs <= 5
+
+
+@given(
+    st.lists(
+        st.frozensets(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1, max_size=3),
+        max_size=3,
+    ),
+    st.frozensets(st.integers(0, 9), max_size=2),
+    st.integers(0, 10),
+)
+def test_what_is_proved_passes_without_it_and_fails_with_it_alone(
+    causes: list[frozenset[tuple[int, int]]], broken_without: frozenset[int], count: int
+) -> None:
+    trial = ScriptedTrial(causes, parts=3, broken_without=broken_without)
+    result = investigate(trial, count)
+    if result.status != "proved":
+        return
+
+    async def run_again(reverted: Sequence[Revert]) -> TrialResult:
+        return await trial.run(reverted)
+
+    assert anyio.run(run_again, result.causes).outcome == "passes"
+    kept = {
+        (each.suspect.key, part)
+        for each in result.causes
+        for part in (each.parts if each.parts is not None else range(3))
+    }
+    others = [
+        Revert(
+            suspect=suspect(n), parts=tuple(p for p in range(3) if (suspect(n).key, p) not in kept)
+        )
+        for n in range(count)
+    ]
+    assert anyio.run(run_again, [each for each in others if each.parts]).outcome == "fails"
