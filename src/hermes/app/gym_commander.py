@@ -7,6 +7,7 @@ from hermes.gym.drill import raise_alert
 from hermes.gym.episodes.episode import Episode
 from hermes.gym.episodes.responder_context import BareEpisodeRun, ResponderContext
 from hermes.skills.library import Skill
+from hermes.sre.cause import CauseFinder
 from hermes.sre.checks import open_independent_checks
 from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.context import IncidentContext
@@ -25,6 +26,7 @@ async def run_playbooks(
     episode: Episode,
     stage: BareEpisodeRun,
     settings: SreSettings = REPLAY_SETTINGS,
+    cause_finder: CauseFinder | None = None,
 ) -> IncidentResult:
     """From the alert to the closed incident, with these skills as the library and no model."""
 
@@ -43,6 +45,7 @@ async def run_playbooks(
         ),
         origin="gym",
         daemons=lambda: episode.memory.daemons,
+        cause_finder=cause_finder,
     )
     await raise_alert(episode, stage)
     return await Commander(context, build_case(stage.responder_context(episode))).run()

@@ -221,7 +221,8 @@ async def record_and_score(
             run=run,
             incident=incident,
             outcome=_drill_ending(episode.spec, resolved=scored.resolved),
-            answered_by=answered_by,
+            # An earlier version that reads this journal knows no experiments.
+            answered_by="playbook" if answered_by == "experiment" else answered_by,
             by="oracle",
         )
     )

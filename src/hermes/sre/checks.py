@@ -1,7 +1,7 @@
 """Runs checks with a timeout each, and selects the probes that concern an incident."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -206,20 +206,33 @@ async def open_independent_checks(
     return checks_of_probes(relevant[:MAX_CHECKS], environment)
 
 
-def checks_of_probes(probes: Sequence[Probe], environment: Environment) -> IndependentChecks:
-    settings = ProbeSettings()
+class ProbeChecks:
+    """Runs probes as the independent checks of an incident."""
 
-    async def run() -> Sequence[CheckResult]:
+    def __init__(self, probes: Sequence[Probe], environment: Environment) -> None:
+        self.probes, self._environment = tuple(probes), environment
+
+    async def __call__(self) -> Sequence[CheckResult]:
+        settings = ProbeSettings()
         try:
-            results = await run_probes(environment, probes)
+            results = await run_probes(self._environment, self.probes)
         except EnvironmentFailed as error:
-            return [CheckResult(check=each.name, ok=False, detail=str(error)) for each in probes]
+            return [
+                CheckResult(check=each.name, ok=False, detail=str(error)) for each in self.probes
+            ]
         return [
             check_result_of(each, judge_probe(each, results[each.name], (), settings))
-            for each in probes
+            for each in self.probes
         ]
 
-    return run
+    def on(self, environment: Environment, names: Collection[str]) -> "ProbeChecks":
+        """Some of the checks in another environment, such as a copy of the host."""
+        chosen = [each for each in self.probes if each.name in names]
+        return ProbeChecks(chosen, environment)
+
+
+def checks_of_probes(probes: Sequence[Probe], environment: Environment) -> IndependentChecks:
+    return ProbeChecks(probes, environment)
 
 
 def check_result_of(probe: Probe, verdict: ProbeVerdict) -> CheckResult:

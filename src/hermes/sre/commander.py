@@ -25,7 +25,13 @@ from hermes.skills.playbook.commands import find_root_commands
 from hermes.sre.assessment.assess import assess_host
 from hermes.sre.assessment.host_state import LastError, read_last_error
 from hermes.sre.assessment.symptoms import Assessment
-from hermes.sre.attempts import AttemptResult, Attempts
+from hermes.sre.attempts import (
+    AttemptedBy,
+    AttemptResult,
+    Attempts,
+    changes_made_by,
+    recorded_responder,
+)
 from hermes.sre.checks import run_concurrently
 from hermes.sre.context import IncidentContext, IncidentWork
 from hermes.sre.escalation.collect import collect_escalation
@@ -47,7 +53,6 @@ BASELINE_SAMPLES, BASELINE_PAUSE_S = 6, 0.4
 """How often all checks are run before anything is changed, and the pause between."""
 ESCALATION_TIMEOUT_S = 20.0
 IncidentOutcome = Literal["resolved", "escalated", "no-incident", "recovered"]
-AnsweredBy = Literal["playbook", "model", "nobody"]
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ def earlier_assessment(recorded: Incident, gap_s: float) -> Assessment | None:
 
 class IncidentResult(Value, kw_only=True, frozen=True):
     outcome: IncidentOutcome
-    answered_by: AnsweredBy = "nobody"
+    answered_by: AttemptedBy = "nobody"
     reason: str = ""
 
 
@@ -325,7 +330,7 @@ class Commander:
                 run=self._work.details.run,
                 incident=self._work.details.incident,
                 outcome=result.outcome,
-                answered_by=result.answered_by,
+                answered_by=recorded_responder(result.answered_by),
                 reason=result.reason[:1000],
             )
         )
@@ -371,7 +376,7 @@ def _result_of(recorded: Incident) -> IncidentResult:
     """The result of an incident whose last event was lost in a crash."""
     closed = recorded.closed
     if closed is not None and closed.outcome != "closed":
-        by: AnsweredBy = "nobody" if closed.answered_by == "person" else closed.answered_by
+        by: AttemptedBy = "nobody" if closed.answered_by == "person" else closed.answered_by
         return IncidentResult(outcome=closed.outcome, answered_by=by, reason=closed.reason)
     if recorded.verified is not None and recorded.verified.ok:
         return _verified_result(recorded)
@@ -380,13 +385,6 @@ def _result_of(recorded: Incident) -> IncidentResult:
         return IncidentResult(outcome=verdict, answered_by="playbook")
     by = changes_made_by(recorded)
     return IncidentResult(outcome="escalated", answered_by=by, reason="no attempt helped")
-
-
-def changes_made_by(recorded: Incident) -> AnsweredBy:
-    kept = [change for change in recorded.changes if change.undone != "yes"]
-    if not kept:
-        return "nobody"
-    return "model" if kept[-1].by.startswith(recorded.details.run) else "playbook"
 
 
 async def publish_escalation(

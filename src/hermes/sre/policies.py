@@ -22,6 +22,9 @@ READ_ONLY_RULE = "investigators-only-look"
 UNATTENDED_RULE = "checks-do-not-ask"
 UNDO_RULE = "recorded-undo"
 WRITTEN_SCRIPT_RULE = "written-then-run"
+RECENT_CHANGE_RULE = "respect-people"
+RECENT_CHANGES_RULES = "recent-changes"
+"""Rules whose names begin so allow recent changes to be reverted."""
 DECLARED_SHELL_EFFECTS = frozenset({"write"})
 """Effects that every shell declares; its command tells more exactly."""
 
@@ -115,6 +118,25 @@ def _start_command(daemon: PlainDaemon) -> str:
         return supervisors.render("start", daemon.name)
     except UnsupportedActionError:
         return ""
+
+
+class RecentChangePolicy(PolicyWrapper):
+    """Asks before a recent change by a person, or by somebody unknown, is reverted, unless a rule
+    whose name begins with `recent-changes` allows it. `recent`: by call, who made the change."""
+
+    def __init__(self, policy: Policy, recent: Mapping[str, str]) -> None:
+        super().__init__(policy)
+        self._recent = recent
+
+    def decide(self, action: Action) -> Decision:
+        decision, who = super().decide(action), self._recent.get(action.call.id, "")
+        if not who or decision.verdict in ("ask", "deny"):
+            return decision
+        allowing = (decision.rule, *getattr(decision, "also", ()))
+        if any(rule.startswith(RECENT_CHANGES_RULES) for rule in allowing):
+            return decision
+        reason = f"it reverts a recent change by {who}"
+        return replace(decision, verdict="ask", rule=RECENT_CHANGE_RULE, reason=reason)
 
 
 class UnattendedPolicy(PolicyWrapper):

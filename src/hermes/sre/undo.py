@@ -19,6 +19,7 @@ from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.policy.undo import NO_UNDO, KnownUndoPolicy, find_undo
 from hermes.skills.playbook.commands import ExecuteCall, run_command
+from hermes.sre.cause import EXPERIMENT
 from hermes.sre.context import IncidentWork
 from hermes.sre.policies import BundledTextPolicy
 from hermes.tools.executor import Executor
@@ -208,6 +209,7 @@ async def undo_changes(work: IncidentWork, incident: Incident, reason: str) -> t
     }
     left = []
     bundled = {each.name for each in await work.context.skills() if each.origin == "bundled"}
+    bundled.add(EXPERIMENT)
     for change in reversed(standing):
         execute = work.execute_undo if change.by in bundled else work.execute_trusted
         why = await _undo_change(change, started, execute)

@@ -14,13 +14,22 @@ from typing import Any
 
 import msgspec
 
-from hermes.core.events import approvals, incidents, memory, operations, runs, skills, tools
+from hermes.core.events import (
+    approvals,
+    experiments,
+    incidents,
+    memory,
+    operations,
+    runs,
+    skills,
+    tools,
+)
 from hermes.core.events.base import BaseEvent, UnknownEvent
 
 Event = BaseEvent
 EVENT_TYPES: dict[str, type[Event]] = {
     str(kind.__struct_config__.tag): kind
-    for module in (runs, tools, approvals, memory, skills, incidents, operations)
+    for module in (runs, tools, approvals, memory, skills, incidents, experiments, operations)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }

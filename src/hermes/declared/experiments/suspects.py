@@ -54,6 +54,12 @@ class Suspect(Value, frozen=True, kw_only=True):
     """Why it is suspicious, in words."""
     host: int = 0
     """For an experiment over several hosts: the number of the host."""
+    below: tuple[StateChange, ...] = ()
+    """For a folder that was added or removed: everything in it."""
+
+    @property
+    def changes(self) -> tuple[StateChange, ...]:
+        return (self.change, *self.below)
 
     @property
     def key(self) -> tuple[int, ItemId]:
@@ -68,8 +74,31 @@ def rank_suspects(
     changes: Sequence[StateChange], service: ServiceContext, *, host: int = 0
 ) -> tuple[Suspect, ...]:
     """The most suspicious first; without those that cannot be a cause."""
-    suspects = [_score(each, service, host) for each in changes if _may_be_cause(each)]
+    possible = [each for each in changes if _may_be_cause(each)]
+    suspects = [_score(each, service, host, below) for each, below in _group_folders(possible)]
     return tuple(sorted(suspects, key=lambda each: (-each.score, each.change.item)))
+
+
+def _group_folders(
+    changes: Sequence[StateChange],
+) -> list[tuple[StateChange, tuple[StateChange, ...]]]:
+    """A folder that was added or removed with all that is in it is one change."""
+    found = list[tuple[StateChange, tuple[StateChange, ...]]]()
+    left = sorted(changes, key=lambda each: each.item)
+    while left:
+        first, *rest = left
+        inside: list[StateChange] = []
+        if first.item.kind == "file" and first.verb != "changed" and _is_folder(first):
+            prefix, verb = f"{first.item.key}/", first.verb
+            inside = [e for e in rest if e.item.key.startswith(prefix) and e.verb == verb]
+        found.append((first, tuple(inside)))
+        left = [each for each in rest if each not in inside]
+    return found
+
+
+def _is_folder(change: StateChange) -> bool:
+    item = change.before or change.after
+    return item is not None and item.attributes.get("type") == "folder"
 
 
 def _may_be_cause(change: StateChange) -> bool:
@@ -96,7 +125,9 @@ def _stopped_since(change: StateChange) -> str:
     return "enabled" if enabled else ""
 
 
-def _score(change: StateChange, service: ServiceContext, host: int) -> Suspect:
+def _score(
+    change: StateChange, service: ServiceContext, host: int, below: tuple[StateChange, ...]
+) -> Suspect:
     found = [*_name_scores(change, service), *_time_scores(change, service)]
     if change.item.kind == "file":
         found += _path_scores(change.item.key)
@@ -105,6 +136,7 @@ def _score(change: StateChange, service: ServiceContext, host: int) -> Suspect:
         score=sum(points for points, _ in found),
         reasons=tuple(reason for points, reason in found if points > 0 and reason),
         host=host,
+        below=below,
     )
 
 

@@ -13,10 +13,12 @@ import anyio
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
+from hermes.declared.store import StateStore
 from hermes.environments.boxes.backend import BoxOpener, HostPlan
 from hermes.environments.boxes.box import Box
 from hermes.environments.boxes.local_backend import open_local_box
 from hermes.environments.boxes.unit_files import UNIT_FOLDER
+from hermes.gym.episodes.known_good import record_known_good
 from hermes.gym.scenario import Scenario
 from hermes.gym.scenario_spec import (
     DiskSpaceCheck,
@@ -311,10 +313,12 @@ async def open_episode(
     broken: bool = True,
     opener: BoxOpener = open_local_box,
     supervisor: str = OWN_SYSTEMCTL,
+    states: StateStore | None = None,
 ) -> AsyncGenerator[Episode, None]:
     """Builds the hosts, waits until they are healthy, and injects the fault if `broken`.
 
-    `opener` opens the box; `supervisor` is one of `SUPERVISOR_KINDS`. Raises `EpisodeVoid`.
+    `opener` opens the box; `supervisor` is one of `SUPERVISOR_KINDS`; `states` receives the known
+    good states of all hosts. Raises `EpisodeVoid`.
     """
     if reason := reason_not_expressed(supervisor, spec):
         raise EpisodeVoid(f"{scenario.name} cannot run under {supervisor}: {reason}")
@@ -335,6 +339,8 @@ async def open_episode(
         await episode.oracle.record_state(dict.fromkeys(checks), len(spec.hosts))
         if boots:
             episode.memory = await remember_host(box)
+        if states is not None:
+            await record_known_good(box, len(spec.hosts), states)
         for number, flow in enumerate(spec.traffic):
             targets = [
                 {"port": flow.port, "send": f"GET {path} HTTP/1.0\r\n\r\n".encode(), "timeout": 1.0}

@@ -87,7 +87,7 @@ class HostTerminal:
 
 
 OPERATOR_NAME = "drill"
-AnsweredBy = Literal["playbook", "model", "person", "nobody"]
+AnsweredBy = Literal["playbook", "experiment", "model", "person", "nobody"]
 CallTool = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
 
 

@@ -1,0 +1,170 @@
+"""One trial: a fresh copy of the host, some changes reverted in it, and the checks run there."""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+from hermes.core.errors import EnvironmentFailed
+from hermes.declared.experiments.copied_checks import (
+    CheckReading,
+    ExpectedReadings,
+    RunChecks,
+)
+from hermes.declared.experiments.host_programs import HostPrograms, ScheduledJob
+from hermes.declared.experiments.put_back import (
+    CannotRevertError,
+    ReadContent,
+    archive_script,
+    find_targets,
+    text_parts_of,
+)
+from hermes.declared.experiments.suspects import Suspect
+from hermes.declared.experiments.trial import Revert, TrialOutcome, TrialResult
+from hermes.declared.state import ItemId
+from hermes.environments.copies import CannotCopyError, Copyable, CopyLimits, HostCopy
+
+FIRST_PATIENCE_S = 8.0
+"""How long checks may take to pass while it is not known how long that takes in a copy."""
+SHORTEST_PATIENCE_S, LONGEST_PATIENCE_S, PATIENCE_FACTOR = 1.2, 12.0, 1.7
+HOLD_S, POLL_S = 0.7, 0.2
+"""How long checks must keep passing, and the pause between two runs of them."""
+JOB_TIMEOUT_S, COMMAND_TIMEOUT_S = 20.0, 30.0
+MAX_JOBS = 4
+
+
+@dataclass(frozen=True)
+class CopySetup:
+    """What all trials of one incident have in common."""
+
+    source: Copyable
+    run_checks: RunChecks
+    expected: ExpectedReadings
+    programs: HostPrograms
+    services: Sequence[str]
+    """The services that fail."""
+    read: ReadContent
+    jobs: Sequence[ScheduledJob] = ()
+    """Scheduled jobs that read one of the suspects: they would repeat what they did."""
+    limits: CopyLimits = field(default_factory=CopyLimits)
+
+
+@asynccontextmanager
+async def open_copy(setup: CopySetup) -> AsyncGenerator[HostCopy, None]:
+    copy = await setup.source.copy(setup.limits)
+    try:
+        yield copy
+    finally:
+        with anyio.CancelScope(shield=True):
+            await copy.close()
+
+
+class CopyTrial:
+    """A `Trial` on copies of one host."""
+
+    def __init__(self, setup: CopySetup) -> None:
+        self._setup = setup
+        self._part_counts: dict[tuple[int, ItemId], int] = {}
+        self.pass_seconds: float | None = None
+        """How long the checks took to pass in a copy, where they did."""
+
+    def count_parts(self, suspect: Suspect) -> int:
+        if suspect.key not in self._part_counts:
+            count = len(text_parts_of(suspect.change, self._setup.read))
+            self._part_counts[suspect.key] = count
+        return self._part_counts[suspect.key]
+
+    async def run(self, reverted: Sequence[Revert]) -> TrialResult:
+        began = time.monotonic()
+        try:
+            async with open_copy(self._setup) as copy:
+                if reverted:
+                    await put_back(copy, self._setup, reverted)
+                    await restart_services(copy, self._affected_units(reverted))
+                for job in self._setup.jobs[:MAX_JOBS]:
+                    await copy.run(job.shell_command, timeout_s=JOB_TIMEOUT_S)
+                outcome, readings = await self.settle(copy)
+        except (CannotCopyError, CannotRevertError, EnvironmentFailed) as error:
+            return TrialResult(
+                outcome="unclear", detail=str(error)[:300], seconds=time.monotonic() - began
+            )
+        detail = self._setup.expected.describe(readings)
+        return TrialResult(outcome=outcome, detail=detail, seconds=time.monotonic() - began)
+
+    async def settle(
+        self, copy: HostCopy, patience: Callable[[], float] | None = None
+    ) -> tuple[TrialOutcome, Sequence[CheckReading]]:
+        """Run the checks until they keep passing, or until they had enough time to."""
+        patience = patience or self.patience_s
+        began, passing_since = time.monotonic(), None
+        while True:
+            readings = await self._setup.run_checks(copy)
+            now = time.monotonic()
+            outcome = self._setup.expected.judge(readings)
+            if outcome == "passes":
+                passing_since = now if passing_since is None else passing_since
+                if now - passing_since >= HOLD_S:
+                    took = passing_since - began
+                    self.pass_seconds = max(took, self.pass_seconds or 0.0)
+                    return outcome, readings
+            else:
+                passing_since = None
+                if now - began >= patience():
+                    return outcome, readings
+            await anyio.sleep(POLL_S)
+
+    def patience_s(self) -> float:
+        """Shrinks as soon as another trial has shown how long passing takes."""
+        if self.pass_seconds is None:
+            return FIRST_PATIENCE_S
+        wanted = PATIENCE_FACTOR * self.pass_seconds + 0.5
+        return min(LONGEST_PATIENCE_S, max(SHORTEST_PATIENCE_S, wanted))
+
+    def _affected_units(self, reverted: Sequence[Revert]) -> list[str]:
+        """Those that name what is reverted, then the failing ones."""
+        paths = [each.suspect.change.item.key for each in reverted]
+        named = [each.name for each in self._setup.programs.services_of(paths)]
+        others = [name for name in named if name not in self._setup.services]
+        return [*others, *self._setup.services]
+
+
+async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert]) -> None:
+    """Raises `CannotRevertError`, `EnvironmentFailed`."""
+    files = [each for each in reverted if each.suspect.change.item.kind == "file"]
+    targets = [target for each in files for target in find_targets(each, setup.read)]
+    if targets:
+        script, archive = archive_script(targets)
+        await _run(copy, script, archive)
+    for each in reverted:
+        if command := setting_command(each.suspect):
+            await _run(copy, command)
+    await copy.reload_units()
+
+
+def setting_command(suspect: Suspect) -> str:
+    """The command that reverts what is no file; empty for a file."""
+    change = suspect.change
+    before = change.before.attributes if change.before is not None else {}
+    if change.item.kind == "service":
+        start = before.get("active") == "active"
+        enable = before.get("enabled") == "enabled"
+        words = [f"systemctl enable {change.item.key}"] if enable else []
+        words += [f"systemctl start {change.item.key}"] if start else []
+        return " && ".join(words)
+    if change.item.kind == "kernel-setting" and "value" in before:
+        return f"sysctl -w {change.item.key}='{before['value']}'"
+    return ""
+
+
+async def restart_services(copy: HostCopy, units: Sequence[str]) -> None:
+    """A unit that does not start shows in the checks."""
+    for unit in units:
+        await copy.restart(unit)
+
+
+async def _run(copy: HostCopy, script: str, stdin: bytes = b"") -> None:
+    ran = await copy.run(script, timeout_s=COMMAND_TIMEOUT_S, stdin=stdin)
+    if ran.code != 0:
+        raise CannotRevertError(f"putting it back failed in the copy: {ran.output.strip()[-200:]}")

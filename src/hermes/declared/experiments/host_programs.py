@@ -1,0 +1,190 @@
+"""Reads which services and scheduled jobs a host has, and which files they name.
+
+A file that was changed concerns a service when its unit, its program or its settings name it.
+"""
+
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+
+from hermes.core.messages import Value
+from hermes.declared.experiments.suspects import Suspect, names_item
+
+RunCommand = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
+"""Runs a script with `sh` and its standard input; returns the exit code and the output."""
+MAX_NAMED_FILES = 80
+MAX_FILE_KB, MAX_TOTAL_KB = 32, 150
+"""An environment keeps about so much of the output of one command."""
+_MARK = "@@hermes@@"
+_UNITS_SCRIPT = f"""
+systemctl list-units --all --type=service --no-legend --plain --no-pager 2>/dev/null |
+  sed 's/^[^A-Za-z0-9]*//' | while read -r name load state rest; do
+    case "$name" in *.service) ;; *) continue ;; esac
+    case "$state" in active|activating|failed|reloading|inactive) ;; *) continue ;; esac
+    [ "$state" = inactive ] && [ ! -e "/etc/systemd/system/$name" ] && continue
+    echo "{_MARK} unit $name $state"
+    systemctl cat "$name" 2>/dev/null
+  done
+for table in /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/* /var/spool/cron/*; do
+  [ -f "$table" ] || continue
+  echo "{_MARK} table $table"
+  cat "$table"
+done
+"""
+_FILES_SCRIPT = f"""
+left={MAX_TOTAL_KB * 1024}
+while read -r path; do
+  [ -f "$path" ] && [ -r "$path" ] || continue
+  size=$(stat -Lc %s -- "$path")
+  [ "$size" -le {MAX_FILE_KB * 1024} ] && [ "$size" -le "$left" ] || continue
+  grep -Iq . "$path" || continue
+  left=$((left - size))
+  echo "{_MARK} file $path"
+  cat "$path"
+done
+"""
+_PATH = re.compile(r"(?<![\w./-])/(?:[\w.@+-]+/)*[\w.@+-]*[\w@+-]")
+_SYSTEM_FOLDERS = ("/usr/", "/bin/", "/lib", "/sbin/", "/proc/", "/sys/", "/dev/", "/run/")
+_SCHEDULE = re.compile(r"^\s*(?:@\w+|(?:[\d*,/\w-]+\s+){4}[\d*,/\w-]+)\s+(\S.*)$")
+
+
+class HostService(Value, frozen=True, kw_only=True):
+    name: str
+    """Of its unit, without the suffix."""
+    state: str = ""
+    unit_text: str = ""
+    named_text: str = ""
+    """The contents of the files that its unit names, and of those that these name."""
+
+    @property
+    def running(self) -> bool:
+        return self.state in ("active", "reloading")
+
+    @property
+    def reloadable(self) -> bool:
+        return "ExecReload=" in self.unit_text
+
+    @property
+    def one_shot(self) -> bool:
+        return "Type=oneshot" in self.unit_text
+
+    def concerns(self, path: str) -> bool:
+        own = f"/{self.name}.service" in path and "/systemd/" in path
+        return own or names_item(self.unit_text, path) or names_item(self.named_text, path)
+
+
+class ScheduledJob(Value, frozen=True, kw_only=True):
+    command: str
+    user: str = "root"
+    table: str = ""
+    named_text: str = ""
+
+    def concerns(self, path: str) -> bool:
+        return names_item(self.command, path) or names_item(self.named_text, path)
+
+    @property
+    def shell_command(self) -> str:
+        """As cron runs it."""
+        if self.user in ("root", ""):
+            return f"cd / && sh -c {shlex.quote(self.command)}"
+        return f"cd / && su -s /bin/sh {shlex.quote(self.user)} -c {shlex.quote(self.command)}"
+
+
+class HostPrograms(Value, frozen=True, kw_only=True):
+    services: tuple[HostService, ...] = ()
+    jobs: tuple[ScheduledJob, ...] = ()
+
+    def services_of(self, paths: Sequence[str]) -> tuple[HostService, ...]:
+        return tuple(each for each in self.services if any(each.concerns(path) for path in paths))
+
+    def jobs_of(self, suspects: Sequence[Suspect]) -> tuple[ScheduledJob, ...]:
+        paths = [each.change.item.key for each in suspects if each.change.item.kind == "file"]
+        return tuple(each for each in self.jobs if any(each.concerns(path) for path in paths))
+
+    def named(self, name: str) -> HostService | None:
+        return next((each for each in self.services if each.name == name), None)
+
+
+async def read_host_programs(run: RunCommand) -> HostPrograms:
+    """What cannot be read is missing: nothing is concluded from its absence."""
+    _, output = await run(_UNITS_SCRIPT, b"")
+    units, tables = dict[str, str](), dict[str, str]()
+    states: dict[str, str] = {}
+    for words, text in _split_by_marks(output.decode("utf-8", "replace")):
+        if words[0] == "unit" and len(words) == 3:
+            units[words[1].removesuffix(".service")] = text
+            states[words[1].removesuffix(".service")] = words[2]
+        elif words[0] == "table":
+            tables[words[1]] = text
+    jobs = [job for table, text in tables.items() for job in _parse_table(table, text)]
+    files = await _read_named_files(run, [*units.values(), *(job.command for job in jobs)])
+    return HostPrograms(
+        services=tuple(
+            HostService(
+                name=name, state=states[name], unit_text=text, named_text=_named_text(text, files)
+            )
+            for name, text in units.items()
+        ),
+        jobs=tuple(
+            ScheduledJob(
+                command=job.command,
+                user=job.user,
+                table=job.table,
+                named_text=_named_text(job.command, files),
+            )
+            for job in jobs
+        ),
+    )
+
+
+async def _read_named_files(run: RunCommand, texts: Sequence[str]) -> dict[str, str]:
+    """In two steps: the files that the texts name, and the files that these name."""
+    files: dict[str, str] = {}
+    for _ in range(2):
+        named = [path for text in (*texts, *files.values()) for path in named_paths(text)]
+        left = [path for path in dict.fromkeys(named) if path not in files][:MAX_NAMED_FILES]
+        if not left:
+            break
+        _, output = await run(_FILES_SCRIPT, "".join(f"{path}\n" for path in left).encode())
+        for words, text in _split_by_marks(output.decode("utf-8", "replace")):
+            if words[0] == "file":
+                files[" ".join(words[1:])] = text
+    return files
+
+
+def named_paths(text: str) -> list[str]:
+    return [path for path in _PATH.findall(text) if not path.startswith(_SYSTEM_FOLDERS)]
+
+
+def _named_text(text: str, files: dict[str, str]) -> str:
+    first = [files[path] for path in dict.fromkeys(named_paths(text)) if path in files]
+    second = [
+        files[path]
+        for content in first
+        for path in dict.fromkeys(named_paths(content))
+        if path in files and files[path] not in first
+    ]
+    return "\n".join([*first, *second])
+
+
+def _split_by_marks(output: str) -> list[tuple[list[str], str]]:
+    found = []
+    for piece in re.split(rf"^{_MARK} ", output, flags=re.MULTILINE)[1:]:
+        head, _, text = piece.partition("\n")
+        found.append((head.split(), text))
+    return found
+
+
+def _parse_table(table: str, text: str) -> list[ScheduledJob]:
+    """Tables of users have no column for the user: the file has its name."""
+    own = table.startswith("/var/spool/cron")
+    jobs = []
+    for line in text.splitlines():
+        matched = None if line.lstrip().startswith("#") else _SCHEDULE.match(line)
+        if matched is None:
+            continue
+        user, _, command = ("", "", matched[1]) if own else matched[1].partition(" ")
+        user = table.rpartition("/")[2] if own else user
+        if command.strip():
+            jobs.append(ScheduledJob(command=command.strip(), user=user, table=table))
+    return jobs

@@ -1,0 +1,173 @@
+"""Rehearses a revert on a copy in which the services run as on the host.
+
+A reverted file has no effect before the right service has read it again. Which restart or reload
+that takes is found by trying: the mildest first. The host then gets exactly what worked here.
+"""
+
+import shlex
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal
+
+from hermes.core.errors import EnvironmentFailed
+from hermes.core.messages import Value
+from hermes.declared.experiments.copy_trial import (
+    COMMAND_TIMEOUT_S,
+    JOB_TIMEOUT_S,
+    CopySetup,
+    CopyTrial,
+    open_copy,
+    put_back,
+    restart_services,
+)
+from hermes.declared.experiments.host_programs import HostService
+from hermes.declared.experiments.put_back import CannotRevertError
+from hermes.declared.experiments.trial import Revert
+from hermes.environments.copies import CannotCopyError, HostCopy
+
+ActivationKind = Literal["reload-units", "run-job", "reload", "restart"]
+UNCHANGED_PATIENCE_S = 0.6
+"""For what takes effect without a restart."""
+CONFIGURATION_TESTS = {
+    "nginx": "nginx -t",
+    "apache2": "apache2ctl configtest",
+    "httpd": "httpd -t",
+    "haproxy": "haproxy -c -f /etc/haproxy/haproxy.cfg",
+    "sshd": "sshd -t",
+    "named": "named-checkconf",
+}
+"""Programs that can check their own configuration before they are reloaded or restarted."""
+
+
+class Activation(Value, frozen=True, kw_only=True):
+    """One command that makes reverted changes take effect."""
+
+    kind: ActivationKind
+    target: str = ""
+    """A unit, or the command of a scheduled job."""
+    test: str = ""
+    """The service's own check of its configuration, which must succeed before."""
+
+    @property
+    def command(self) -> str:
+        if self.kind == "reload-units":
+            return "systemctl daemon-reload"
+        if self.kind == "run-job":
+            return self.target
+        unit = shlex.quote(self.target)
+        if self.kind == "reload":
+            action = f"systemctl reload {unit}"
+        else:
+            action = f"systemctl reset-failed {unit} 2>/dev/null; systemctl restart {unit}"
+        return f"{self.test} && {{ {action}; }}" if self.test else action
+
+
+class RehearsedRevert(Value, frozen=True, kw_only=True):
+    works: bool
+    activations: tuple[Activation, ...] = ()
+    """What has to follow the revert, in order."""
+    why: str = ""
+
+
+async def rehearse_revert(
+    setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert]
+) -> RehearsedRevert:
+    """On one copy: reverts the causes while the services run, then one activation after the other
+    until the checks pass."""
+    done: list[Activation] = []
+    why = ""
+    try:
+        async with open_copy(setup) as copy:
+            await trial.settle(copy, _first_failure(trial))
+            await put_back(copy, setup, causes)
+            if _concerns_units(causes):
+                done.append(Activation(kind="reload-units"))
+            for step, patience in plan_activations(setup, trial, causes):
+                for each in step:
+                    await _activate(copy, each)
+                    done.append(each)
+                outcome, readings = await trial.settle(copy, patience)
+                if outcome == "passes":
+                    return RehearsedRevert(works=True, activations=tuple(_effective(done)))
+                why = setup.expected.describe(readings)
+    except (CannotCopyError, CannotRevertError, EnvironmentFailed) as error:
+        why = str(error)
+    return RehearsedRevert(works=False, activations=tuple(done), why=why[:300])
+
+
+Step = tuple[list[Activation], Callable[[], float] | None]
+
+
+def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert]) -> list[Step]:
+    """Steps from mild to strong; after each of them the checks get time to pass."""
+    suspects = [each.suspect for each in causes]
+    paths = [each.change.item.key for each in suspects]
+    jobs = setup.programs.jobs_of(suspects)
+    concerned = [each for each in setup.programs.services_of(paths) if not _is_idle(each)]
+    failing = [each for name in setup.services if (each := setup.programs.named(name))]
+    down = [each for each in failing if not each.running]
+    patience = partial(float, UNCHANGED_PATIENCE_S)
+    steps: list[Step] = []
+    if not concerned and not down:
+        steps.append(([], patience))
+    if jobs:
+        steps.append(
+            ([Activation(kind="run-job", target=each.shell_command) for each in jobs], None)
+        )
+    reloads = [_reload(each) for each in concerned if each.running and each.reloadable]
+    if reloads and not down:
+        steps.append((reloads, None))
+    first = [*concerned, *(each for each in down if each not in concerned)]
+    restarts = [_restart(each) for each in first]
+    if restarts:
+        steps.append((restarts, None))
+    others = [_restart(each) for each in failing if each not in first]
+    if others:
+        steps.append((others, None))
+    return steps or [([], patience)]
+
+
+def _first_failure(trial: CopyTrial) -> Callable[[], float]:
+    """The services of the copy need as long to start as they need to pass."""
+    return lambda: min(1.0, trial.pass_seconds or 1.0)
+
+
+def _concerns_units(causes: Sequence[Revert]) -> bool:
+    return any("/systemd/" in each.suspect.change.item.key for each in causes)
+
+
+def _is_idle(service: HostService) -> bool:
+    """Neither running nor failed: it is not meant to run now."""
+    return service.state == "inactive"
+
+
+def _reload(service: HostService) -> Activation:
+    return Activation(kind="reload", target=service.name, test=_configuration_test(service))
+
+
+def _restart(service: HostService) -> Activation:
+    return Activation(kind="restart", target=service.name, test=_configuration_test(service))
+
+
+def _configuration_test(service: HostService) -> str:
+    for line in service.unit_text.splitlines():
+        if line.startswith("ExecStart="):
+            program = line.removeprefix("ExecStart=").lstrip("-@+!:").split(" ")[0]
+            test = CONFIGURATION_TESTS.get(program.rpartition("/")[2], "")
+            # Only for the usual configuration: a unit that names another one is tested by starting.
+            return test if " -c " not in line and " -f " not in line else ""
+    return ""
+
+
+def _effective(done: Sequence[Activation]) -> list[Activation]:
+    """A restart makes the reload of the same unit needless."""
+    restarted = {each.target for each in done if each.kind == "restart"}
+    return [each for each in done if each.kind != "reload" or each.target not in restarted]
+
+
+async def _activate(copy: HostCopy, activation: Activation) -> None:
+    if activation.kind == "restart" and not activation.test:
+        await restart_services(copy, [activation.target])
+        return
+    seconds = JOB_TIMEOUT_S if activation.kind == "run-job" else COMMAND_TIMEOUT_S
+    await copy.run(activation.command, timeout_s=seconds)

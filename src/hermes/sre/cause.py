@@ -1,0 +1,78 @@
+"""Defines how the root cause of an incident is found by experiment, and the data it returns."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from hermes.core.incident import IncidentDetails
+from hermes.core.messages import Value
+from hermes.sre.checks import CheckResult, IndependentChecks
+
+CauseStatus = Literal["proved", "ruled-out", "not-reproduced", "impossible"]
+EXPERIMENT = "experiment"
+"""Who made a change, in the journal: the revert of a proved cause."""
+
+
+class RevertStep(Value, kw_only=True, frozen=True):
+    """One command of the revert, or one that makes it take effect."""
+
+    command: str
+    undo: str = ""
+    recent_by: str = ""
+    """Who made the change that it reverts, where it is recent and people must be asked first."""
+
+
+class CauseResult(Value, kw_only=True, frozen=True):
+    status: CauseStatus
+    why: str = ""
+    """Why there is no proved cause."""
+    component: str = ""
+    mechanism: str = ""
+    """The redacted lines that differ, with file, author and time."""
+    value: str = ""
+    author: str = ""
+    changed_at: datetime | None = None
+    steps: tuple[RevertStep, ...] = ()
+    """Empty where a proved cause is left to people; `why` says why."""
+    units: tuple[str, ...] = ()
+    """Services that the fix is about."""
+    suspects: int = 0
+    experiments: int = 0
+    evidence: tuple[int, ...] = ()
+    """Numbers of the events of the experiments."""
+
+    @property
+    def summary(self) -> str:
+        """In one sentence, for people and models."""
+        many = f"{self.suspects} change{'' if self.suspects == 1 else 's'}"
+        if self.status == "proved":
+            return f"the cause was proved by experiments on a copy: {self.mechanism}"
+        if self.status == "ruled-out":
+            return (
+                f"changes are ruled out by experiments on a copy ({many} since the last known good"
+                f" state): {self.why}"
+            )
+        if self.status == "not-reproduced":
+            return f"the fault could not be reproduced on a copy of the host: {self.why}"
+        return f"no experiments on a copy were possible: {self.why}"
+
+
+@dataclass(frozen=True)
+class FailingCase:
+    """What has to be explained."""
+
+    details: IncidentDetails
+    failing: Sequence[CheckResult]
+    """Checks that observe the fault, as they are now."""
+    passing: Sequence[str]
+    checks: IndependentChecks
+    publish: Callable[..., Awaitable[Sequence[int]]]
+    attempt: int
+
+
+class CauseFinder(Protocol):
+    """Finds what changed by experiments on copies. Changes nothing on the host, except in the
+    folder for undo copies."""
+
+    async def find(self, case: FailingCase) -> CauseResult: ...
