@@ -5,10 +5,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
 from hermes.app.application import Application, open_application
+from hermes.app.experiments import open_cause_finder
 from hermes.app.gym_commander import build_case
 from hermes.app.incident_response import (
     PlaybookCache,
@@ -21,6 +23,7 @@ from hermes.core.events.runs import RunStarted
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
+from hermes.declared.store import StateStore
 from hermes.environments.boxes.backend import BoxOpener
 from hermes.environments.boxes.local_backend import open_local_box
 from hermes.gym.box.environment import host_environment
@@ -64,6 +67,10 @@ class DrillAgent:
     skills: bool = True
     memory: bool = True
     turns: int = 40
+    playbooks: bool = True
+    """Whether trusted playbooks may run."""
+    states: bool = True
+    """Whether it gets the known good states of the hosts, as a watch would have recorded them."""
 
     @property
     def is_baseline(self) -> bool:
@@ -92,6 +99,24 @@ async def run_agent_drill(
             scenario, seed, stages, own, terms, agent=agent.name, skill_trial=learned, opener=opener
         )
     settings = settings_for_agent(loaded, agent)
+    with TemporaryDirectory() as folder:
+        states = StateStore(Path(folder)) if agent.states else None
+        terms = msgspec.structs.replace(terms, states=states)
+        return await _run_commander_drill(
+            settings, scenario, seed, agent, terms, opener=opener, learned=learned
+        )
+
+
+async def _run_commander_drill(
+    settings: LoadedSettings,
+    scenario: Scenario,
+    seed: int,
+    agent: DrillAgent,
+    terms: DrillTerms,
+    *,
+    opener: BoxOpener,
+    learned: SkillTrial | None,
+) -> DrillResult:
     opened: list[tuple[Application, PlaybookCache, Episode]] = []
 
     @asynccontextmanager
@@ -105,7 +130,9 @@ async def run_agent_drill(
     async def respond(scene: ResponderContext) -> AnsweredBy:
         """The commander of real incidents, which does not know that this is a drill."""
         application, playbooks, episode = opened[-1]
-        return await run_commander(application, playbooks, scene, agent, episode.memory)
+        return await run_commander(
+            application, playbooks, scene, agent, episode.memory, terms.states
+        )
 
     return await run_drill(
         scenario,
@@ -125,8 +152,9 @@ async def run_commander(
     scene: ResponderContext,
     agent: DrillAgent,
     memory: WatchMemory,
+    states: StateStore | None = None,
 ) -> AnsweredBy:
-    """`memory`: what a watch would know of the host."""
+    """`memory`: what a watch would know of the host; `states`: what it would have recorded."""
     settings = application.loaded.settings.sre
     verify = msgspec.structs.replace(
         settings.verify,
@@ -136,7 +164,11 @@ async def run_commander(
         patience=5.0,
     )
     settings = msgspec.structs.replace(
-        settings, verify=verify, reflex=agent.skills, learn=False, agents=agent.model != NO_MODEL
+        settings,
+        verify=verify,
+        reflex=agent.skills and agent.playbooks,
+        learn=False,
+        agents=agent.model != NO_MODEL,
     )
     mind = _model_responder(application, scene, agent)
     context = build_incident_context(
@@ -146,7 +178,8 @@ async def run_commander(
         playbook_cache=playbook_cache,
         probes=memory.probes,
     )
-    context = replace(context, daemons=lambda: memory.daemons)
+    finder = open_cause_finder(application, states, scene.hosts[0]) if states else None
+    context = replace(context, daemons=lambda: memory.daemons, cause_finder=finder)
     ending = await Commander(context, build_case(scene)).run()
     if isinstance(mind, SingleModelResponder) and mind.errors:
         raise HermesError(mind.errors[-1])
@@ -236,11 +269,18 @@ def _tool_caller(application: Application, run: str) -> Callable[[ToolCall], Awa
 
 
 def parse_agent(
-    words: str, *, skills: bool = True, memory: bool = True, turns: int = 40
+    words: str,
+    *,
+    skills: bool = True,
+    memory: bool = True,
+    turns: int = 40,
+    playbooks: bool = True,
+    states: bool = True,
 ) -> DrillAgent:
     """By the name of one of the gym's own agents, a model reference, or `none`."""
     if not words:
         raise SettingsError(f"name an agent: {', '.join(BASELINE_RESPONDERS)}, none, or a model")
-    without = [name for name, on in (("skills", skills), ("memory", memory)) if not on]
+    parts = (("skills", skills), ("memory", memory), ("playbooks", playbooks), ("state", states))
+    without = [name for name, on in parts if not on]
     name = f"{words} without {' and '.join(without)}" if without else words
-    return DrillAgent(name, words, skills, memory, turns)
+    return DrillAgent(name, words, skills, memory, turns, playbooks, states)

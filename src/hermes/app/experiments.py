@@ -1,5 +1,6 @@
 """Finds root causes by experiment: joins states, copies and the checks of an incident."""
 
+import os
 import re
 import shlex
 import time
@@ -8,8 +9,10 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeGuard
 
+from hermes.app.application import Application
+from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.errors import ToolError
-from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
+from hermes.core.events.experiments import ExperimentRan
 from hermes.core.protocols import CommandResult, Environment
 from hermes.declared.collectors.collect import collect_state
 from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
@@ -77,6 +80,18 @@ class CopyEnvironment:
         raise ToolError("files of a copy are written with commands")
 
 
+def open_cause_finder(
+    application: Application, store: StateStore, host: str = ""
+) -> "ExperimentFinder":
+    """For the environment of the application; `host`: its name in the states."""
+    return ExperimentFinder(
+        application.agent_dependencies.environment,
+        store,
+        host or os.uname().nodename,
+        redact=SecretRedactor(application.loaded),
+    )
+
+
 class ExperimentFinder:
     """A `CauseFinder` for one host. `author`: who made a change, where it is known."""
 
@@ -91,29 +106,12 @@ class ExperimentFinder:
         respect_s: float = RESPECT_PEOPLE_S,
         limits: ExperimentLimits | None = None,
     ) -> None:
-        self._environment, self._store, self._host = environment, store, host
-        self._redact, self._author, self._respect_s = redact, author, respect_s
-        self._limits = limits or ExperimentLimits()
+        self.environment, self.store, self.host = environment, store, host
+        self.redact, self.author, self.respect_s = redact, author, respect_s
+        self.limits = limits or ExperimentLimits()
 
     async def find(self, case: FailingCase) -> CauseResult:
-        began = time.monotonic()
-        work = _FinderWork(self, case)
-        cause, result = await work.run()
-        await case.publish(
-            ExperimentsEnded(
-                run=case.details.run,
-                incident=case.details.incident,
-                status=result.status,
-                why=self._redact(result.why)[:500],
-                causes=tuple(each.label for each in cause.causes),
-                diff=work.diff,
-                author=result.author,
-                suspects=cause.suspects,
-                experiments=len(cause.experiments),
-                seconds=round(time.monotonic() - began, 3),
-            )
-        )
-        return result
+        return await _FinderWork(self, case).run()
 
 
 class _FinderWork:
@@ -121,21 +119,20 @@ class _FinderWork:
 
     def __init__(self, finder: ExperimentFinder, case: FailingCase) -> None:
         self._finder, self._case = finder, case
-        self._environment, self._store = finder._environment, finder._store
+        self._environment, self._store = finder.environment, finder.store
         self._numbers: list[int] = []
-        self.diff = ""
 
-    async def run(self) -> tuple[RootCause, CauseResult]:
-        known = self._store.latest(self._finder._host)
+    async def run(self) -> CauseResult:
+        known = self._store.latest(self._finder.host)
         if known is None:
             why = "no known good state of this host is recorded (hermes state record)"
-            return self._impossible(why)
+            return _impossible(why)
         if not isinstance(self._case.checks, ProbeChecks):
-            return self._impossible("its checks cannot be run on a copy")
+            return _impossible("its checks cannot be run on a copy")
         source: object = self._environment
         if not _is_copyable(source):
             kind = self._environment.name
-            return self._impossible(f"an environment of the kind {kind} cannot be copied")
+            return _impossible(f"an environment of the kind {kind} cannot be copied")
         live = await collect_state(self._run_script, known=known, store=self._store)
         programs = await read_host_programs(self._run_script)
         services = self._failing_services(programs)
@@ -151,20 +148,17 @@ class _FinderWork:
         )
         trial = CopyTrial(setup)
         cause = await find_root_cause(
-            suspects, trial, limits=self._finder._limits, record=self._record
+            suspects, trial, limits=self._finder.limits, record=self._record
         )
         if cause.status != "proved":
-            return cause, CauseResult(
+            return CauseResult(
                 status=cause.status,
-                why=cause.why,
+                why=self._finder.redact(cause.why),
                 suspects=cause.suspects,
                 experiments=len(cause.experiments),
                 evidence=tuple(self._numbers),
             )
-        return cause, await self._proved(cause, setup, trial)
-
-    def _impossible(self, why: str) -> tuple[RootCause, CauseResult]:
-        return RootCause(status="impossible", why=why), CauseResult(status="impossible", why=why)
+        return await self._proved(cause, setup, trial)
 
     async def _run_script(self, script: str, stdin: bytes) -> tuple[int, bytes]:
         command = f"sh -c {shlex.quote(script)}"
@@ -197,13 +191,12 @@ class _FinderWork:
         )
         return rank_suspects(compare(known, live), context)
 
-    async def _checks_on_copy(self, copy: HostCopy) -> Sequence[CheckReading]:
+    async def _checks_on_copy(self, copy: HostCopy, names: Sequence[str]) -> Sequence[CheckReading]:
         """Requests that failed on the host are repeated: a copy has no users."""
         assert isinstance(self._case.checks, ProbeChecks)
-        if requests := _repeated_requests(self._case):
+        if requests := _repeated_requests(self._case, names):
             await copy.run(requests, timeout_s=10.0)
-        wanted = {*(each.check for each in self._case.failing), *self._case.passing}
-        checks = self._case.checks.on(CopyEnvironment(copy, self._environment.target), wanted)
+        checks = self._case.checks.on(CopyEnvironment(copy, self._environment.target), names)
         return [_reading(each) for each in await checks()]
 
     async def _record(self, experiment: Experiment) -> None:
@@ -218,7 +211,7 @@ class _FinderWork:
                 reverted_count=len(experiment.reverted),
                 kept=experiment.kept[:MAX_NAMED_IN_EVENT],
                 outcome=experiment.result.outcome,
-                detail=self._finder._redact(experiment.result.detail)[:300],
+                detail=self._finder.redact(experiment.result.detail)[:300],
                 seconds=round(experiment.result.seconds, 3),
             )
         )
@@ -226,11 +219,11 @@ class _FinderWork:
 
     async def _proved(self, cause: RootCause, setup: CopySetup, trial: CopyTrial) -> CauseResult:
         rehearsed = await rehearse_revert(setup, trial, cause.causes)
-        self.diff = self._finder._redact(
+        diff = self._finder.redact(
             "\n".join(_diff_of(each, self._store.content) for each in cause.causes)
         )[:2000]
         first = cause.causes[0].suspect
-        author = self._finder._author(first) or UNKNOWN_AUTHOR
+        author = self._finder.author(first) or UNKNOWN_AUTHOR
         steps, why = await self._steps(cause.causes, rehearsed)
         units = [
             each.target for each in rehearsed.activations if each.kind in ("restart", "reload")
@@ -239,12 +232,14 @@ class _FinderWork:
             status="proved",
             why=why,
             component=first.change.item.key,
-            mechanism=_mechanism(cause.causes, self.diff, author),
-            value=_value(self.diff),
+            mechanism=_mechanism(cause.causes, diff, author),
+            value=_value(diff),
             author=author,
             changed_at=first.change.at,
             steps=steps,
             units=tuple(dict.fromkeys([*setup.services, *units])),
+            causes=tuple(each.label for each in cause.causes),
+            diff=diff,
             suspects=cause.suspects,
             experiments=len(cause.experiments),
             evidence=tuple(self._numbers),
@@ -284,11 +279,15 @@ class _FinderWork:
     def _recent_author(self, cause: Revert) -> str:
         """Who has to be respected; empty for old changes and for those of Hermes."""
         at = cause.suspect.change.at
-        author = self._finder._author(cause.suspect) or UNKNOWN_AUTHOR
+        author = self._finder.author(cause.suspect) or UNKNOWN_AUTHOR
         if author == "hermes":
             return ""
-        window = timedelta(seconds=self._finder._respect_s)
+        window = timedelta(seconds=self._finder.respect_s)
         return author if at is None or datetime.now(UTC) - at < window else ""
+
+
+def _impossible(why: str) -> CauseResult:
+    return CauseResult(status="impossible", why=why)
 
 
 def _is_copyable(environment: object) -> TypeGuard[Copyable]:
@@ -307,11 +306,13 @@ def _reading(result: CheckResult) -> CheckReading:
     )
 
 
-def _repeated_requests(case: FailingCase) -> str:
+def _repeated_requests(case: FailingCase, names: Sequence[str]) -> str:
     """A script with the requests that users made and that were answered badly."""
     assert isinstance(case.checks, ProbeChecks)
     lines = []
     for each in case.failing:
+        if each.check not in names:
+            continue
         paths = _BAD_ANSWERS.findall(each.detail)
         ports = [
             port

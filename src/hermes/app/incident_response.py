@@ -29,6 +29,7 @@ from hermes.skills.distill.distillation import distill_run
 from hermes.skills.distill.verified_run import DistillationError
 from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
+from hermes.sre.cause import EXPERIMENT
 from hermes.sre.checks import open_independent_checks
 from hermes.sre.context import IncidentContext, do_nothing
 from hermes.sre.model_responder import ModelResponder
@@ -109,7 +110,9 @@ async def learn_from_incident(application: Application, case: IncidentDetails) -
         application.loaded, application.journal, application.bus.publish, lambda: library
     )
     playbook = _applied_playbook(records)
-    if playbook is not None:
+    if _is_reverted_change(records):
+        pass  # what was reverted is particular to this host: no skill follows from it
+    elif playbook is not None:
         await lifecycle.record_use(
             playbook.skill, playbook.digest, verified=True, run=case.run, incident=case.incident
         )
@@ -141,6 +144,12 @@ def _applied_playbook(records: Sequence[JournalRecord]) -> PlaybookStarted | Non
     played = [each.event for each in records if isinstance(each.event, PlaybookStarted)]
     last = changes[-1].by if changes else ""
     return next((each for each in reversed(played) if each.skill == last), None)
+
+
+def _is_reverted_change(records: Sequence[JournalRecord]) -> bool:
+    """Whether the fix was the revert of a cause that experiments proved."""
+    changes = [each.event for each in records if isinstance(each.event, ChangeBegan)]
+    return bool(changes) and changes[-1].by == EXPERIMENT
 
 
 INCIDENT_REPORTS_FOLDER = "incidents"

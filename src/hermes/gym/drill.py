@@ -17,6 +17,7 @@ from hermes.core.events.incidents import (
     IncidentVerified,
 )
 from hermes.core.messages import Value
+from hermes.declared.store import StateStore
 from hermes.environments.boxes.backend import BoxOpener
 from hermes.environments.boxes.local_backend import open_local_box
 from hermes.gym.episodes.episode import Episode, EpisodeOutcome, OracleCheckResult, open_episode
@@ -29,6 +30,8 @@ from hermes.gym.scenario_spec import ScenarioSpec
 from hermes.gym.supervisors.hosts import OWN_SYSTEMCTL
 
 DrillEnding = Literal["resolved", "escalated", "no-incident", "recovered", "closed"]
+SELF_CONTAINED = ("playbook", "experiment")
+"""Responders from whose work no skill is learned."""
 OpenEpisodeRun = Callable[[Episode], AbstractAsyncContextManager[EpisodeRun]]
 SkillTrial = Callable[[Scenario, int, EpisodeRun], Awaitable[bool]]
 """Whether the skill learned from a resolved drill resolves a new variant on its own."""
@@ -43,6 +46,8 @@ class DrillTerms(Value, kw_only=True, frozen=True):
     split: Split = "train"
     supervisor: str = OWN_SYSTEMCTL
     """One of `SUPERVISOR_KINDS`."""
+    states: StateStore | None = None
+    """Receives the known good states of the hosts, from before the fault."""
 
 
 class DrillDiagnosis(Value, kw_only=True, frozen=True, omit_defaults=False):
@@ -112,7 +117,9 @@ async def run_drill(
         return msgspec.structs.replace(result, void=str(error))
     try:
         async with (
-            open_episode(scenario, spec, opener=opener, supervisor=terms.supervisor) as episode,
+            open_episode(
+                scenario, spec, opener=opener, supervisor=terms.supervisor, states=terms.states
+            ) as episode,
             open_run(episode) as episode_run,
         ):
             result = await play_drill(
@@ -136,7 +143,7 @@ async def play_drill(
     answered_by, ended = await _run_responder(episode, episode_run, respond, terms)
     outcome = await judge_episode(episode, terms)
     scored, answered_by = await record_and_score(episode, episode_run, outcome, answered_by, terms)
-    if scored.resolved and skill_trial is not None and answered_by != "playbook":
+    if scored.resolved and skill_trial is not None and answered_by not in SELF_CONTAINED:
         proven = await skill_trial(episode.scenario, result.seed, episode_run)
         events = await run_events(episode_run.bus.journal, episode_run.run, after=episode_run.since)
         scored = score_run(episode.spec, outcome, events, skill=proven)

@@ -37,6 +37,10 @@ class CauseResult(Value, kw_only=True, frozen=True):
     """Empty where a proved cause is left to people; `why` says why."""
     units: tuple[str, ...] = ()
     """Services that the fix is about."""
+    causes: tuple[str, ...] = ()
+    """The changes that are the cause, as `file /etc/x.conf`."""
+    diff: str = ""
+    """Redacted."""
     suspects: int = 0
     experiments: int = 0
     evidence: tuple[int, ...] = ()

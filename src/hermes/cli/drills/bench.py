@@ -14,6 +14,8 @@ from hermes.cli.drills.run import (
     require_playable,
     require_supervisor,
     supervisor_option,
+    without_playbooks_option,
+    without_state_option,
 )
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_json, print_table, progress_bar, write_file
@@ -165,6 +167,7 @@ BENCH_COLUMNS = (*MAIN_COLUMNS, "harm", "tools", "turns", "tokens")
 hermes drill bench                                 the three agents without a model
 hermes drill bench --agent anthropic:claude-sonnet-5 --agent reference --seeds 3
 hermes drill bench --agent openai:gpt-5 --ablate   with and without memory and skills
+hermes drill bench --agent none --without-playbooks   root causes by experiment alone
 hermes drill bench --light --plot bench.svg --json > bench.json
 """)
 @click.argument("scenarios", nargs=-1)
@@ -180,6 +183,8 @@ hermes drill bench --light --plot bench.svg --json > bench.json
 @click.option("--held-out", is_flag=True, help="Use the texts reserved for evaluation.")
 @click.option("--no-memory", is_flag=True, help="Without notes, recall and learning.")
 @click.option("--no-skills", is_flag=True, help="Without skills and playbooks.")
+@without_playbooks_option
+@without_state_option
 @click.option("--ablate", is_flag=True, help="Each model also without memory, and without skills.")
 @backend_option
 @prove_skill_option
@@ -258,7 +263,14 @@ def _run_drills(
             resolve_reference(name, loaded.settings.model)  # raises for an unknown model
         ablated = [(True, False), (False, True)] if options["ablate"] and not bare else []
         for skills, memory in [(True, True)] if bare else [*kinds, *ablated]:
-            agent = parse_agent(name, skills=skills, memory=memory, turns=turns)
+            agent = parse_agent(
+                name,
+                skills=skills,
+                memory=memory,
+                turns=turns,
+                playbooks=bare or not options["without_playbooks"],
+                states=bare or not options["without_state"],
+            )
             agents[agent.name] = agent
     terms = DrillTerms(
         responder_timeout_s=float(str(options["timeout"])),

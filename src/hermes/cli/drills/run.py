@@ -45,6 +45,16 @@ supervisor_option = click.option(
     help="What runs the services of the hosts.",
 )
 
+without_playbooks_option = click.option(
+    "--without-playbooks", is_flag=True, help="Skills can be read, but no playbook runs."
+)
+
+without_state_option = click.option(
+    "--without-state",
+    is_flag=True,
+    help="Withhold the known good state, which a watch would have recorded before the fault.",
+)
+
 prove_skill_option = click.option(
     "--prove-skill",
     is_flag=True,
@@ -56,6 +66,7 @@ prove_skill_option = click.option(
 hermes drill run config-typo-after-edit --seed 7
 hermes drill run config-typo-after-edit --backend docker
 hermes drill run config-typo-after-edit --model none --json
+hermes drill run config-typo-after-edit --model none --without-playbooks
 hermes drill run config-typo-after-edit --model none --supervisor supervisord
 hermes drill run ./my-scenario --model anthropic:claude-sonnet-5 --turns 30
 """)
@@ -65,6 +76,8 @@ hermes drill run ./my-scenario --model anthropic:claude-sonnet-5 --turns 30
     "--model", default="", help="A model; `none` for playbooks only; default: as configured."
 )
 @click.option("--no-skills", is_flag=True, help="Without skills and playbooks.")
+@without_playbooks_option
+@without_state_option
 @click.option("--no-memory", is_flag=True, help="Without notes, recall and learning.")
 @click.option("--turns", default=40, show_default=True, help="Answers that the model may give.")
 @click.option("--timeout", default=600.0, show_default=True, help="Seconds for the agent.")
@@ -91,6 +104,8 @@ def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) 
         skills=not options["no_skills"],
         memory=not options["no_memory"],
         turns=int(str(options["turns"])),
+        playbooks=not options["without_playbooks"],
+        states=not options["without_state"],
     )
     terms = DrillTerms(
         responder_timeout_s=float(str(options["timeout"])),

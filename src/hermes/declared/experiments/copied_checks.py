@@ -23,8 +23,8 @@ class CheckReading(Value, frozen=True, kw_only=True):
     detail: str = ""
 
 
-RunChecks = Callable[[HostCopy], Awaitable[Sequence[CheckReading]]]
-"""Runs all checks of the incident in a copy."""
+RunChecks = Callable[[HostCopy, Sequence[str]], Awaitable[Sequence[CheckReading]]]
+"""Runs the checks of these names in a copy."""
 
 
 class ExpectedReadings(Value, frozen=True, kw_only=True):
@@ -33,6 +33,10 @@ class ExpectedReadings(Value, frozen=True, kw_only=True):
     failing: tuple[CheckReading, ...]
     """Those that observed the fault."""
     passing: tuple[str, ...] = ()
+
+    @property
+    def failing_names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.failing)
 
     def judge(self, readings: Sequence[CheckReading]) -> TrialOutcome:
         """`fails`: one of the failing checks fails in the same way. `passes`: all of them pass, and

@@ -1,5 +1,6 @@
 """One trial: a fresh copy of the host, some changes reverted in it, and the checks run there."""
 
+import os
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -29,8 +30,10 @@ from hermes.environments.copies import CannotCopyError, Copyable, CopyLimits, Ho
 FIRST_PATIENCE_S = 8.0
 """How long checks may take to pass while it is not known how long that takes in a copy."""
 SHORTEST_PATIENCE_S, LONGEST_PATIENCE_S, PATIENCE_FACTOR = 1.2, 12.0, 1.7
-HOLD_S, POLL_S = 0.7, 0.2
-"""How long checks must keep passing, and the pause between two runs of them."""
+HOLD_S = 0.7
+"""How long checks must keep passing."""
+SHORTEST_POLL_S, LONGEST_POLL_S = 0.15, 0.6
+"""The pause between two runs of the checks."""
 JOB_TIMEOUT_S, COMMAND_TIMEOUT_S = 20.0, 30.0
 MAX_JOBS = 4
 
@@ -96,31 +99,30 @@ class CopyTrial:
     async def settle(
         self, copy: HostCopy, patience: Callable[[], float] | None = None
     ) -> tuple[TrialOutcome, Sequence[CheckReading]]:
-        """Run the checks until they keep passing, or until they had enough time to."""
-        patience = patience or self.patience_s
-        began, passing_since = time.monotonic(), None
+        """Run the failing checks until they keep passing, or until they had enough time to; then
+        the others once, for side effects."""
+        patience, expected = patience or self.patience_s, self._setup.expected
+        began, passing_since, pause = time.monotonic(), None, SHORTEST_POLL_S
         while True:
-            readings = await self._setup.run_checks(copy)
-            now = time.monotonic()
-            outcome = self._setup.expected.judge(readings)
-            if outcome == "passes":
-                passing_since = now if passing_since is None else passing_since
-                if now - passing_since >= HOLD_S:
-                    took = passing_since - began
-                    self.pass_seconds = max(took, self.pass_seconds or 0.0)
-                    return outcome, readings
-            else:
-                passing_since = None
-                if now - began >= patience():
-                    return outcome, readings
-            await anyio.sleep(POLL_S)
+            readings = await self._setup.run_checks(copy, expected.failing_names)
+            now, outcome = time.monotonic(), expected.judge(readings)
+            passing_since = (passing_since or now) if outcome == "passes" else None
+            if passing_since is not None and now - passing_since >= HOLD_S:
+                self.pass_seconds = max(passing_since - began, self.pass_seconds or 0.0)
+                others = await self._setup.run_checks(copy, expected.passing)
+                return expected.judge([*readings, *others]), [*readings, *others]
+            if passing_since is None and now - began >= patience():
+                return outcome, readings
+            await anyio.sleep(pause)
+            pause = min(LONGEST_POLL_S, pause * 1.5)
 
     def patience_s(self) -> float:
         """Shrinks as soon as another trial has shown how long passing takes."""
         if self.pass_seconds is None:
-            return FIRST_PATIENCE_S
+            return FIRST_PATIENCE_S * overload_factor()
         wanted = PATIENCE_FACTOR * self.pass_seconds + 0.5
-        return min(LONGEST_PATIENCE_S, max(SHORTEST_PATIENCE_S, wanted))
+        shortest = SHORTEST_PATIENCE_S * overload_factor()
+        return min(LONGEST_PATIENCE_S, max(shortest, wanted))
 
     def _affected_units(self, reverted: Sequence[Revert]) -> list[str]:
         """Those that name what is reverted, then the failing ones."""
@@ -128,6 +130,11 @@ class CopyTrial:
         named = [each.name for each in self._setup.programs.services_of(paths)]
         others = [name for name in named if name not in self._setup.services]
         return [*others, *self._setup.services]
+
+
+def overload_factor() -> float:
+    """How much longer things take while more programs want to run than there are processors."""
+    return min(4.0, max(1.0, os.getloadavg()[0] / (2 * (os.cpu_count() or 1))))
 
 
 async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert]) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event
 from hermes.core.events.base import UnknownEvent
+from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
 from hermes.core.events.incidents import EscalationLine, IncidentChecked
 from hermes.core.events.tools import ToolRequested
 from hermes.core.incident import Incident, fold_incidents
@@ -61,6 +62,7 @@ from hermes.sre.policies import (
     TrustedPlaybookPolicy,
 )
 from hermes.sre.reports.actions import list_refused_actions
+from hermes.sre.reports.experiments import ended_text
 from hermes.sre.reports.report_data import LISTING_KINDS
 from hermes.sre.reports.statements import RECURRENCE_PERIOD, resolver_of
 
@@ -89,10 +91,20 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
     lines = [
         *collector.lines(),
         *_configuration_lines(records),
+        *_experiment_lines(records),
         *_earlier_lines(await _earlier_incidents(work, incident)),
         *_needs(collector.found, records, model=work.context.responder is not None),
     ]
     return tuple({(each.about, each.text): each for each in lines}.values())
+
+
+def _experiment_lines(records: Sequence[JournalRecord]) -> Iterator[EscalationLine]:
+    """The result of the experiments on a copy, with the experiments as evidence."""
+    numbers = tuple(each.seq for each in records if isinstance(each.event, ExperimentRan))
+    for each in records:
+        if isinstance(each.event, ExperimentsEnded):
+            text = ended_text(each.event)
+            yield EscalationLine(about="change", text=text, evidence=numbers[:8] or (each.seq,))
 
 
 class _HostCollector:

@@ -13,7 +13,9 @@ from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import fold_finished_calls
+from hermes.sre.cause import EXPERIMENT
 from hermes.sre.reports.actions import ANSWER_TOOLS, events_of_type
+from hermes.sre.reports.experiments import excluded_by_experiments
 
 RECURRENCE_PERIOD = timedelta(days=14)
 
@@ -82,7 +84,7 @@ def _seconds_between(begin: datetime | None, end: datetime | None) -> float | No
 
 
 CauseStatus = Literal["found", "supposed", "unknown"]
-ResolverKind = Literal["playbook", "model", "person", "nobody"]
+ResolverKind = Literal["playbook", "experiment", "model", "person", "nobody"]
 ROOT_CAUSE_LABEL, SUPPOSED_CAUSE_LABEL, UNKNOWN_CAUSE_LABEL = (
     "root cause",
     "cause, not proved",
@@ -103,7 +105,12 @@ class IncidentResolver(Value, kw_only=True, frozen=True):
     name: str = ""
 
     def __str__(self) -> str:
-        names = {"nobody": "nobody", "person": "a person", "model": "a model"}
+        names = {
+            "nobody": "nobody",
+            "person": "a person",
+            "model": "a model",
+            "experiment": "an experiment on a copy",
+        }
         if not self.name:
             return names.get(self.by, f"a {self.by}")
         return self.name if self.by == "person" else f"{self.by} {self.name}"
@@ -140,14 +147,16 @@ def cause_line(incident: Incident) -> tuple[str, str]:
 
 
 def resolver_of(incident: Incident) -> IncidentResolver:
-    """A playbook or a model only where checks passed after its change, or where a model concluded
-    that nothing had to be repaired. Nobody for escalated and open incidents."""
+    """A playbook, an experiment or a model only where checks passed after its change, or where a
+    model concluded that nothing had to be repaired. Nobody for escalated and open incidents."""
     closed = incident.closed
     if closed is not None and closed.answered_by == "person":
         return IncidentResolver(by="person", name=closed.by)
     kept = [change for change in incident.changes if change.undone != "yes"]
     if incident.resolved_by_checks and kept:
         by = kept[-1].by
+        if by == EXPERIMENT:
+            return IncidentResolver(by="experiment")
         model = by.startswith(incident.details.run)
         return IncidentResolver(by="model") if model else IncidentResolver(by="playbook", name=by)
     if closed is not None and closed.outcome in QUIET_OUTCOMES and closed.answered_by == "model":
@@ -211,7 +220,7 @@ def found_nothing(end: PlaybookEnded) -> bool:
 
 
 class ExcludedCauses(Value, kw_only=True, frozen=True):
-    """Causes that investigators excluded: with evidence, and without."""
+    """Causes that investigators and experiments excluded: with evidence, and without."""
 
     shown: tuple[str, ...] = ()
     claimed: tuple[str, ...] = ()
@@ -229,6 +238,8 @@ def find_excluded_causes(
                 shown[text] = f"{text} ({where})"
             else:
                 claimed.append(text)
+    for text in excluded_by_experiments(records):
+        shown[text] = text
     claimed += list(incident.diagnosis.ruled_out) if incident.diagnosis is not None else []
     return ExcludedCauses(
         shown=tuple(shown.values()),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
+from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
 from hermes.core.events.incidents import (
     AlertRaised,
     AlertsJoined,
@@ -27,6 +28,7 @@ from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import RecordedCall
 from hermes.plumbing.units import format_duration
 from hermes.sre.reports.actions import IncidentAction, list_actions, list_refused_actions
+from hermes.sre.reports.experiments import ended_text, experiment_text
 from hermes.sre.reports.statements import playbooks_not_matched, playbooks_unchecked
 
 MAX_ENTRIES = 60
@@ -257,6 +259,8 @@ _TEXT_BY_EVENT: dict[type, Callable[..., str]] = {
     ChangesUndone: _undone_text,
     IncidentVerified: _verified_text,
     IncidentClosed: _closed_text,
+    ExperimentRan: experiment_text,
+    ExperimentsEnded: ended_text,
     PlaybookStarted: _playbook_started_text,
     PlaybookEnded: _playbook_ended_text,
     ApprovalRequested: _approval_requested_text,

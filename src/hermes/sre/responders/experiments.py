@@ -1,11 +1,13 @@
 """Finds the cause by experiments on a copy, and reverts it through the gate like a playbook."""
 
+import time
 from collections.abc import Awaitable, Callable
 
 import anyio
 from msgspec.structs import replace
 
 from hermes.core.errors import HermesError, StoreError, innermost_error
+from hermes.core.events.experiments import ExperimentsEnded
 from hermes.core.events.incidents import IncidentDiagnosed, IncidentPhase
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
@@ -61,7 +63,9 @@ class ExperimentResponder:
         if any(change.by == EXPERIMENT for change in recorded.changes):
             return None  # before a crash
         await enter("investigate", number, "experiments on a copy")
+        began = time.monotonic()
         self._result = await self._find(number, baseline)
+        await self._publish_end(self._result, time.monotonic() - began)
         if self._result.status != "proved":
             return None
         await self._publish_diagnosis(self._result)
@@ -133,6 +137,22 @@ class ExperimentResponder:
         text = f"{result.mechanism}; it was not reverted: {why}"
         self._result = CauseResult(
             status="proved", mechanism=text, suspects=result.suspects, why=why
+        )
+
+    async def _publish_end(self, result: CauseResult, seconds: float) -> None:
+        await self._work.publish(
+            ExperimentsEnded(
+                run=self._work.details.run,
+                incident=self._work.details.incident,
+                status=result.status,
+                why=result.why[:500],
+                causes=result.causes,
+                diff=result.diff,
+                author=result.author,
+                suspects=result.suspects,
+                experiments=result.experiments,
+                seconds=round(seconds, 3),
+            )
         )
 
     async def _publish_diagnosis(self, result: CauseResult) -> None:

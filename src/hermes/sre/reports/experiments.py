@@ -1,0 +1,63 @@
+"""What experiments on a copy showed, in words that people and models read."""
+
+from collections.abc import Sequence
+
+from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
+from hermes.core.foreign_text import visible_line
+from hermes.core.protocols import JournalRecord
+from hermes.plumbing.units import format_duration
+
+MAX_DETAIL_CHARS, MAX_NAMED = 140, 3
+_OUTCOMES = {
+    "fails": "it fails as on the host",
+    "passes": "the checks pass",
+    "unclear": "no clear result",
+}
+
+
+def experiment_text(event: ExperimentRan) -> str:
+    """One experiment in one line."""
+    count = event.reverted_count or len(event.reverted)
+    what = {
+        "reproduce": "an unchanged copy of the host",
+        "revert-all": f"a copy with all {count} changes reverted",
+        "keep-only": f"a copy with only this change: {_names(event.kept)}",
+        "revert-only": f"a copy with only this reverted: {_names(event.reverted)}",
+        "rehearse": f"the revert on a running copy: {_names(event.reverted)}",
+    }.get(event.purpose, "a copy of the host")
+    said = _OUTCOMES.get(event.outcome, event.outcome)
+    detail = f" ({visible_line(event.detail, MAX_DETAIL_CHARS)})" if event.detail else ""
+    took = f", {format_duration(event.seconds)}" if event.seconds else ""
+    return f"experiment {event.number}: {what}: {said}{detail}{took}"
+
+
+def ended_text(event: ExperimentsEnded) -> str:
+    """The result of all experiments."""
+    why = f": {visible_line(event.why, MAX_DETAIL_CHARS)}" if event.why else ""
+    if event.status == "proved":
+        by = f", changed by {visible_line(event.author, 60)}" if event.author else ""
+        took = f" in {event.experiments} experiments, {format_duration(event.seconds)}"
+        return f"cause proved{took}: {_names(event.causes)}{by}"
+    if event.status == "ruled-out":
+        return f"changes are ruled out ({event.suspects} since the known good state){why}"
+    if event.status == "not-reproduced":
+        return f"the fault could not be reproduced on a copy of the host{why}"
+    return f"no experiments on a copy{why}"
+
+
+def excluded_by_experiments(records: Sequence[JournalRecord]) -> tuple[str, ...]:
+    """What experiments excluded, with the numbers of their events."""
+    numbers = [each.seq for each in records if isinstance(each.event, ExperimentRan)]
+    where = f" (events {', '.join(map(str, numbers[:8]))})" if numbers else ""
+    return tuple(
+        f"{ended_text(each.event)}{where}"
+        for each in records
+        if isinstance(each.event, ExperimentsEnded)
+        and each.event.status in ("ruled-out", "not-reproduced")
+    )
+
+
+def _names(labels: Sequence[str]) -> str:
+    shown = ", ".join(visible_line(label, 100) for label in labels[:MAX_NAMED])
+    more = len(labels) - MAX_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown or "nothing"
