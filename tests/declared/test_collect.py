@@ -72,7 +72,7 @@ async def test_here_over_a_runner_and_without_python_the_state_is_the_same(
     here = await collect_local_state(run, known=None, store=store, options=options(host))
     there = await collect_state(run, known=None, store=store, options=options(host))
     assert files_of(here, host) == files_of(there, host)
-    assert compare(here, there) == ()
+    assert [each for each in compare(here, there) if each.item.key.startswith(str(host))] == []
     assert ItemId("user", "root") in here.items
     assert any(id.kind == "mount" for id in here.items)
     assert any(id.kind == "kernel-setting" for id in here.items)

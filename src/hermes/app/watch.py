@@ -18,6 +18,7 @@ from hermes.app.journal_upkeep import JournalMonitor, write_warning
 from hermes.app.models import ModelReachability
 from hermes.app.policy import LazyPolicy
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
+from hermes.app.states import record_for_watch
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Environment
@@ -174,6 +175,8 @@ async def open_watch(
             if monitor is not None:
                 group.start_soon(monitor.run)
             group.start_soon(_fill_playbooks, playbooks)
+            if environment is None:
+                group.start_soon(record_for_watch, loaded)
             await group.start(notifier.run)
             await group.start(watch.run)
             gauges = monitor.gauges if monitor else dict[str, float]

@@ -38,6 +38,65 @@ def incident() -> None:
     """
 
 
+CHANGE_COMMANDS = {
+    "list": ("states.changes:list_", "What changed, when and by whom"),
+    "show": ("states.changes:show", "One change with its diff, without secrets"),
+    "revert": ("states.changes:revert", "Put one item back, under the policy, and verify it"),
+}
+
+
+@cli_group(
+    CHANGE_COMMANDS,
+    """
+hermes changes                                    what the watch has seen, the latest first
+hermes changes list --since 1h --unit nginx.service
+hermes changes list --kind package --json
+hermes changes show 4f2a1c
+hermes changes revert 4f2a1c
+""",
+    default="list",
+)
+def changes() -> None:
+    """What changed on the host: files, units, packages, settings. Without a command: list.
+
+    The watch records changes while it runs. ID is the id of a change, or its beginning.
+
+    Exit codes: 0 fine, 1 there is no such change, or it could not be reverted, 2 wrong usage,
+    5 the host could not be read, 6 the store failed, 7 a rule or a person refused.
+    """
+
+
+STATE_COMMANDS = {
+    "list": ("states.commands:list_", "The recorded states"),
+    "show": ("states.commands:show", "What one state consists of"),
+    "diff": ("states.commands:diff", "What differs between two states, or from now"),
+    "record": ("states.commands:record", "Record the state of the host now"),
+    "delete": ("states.commands:delete", "Delete a state and its content"),
+}
+
+
+@cli_group(
+    STATE_COMMANDS,
+    """
+hermes state                                      the recorded states
+hermes state record --known-good                  the host is fine as it is now
+hermes state diff                                 what differs from the last known good state
+hermes state diff 000012 000015
+hermes state show 000012 --kind service
+hermes state delete 000012-4f2a
+""",
+    default="list",
+)
+def state() -> None:
+    """Recorded states of the host. Without a command: list.
+
+    A known good state is one in which all checks had passed for a while. ID is the id of a state,
+    or its beginning. Contents stay in the home folder; what is shown has no secrets.
+
+    Exit codes: 0 fine, 1 there is no such state, 2 wrong usage, 5 the host could not be read.
+    """
+
+
 APPROVAL_COMMANDS = {
     "list": ("approvals:list_", "The open requests"),
     "show": ("approvals:show", "One request in full"),

@@ -104,7 +104,7 @@ def compare(before: State, after: State) -> tuple[StateChange, ...]:
 
 
 def change_id(change: StateChange) -> str:
-    """The same for the same change, whenever it is seen."""
+    """The same for the same change, whenever it is seen; another when it happens again."""
     parts = [change.item.kind, change.item.key]
     for item in (change.before, change.after):
         attributes = item.attributes if item is not None else {}
@@ -112,7 +112,7 @@ def change_id(change: StateChange) -> str:
         parts += sorted(
             f"{name}={value}"
             for name, value in attributes.items()
-            if name not in UNCOMPARED_ATTRIBUTES
+            if name == STAMP or name not in UNCOMPARED_ATTRIBUTES
         )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:10]
 
@@ -123,14 +123,14 @@ def _differences(before: State, after: State) -> Iterator[StateChange]:
         if old is None:
             if not _merely_named_now(new, before):
                 yield StateChange(item, None, new, _changed_at(new, before, after))
-        elif old != new and _differ(old, new):
+        elif old != new and items_differ(old, new):
             yield StateChange(item, old, new, _changed_at(new, before, after))
     for item, old in before.items.items():
         if item not in after.items:
             yield StateChange(item, old, None)
 
 
-def _differ(old: Item, new: Item) -> bool:
+def items_differ(old: Item, new: Item) -> bool:
     volatile = VOLATILE in old.attributes or VOLATILE in new.attributes
     if not volatile and old.digest != new.digest:
         return True

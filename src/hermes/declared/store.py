@@ -10,7 +10,7 @@ import re
 import secrets
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import cast
@@ -20,6 +20,7 @@ from msgspec import field
 
 from hermes.core.errors import HermesError
 from hermes.core.messages import Value
+from hermes.declared.change_log import ChangeLog
 from hermes.declared.packs import ContentPacks
 from hermes.declared.state import Item, ItemId, ItemKind, State, StateSource
 from hermes.plumbing.files import FileLock, write_atomically
@@ -39,6 +40,7 @@ class StoreLimits(Value, frozen=True, kw_only=True):
 
     states: int = 12
     """Of one host and source."""
+    live_states: int = 3
     size_mb: int = 200
     """Of the contents of all."""
 
@@ -83,6 +85,7 @@ class StateStore:
     def __init__(self, folder: Path, limits: StoreLimits = DEFAULT_LIMITS) -> None:
         self.folder = folder
         self._limits = limits
+        self.changes = ChangeLog(folder / "changes")
         self._packs = ContentPacks(folder / "content")
 
     def keep(self, content: bytes) -> str:
@@ -174,11 +177,13 @@ class StateStore:
         files = self._files()
         mine = [path for path, match in files if match["source"] == newest.source]
         same_host = [path for path in mine if _host_of(path) == newest.host]
-        for path in same_host[self._limits.states :]:
+        limits = self._limits
+        most = limits.live_states if newest.source == "live" else limits.states
+        for path in same_host[most:]:
             path.unlink(missing_ok=True)
         self._remove_half_written()
-        removable = same_host[1 : self._limits.states]
-        if len(same_host) > self._limits.states or self._is_too_large():
+        removable = same_host[1:most]
+        if len(same_host) > most or self._is_too_large():
             self._packs.remove_unused(self._used())
         while self._is_too_large() and removable:
             removable.pop().unlink(missing_ok=True)
@@ -188,8 +193,9 @@ class StateStore:
         return self._packs.size_bytes() > self._limits.size_mb << 20
 
     def _remove_half_written(self) -> None:
-        for path in self.folder.glob(".*.state.*"):
-            path.unlink(missing_ok=True)
+        for pattern in (".*.state.*", "changes/.*.changes.*"):
+            for path in self.folder.glob(pattern):
+                path.unlink(missing_ok=True)
 
     def _used(self) -> set[str]:
         used: set[str] = set()
@@ -197,11 +203,7 @@ class StateStore:
             read = _read(path)
             if not isinstance(read, str):
                 used.update(each.digest for each in _ITEMS_DECODER.decode(read[1]))
-        used.update(self._digests_of_changes())
-        return used
-
-    def _digests_of_changes(self) -> Iterable[str]:
-        return ()
+        return used | self.changes.digests()
 
 
 def _encode(state: State) -> bytes:

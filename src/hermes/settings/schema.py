@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from hermes.agent.settings import AgentSettings
+from hermes.declared.settings import DeclaredSettings
 from hermes.environments.settings import TerminalSettings
 from hermes.gym.settings import GymSettings
 from hermes.memory.settings import MemorySettings, StoreSettings
@@ -50,6 +51,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The watch as a whole."""
     sre: SreSettings = SreSettings()
     """Incidents: detection, fixes and their verification."""
+    declared: DeclaredSettings = DeclaredSettings()
+    """States of the host and changes."""
     gym: GymSettings = GymSettings()
     """Drills and their boxes."""
     web: WebSettings = WebSettings()

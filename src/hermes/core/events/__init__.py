@@ -16,6 +16,7 @@ import msgspec
 
 from hermes.core.events import (
     approvals,
+    changes,
     experiments,
     incidents,
     memory,
@@ -29,7 +30,17 @@ from hermes.core.events.base import BaseEvent, UnknownEvent
 Event = BaseEvent
 EVENT_TYPES: dict[str, type[Event]] = {
     str(kind.__struct_config__.tag): kind
-    for module in (runs, tools, approvals, memory, skills, incidents, experiments, operations)
+    for module in (
+        runs,
+        tools,
+        approvals,
+        memory,
+        skills,
+        incidents,
+        experiments,
+        operations,
+        changes,
+    )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }

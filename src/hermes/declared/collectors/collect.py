@@ -53,6 +53,8 @@ _DATA_FOLDER = re.compile(
 
 
 class CollectOptions(Value, frozen=True, kw_only=True):
+    host: str = ""
+    """The name of the host; empty: as the host calls itself."""
     roots: tuple[str, ...] = DEFAULT_ROOTS
     skip: tuple[str, ...] = ()
     """Paths that are left out, such as the home of Hermes."""
@@ -123,7 +125,7 @@ class _Collection:
         for kind, facts in listing.facts.items():
             items.update(self._fact_items(kind, facts, left_out))
         return State(
-            host=listing.host,
+            host=self._options.host or listing.host,
             at=datetime.fromtimestamp(listing.at, UTC),
             items=items,
             left_out=tuple(left_out),

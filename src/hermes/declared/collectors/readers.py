@@ -214,6 +214,8 @@ def _program_text() -> str:
 def environment_runner(environment: Environment) -> RunCommand:
     async def run(script: str, stdin: bytes) -> tuple[int, bytes]:
         result = await environment.run(script, timeout=COMMAND_TIMEOUT_S, stdin=stdin, cwd="/")
+        if result.timed_out:
+            raise EnvironmentFailed(f"the host did not answer within {COMMAND_TIMEOUT_S:.0f} s")
         return result.exit_code, result.output.encode("utf-8", "replace")
 
     return run

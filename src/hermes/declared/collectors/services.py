@@ -1,6 +1,9 @@
 """Reads units, services and the effective settings of servers from the output of scripts."""
 
+import base64
+import gzip
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +17,7 @@ _PROCESS_FACTS = re.compile(r" ; start_time=[^}]*")
 """Of the last start of a command: these change with each restart."""
 _STATE_KEYS = frozenset({"ActiveState", "SubState", "UnitFileState", "LoadState", "Id"})
 _PATH = re.compile(r"(?<![\w./-])/(?:[\w.@+-]+/)*[\w.@+-]+")
+_KINDS = {"units": ("unit", "service"), "settings": ("setting",)}
 _SETTINGS_MARK = "hermes-settings"
 SECRET_SETTINGS = re.compile(r"pass|auth|secret|conninfo|token|key$|^user$", re.IGNORECASE)
 ENDED_STATES = {"activating": "active", "reloading": "active", "deactivating": "inactive"}
@@ -108,7 +112,20 @@ async def collect_services(
         _, output = await run(script, b"")
         return output.decode("utf-8", "replace")
 
-    systemd = await run_script(_read_script("units"))
+    async def run_packed(name: str) -> str:
+        """The output of one of our scripts, compressed on the way: environments cut long ones."""
+        script = f"({_read_script(name)}) | gzip -c | base64"
+        try:
+            return gzip.decompress(base64.b64decode(await run_script(script))).decode(
+                "utf-8", "replace"
+            )
+        except (ValueError, OSError, EOFError, zlib.error):
+            found.left_out += [
+                f"{kind}: the answer of the host was cut off" for kind in _KINDS[name]
+            ]
+            return ""
+
+    systemd = await run_packed("units")
     if "hermes-units" in systemd:
         found.add_systemd(systemd.partition("hermes-units systemd\n")[2], keep)
     for unit in (await list_units(run_script)).units:
@@ -118,10 +135,7 @@ async def collect_services(
         ):
             found.add_unit(unit, keep)
     if with_settings:
-        output = await run_script(_read_script("settings"))
-        found.add_settings(output, keep)
-        if "hermes-settings-end" not in output:
-            found.left_out.append("setting: the script that reads settings was cut off")
+        found.add_settings(await run_packed("settings"), keep)
     return found
 
 

@@ -16,4 +16,3 @@ if command -v psql > /dev/null 2>&1; then
 ' -c "select name, setting from pg_settings where source not in ('default', 'client', 'override', 'session') and context <> 'internal' order by name" 2> /dev/null
   done
 fi
-echo hermes-settings-end

@@ -1,0 +1,188 @@
+"""Joins states and changes with settings, environment and journal."""
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import anyio
+
+from hermes.app.journal_upkeep import write_warning
+from hermes.app.secret_redactor import SecretRedactor
+from hermes.app.tooling import configured_environment
+from hermes.core.bus import Bus
+from hermes.core.events.changes import StateRecorded
+from hermes.core.events.operations import HealthChecked
+from hermes.core.events.tools import ToolRequested
+from hermes.core.incident import INCIDENT_KINDS, WATCH_RUN, fold_incidents
+from hermes.core.protocols import Environment, Journal
+from hermes.declared.authors import AuthorSearch, OwnCommand, read_host_logs
+from hermes.declared.change_log import ChangeAuthor
+from hermes.declared.collectors.collect import (
+    DEFAULT_ROOTS,
+    CollectOptions,
+    collect_local_state,
+    collect_state,
+)
+from hermes.declared.collectors.readers import RunCommand, environment_runner
+from hermes.declared.recording import RecordedRound, publish_changes, record_round
+from hermes.declared.state import State, StateChange
+from hermes.declared.store import STATES_FOLDER, StateStore, StoreLimits
+from hermes.memory.store import open_journal
+from hermes.settings import process_environment
+from hermes.settings.load import LoadedSettings
+
+LOCAL_ENVIRONMENT = "local"
+IDLE_SHARE = 250
+"""The pause after a look at the host is at least so many times as long as the look took."""
+_NICENESS = 10
+
+
+def open_state_store(loaded: LoadedSettings) -> StateStore:
+    settings = loaded.settings.declared
+    limits = StoreLimits(states=settings.states, size_mb=settings.size_mb)
+    return StateStore(loaded.home / STATES_FOLDER, limits)
+
+
+class HostStates:
+    """The host that the settings name, and the store of its states."""
+
+    def __init__(self, loaded: LoadedSettings, environment: Environment) -> None:
+        self.store = open_state_store(loaded)
+        self.is_local = environment.name == LOCAL_ENVIRONMENT
+        self.host = os.uname().nodename if self.is_local else environment.target
+        self.run: RunCommand = run_here if self.is_local else environment_runner(environment)
+        settings = loaded.settings.declared
+        self._options = CollectOptions(
+            host=self.host,
+            roots=settings.roots or DEFAULT_ROOTS,
+            skip=(str(loaded.home), *settings.skip),
+            max_files=settings.max_files,
+            secret_content=settings.secret_files,
+            server_settings=settings.server_settings,
+        )
+
+    async def collect(self, known: State | None) -> State:
+        """The live state. Raises `EnvironmentFailed`."""
+        collect = collect_local_state if self.is_local else collect_state
+        return await collect(self.run, known=known, store=self.store, options=self._options)
+
+
+async def run_here(script: str, stdin: bytes) -> tuple[int, bytes]:
+    done = await anyio.run_process(["sh", "-c", script], input=stdin, check=False)
+    return done.returncode, done.stdout
+
+
+@asynccontextmanager
+async def open_host_states(loaded: LoadedSettings) -> AsyncGenerator[HostStates, None]:
+    async with configured_environment(loaded, Path.cwd()) as environment:
+        yield HostStates(loaded, environment)
+
+
+async def record_state(
+    loaded: LoadedSettings, *, known_good: bool = False, if_healthy: bool = False
+) -> RecordedRound:
+    """One look at the host, with its events. `if_healthy`: it is a known good state when the
+    checks of the watch have passed for a while. Raises `HermesError`."""
+    async with (
+        open_journal(loaded.store, timeout_s=loaded.settings.store.patience) as journal,
+        open_host_states(loaded) as states,
+    ):
+        bus = Bus(journal, clean=SecretRedactor(loaded).clean_event)
+        if if_healthy:
+            settled = timedelta(seconds=loaded.settings.declared.settled)
+            known_good = await is_settled(journal, settled, datetime.now(UTC))
+
+        async def find_authors(
+            changes: Sequence[StateChange], after: datetime, until: datetime
+        ) -> Sequence[ChangeAuthor]:
+            logs = await read_host_logs(states.run, changes)
+            search = AuthorSearch(logs, await _own_commands(journal, after), after, until)
+            return [search.find(each) for each in changes]
+
+        found = await record_round(
+            states.collect,
+            states.store,
+            states.host,
+            known_good=known_good,
+            find_authors=find_authors,
+        )
+        await publish_changes(states.store, journal, bus.publish)
+        for id, source in ((found.known_good, "known-good"), (found.state, "live")):
+            if id and (source == "known-good" or found.changes):
+                await bus.publish(_state_event(found, id, source == "known-good"))
+        return found
+
+
+def _state_event(found: RecordedRound, id: str, known_good: bool) -> StateRecorded:
+    return StateRecorded(
+        run=WATCH_RUN,
+        state=id,
+        host=found.host,
+        source="known-good" if known_good else "live",
+        items=found.items,
+        changes=len(found.changes),
+        left_out=found.left_out[:20],
+        seconds=found.seconds,
+    )
+
+
+async def is_settled(journal: Journal, settled: timedelta, now: datetime) -> bool:
+    """Whether all rounds of checks in this time passed, at least one at its start and one now,
+    and no incident is open."""
+    rounds = [
+        recorded.event
+        async for recorded in journal.read(kinds=("health.checked",), since=now - 2 * settled)
+        if isinstance(recorded.event, HealthChecked) and recorded.event.checks
+    ]
+    recent = [each for each in rounds if each.at >= now - settled]
+    earlier = [each for each in rounds if each.at < now - settled]
+    if not recent or not earlier or not all(each.ok for each in (*recent, earlier[-1])):
+        return False
+    records = [each async for each in journal.read(kinds=INCIDENT_KINDS)]
+    return not any(each.status == "open" for each in fold_incidents(records).values())
+
+
+async def _own_commands(journal: Journal, after: datetime) -> list[OwnCommand]:
+    found = []
+    since = after - timedelta(minutes=5)
+    async for recorded in journal.read(kinds=("tool.requested",), since=since):
+        event = recorded.event
+        if isinstance(event, ToolRequested) and not event.isolated:
+            values = " ".join(str(each) for each in event.call.arguments.values())
+            found.append(OwnCommand(event.at, event.run, event.command or values))
+    return found
+
+
+async def record_for_watch(loaded: LoadedSettings) -> None:
+    """Looks at the host again and again, each time in a short-lived process, so that the watch
+    does not grow. Never returns, unless it is switched off."""
+    settings = loaded.settings.declared
+    if not settings.record:
+        return
+    variables = {
+        **process_environment.environment_variables(),
+        process_environment.HOME_VARIABLES[0]: str(loaded.home),
+    }
+    command = [sys.executable, "-m", "hermes.cli", "state", "record", "--for-watch"]
+    last_problem = ""
+    while True:
+        began = anyio.current_time()
+        problem = ""
+        try:
+            done = await anyio.run_process(command, check=False, env=variables)
+            problem = done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
+        except OSError as error:
+            problem = str(error)
+        if problem and problem != last_problem:
+            write_warning(f"the state of the host was not recorded: {problem[-500:]}")
+        last_problem = problem
+        took = anyio.current_time() - began
+        await anyio.sleep(max(settings.every, took * IDLE_SHARE))
+
+
+def lower_priority() -> None:
+    with suppress(OSError):
+        os.nice(_NICENESS)

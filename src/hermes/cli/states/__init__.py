@@ -1,0 +1,1 @@
+"""Commands about states of the host and its changes."""

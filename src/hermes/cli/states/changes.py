@@ -1,0 +1,192 @@
+"""`hermes changes list`, `show` and `revert`."""
+
+import sys
+from datetime import datetime
+
+import anyio
+import click
+
+from hermes.app.change_revert import RevertResult, revert_change
+from hermes.app.policy import deny_unattended, user_name
+from hermes.app.secret_redactor import SecretRedactor
+from hermes.app.states import open_state_store
+from hermes.cli import exit_codes
+from hermes.cli.context import load_settings, query_journal, since_option
+from hermes.cli.lazy import cli_command
+from hermes.cli.output import echo, print_fields, print_json, print_table
+from hermes.cli.render.lines import format_time
+from hermes.cli.render.terminal_text import clean
+from hermes.core.actions import Action, Approval, Decision
+from hermes.core.events.changes import ChangeSeen
+from hermes.declared.change_log import RecordedChange
+from hermes.declared.diff import describe_change
+from hermes.declared.revert import plan_revert
+from hermes.declared.state import ITEM_KINDS
+from hermes.memory.store import JournalStore, store_exists
+from hermes.settings.load import LoadedSettings
+
+MAX_SHOWN = 200
+UNKNOWN = "unknown"
+NOTHING_SEEN = (
+    "no change was seen; the watch records changes while it runs, and so does: hermes state record"
+)
+kind_option = click.option(
+    "--kind", type=click.Choice(ITEM_KINDS), default=None, help="Only items of this kind."
+)
+
+
+@cli_command("""
+hermes changes list --since 1h
+hermes changes list --unit nginx.service
+hermes changes list --kind package --json
+""")
+@since_option
+@click.option("--unit", default="", metavar="NAME", help="Only what this unit names or is.")
+@kind_option
+@click.option("--limit", default=MAX_SHOWN, show_default=True, help="The most changes to show.")
+def list_(
+    ctx: click.Context,
+    since: datetime | None,
+    unit: str,
+    kind: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """What changed on the host, the latest first: what, when, who, and how that is known."""
+    loaded = load_settings(ctx)
+    events = [
+        each
+        for each in _read_events(loaded, since)
+        if (not kind or each.item_kind == kind) and (not unit or _is_of_unit(each, unit))
+    ][-max(limit, 0) :]
+    if as_json:
+        print_json([_event_data(each) for each in reversed(events)])
+        return
+    rows = [
+        (
+            each.change,
+            format_time(each.happened or each.at),
+            f"{each.item_kind} {each.key}",
+            f"{each.verb} {', '.join(each.differing)}".strip(),
+            each.author or UNKNOWN,
+            each.evidence or each.unknown_because,
+        )
+        for each in reversed(events)
+    ]
+    print_table(("id", "when", "what", "change", "who", "how we know"), rows, empty=NOTHING_SEEN)
+
+
+@cli_command("""
+hermes changes show 4f2a1c
+hermes changes show 4f2a1c --json
+""")
+@click.argument("id")
+def show(ctx: click.Context, id: str, as_json: bool) -> None:
+    """One change with its diff. Values that look like secrets are not shown."""
+    loaded = load_settings(ctx)
+    store = open_state_store(loaded)
+    recorded = store.changes.find(id)
+    text = describe_change(recorded.change, store, SecretRedactor(loaded))
+    plan = plan_revert(recorded.change, store, "STAGED")
+    if as_json:
+        steps = [{"command": step.command, "undo": step.undo} for step in plan.steps]
+        revert = {"steps": steps, "impossible": plan.impossible}
+        print_json({**_change_data(recorded), "diff": text, "revert": revert})
+        return
+    data = _change_data(recorded)
+    data["revert"] = plan.impossible or f"hermes changes revert {recorded.id}"
+    print_fields({name: value for name, value in data.items() if value})
+    echo()
+    echo(clean(text))
+
+
+@cli_command("""
+hermes changes revert 4f2a1c
+""")
+@click.argument("id")
+def revert(ctx: click.Context, id: str, as_json: bool) -> None:
+    """Put the item of the change ID back to what it was before.
+
+    The policy decides about the commands, and may ask you. Afterwards the host is read again; if
+    the item is not as it was, the commands are undone.
+    """
+    loaded = load_settings(ctx)
+    approver = _ask_at_terminal if sys.stdin.isatty() and not as_json else deny_unattended
+    result = anyio.run(revert_change, loaded, id, approver)
+    if as_json:
+        print_json(result)
+    else:
+        _print_result(result)
+    if result.outcome == "denied":
+        ctx.exit(exit_codes.DENIED)
+    if result.outcome != "reverted":
+        ctx.exit(exit_codes.FAILED)
+
+
+def _print_result(result: RevertResult) -> None:
+    for command in result.commands:
+        echo(clean(f"$ {command}"))
+    detail = f": {result.detail}" if result.detail else ""
+    echo(clean(f"{result.change}: {result.outcome}{detail}"))
+
+
+async def _ask_at_terminal(action: Action, decision: Decision) -> Approval:
+    echo(clean(f"$ {action.command or action.call.arguments.get('command', '')}"))
+    echo(clean(f"rule {decision.rule}: {decision.reason}"))
+    approved = click.confirm("Run it?", default=False, err=True)
+    return Approval(approved=approved, by=user_name())
+
+
+def _read_events(loaded: LoadedSettings, since: datetime | None) -> list[ChangeSeen]:
+    """The oldest first; a change that was seen twice, after a crash, only once."""
+    if not store_exists(loaded.store):
+        return []
+
+    async def read(journal: JournalStore) -> list[ChangeSeen]:
+        found = [each.event async for each in journal.read(kinds=("change.seen",), since=since)]
+        return [each for each in found if isinstance(each, ChangeSeen)]
+
+    events = query_journal(loaded, read)
+    return list({(each.change, each.after): each for each in events}.values())
+
+
+def _is_of_unit(event: ChangeSeen, unit: str) -> bool:
+    wanted = unit.removesuffix(".service")
+    return any(each.removesuffix(".service") == wanted for each in event.units)
+
+
+def _event_data(event: ChangeSeen) -> dict[str, object]:
+    return {
+        "change": event.change,
+        "host": event.host,
+        "kind": event.item_kind,
+        "key": event.key,
+        "verb": event.verb,
+        "differing": event.differing,
+        "happened": event.happened.isoformat() if event.happened else None,
+        "after": event.after.isoformat() if event.after else None,
+        "seen": event.at.isoformat(),
+        "author": event.author or None,
+        "evidence": event.evidence,
+        "unknown_because": event.unknown_because,
+        "units": event.units,
+    }
+
+
+def _change_data(recorded: RecordedChange) -> dict[str, object]:
+    change, author = recorded.change, recorded.author
+    return {
+        "change": recorded.id,
+        "host": recorded.host,
+        "kind": change.item.kind,
+        "key": change.item.key,
+        "verb": change.verb,
+        "differing": change.differing,
+        "happened": change.at.isoformat() if change.at else "",
+        "after": recorded.after.isoformat() if recorded.after else "",
+        "seen": recorded.seen_at.isoformat(),
+        "author": author.name or UNKNOWN,
+        "evidence": author.evidence,
+        "unknown_because": "" if author.name else author.unknown_because,
+        "units": recorded.units,
+    }
