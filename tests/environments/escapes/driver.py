@@ -1,6 +1,7 @@
 """Makes all attempts, as one kind of user with one kind of isolation, and reports what got away.
 
-Run as a program: `driver.py FOLDER USER KIND`, with KIND `none` for the control. Prints JSON.
+Run as a program: `driver.py FOLDER USER KIND`, with KIND `none` for the control and `copy` for a
+copy of this machine. Prints JSON.
 """
 
 import json
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Protocol, Self
 
 import anyio
 
@@ -22,6 +24,8 @@ from escapes.world import World
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.environments.confinement.limits import find_descendants
+from hermes.environments.copies import CopyLimits, HostCopy
+from hermes.environments.copies.machine_copy import copy_machine
 from hermes.environments.open import select_variables
 from hermes.environments.sandbox import SandboxEnvironment
 from hermes.environments.settings import TerminalSettings
@@ -45,22 +49,75 @@ async def inside(world: World, isolation: str) -> dict[str, list[str]]:
     async with anyio.create_task_group() as group:
         for attempts in (QUICK, excess.ATTEMPTS):
             group.start_soon(in_a_row, world, isolation, attempts, found)
+    if isolation == "copy":
+        found["left-on-the-machine"] = left_on_the_machine(world)
     return found
+
+
+def left_on_the_machine(world: World) -> list[str]:
+    """A copy may write where the machine has its programs and settings; nothing must arrive."""
+    folders = ("/etc", "/usr/bin", "/usr", "/var/lib", sys.base_prefix, "/tmp", "/dev/shm")
+    paths = [Path(folder) / world.name for folder in folders]
+    return [str(path) for path in paths if path.exists() and path != world.shm]
 
 
 async def in_a_row(
     world: World, isolation: str, attempts: Sequence[Attempt], found: dict[str, list[str]]
 ) -> None:
     variables = select_variables(dict(os.environ))
-    place = SandboxEnvironment(
-        world.work, variables, settings=settings(world), isolation=(isolation,)
+    place: Place = (
+        CopyOfMachine(world)
+        if isolation == "copy"
+        else SandboxEnvironment(
+            world.work, variables, settings=settings(world), isolation=(isolation,)
+        )
     )
     async with place:
         for attempt in attempts:
             found[attempt.name] = await make(world, place, attempt)
 
 
-async def make(world: World, place: SandboxEnvironment, attempt: Attempt) -> list[str]:
+class CommandOutput(Protocol):
+    @property
+    def output(self) -> str: ...
+
+
+class Place(Protocol):
+    """Where an attempt is made."""
+
+    async def run(self, command: str, *, timeout: float = 60.0) -> CommandOutput: ...
+    async def __aenter__(self) -> Any: ...
+    async def __aexit__(self, *exc_info: object) -> None: ...
+
+
+class CopyOfMachine:
+    """A new copy after one that was ended from inside."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._copy: HostCopy | None = None
+
+    async def __aenter__(self) -> Self:
+        limits = CopyLimits(memory_mb=256, disk_mb=64, processes=MOST, time_s=100.0)
+        own = (str(self._world.home / ".hermes/.env"),)
+        self._copy = await copy_machine(limits, hidden=own, cwd=str(self._world.work))
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._copy is not None:
+            await self._copy.close()
+
+    async def run(self, command: str, *, timeout: float = 60.0) -> CommandOutput:
+        assert self._copy is not None
+        try:
+            return await self._copy.run(command, timeout_s=timeout)
+        except EnvironmentFailed:
+            await self._copy.close()
+            await self.__aenter__()
+            raise
+
+
+async def make(world: World, place: Place, attempt: Attempt) -> list[str]:
     if attempt not in excess.ATTEMPTS:
         found, output = await attempted(world, place, attempt)
         return found + world.damage(output)
@@ -72,9 +129,7 @@ async def make(world: World, place: SandboxEnvironment, attempt: Attempt) -> lis
     return found + peak.damage() + world.pulse() + world.damage(output)
 
 
-async def attempted(
-    world: World, place: SandboxEnvironment, attempt: Attempt
-) -> tuple[list[str], str]:
+async def attempted(world: World, place: Place, attempt: Attempt) -> tuple[list[str], str]:
     """What was found wrong meanwhile, and the output."""
     try:
         result = await place.run(world.script(attempt.script), timeout=attempt.timeout)
@@ -83,7 +138,7 @@ async def attempted(
     return [], result.output
 
 
-async def usable(place: SandboxEnvironment) -> list[str]:
+async def usable(place: Place) -> list[str]:
     try:
         result = await place.run("echo still here")
     except EnvironmentFailed as error:

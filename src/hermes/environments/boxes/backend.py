@@ -27,6 +27,8 @@ class HostPlan:
     """Units to start with the host, besides the enabled ones."""
     services: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The only units of a copy of this machine: names, and lines as in a unit of systemd."""
+    counted_memory: bool = True
+    """False for a copy of this machine without a cgroup that limits its memory."""
     variables: tuple[tuple[str, str], ...] = ()
     """Of commands, in addition to the usual ones."""
 
@@ -52,6 +54,8 @@ class BoxPlan:
     """Files of this machine that appear empty in the copy."""
     omitted: tuple[str, ...] = ()
     """Folders of this machine that appear empty in the copy."""
+    watched_memory_mb: int = 0
+    """The memory of a copy that box init checks itself: no cgroup does."""
     cgroups: tuple[str, ...] = ()
     """Folders of cgroups to remove when Hermes was killed."""
     time_s: float = 0.0

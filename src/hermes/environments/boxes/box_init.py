@@ -30,6 +30,7 @@ from hermes.environments.boxes.copied_hosts import CopiedLayers
 from hermes.environments.boxes.host_setup import enter_host_root
 from hermes.environments.boxes.oracle_view import split_oracle_view
 from hermes.environments.confinement import kernel, messages
+from hermes.environments.confinement.limits import find_descendants, find_largest_process
 from hermes.environments.confinement.namespaces import (
     CLONE_NEW_IPC,
     CLONE_NEW_MOUNTS,
@@ -64,7 +65,7 @@ def main() -> None:
         messages.send_message(link, messages.ANSWER_FAILED + str(error).encode())
         os._exit(1)
     messages.send_message(link, messages.ANSWER_OK + marshal.dumps([host.pid for host in hosts]))
-    _serve_requests(link, hosts, plan.time_s)
+    _serve_requests(link, hosts, plan)
     _remove_cgroups(plan.cgroups)
     os._exit(0)
 
@@ -157,6 +158,9 @@ def _limit_resources(plan: BoxPlan) -> None:
     """The kernel counts processes over the whole user namespace: this bounds a fork bomb."""
     resource.setrlimit(resource.RLIMIT_NPROC, (plan.processes, plan.processes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if plan.watched_memory_mb:
+        size = plan.watched_memory_mb << 20
+        resource.setrlimit(resource.RLIMIT_DATA, (size, size))
 
 
 class RunningHost:
@@ -262,33 +266,17 @@ def _first_process_id(status: bytes) -> int:
     return next((int(line) for line in lines if line.isdigit()), 0) if b"ok" in lines else 0
 
 
-def _serve_requests(link: _socket.socket, hosts: list[RunningHost], time_s: float) -> None:
+def _serve_requests(link: _socket.socket, hosts: list[RunningHost], plan: BoxPlan) -> None:
     """Until Hermes closes the socket, or the time is over."""
-    ends_at = time.monotonic() + time_s if time_s else 0.0
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their exit codes are not needed
     traffic: list[int] = []
-    poll = select.poll()
-    poll.register(link.fileno(), select.POLLIN)
-    while True:
-        left = max(0.0, ends_at - time.monotonic()) * 1000 if ends_at else None
-        if not poll.poll(left):
-            break
+    ends_at = time.monotonic() + (plan.time_s or NO_END_S)
+    while _wait_for_request(link, hosts, plan, ends_at):
         data, files = messages.receive_message(link)
         if not data:
             break
         request = host_requests.read_request(data, files)
-        try:
-            child = os.fork()
-        except OSError:  # a fork bomb in a host used up all processes
-            os.write(files[0], marshal.dumps({"error": "no more processes can be started"}))
-            child = -1
-        if child == 0:
-            try:
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                link.close()
-                host_requests.handle_request(request, hosts, files[0])
-            finally:
-                os._exit(0)
+        child = _fork_for_request(link, hosts, request, files[0])
         if request["do"] == "traffic":
             traffic.append(child)
         for fd in files:
@@ -297,6 +285,49 @@ def _serve_requests(link: _socket.socket, hosts: list[RunningHost], time_s: floa
         _kill_process(host.pid)
     for pid in traffic:
         _kill_process(pid)
+
+
+def _wait_for_request(
+    link: _socket.socket, hosts: list[RunningHost], plan: BoxPlan, ends_at: float
+) -> bool:
+    """False when the time is over."""
+    poll = select.poll()
+    poll.register(link.fileno(), select.POLLIN)
+    pause = MEMORY_CHECK_INTERVAL_S if plan.watched_memory_mb else NO_END_S
+    while (left := ends_at - time.monotonic()) > 0:
+        if plan.watched_memory_mb:
+            _end_largest_process(hosts, plan.watched_memory_mb << 20)
+        if poll.poll(min(left, pause) * 1000):
+            return True
+    return False
+
+
+def _fork_for_request(
+    link: _socket.socket, hosts: list[RunningHost], request: dict[str, object], reply_fd: int
+) -> int:
+    try:
+        child = os.fork()
+    except OSError:  # a fork bomb in a host used up all processes
+        os.write(reply_fd, marshal.dumps({"error": "no more processes can be started"}))
+        return -1
+    if child == 0:
+        try:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            link.close()
+            host_requests.handle_request(request, hosts, reply_fd)
+        finally:
+            os._exit(0)
+    return child
+
+
+def _end_largest_process(hosts: list[RunningHost], limit: int) -> None:
+    """Ends one process when all of the box together use more memory than `limit`."""
+    pids = find_descendants(os.getpid())
+    for host in hosts:
+        pids += find_descendants(host.pid)
+    largest = find_largest_process(pids, limit)
+    if largest is not None:
+        _kill_process(largest)
 
 
 def _remove_cgroups(folders: tuple[str, ...]) -> None:
@@ -325,6 +356,8 @@ def _kill_process(pid: int) -> None:
         return
 
 
+NO_END_S = 1e6
+MEMORY_CHECK_INTERVAL_S = 0.1
 CGROUP_REMOVAL_TRIES = 1000
 REAP_INTERVAL_MS = 1000
 """Milliseconds between two checks for exited children while no request comes."""

@@ -231,7 +231,7 @@ def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) 
         variables = {"PATH": HOST_PATH, "HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb"}
         variables |= dict(host.plan.variables)
         if host.namespaces:
-            give_up_rights()
+            give_up_rights(host.plan)
         variables |= ORACLE_VARIABLES if trusted else {}
         os.execve("/bin/bash", ["bash", *_script_words(str(request["script"]))], variables)
     finally:

@@ -77,6 +77,9 @@ class BoxInitProcess:
                 self._release()
                 raise
         plan.cgroups = self.cgroup.folders
+        if not self.cgroup.memory and (plan.copies_machine or plan.copied_pids):
+            plan.watched_memory_mb = plan.memory_mb
+            plan.hosts = tuple({**fields, "counted_memory": False} for fields in plan.hosts)
         try:
             _add_to_cgroup(self.cgroup, self.pid)
             self.host_pids = self._open_box(plan)

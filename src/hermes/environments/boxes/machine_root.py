@@ -71,11 +71,12 @@ class MachineRoot:
         kept = link.fileno()
         kernel.system_call("close_range", 3, kept - 1, 0)
         kernel.system_call("close_range", kept + 1, LAST_DESCRIPTOR, 0)
-        give_up_rights()
+        give_up_rights(self._host)
 
 
-def give_up_rights() -> None:
+def give_up_rights(host: HostPlan) -> None:
     """Called by every process of the copy before it runs a program."""
     process_control.make_undumpable()
-    seccomp.install_filter(seccomp.compile_filter(seccomp.build_copy_refusals()))
+    refusals = seccomp.build_copy_refusals(counted_memory=host.counted_memory)
+    seccomp.install_filter(seccomp.compile_filter(refusals))
     process_control.keep_copy_capabilities()

@@ -13,6 +13,7 @@ from hermes.environments.confinement import kernel
 
 EPERM, ENOSYS = 1, 38
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
 SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET = 1, 2, 3, 5
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 SETUID_MODE_BITS, CREATE_FILE_FLAGS = 0o6000, 0o20000100
@@ -146,9 +147,10 @@ COPY_SOCKET_FAMILIES = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
 """Those that the network namespace of a copy covers."""
 
 
-def build_copy_refusals() -> list[CallRefusal]:
+def build_copy_refusals(*, counted_memory: bool) -> list[CallRefusal]:
     """For a copy of a host, in which services run with several users and set their own rights."""
     refused = [name for name in ALWAYS_REFUSED_CALLS.split() if name != "chroot"]
+    refused += [] if counted_memory else UNCOUNTED_MEMORY_CALLS
     return [
         *(CallRefusal(name) for name in refused),
         CallRefusal("clone3", error=ENOSYS),
@@ -162,6 +164,11 @@ def build_copy_refusals() -> list[CallRefusal]:
         ),
         CallRefusal("socketpair", ArgumentCondition(0, AF_UNIX, unless=True)),
         CallRefusal("socket", ArgumentCondition(0, *COPY_SOCKET_FAMILIES, unless=True)),
+        CallRefusal(
+            "socket",
+            ArgumentCondition(0, AF_NETLINK),
+            ArgumentCondition(2, NETLINK_ROUTE, NETLINK_SOCK_DIAG, unless=True),
+        ),
     ]
 
 
