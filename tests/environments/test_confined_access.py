@@ -152,3 +152,18 @@ async def test_sessions_of_queries_that_read_are_read_only(here: LocalEnvironmen
     for profile, shown in ((reading, "-c default_transaction_read_only=on"), (None, "none")):
         printed = await run(here, 'echo "${PGOPTIONS:-none}"', profile or ConfinementProfile())
         assert printed.strip() == shown
+
+
+async def test_a_link_made_by_the_command_itself_leads_nowhere_else(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    inside.mkdir()
+    (outside / "kept").write_text("x")
+    (tmp_path / "work/l").symlink_to(outside)
+    profile = ConfinementProfile(changes=True, writable=(str(inside),))
+    unpack = f"tar c l | tar x -C {inside}; cp -P l {inside}/copied"
+    await run(here, f"{unpack}; echo y > {inside}/l/new; rm -rf {inside}/copied/", profile)
+    assert (inside / "l").is_symlink()
+    assert [each.name for each in outside.iterdir()] == ["kept"]

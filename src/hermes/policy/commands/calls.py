@@ -187,6 +187,9 @@ class ProgramCall:
             self.mark(
                 "unknown", f"{display_text(path)} has another name, whose file would change, too"
             )
+        self._unpacked(path)
+
+    def _unpacked(self, path: str) -> None:
         for folder in self.scope.unpacked:
             if path.startswith(f"{folder}/"):
                 self.mark(
@@ -216,6 +219,8 @@ class ProgramCall:
         self.changes += self.analyst.classifier.with_real_path(path)
         self.mark("delete", why or f"removes {display_text(path)}")
         self.disturbs(path, tree=recursive)
+        # A link itself may be removed, but nothing behind it.
+        self._unpacked(path if word.endswith("/") else dirname(path))
         for each in self.analyst.classifier.with_real_path(path):
             self._losses(each, recursive)
 

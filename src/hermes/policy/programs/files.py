@@ -83,8 +83,11 @@ def copy(call: ProgramCall, entry: ProgramEntry) -> str:
     _judge_mode(call, found.value("-m", "--mode") or "")
     sources = found.words if target else found.words[:-1]
     whole = found.has("-r", "-R", "-a", "--recursive", "--archive")
+    keeps_links = whole or found.has("-P", "-d", "--no-dereference", "--preserve")
     for word in _target_paths(call, found, sources):
         call.writes(word, tree=whole)
+        if keeps_links and call.program == "cp":
+            call.scope.unpacked.add(call.path(word))
     if whole and any(
         call.analyst.classifier.may_contain_secrets(call.path(word)) for word in found.words[:-1]
     ):
@@ -352,6 +355,8 @@ def _judge_rsync(call: ProgramCall, found: ParsedArguments) -> None:
     whole = found.has("-r", "-a", "--recursive", "--archive", "--files-from")
     for word in found.words[-1:]:
         call.writes(word, tree=whole)
+        if whole or found.has("-l", "--links"):
+            call.scope.unpacked.add(call.path(word))
         if any(name.startswith("--del") for name in found.names()):
             why = f"rsync removes what is not in the source: {display_text(word)}"
             call.deletes(word, recursive=True, why=why)
