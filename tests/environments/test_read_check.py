@@ -1,6 +1,7 @@
 """Secret files that a command finds only at run time, and that its verdict does not cover."""
 
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,12 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.core.actions import ConfinementProfile
+from hermes.environments.confinement import read_check
 from hermes.environments.confinement.enforcement import build_filter
 from hermes.environments.confinement.messages import VerdictRules
 from hermes.environments.confinement.read_check import (
     SecretPatterns,
     SystemFileCache,
     changes_system_folders,
+    is_interpreter_of_root,
     resolve_links,
 )
 from hermes.environments.local import LocalEnvironment
@@ -460,3 +463,33 @@ def test_what_a_person_approved_reads_all_that_it_finds(tmp_path: Path) -> None:
     )
     assert build_profile(effects).refused_reads
     assert not approved_profile(build_profile(effects)).refused_reads
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_an_interpreter_in_the_home_of_root_counts_only_if_no_one_else_can_change_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Path("/var/lib") / f"hermes-test-{os.getpid()}"
+    folder = home / ".versions/bin"
+    folder.mkdir(parents=True)
+    try:
+        monkeypatch.setattr(read_check, "ROOT_HOME", str(home))
+        file = folder / "python3"
+        file.write_bytes(b"")
+
+        def counts(*changed: str) -> bool:
+            return is_interpreter_of_root(str(file), file.stat(), changed)
+
+        assert counts()
+        assert not counts(str(folder))
+        assert not is_interpreter_of_root(str(tmp_path / "python3"), file.stat(), ())
+        file.chmod(0o775)
+        assert not counts()
+        file.chmod(0o755)
+        os.chown(file, 65534, -1)
+        assert not counts()
+        os.chown(file, 0, -1)
+        (home / ".versions").chmod(0o777)
+        assert not counts()
+    finally:
+        shutil.rmtree(home)

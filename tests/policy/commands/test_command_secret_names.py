@@ -24,6 +24,8 @@ SECRET = """
 /etc/postfix/sasl_passwd /etc/postfix/sasl_passwd.db /etc/pgbouncer/userlist.txt
 /etc/NetworkManager/system-connections/home.nmconnection /etc/docker/key.json
 /etc/containers/auth.json /etc/wpa_supplicant/wpa_supplicant.conf /etc/ipsec.secrets
+/srv/app/.env/lib/id_rsa /tmp/.env/lib/etc/shadow /tmp/.env/share/server.key /srv/.env/bin/.env
+/srv/app/.env/production /srv/app/.env/lib.txt
 """
 PUBLIC = """
 /srv/app/certs/server-cert.pem /srv/app/fullchain.pem /srv/app/ca.pem /srv/app/ca-bundle.pem

@@ -60,8 +60,10 @@ SYSTEM_PROGRAM_FOLDERS = (
     *("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/opt/", "/snap/", "/nix/store/"),
 )
 """Where programs are installed for all users."""
+VIRTUAL_ENVIRONMENT_FOLDERS = ("bin/", "lib/", "lib64/", "share/", "include/")
 INTERPRETER_FLAGS = ("-E", "-Es", "-I", "-O", "-P", "-T", "-s", "-sE", "-u", "-w")
 """Options in the first line of a script that have no value."""
+ROOT_HOME = "/root"
 MAX_PROGRAM_NAME_CHARS = 15
 """The kernel cuts the names of programs to this length."""
 
@@ -180,6 +182,8 @@ class SecretPatterns:
                 self.system_files.add(path, real)
 
     def match(self, path: str) -> bool:
+        if "/.env/" in path:
+            path = _without_environment_name(path)
         folder, _, name = path.rpartition("/")
         whole, placed = self._folders.get(folder) or self._remember(folder)
         secret = (
@@ -212,6 +216,14 @@ class SecretPatterns:
         ]
         self._folders[folder] = whole, placed
         return whole, placed
+
+
+def _without_environment_name(path: str) -> str:
+    """The name of a virtual environment makes nothing in it secret, but also nothing public."""
+    head, _, inside = path.partition("/.env/")
+    if inside.startswith(VIRTUAL_ENVIRONMENT_FOLDERS) or inside == "pyvenv.cfg":
+        return f"{head}/env/{inside}"
+    return path
 
 
 _PREPARED_PATTERNS: "dict[tuple[str, ...], SecretPatterns]" = {}
@@ -347,11 +359,14 @@ def is_installed_program(pid: int, name: str, changed: "tuple[str, ...]") -> boo
     """
     try:
         file = os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
-        if not _is_of_system(file, os.stat(f"/proc/{pid}/exe"), changed):  # noqa: PTH116
-            return False
+        status = os.stat(f"/proc/{pid}/exe")  # noqa: PTH116
+        of_system = _is_of_system(file, status, changed)
         installed = (f"{folder}/{name}" for folder in PROGRAM_FOLDERS)
-        if _has_name(file, name) or any(os.path.realpath(each) == file for each in installed):
+        named = _has_name(file, name) or any(os.path.realpath(each) == file for each in installed)
+        if of_system and named:
             return True
+        if not of_system and not is_interpreter_of_root(file, status, changed):
+            return False
         script = _script_of(pid)
         return _has_name(script, name) and _is_of_system(
             os.path.realpath(script),
@@ -380,6 +395,21 @@ def _is_of_system(file: str, status: os.stat_result, changed: "tuple[str, ...]")
         file.startswith(SYSTEM_PROGRAM_FOLDERS)
         and status.st_uid == os.stat("/usr").st_uid  # noqa: PTH116
         and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        and not any(f"{file}/".startswith(f"{path.rstrip('/')}/") for path in changed)
+    )
+
+
+def is_interpreter_of_root(file: str, status: os.stat_result, changed: "tuple[str, ...]") -> bool:
+    """Whether root installed it in a hidden folder of its home, as pyenv and nvm do.
+
+    Only root can change it and the folders above, and the command does not.
+    """
+    home = ROOT_HOME + "/."
+    return (
+        file.startswith(home)
+        and status.st_uid == 0
+        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        and SystemFileCache().belongs_to_root(file.rpartition("/")[0])
         and not any(f"{file}/".startswith(f"{path.rstrip('/')}/") for path in changed)
     )
 

@@ -215,6 +215,9 @@ def path_pattern_lists(home: str) -> PathPatternLists:
     )
 
 
+_VIRTUAL_ENVIRONMENT = re.compile(r"/\.env/((?:bin|lib|lib64|share|include)/|pyvenv\.cfg\Z)")
+
+
 @dataclass(frozen=True)
 class PathClassifier:
     """Classifies paths by the tables and the caller's own files."""
@@ -246,6 +249,9 @@ class PathClassifier:
         return (path,) if real == path else (path, real)
 
     def is_secret(self, path: str) -> bool:
+        if "/.env/" in path:
+            # A virtual environment: its name makes nothing in it secret, but also nothing public.
+            path = _VIRTUAL_ENVIRONMENT.sub(r"/env/\1", path)
         if self._aims_at_secret(path):
             return True
         if LIVE_GLOB.search(path):
