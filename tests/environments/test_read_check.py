@@ -89,7 +89,7 @@ async def run(
         ("cat app/deep/*", "cat"),
         ("xargs -a app/[s]* echo", "xargs"),
         ("HOSTFILE=app/.env; compgen -A hostname", "bash"),
-        ("curl -s file://$(cat list)", "curl"),
+        ('curl -s "file://$(cat list)"', "curl"),
         ("git interpret-trailers app/.env", "git"),
         ("diff -N app deep", "diff"),
         ("cp -r app copy; cat copy/.[e]* copy/app/.[e]*", "cp"),
