@@ -192,3 +192,27 @@ def test_formats_servers_and_hooks_that_others_follow(command: str) -> None:
 def test_variables_in_formats_are_read() -> None:
     assert judged("tmux list-panes -F '#{pane_pid} #S'")[0] == "allow"
     assert judged("kubectl create configmap x --from-file=app.conf --dry-run=client")[0] == "allow"
+
+
+@pytest.mark.parametrize(
+    "needs", ["lsof -i :80", "ss -p", "nft list ruleset", "strace -c -p 1", "blkid"]
+)
+@pytest.mark.parametrize(
+    "reader", ["cat $f", 'cat "$f"', "head -c 9 -- $(cat list)", 'while read x; do od "$x"; done']
+)
+def test_far_reaching_access_is_not_lent_to_words_of_run_time(needs: str, reader: str) -> None:
+    assert judged(reader)[0] == "allow"
+    for line in (f"{needs}; {reader}", f"{reader} | sort; ({needs})"):
+        verdict, reason = judged(line)
+        assert (verdict, "only known at run time" in reason) == ("ask", True), line
+
+
+def test_known_words_and_other_access_go_with_text_of_run_time() -> None:
+    for line in (
+        "lsof -i :80; cat /etc/hosts",
+        "iptables -L -n; echo $x",
+        'ss -tlnp | grep ":$port"',
+        "pid=$(pgrep nginx | head -1); ls -l /proc/$pid/fd; cat /proc/$pid/limits",
+        'systemctl status x; grep error "$log"',
+    ):
+        assert judged(line)[0] == "allow", line

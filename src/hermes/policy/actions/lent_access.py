@@ -142,9 +142,34 @@ def _find_reason(
         return found and f"{found} may run a program, which"
     if _SHOWS_SECRETS.intersection(lent) and _reads_unknown_files(effects, step):
         return f"{name} reads files that are only known at run time, and"
+    if _lends_far_reaching(effects, step, lent) and _has_run_time_words(step):
+        return f"{name} has words that are only known at run time, and"
     if not name or _is_plain(name) or _only_tells_version(name, step):
         return ""
     return name
+
+
+_FAR_REACHING = word_set("processes attach network-settings audit devices raw-sockets")
+"""Special access with which a program reaches other processes, the network or the kernel."""
+
+
+def _lends_far_reaching(effects: ActionEffects, step: ActionStep, lent: Sequence[str]) -> bool:
+    if "own_secrets" in lent or "needs" in lent or "beside" in lent:
+        return True
+    if "special" not in lent:
+        return False
+    own = build_profile(replace(effects, steps=(step,))).special
+    return bool(_FAR_REACHING.intersection(build_profile(effects).special).difference(own))
+
+
+def _has_run_time_words(step: ActionStep) -> bool:
+    """Whether words of run time may be options, or files that it opens."""
+    entry = tables.find_program(posixpath.basename(step.program))
+    if entry is not None and entry.spec.opens == "nothing":
+        return False
+    return any(word.startswith("…") for word in step.argv[1:]) or any(
+        "…" in path for path in step.paths if path != "/dev/fd/…"
+    )
 
 
 def _is_plain(name: str) -> bool:
