@@ -34,6 +34,7 @@ from hermes.policy.settings import PolicySettings
 from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
+    from hermes.app.announcements import InterruptedAnnouncements
     from hermes.policy.actions.action_effects import IncidentFacts
     from hermes.policy.approvals.approver import JournalApprover
     from hermes.policy.decide import DocumentPolicy
@@ -202,21 +203,32 @@ class ApplicationApprover:
         self._redactor = redactor
         self._party = None if party is deny_unattended else party
         self._approvals: JournalApprover | None = None
+        self._interrupted: InterruptedAnnouncements | None = None
 
     async def __call__(self, action: Action, decision: Decision) -> Approval:
         if self._approvals is None:
             self._approvals = self._open()
+        if self._interrupted is not None:
+            resumed = await self._interrupted.resume(action, decision)
+            if resumed is not None:
+                return resumed
         return await self._approvals(action, decision)
 
     def _open(self) -> "JournalApprover":
+        from hermes.app.announcements import InterruptedAnnouncements
         from hermes.policy.approvals.approver import JournalApprover
         from hermes.policy.approvals.request import ApprovalOptions
 
         settings = self._loaded.settings.policy
+        options = ApprovalOptions(requester=user_name(), groups=settings.groups, wait=settings.wait)
+        if self._party is None and settings.wait:  # a person at a terminal is asked again
+            self._interrupted = InterruptedAnnouncements(
+                self._bus, self._policy.decide, options, redact=self._redactor
+            )
         return JournalApprover(
             self._bus,
             self._policy.decide,
-            ApprovalOptions(requester=user_name(), groups=settings.groups, wait=settings.wait),
+            options,
             self._party,
             save_always=partial(_save_always_rule, self._loaded),
             redact=self._redactor,
