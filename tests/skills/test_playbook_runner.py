@@ -16,7 +16,7 @@ from hermes.environments.local import LocalEnvironment
 from hermes.environments.settings import TerminalSettings
 from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal.in_memory import InMemoryJournal
-from hermes.skills.playbook.commands import ExecuteCall, PlaybookContext
+from hermes.skills.playbook.commands import ExecuteCall, PlaybookContext, busy_timeout
 from hermes.skills.playbook.reader import parse_playbook
 from hermes.skills.playbook.runner import PlaybookRunner, PlaybookRunResult
 from hermes.skills.playbook.schema import Playbook
@@ -307,3 +307,11 @@ async def test_services_that_could_not_be_listed_are_not_taken_for_none(
     found = await runner.check_signature(AlertFacts(title="", text=""))
     assert found.unchecked.startswith(f"the services could not be listed: {why}")
     assert not found.program_missing, "it is worth another look"
+
+
+@pytest.mark.parametrize(("load", "factor"), [(0.1, 1.0), (2.5, 2.5), (90.0, 4.0)])
+def test_reading_commands_get_more_time_on_a_busy_machine(
+    load: float, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load * (os.cpu_count() or 1), 0.0, 0.0))
+    assert busy_timeout(10.0) == 10.0 * factor

@@ -1,5 +1,6 @@
 """Runs one command of a playbook through the executor and reads how it ended."""
 
+import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,6 +24,8 @@ BeforeStep = Callable[[str, str, str], Awaitable[None]]
 """Awaited before a step runs, with its call id, command and undo command."""
 TOOL_GRACE_S = 5.0
 """Seconds after the timeout of a command before the tool call is abandoned."""
+MAX_BUSY_FACTOR = 4.0
+"""How much longer a command may take on a busy machine."""
 
 
 async def skip_announcement(call_id: str, command: str, undo: str) -> None:
@@ -84,6 +87,13 @@ def parse_terminal_result(result: ToolResult, command: str, seconds: float) -> T
     return TerminalResult(
         result.call_id, command, "ok", 0, _EMPTY_OUTPUT_NOTE.sub("", text).rstrip("\n"), seconds
     )
+
+
+def busy_timeout(seconds: float) -> float:
+    """Longer while the processors of this machine are busy: a timeout then says nothing about the
+    host. For commands that only read; the timeout of a change is part of what is announced."""
+    per_processor = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return round(seconds * min(max(per_processor, 1.0), MAX_BUSY_FACTOR), 1)
 
 
 async def run_command(

@@ -22,6 +22,7 @@ from hermes.skills.playbook.commands import (
     PlaybookStepResult,
     PlaybookStopped,
     TerminalResult,
+    busy_timeout,
     failure_outcome,
     find_unmet_expectation,
     incomplete_reason,
@@ -253,7 +254,7 @@ class PlaybookRunner:
 
         async def run(script: str) -> str:
             lookup = await cache.run_once(
-                script, lambda: self._run("units", script, SCRIPT_TIMEOUT_S)
+                script, lambda: self._run("units", script, busy_timeout(SCRIPT_TIMEOUT_S))
             )
             if why := incomplete_reason(lookup.result):
                 detail = f"the services could not be listed: {why}"
@@ -343,7 +344,8 @@ class PlaybookRunner:
 
     async def _look_up(self, probe: PlaybookProbe, cache: ProbeCache) -> ProbeLookup:
         command = self._fill(probe.command)
-        return await cache.run_once(command, lambda: self._run(probe.name, command, probe.timeout))
+        timeout = busy_timeout(probe.timeout)
+        return await cache.run_once(command, lambda: self._run(probe.name, command, timeout))
 
     async def _record_probe(
         self, name: str, lookup: ProbeLookup, why: str, *, incomplete: bool = False

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hermes.core.incident import AlertFacts
 from hermes.core.run_ids import new_id
-from hermes.skills.playbook.commands import ExecuteCall, run_command
+from hermes.skills.playbook.commands import ExecuteCall, busy_timeout, run_command
 from hermes.skills.playbook.parameters import fill_template
 from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import PlainDaemon, list_units
@@ -126,7 +126,7 @@ class _HostObserver:
     async def _run_script(self, command: str) -> str:
         """The output; empty when the call was refused or timed out."""
         id = new_id("assess")
-        result = await run_command(self._execute, command, SCRIPT_TIMEOUT_S, id=id)
+        result = await run_command(self._execute, command, busy_timeout(SCRIPT_TIMEOUT_S), id=id)
         if result.status != "ok" or result.timed_out:
             return ""
         self.calls += (id,)

@@ -19,6 +19,7 @@ from hermes.core.tool_calls import read_result_numbers
 from hermes.plumbing.units import format_duration
 from hermes.skills.playbook.commands import (
     ExecuteCall,
+    busy_timeout,
     find_root_commands,
     incomplete_reason,
     run_command,
@@ -149,7 +150,7 @@ class _HostCollector:
         id = new_id(FACT_CALL)
         self.calls.add(id)
         result = await run_command(
-            self._execute, script, SCRIPT_TIMEOUT_S, id=id, grace_s=TIMEOUT_GRACE_S
+            self._execute, script, busy_timeout(SCRIPT_TIMEOUT_S), id=id, grace_s=TIMEOUT_GRACE_S
         )
         if why := incomplete_reason(result):
             self._notes = [f"all services of its supervisors: {why.partition(': ')[0]}"]

@@ -13,7 +13,12 @@ from shlex import quote
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
-from hermes.skills.playbook.commands import ExecuteCall, incomplete_reason, run_command
+from hermes.skills.playbook.commands import (
+    ExecuteCall,
+    busy_timeout,
+    incomplete_reason,
+    run_command,
+)
 from hermes.skills.supervisors.units import UnitListing
 from hermes.sre.checks import run_concurrently
 
@@ -168,7 +173,7 @@ async def run_scripts(
         id = new_id(FACT_CALL)
         command = script_command(name, head)
         result = await run_command(
-            execute, command, SCRIPT_TIMEOUT_S, id=id, grace_s=TIMEOUT_GRACE_S
+            execute, command, busy_timeout(SCRIPT_TIMEOUT_S), id=id, grace_s=TIMEOUT_GRACE_S
         )
         return ScriptOutput(name, id, result.output, incomplete_reason(result))
 
