@@ -19,6 +19,7 @@ from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.skills.discovery import SkillRoot
 from hermes.skills.library import Skill, SkillLibrary
+from hermes.sre.cause import CauseFinder
 from hermes.sre.checks import CheckResult, IndependentChecks
 from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.context import IncidentContext
@@ -85,6 +86,7 @@ class Host:
     journal: Journal = field(default_factory=InMemoryJournal)
     settings: SreSettings = QUICK
     minds: ModelResponder | None = None
+    finder: CauseFinder | None = None
     reported: list[str] = field(default_factory=list)
     learned: list[str] = field(default_factory=list)
     watched: tuple[str, ...] = ("web",)
@@ -172,6 +174,7 @@ class Host:
                 skills=self.skills,
                 checks_for=self.eyes,
                 responder=self.minds,
+                cause_finder=self.finder,
                 report=self.report,
                 learn=self.learn,
             )

@@ -1,0 +1,200 @@
+"""A cause that experiments proved is reverted through the gate, verified, and undone if need be."""
+
+from pathlib import Path
+
+import pytest
+from incident_house import MEND, Host, commanded, events
+
+from hermes.core.errors import EnvironmentFailed
+from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
+from hermes.core.events.incidents import (
+    ChangeBegan,
+    IncidentClosed,
+    IncidentDiagnosed,
+    PhaseEntered,
+)
+from hermes.core.incident import read_incident
+from hermes.sre.cause import CauseResult, FailingCase, RevertStep
+from hermes.sre.commander import Commander
+from hermes.sre.reports.report_data import read_incident_records
+from hermes.sre.reports.report_text import render_report
+from hermes.sre.reports.statements import find_excluded_causes, resolver_of
+from hermes.sre.reports.timeline import build_timeline
+
+pytestmark = pytest.mark.anyio
+REVERT = RevertStep(command="echo revert >> ledger; touch well-web", undo="rm -f well-web")
+PROVED = CauseResult(
+    status="proved",
+    component="/etc/web.conf",
+    mechanism="changed by ann: -port 1 +port 2",
+    author="ann",
+    steps=(REVERT,),
+    units=("web",),
+    causes=("file /etc/web.conf",),
+    suspects=3,
+    experiments=1,
+)
+
+
+class ScriptedFinder:
+    """Answers always the same, after one experiment."""
+
+    def __init__(self, result: CauseResult, error: Exception | None = None) -> None:
+        self._result, self._error = result, error
+        self.cases: list[FailingCase] = []
+
+    async def find(self, case: FailingCase) -> CauseResult:
+        self.cases.append(case)
+        if self._error is not None:
+            raise self._error
+        await case.publish(
+            ExperimentRan(
+                run=case.details.run,
+                incident=case.details.incident,
+                number=1,
+                purpose="revert-only",
+                reverted=("file /etc/web.conf",),
+                outcome="passes",
+                seconds=1.5,
+            )
+        )
+        return self._result
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+async def test_a_proved_cause_is_reverted_and_verified(host: Host) -> None:
+    host.finder = finder = ScriptedFinder(PROVED)
+    ending = await commanded(host)
+    assert (ending.outcome, ending.answered_by) == ("resolved", "experiment")
+    assert host.ledger == ["revert"]
+    assert [each.check for each in finder.cases[0].failing] == ["web"]
+    begun = events(host, ChangeBegan)[0]
+    assert (begun.by, begun.undo) == ("experiment", "rm -f well-web")
+    phases = [event.phase for event in events(host, PhaseEntered)]
+    assert phases == ["assess", "reflex", "investigate", "remediate", "verify", "document", "learn"]
+    diagnosed = events(host, IncidentDiagnosed)[0]
+    assert (diagnosed.component, diagnosed.mechanism) == (PROVED.component, PROVED.mechanism)
+
+
+async def test_an_earlier_version_can_read_who_closed_it(host: Host) -> None:
+    host.finder = ScriptedFinder(PROVED)
+    await commanded(host)
+    assert events(host, IncidentClosed)[0].answered_by == "playbook"
+    incident = await read_incident(host.journal, "incident-1")
+    assert incident is not None
+    assert str(resolver_of(incident)) == "an experiment on a copy"
+
+
+async def test_playbooks_come_first(host: Host) -> None:
+    host.playbook("web", MEND)
+    host.finder = finder = ScriptedFinder(PROVED)
+    assert (await commanded(host)).answered_by == "playbook"
+    assert not finder.cases
+
+
+async def test_a_revert_that_does_not_help_is_undone_and_not_tried_again(host: Host) -> None:
+    step = RevertStep(command="echo revert >> ledger", undo="echo undone >> ledger")
+    host.finder = finder = ScriptedFinder(
+        CauseResult(status="proved", component="x", mechanism="y", steps=(step,))
+    )
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert host.ledger == ["revert", "undone"]
+    assert len(finder.cases) == 1
+
+
+async def test_a_refused_revert_is_handed_to_people_with_the_proved_cause(host: Host) -> None:
+    host.answers = False
+    host.finder = ScriptedFinder(PROVED)
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert not host.ledger
+    assert "proved by experiments" in ending.reason
+    last = events(host, IncidentDiagnosed)[-1]
+    assert (last.verdict, last.component) == ("escalate", "/etc/web.conf")
+    assert any(each.about == "change" and "cause proved" in each.text for each in last.escalation)
+
+
+async def test_a_recent_change_of_a_person_is_reverted_only_after_approval(host: Host) -> None:
+    recent = RevertStep(command="touch well-web", undo="rm -f well-web", recent_by="ann")
+    host.finder = ScriptedFinder(
+        CauseResult(status="proved", component="x", mechanism="y", steps=(recent,))
+    )
+    host.answers_after = 0.01
+    assert (await commanded(host)).outcome == "resolved"
+
+    refusing = Host(host.folder / "other", answers=False, finder=host.finder)
+    refusing.folder.mkdir()
+    assert (await commanded(refusing)).outcome == "escalated"
+    assert not refusing.well()
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (CauseResult(status="ruled-out", why="it fails also without", suspects=4), "ruled out"),
+        (CauseResult(status="not-reproduced", why="the checks pass"), "could not be reproduced"),
+        (CauseResult(status="impossible", why="no known good state"), "no known good state"),
+    ],
+)
+async def test_what_was_ruled_out_reaches_people(
+    host: Host, result: CauseResult, words: str
+) -> None:
+    host.finder = ScriptedFinder(result)
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert words in ending.reason
+    records = await read_incident_records(host.journal, "incident-1")
+    assert any(words in each.text for each in build_timeline(records))
+    lines = events(host, IncidentDiagnosed)[-1].escalation
+    assert any(words in each.text for each in lines)
+    incident = await read_incident(host.journal, "incident-1")
+    assert incident is not None
+    shown = find_excluded_causes(incident, (), records).shown
+    assert any(words in text for text in shown) == (result.status != "impossible")
+
+
+async def test_experiments_are_told_in_plain_words(host: Host) -> None:
+    host.finder = ScriptedFinder(PROVED)
+    await commanded(host)
+    records = await read_incident_records(host.journal, "incident-1")
+    texts = [each.text for each in build_timeline(records)]
+    said = (
+        "experiment 1: a copy with only this reverted: file /etc/web.conf: the checks pass, 1.5 s"
+    )
+    assert said in texts
+    assert any(text.startswith("cause proved in 1 experiments") for text in texts)
+    assert "experiment" in render_report(records)
+
+
+async def test_an_environment_that_fails_does_not_end_the_work(host: Host) -> None:
+    host.finder = ScriptedFinder(PROVED, EnvironmentFailed("the copy has ended"))
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert "the copy has ended" in ending.reason
+    assert events(host, ExperimentsEnded)[0].status == "impossible"
+
+
+async def test_after_a_crash_a_revert_is_not_made_again(host: Host) -> None:
+    case = await host.opened()
+    host.finder = finder = ScriptedFinder(PROVED)
+    async with host.ground() as ground:
+        await ground.bus.publish(
+            PhaseEntered(run=case.run, incident=case.incident, phase="remediate", attempt=1),
+            ChangeBegan(
+                run=case.run,
+                incident=case.incident,
+                call_id="revert-1",
+                command="true",
+                undo="true",
+                attempt=1,
+                by="experiment",
+            ),
+        )
+        ending = await Commander(ground, case).run()
+    assert ending.outcome == "escalated"
+    assert not finder.cases
