@@ -17,7 +17,7 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from hermes.app.experiments import ExperimentFinder
+from hermes.app.experiments import ExperimentFinder, ExperimentHost
 from hermes.app.gym_commander import REPLAY_SETTINGS, run_playbooks
 from hermes.core.errors import HermesError
 from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
@@ -120,9 +120,8 @@ async def play(name: str, seed: int, rules: RuleSet, opener: BoxOpener, *, state
                 ) as episode,
                 open_bare_run(episode, rules) as stage,
             ):
-                finder = ExperimentFinder(
-                    stage.environment, store, spec.hosts[0].name, redact=Redactor({}).clean
-                )
+                host = ExperimentHost.through(stage.environment, store)
+                finder = ExperimentFinder(host, redact=Redactor({}).clean)
                 with anyio.fail_after(RUN_TIMEOUT_S):
                     await run_playbooks((), episode, stage, SETTINGS, finder)
                 outcome = await episode.judge(window_s=1.0, symptom_timeout_s=3.0)

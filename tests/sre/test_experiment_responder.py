@@ -14,7 +14,7 @@ from hermes.core.events.incidents import (
     PhaseEntered,
 )
 from hermes.core.incident import read_incident
-from hermes.sre.cause import CauseResult, FailingCase, RevertStep
+from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
 from hermes.sre.commander import Commander
 from hermes.sre.reports.report_data import read_incident_records
 from hermes.sre.reports.report_text import render_report
@@ -22,7 +22,7 @@ from hermes.sre.reports.statements import find_excluded_causes, resolver_of
 from hermes.sre.reports.timeline import build_timeline
 
 pytestmark = pytest.mark.anyio
-REVERT = RevertStep(command="echo revert >> ledger; touch well-web", undo="rm -f well-web")
+REVERT = CauseFixStep(command="echo revert >> ledger; touch well-web", undo="rm -f well-web")
 PROVED = CauseResult(
     status="proved",
     component="/etc/web.conf",
@@ -97,7 +97,7 @@ async def test_playbooks_come_first(host: Host) -> None:
 
 
 async def test_a_revert_that_does_not_help_is_undone_and_not_tried_again(host: Host) -> None:
-    step = RevertStep(command="echo revert >> ledger", undo="echo undone >> ledger")
+    step = CauseFixStep(command="echo revert >> ledger", undo="echo undone >> ledger")
     host.finder = finder = ScriptedFinder(
         CauseResult(status="proved", component="x", mechanism="y", steps=(step,))
     )
@@ -120,7 +120,7 @@ async def test_a_refused_revert_is_handed_to_people_with_the_proved_cause(host: 
 
 
 async def test_a_recent_change_of_a_person_is_reverted_only_after_approval(host: Host) -> None:
-    recent = RevertStep(command="touch well-web", undo="rm -f well-web", recent_by="ann")
+    recent = CauseFixStep(command="touch well-web", undo="rm -f well-web", recent_by="ann")
     host.finder = ScriptedFinder(
         CauseResult(status="proved", component="x", mechanism="y", steps=(recent,))
     )

@@ -1,113 +1,102 @@
 """Finds root causes by experiment: joins states, copies and the checks of an incident."""
 
-import os
 import re
 import shlex
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
-from typing import Self, TypeGuard
+from functools import partial
+from typing import TypeGuard
 
 from hermes.app.application import Application
+from hermes.app.copied_checks import expected_readings, run_on_copy
 from hermes.app.secret_redactor import SecretRedactor
+from hermes.app.states import HostStates
 from hermes.core.errors import ToolError
 from hermes.core.events.experiments import ExperimentRan
-from hermes.core.protocols import CommandResult, Environment
-from hermes.declared.collectors.collect import collect_state
-from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
+from hermes.core.protocols import Environment
+from hermes.declared.authors import AuthorSearch, read_host_logs
+from hermes.declared.collectors.collect import CollectOptions, collect_state
+from hermes.declared.collectors.readers import RunCommand, environment_runner
 from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial
 from hermes.declared.experiments.host_programs import HostPrograms, read_host_programs
-from hermes.declared.experiments.put_back import CannotRevertError, text_parts_of
-from hermes.declared.experiments.rehearsal import RehearsedRevert, rehearse_revert
-from hermes.declared.experiments.revert_steps import RevertPlan, plan_revert
+from hermes.declared.experiments.put_back import reverted_changes, text_parts_of
+from hermes.declared.experiments.rehearsal import (
+    RehearsedRevert,
+    rehearse_revert,
+)
 from hermes.declared.experiments.root_cause import ExperimentLimits, RootCause, find_root_cause
 from hermes.declared.experiments.suspects import ServiceContext, Suspect, rank_suspects
 from hermes.declared.experiments.text_parts import render_diff, revert_parts
 from hermes.declared.experiments.trial import Experiment, Revert
-from hermes.declared.state import State, compare
+from hermes.declared.revert import RELOAD_UNITS, RevertPlan, order_changes, plan_revert
+from hermes.declared.settings import DeclaredSettings
+from hermes.declared.state import State, StateChange, compare
 from hermes.declared.store import StateStore
-from hermes.environments.copies import Copyable, HostCopy
-from hermes.sre.cause import CauseResult, FailingCase, RevertStep
-from hermes.sre.checks import CheckResult, ProbeChecks
+from hermes.environments.copies import Copyable
+from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
+from hermes.sre.checks import ProbeChecks
 from hermes.sre.undo import UNDO_FOLDER
 
 COMMAND_TIMEOUT_S = 60.0
 MAX_NAMED_IN_EVENT = 12
-RESPECT_PEOPLE_S = 4 * 3600.0
+RESPECT_PEOPLE_S = DeclaredSettings().respect_people
 UNKNOWN_AUTHOR = "an unknown author"
-_BAD_ANSWERS = re.compile(r"answers for (/\S*) were bad")
 _DATA_FOLDERS = re.compile(r"/data/|^/var/(lib|spool|mail|backups)/|/queue")
 ERROR_LINES_SCRIPT = "journalctl -u {unit} -n 40 -o cat -q --no-pager 2>/dev/null | tail -c 6000"
 
 
-class CopyEnvironment:
-    """A copy of a host as an `Environment`, for the checks of an incident."""
+@dataclass(frozen=True)
+class ExperimentHost:
+    """The host of an incident, as the experiments reach it."""
 
-    name, isolated = "copy", True
+    environment: Environment
+    name: str
+    """In the states."""
+    store: StateStore
+    collect: Callable[[State | None], Awaitable[State]]
+    """Collects its live state."""
+    run: RunCommand
 
-    def __init__(self, copy: HostCopy, target: str) -> None:
-        self._copy, self.target = copy, target
+    @classmethod
+    def through(cls, environment: Environment, store: StateStore) -> "ExperimentHost":
+        """All through the environment: for a host of the gym."""
+        run = environment_runner(environment)
+        options = CollectOptions(host=environment.target)
 
-    async def __aenter__(self) -> Self:
-        return self
+        async def collect(known: State | None) -> State:
+            return await collect_state(run, known=known, store=store, options=options)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
-
-    async def run(
-        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
-    ) -> CommandResult:
-        began = time.monotonic()
-        script = f"cd {shlex.quote(cwd)} && {command}" if cwd else command
-        ran = await self._copy.run(script, timeout_s=timeout, stdin=stdin)
-        return CommandResult(
-            exit_code=ran.code,
-            output=ran.output,
-            timed_out=ran.timed_out,
-            seconds=time.monotonic() - began,
-        )
-
-    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        raise ToolError("files of a copy are read with commands")
-
-    async def write(self, path: str, data: bytes) -> None:
-        raise ToolError("files of a copy are written with commands")
+        return cls(environment, environment.target, store, collect, run)
 
 
 def open_cause_finder(
-    application: Application, store: StateStore, host: str = ""
+    application: Application, store: StateStore | None = None
 ) -> "ExperimentFinder":
-    """For the environment of the application; `host`: its name in the states."""
-    return ExperimentFinder(
-        application.agent_dependencies.environment,
-        store,
-        host or os.uname().nodename,
-        redact=SecretRedactor(application.loaded),
-    )
+    """For the environment of the application; `store`: in place of that of its home."""
+    environment, loaded = application.agent_dependencies.environment, application.loaded
+    if store is not None:
+        host = ExperimentHost.through(environment, store)
+    else:
+        own = HostStates(loaded, environment)
+        host = ExperimentHost(environment, own.host, own.store, own.collect, own.run)
+    respect_s = loaded.settings.declared.respect_people
+    return ExperimentFinder(host, redact=SecretRedactor(loaded), respect_s=respect_s)
 
 
 class ExperimentFinder:
-    """A `CauseFinder` for one host. `author`: who made a change, where it is known."""
+    """A `CauseFinder` for one host. `respect_s`: a change by a person, or by an unknown author,
+    that is younger is reverted only after approval."""
 
     def __init__(
         self,
-        environment: Environment,
-        store: StateStore,
-        host: str,
+        host: ExperimentHost,
         *,
         redact: Callable[[str], str],
-        author: Callable[[Suspect], str] = lambda suspect: "",
         respect_s: float = RESPECT_PEOPLE_S,
         limits: ExperimentLimits | None = None,
     ) -> None:
-        self.environment, self.store, self.host = environment, store, host
-        self.redact, self.author, self.respect_s = redact, author, respect_s
+        self.host, self.redact, self.respect_s = host, redact, respect_s
         self.limits = limits or ExperimentLimits()
 
     async def find(self, case: FailingCase) -> CauseResult:
@@ -119,28 +108,28 @@ class _FinderWork:
 
     def __init__(self, finder: ExperimentFinder, case: FailingCase) -> None:
         self._finder, self._case = finder, case
-        self._environment, self._store = finder.environment, finder.store
+        self._host, self._store = finder.host, finder.host.store
         self._numbers: list[int] = []
 
     async def run(self) -> CauseResult:
-        known = self._store.latest(self._finder.host)
+        known = self._store.latest(self._host.name)
         if known is None:
             why = "no known good state of this host is recorded (hermes state record)"
             return _impossible(why)
         if not isinstance(self._case.checks, ProbeChecks):
             return _impossible("its checks cannot be run on a copy")
-        source: object = self._environment
+        source: object = self._host.environment
         if not _is_copyable(source):
-            kind = self._environment.name
+            kind = self._host.environment.name
             return _impossible(f"an environment of the kind {kind} cannot be copied")
-        live = await collect_state(self._run_script, known=known, store=self._store)
-        programs = await read_host_programs(self._run_script)
+        live = await self._host.collect(known)
+        programs = await read_host_programs(self._host.run)
         services = self._failing_services(programs)
         suspects = await self._suspects(known, live, programs, services)
         setup = CopySetup(
             source=source,
-            run_checks=self._checks_on_copy,
-            expected=_expected(self._case),
+            run_checks=partial(run_on_copy, self._case, self._case.checks),
+            expected=expected_readings(self._case),
             programs=programs,
             services=services,
             read=self._store.content,
@@ -158,12 +147,7 @@ class _FinderWork:
                 experiments=len(cause.experiments),
                 evidence=tuple(self._numbers),
             )
-        return await self._proved(cause, setup, trial)
-
-    async def _run_script(self, script: str, stdin: bytes) -> tuple[int, bytes]:
-        command = f"sh -c {shlex.quote(script)}"
-        ran = await self._environment.run(command, timeout=COMMAND_TIMEOUT_S, stdin=stdin, cwd="/")
-        return ran.exit_code, ran.output.encode()
+        return await self._proved(known, cause, setup, trial)
 
     def _failing_services(self, programs: HostPrograms) -> list[str]:
         named = [each.service for each in self._case.failing] + [self._case.details.service]
@@ -175,7 +159,7 @@ class _FinderWork:
     ) -> tuple[Suspect, ...]:
         own = [each for name in services if (each := programs.named(name))]
         errors = [
-            (await self._run_script(ERROR_LINES_SCRIPT.format(unit=shlex.quote(name)), b""))[1]
+            (await self._host.run(ERROR_LINES_SCRIPT.format(unit=shlex.quote(name)), b""))[1]
             for name in services[:3]
         ]
         details = self._case.details
@@ -190,14 +174,6 @@ class _FinderWork:
             first_failure_at=details.since or details.opened_at,
         )
         return rank_suspects(compare(known, live), context)
-
-    async def _checks_on_copy(self, copy: HostCopy, names: Sequence[str]) -> Sequence[CheckReading]:
-        """Requests that failed on the host are repeated: a copy has no users."""
-        assert isinstance(self._case.checks, ProbeChecks)
-        if requests := _repeated_requests(self._case, names):
-            await copy.run(requests, timeout_s=10.0)
-        checks = self._case.checks.on(CopyEnvironment(copy, self._environment.target), names)
-        return [_reading(each) for each in await checks()]
 
     async def _record(self, experiment: Experiment) -> None:
         details = self._case.details
@@ -217,14 +193,16 @@ class _FinderWork:
         )
         self._numbers += numbers
 
-    async def _proved(self, cause: RootCause, setup: CopySetup, trial: CopyTrial) -> CauseResult:
+    async def _proved(
+        self, known: State, cause: RootCause, setup: CopySetup, trial: CopyTrial
+    ) -> CauseResult:
         rehearsed = await rehearse_revert(setup, trial, cause.causes)
         diff = self._finder.redact(
             "\n".join(_diff_of(each, self._store.content) for each in cause.causes)
         )[:2000]
+        authors = await self._find_authors(known, cause.causes)
         first = cause.causes[0].suspect
-        author = self._finder.author(first) or UNKNOWN_AUTHOR
-        steps, why = await self._steps(cause.causes, rehearsed)
+        steps, why = await self._steps(cause.causes, authors, rehearsed)
         units = [
             each.target for each in rehearsed.activations if each.kind in ("restart", "reload")
         ]
@@ -232,9 +210,9 @@ class _FinderWork:
             status="proved",
             why=why,
             component=first.change.item.key,
-            mechanism=_mechanism(cause.causes, diff, author),
+            mechanism=_mechanism(cause.causes, diff, authors[0]),
             value=_value(diff),
-            author=author,
+            author=authors[0],
             changed_at=first.change.at,
             steps=steps,
             units=tuple(dict.fromkeys([*setup.services, *units])),
@@ -245,45 +223,59 @@ class _FinderWork:
             evidence=tuple(self._numbers),
         )
 
+    async def _find_authors(self, known: State, causes: Sequence[Revert]) -> list[str]:
+        changes = [each.suspect.change for each in causes]
+        logs = await read_host_logs(self._host.run, changes)
+        search = AuthorSearch(logs, (), known.at, datetime.now(UTC))
+        return [search.find(each).name or UNKNOWN_AUTHOR for each in changes]
+
     async def _steps(
-        self, causes: Sequence[Revert], rehearsed: RehearsedRevert
-    ) -> tuple[tuple[RevertStep, ...], str]:
+        self, causes: Sequence[Revert], authors: Sequence[str], rehearsed: RehearsedRevert
+    ) -> tuple[tuple[CauseFixStep, ...], str]:
         """Empty, with the reason, where the revert is left to people."""
         if not rehearsed.works:
             return (), f"its revert did not take effect on a running copy: {rehearsed.why}"
         if data := [each.label for each in causes if _is_data(each)]:
             return (), f"reverting it would remove data: {', '.join(data[:3])}"
         folder = f"{UNDO_FOLDER}/{self._case.details.incident}/experiment-{self._case.attempt}"
-        try:
-            plan = plan_revert(causes, self._store.content, folder)
-        except CannotRevertError as error:
-            return (), str(error)
-        await self._stage(plan)
-        steps = [
-            RevertStep(
-                command=each.command, undo=each.undo, recent_by=self._recent_author(each.cause)
-            )
-            for each in plan.commands
-        ]
-        steps += [RevertStep(command=each.command, undo="true") for each in rehearsed.activations]
-        return tuple(steps), ""
+        steps: list[CauseFixStep] = []
+        plans: list[RevertPlan] = []
+        for cause, author in zip(causes, authors, strict=True):
+            for change in order_changes(reverted_changes(cause, self._store)):
+                plan = plan_revert(change, self._store, folder)
+                if plan.impossible:
+                    return (), plan.impossible
+                plans.append(plan)
+                recent_by = self._recent_author(change, author)
+                steps += [
+                    CauseFixStep(command=each.command, undo=each.undo, recent_by=recent_by)
+                    for each in plan.steps
+                ]
+        await self._stage(folder, plans)
+        files = [each for each in steps if each.command != RELOAD_UNITS]
+        if len(files) < len(steps):  # once, after all files
+            files.append(CauseFixStep(command=RELOAD_UNITS, undo=RELOAD_UNITS))
+        after = [CauseFixStep(command=e.command, undo="true") for e in rehearsed.activations]
+        return (*files, *after), ""
 
-    async def _stage(self, plan: RevertPlan) -> None:
-        """Put the contents from before and copies of the present files into our own folder."""
-        code, output = await self._run_script(plan.keep, b"")
+    async def _stage(self, folder: str, plans: Sequence[RevertPlan]) -> None:
+        """Put the contents from before into our own folder, which only root can read."""
+        quoted = shlex.quote(folder)
+        code, output = await self._host.run(f"umask 077; mkdir -p {quoted}", b"")
         if code:
-            raise ToolError(f"the files could not be kept for an undo: {output[-200:]!r}")
-        for path, content in plan.staged.items():
-            await self._environment.write(path, content)
+            raise ToolError(f"{folder} could not be made: {output[-200:]!r}")
+        for path, digest in {p: d for plan in plans for p, d in plan.staged.items()}.items():
+            content = self._store.content(digest)
+            assert content is not None  # otherwise the plan is impossible
+            await self._host.environment.write(path, content)
 
-    def _recent_author(self, cause: Revert) -> str:
+    def _recent_author(self, change: StateChange, author: str) -> str:
         """Who has to be respected; empty for old changes and for those of Hermes."""
-        at = cause.suspect.change.at
-        author = self._finder.author(cause.suspect) or UNKNOWN_AUTHOR
-        if author == "hermes":
+        if author.startswith("hermes "):
             return ""
         window = timedelta(seconds=self._finder.respect_s)
-        return author if at is None or datetime.now(UTC) - at < window else ""
+        recent = change.at is None or datetime.now(UTC) - change.at < window
+        return author if recent else ""
 
 
 def _impossible(why: str) -> CauseResult:
@@ -292,41 +284,6 @@ def _impossible(why: str) -> CauseResult:
 
 def _is_copyable(environment: object) -> TypeGuard[Copyable]:
     return callable(getattr(environment, "copy", None))
-
-
-def _expected(case: FailingCase) -> ExpectedReadings:
-    return ExpectedReadings(
-        failing=tuple(_reading(each) for each in case.failing), passing=tuple(case.passing)
-    )
-
-
-def _reading(result: CheckResult) -> CheckReading:
-    return CheckReading(
-        name=result.check, ok=result.ok, unknown=result.unknown, detail=result.detail
-    )
-
-
-def _repeated_requests(case: FailingCase, names: Sequence[str]) -> str:
-    """A script with the requests that users made and that were answered badly."""
-    assert isinstance(case.checks, ProbeChecks)
-    lines = []
-    for each in case.failing:
-        if each.check not in names:
-            continue
-        paths = _BAD_ANSWERS.findall(each.detail)
-        ports = [
-            port
-            for probe in case.checks.probes
-            if probe.service == each.service and probe.kind in ("http", "port")
-            for port in re.findall(r":(\d{2,5})\b", probe.what)
-        ]
-        lines += [
-            f"curl -s -o /dev/null --max-time 2 {shlex.quote(f'http://127.0.0.1:{port}{path}')} &"
-            for port in dict.fromkeys(ports[:1])
-            for path in paths[:5]
-            for _ in range(2)
-        ]
-    return "\n".join([*lines, "wait"]) if lines else ""
 
 
 def _is_data(cause: Revert) -> bool:

@@ -27,3 +27,6 @@ class DeclaredSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     It is never shown. Without it only their digest is recorded."""
     server_settings: bool = True
     """Ask running redis and PostgreSQL servers for their settings."""
+    respect_people: float = 4 * 3600.0
+    """Seconds for which a change by a person, or by an unknown author, is reverted only after
+    approval, unless a rule of the policy allows it for that path or unit."""

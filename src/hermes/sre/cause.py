@@ -14,7 +14,7 @@ EXPERIMENT = "experiment"
 """Who made a change, in the journal: the revert of a proved cause."""
 
 
-class RevertStep(Value, kw_only=True, frozen=True):
+class CauseFixStep(Value, kw_only=True, frozen=True):
     """One command of the revert, or one that makes it take effect."""
 
     command: str
@@ -33,7 +33,7 @@ class CauseResult(Value, kw_only=True, frozen=True):
     value: str = ""
     author: str = ""
     changed_at: datetime | None = None
-    steps: tuple[RevertStep, ...] = ()
+    steps: tuple[CauseFixStep, ...] = ()
     """Empty where a proved cause is left to people; `why` says why."""
     units: tuple[str, ...] = ()
     """Services that the fix is about."""

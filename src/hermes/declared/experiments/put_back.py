@@ -10,6 +10,7 @@ from hermes.core.messages import Value
 from hermes.declared.experiments.text_parts import TextPart, revert_parts, split_change
 from hermes.declared.experiments.trial import Revert
 from hermes.declared.state import Item, StateChange
+from hermes.declared.store import StateStore
 
 ReadContent = Callable[[str], bytes | None]
 """By digest; None where only the digest is known."""
@@ -41,6 +42,20 @@ def text_parts_of(change: StateChange, read: ReadContent) -> tuple[TextPart, ...
         return ()
     old, new = read(before.digest), read(after.digest)
     return split_change(old, new) if old is not None and new is not None else ()
+
+
+def reverted_changes(revert: Revert, store: StateStore) -> list[StateChange]:
+    """What to revert, where only some parts of a text are reverted: the content in between is kept
+    in the store."""
+    if revert.parts is None:
+        return list(revert.suspect.changes)
+    change = revert.suspect.change
+    target = _find_target(change, revert.parts, store.content)
+    assert change.after is not None
+    digest = store.keep(target.content)
+    store.flush()
+    before = Item(digest, {**change.after.attributes, "size": str(len(target.content))})
+    return [StateChange(change.item, before, change.after, change.at)]
 
 
 def find_targets(revert: Revert, read: ReadContent) -> list[Target]:

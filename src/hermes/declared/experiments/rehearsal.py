@@ -25,7 +25,7 @@ from hermes.declared.experiments.put_back import CannotRevertError
 from hermes.declared.experiments.trial import Revert
 from hermes.environments.copies import CannotCopyError, HostCopy
 
-ActivationKind = Literal["reload-units", "run-job", "reload", "restart"]
+ActivationKind = Literal["run-job", "reload", "restart"]
 UNCHANGED_PATIENCE_S = 0.6
 """For what takes effect without a restart."""
 CONFIGURATION_TESTS = {
@@ -50,8 +50,6 @@ class Activation(Value, frozen=True, kw_only=True):
 
     @property
     def command(self) -> str:
-        if self.kind == "reload-units":
-            return "systemctl daemon-reload"
         if self.kind == "run-job":
             return self.target
         unit = shlex.quote(self.target)
@@ -80,8 +78,6 @@ async def rehearse_revert(
         async with open_copy(setup) as copy:
             await trial.settle(copy, _first_failure(trial))
             await put_back(copy, setup, causes)
-            if _concerns_units(causes):
-                done.append(Activation(kind="reload-units"))
             for step, patience in plan_activations(setup, trial, causes):
                 for each in step:
                     await _activate(copy, each)
@@ -130,10 +126,6 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
 def _first_failure(trial: CopyTrial) -> Callable[[], float]:
     """The services of the copy need as long to start as they need to pass."""
     return lambda: min(1.0, trial.pass_seconds or 1.0)
-
-
-def _concerns_units(causes: Sequence[Revert]) -> bool:
-    return any("/systemd/" in each.suspect.change.item.key for each in causes)
 
 
 def _is_idle(service: HostService) -> bool:

@@ -340,7 +340,7 @@ async def open_episode(
         if boots:
             episode.memory = await remember_host(box)
         if states is not None:
-            await record_known_good(box, len(spec.hosts), states)
+            await record_known_good(box, [host.name for host in spec.hosts], states)
         for number, flow in enumerate(spec.traffic):
             targets = [
                 {"port": flow.port, "send": f"GET {path} HTTP/1.0\r\n\r\n".encode(), "timeout": 1.0}
