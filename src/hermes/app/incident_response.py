@@ -29,7 +29,7 @@ from hermes.skills.distill.distillation import distill_run
 from hermes.skills.distill.verified_run import DistillationError
 from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
-from hermes.sre.cause import EXPERIMENT
+from hermes.sre.cause import EXPERIMENT, CauseResult, FailingCase
 from hermes.sre.checks import open_independent_checks
 from hermes.sre.context import IncidentContext, do_nothing
 from hermes.sre.model_responder import ModelResponder
@@ -152,6 +152,19 @@ def _is_reverted_change(records: Sequence[JournalRecord]) -> bool:
     return bool(changes) and changes[-1].by == EXPERIMENT
 
 
+class StateCauseFinder:
+    """A `CauseFinder` with the states of the home. Experiments are loaded with the first incident
+    that needs them: a watch stays small."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def find(self, case: FailingCase) -> CauseResult:
+        from hermes.app.experiments import open_cause_finder
+
+        return await open_cause_finder(self._application).find(case)
+
+
 INCIDENT_REPORTS_FOLDER = "incidents"
 """The folder of reports, in the home."""
 
@@ -183,6 +196,7 @@ def build_incident_context(
         processes=dependencies.processes,
         origin=dependencies.origin,
         daemons=lambda: inventory.load().daemons if inventory else (),
+        cause_finder=StateCauseFinder(application),
     )
 
 
