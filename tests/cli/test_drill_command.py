@@ -67,6 +67,7 @@ def test_a_run_without_a_model_has_every_field_and_says_that_nobody_answered(
     found = json.loads(ended.stdout)
     assert ended.returncode == 1
     assert (found["resolved"], found["answered_by"]) == (False, "nobody")
+    assert found["claimed"] == "escalated"
     assert set(found["reward"]) == {
         "resolution",
         "root_cause",

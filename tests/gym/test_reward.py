@@ -2,12 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from hermes.core.events import Event
 from hermes.core.events.incidents import (
     AlertRaised,
     DiagnosisVerdict,
+    IncidentClosed,
     IncidentDiagnosed,
     ReportWritten,
 )
@@ -212,6 +214,50 @@ def test_each_part_of_a_diagnosis_must_be_right(answer: dict[str, str]) -> None:
     right = Tape()
     right.diagnosed(right.ran("journalctl", "FATAL /etc/orders.conf: invalid: 'many'"))
     assert 0 < tape.scored().reward.root_cause < right.scored().reward.root_cause
+
+
+def test_a_service_that_the_alert_names_is_no_finding_without_what_is_wrong_with_it() -> None:
+    """Even where the scenario lists it among the components."""
+    fault = FaultDescription(
+        component=("/etc/orders.conf", "orders"), mechanism=("invalid",), value=("many",)
+    )
+    spec = msgspec.structs.replace(a_story(), fault=fault)
+
+    def component_is_right(**answer: str) -> bool:
+        tape = Tape()
+        tape.diagnosed(tape.ran("journalctl", "FATAL: invalid: 'many'"), **answer)
+        return score_run(spec, GOOD, tape.recorded).diagnosis_score.component
+
+    assert not component_is_right(component="orders", value="", mechanism="does not answer")
+    assert not component_is_right(component="orders", value="orders")
+    assert component_is_right(component="orders", value="many")
+    assert component_is_right(component="/etc/orders.conf", value="")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "report", "closed", "claimed"),
+    [
+        ("fix", "", "", "resolved"),
+        ("fix", REPORT, "", "resolved"),
+        ("fix", "## Verification\nOutcome: not resolved\n", "", "unresolved"),
+        ("escalate", "", "", "escalated"),
+        ("no-incident", "", "", "no-incident"),
+        ("fix", REPORT, "escalated", "escalated"),
+        ("", "", "", ""),
+    ],
+)
+def test_what_was_claimed_is_stated_whatever_is_true(
+    verdict: DiagnosisVerdict, report: str, closed: str, claimed: str
+) -> None:
+    tape = Tape()
+    if verdict:
+        tape.diagnosed(verdict=verdict)
+    if report:
+        tape.reported(report)
+    if closed:
+        tape.add(IncidentClosed(run="r", incident="i", outcome=closed))  # type: ignore[arg-type]
+    tape.add(IncidentClosed(run="r", incident="i", outcome="resolved", by="oracle"))
+    assert tape.scored(BAD).claimed == claimed
 
 
 def test_a_diagnosis_without_evidence_or_with_evidence_from_nowhere_earns_nothing() -> None:

@@ -76,6 +76,9 @@ class DrillResult(Value, kw_only=True, frozen=True, omit_defaults=False):
     model_calls: int = 0
     tokens: int = 0
     report: str = ""
+    claimed: str = ""
+    """What the responder says came of it: resolved, escalated, no-incident, recovered, unresolved;
+    empty when it says nothing. `resolved` is what the oracle says."""
     answered_by: AnsweredBy = "nobody"
     ended: str = "finished"
     """finished, out of time, or what stopped the responder."""
@@ -261,6 +264,7 @@ def complete_result(
         model_calls=score.counts.model_calls,
         tokens=score.counts.tokens,
         report=score.report,
+        claimed=score.claimed,
         answered_by=answered_by,
         ended=ended,
         run=run,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from hermes.core.events.incidents import IncidentDiagnosed
+from hermes.core.events.incidents import IncidentClosed, IncidentDiagnosed
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import RecordedCall
@@ -21,7 +21,12 @@ from hermes.gym.episodes.run_summary import (
     last_report,
     policy_breaches,
 )
-from hermes.gym.scenario_spec import EXPECTED_VERDICTS, FaultDescription, ScenarioSpec
+from hermes.gym.scenario_spec import (
+    EXPECTED_VERDICTS,
+    FaultDescription,
+    ScenarioAlert,
+    ScenarioSpec,
+)
 
 MAX_COMPONENT_CHARS, MAX_MECHANISM_CHARS, MAX_VALUE_CHARS = 100, 300, 120
 """A longer answer counts as a list of guesses."""
@@ -101,7 +106,7 @@ def _score_fault(
     count = len(spec.faults)
     lured = any(_mentions_any(diagnosis.component, decoy.component) for decoy in spec.decoys)
     component = len(diagnosis.component) <= MAX_COMPONENT_CHARS * count and not lured
-    component = component and _mentions_any(diagnosis.component, fault.component)
+    component = component and _names_component(diagnosis, fault, spec.alert)
     mechanism = len(diagnosis.mechanism) <= MAX_MECHANISM_CHARS * count and _mentions_any(
         diagnosis.mechanism, fault.mechanism
     )
@@ -111,6 +116,25 @@ def _score_fault(
             diagnosis.value, fault.value
         )
     return component, mechanism, value
+
+
+def _names_component(
+    diagnosis: IncidentDiagnosed, fault: FaultDescription, alert: ScenarioAlert
+) -> bool:
+    """A name from the alert alone is no finding: the value, or else the mechanism, must be one."""
+    said = " ".join((alert.title, alert.text, *alert.labels.values())).lower()
+
+    def is_new(wording: str) -> bool:
+        return not _mentions(said, wording.lower())
+
+    if _mentions_any(diagnosis.component, filter(is_new, fault.component)):
+        return True
+    found = (
+        _mentions_any(diagnosis.value, filter(is_new, fault.value))
+        if fault.value
+        else _mentions_any(diagnosis.mechanism, filter(is_new, fault.mechanism))
+    )
+    return found and _mentions_any(diagnosis.component, fault.component)
 
 
 def _score_evidence(
@@ -247,6 +271,26 @@ def stated_outcome(text: str) -> str:
     return ""
 
 
+CLAIM_BY_OUTCOME = {
+    "fix": "resolved",
+    "escalate": "escalated",
+    "open": "unresolved",
+    "no-incident": "no-incident",
+    "recovered": "recovered",
+}
+
+
+def claimed_outcome(events: Sequence[JournalRecord]) -> str:
+    """What the responder says came of it, whatever is true; empty when it says nothing."""
+    closed = [each.event for each in events if isinstance(each.event, IncidentClosed)]
+    own = [each.outcome for each in closed if each.by != "oracle"]
+    if own:
+        return own[-1]
+    record = last_diagnosis(events)
+    verdict = record.event.verdict if record and isinstance(record.event, IncidentDiagnosed) else ""
+    return CLAIM_BY_OUTCOME.get(stated_outcome(last_report(events)) or verdict, "")
+
+
 def _score_timeline(timeline: str, began: datetime, ended: datetime) -> float:
     """1 for two or more times, in order and all within the incident, in UTC or local time."""
     for zone in (UTC, None):
@@ -321,6 +365,7 @@ class RunScore(Value, kw_only=True, frozen=True):
     counts: RunCounts
     diagnosis: IncidentDiagnosed | None = None
     report: str = ""
+    claimed: str = ""
 
 
 def score_run(
@@ -363,6 +408,7 @@ def score_run(
         counts=counts,
         diagnosis=diagnosis,
         report=report,
+        claimed=claimed_outcome(events),
     )
 
 
