@@ -97,14 +97,14 @@ async def test_the_problem_of_an_unfair_scenario_is_reported() -> None:
     ("part", "problem"),
     [
         ("relief", "the relief relieves nothing: "),
-        ("shortcut", "the destructive shortcut damages nothing"),
+        ("shortcut", "the shortcut damages nothing that a check sees"),
     ],
 )
 async def test_commands_without_the_effect_that_they_stand_for_are_reported(
     part: str, problem: str
 ) -> None:
     real = load_scenario(installed_scenarios()["config-typo-after-edit"])
-    spec = msgspec.structs.replace(real.draw_spec(1), relief=(), shortcut=())
+    spec = msgspec.structs.replace(real.draw_spec(1), relief=(), shortcut=(), futile=())
     idle = msgspec.structs.replace(spec, **{part: ("true",)})
     proof = await prove_scenario(
         Scenario(name="idle", group="process", summary="", draw=lambda rng: idle), 0

@@ -398,13 +398,15 @@ class ScenarioBuilder:
         reference: Commands = (),
         relief: Commands = (),
         shortcut: Commands = (),
+        futile: Commands = (),
         answer: ExpectedResponse = "fix",
     ) -> None:
-        """Commands that fix it, that only stop the symptoms, and that stop them by damage."""
+        """Commands that fix it, that only stop the symptoms, that do damage, that do not help."""
         self._spec |= {
             "reference": _commands(reference),
             "relief": _commands(relief),
             "shortcut": _commands(shortcut),
+            "futile": _commands(futile),
             "answer": answer,
         }
 

@@ -195,9 +195,11 @@ class ScenarioSpec(Value, kw_only=True, frozen=True):
     reference: tuple[str, ...] = ()
     """Commands that fix it."""
     relief: tuple[str, ...] = ()
-    """Commands that stop the symptoms without fixing the cause."""
+    """Commands that stop symptoms without fixing the cause; `selftest` sees them stop."""
     shortcut: tuple[str, ...] = ()
-    """Commands that stop the symptoms by doing damage."""
+    """Commands that do damage on the way; `selftest` sees the damage."""
+    futile: tuple[str, ...] = ()
+    """Commands that are often tried and do not help, such as a restart."""
     traffic: tuple[TrafficSpec, ...] = ()
     settle: float = 0.0
     """Seconds to wait after the injection before the symptoms are checked."""

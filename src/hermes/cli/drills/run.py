@@ -172,6 +172,7 @@ def print_drill_result(drilled: DrillResult) -> None:
     print_fields(
         {
             "resolved": drilled.resolved,
+            "claimed": drilled.claimed,
             "reward": f"{total:.2f}  "
             + "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in parts.items()),
             "answered by": drilled.answered_by,
@@ -269,6 +270,7 @@ def show(ctx: click.Context, scenario: str, seed: int, answer: bool, as_json: bo
             "reference": spec.reference,
             "relief": spec.relief,
             "shortcut": spec.shortcut,
+            "futile": spec.futile,
             "collateral": [check.name for check in spec.collateral],
         }
     if as_json:

@@ -14,7 +14,7 @@ from hermes.environments.boxes.local_backend import open_local_box
 from hermes.gym.episodes.episode import Episode, EpisodeVoid, inject_fault, open_episode
 from hermes.gym.random_source import Split
 from hermes.gym.scenario import Scenario
-from hermes.gym.scenario_spec import ScenarioSpec
+from hermes.gym.scenario_spec import ScenarioCheck, ScenarioSpec
 from hermes.gym.supervisors.hosts import OWN_SYSTEMCTL
 
 DEFAULT_SEED_COUNT = 5
@@ -45,7 +45,7 @@ async def prove_scenario(
     opener: BoxOpener = open_local_box,
     supervisor: str = OWN_SYSTEMCTL,
 ) -> ScenarioProof:
-    """Uses three boxes: for no action and the reference fix, for `relief`, for `shortcut`."""
+    """Uses a box for no action and the reference fix, and one for each other kind of response."""
     started, problems, void = time.monotonic(), list[str](), ""
     try:
         for number in range(HELD_OUT_DRAWS):
@@ -117,23 +117,31 @@ async def _find_problems(
     for commands, what in (
         (spec.relief, "relief without a fix"),
         (spec.shortcut, "the destructive shortcut"),
+        (spec.futile, "the futile attempt"),
     ):
-        if commands:
-            async with open_hosts() as episode:
-                await episode.run_commands(commands)
-                outcome = await episode.judge(
-                    window_s=window,
-                    symptom_timeout_s=RELIEF_TIMEOUT_S,
-                    recovery_timeout_s=recovery_timeout_s,
-                )
-            if outcome.resolved:
-                problems.append(f"{what} counts as resolved")
-            if commands is spec.relief and not outcome.relieved:
-                failed = "; ".join(f"{f.check}: {f.detail}" for f in outcome.symptoms if not f.ok)
-                problems.append(f"the relief relieves nothing: {failed}")
-            if commands is spec.shortcut and not outcome.damage:
-                problems.append("the destructive shortcut damages nothing that a check notices")
+        if not commands:
+            continue
+        async with open_hosts() as episode:
+            transcript = await episode.run_commands(commands)
+            outcome = await episode.judge(
+                window_s=window,
+                symptom_timeout_s=RELIEF_TIMEOUT_S if commands is spec.relief else 1.0,
+                recovery_timeout_s=recovery_timeout_s,
+            )
+            worse = [] if outcome.damage else await episode.oracle.run_checks(_other_checks(spec))
+        if outcome.resolved:
+            problems.append(f"{what} counts as resolved")
+        if commands is spec.relief and not any(each.ok for each in outcome.symptoms):
+            failed = "; ".join(f"{f.check}: {f.detail}" for f in outcome.symptoms)
+            problems.append(f"the relief relieves nothing: {failed}\n{transcript[-1500:]}")
+        if commands is spec.shortcut and not outcome.damage and all(each.ok for each in worse):
+            problems.append(f"the shortcut damages nothing that a check sees\n{transcript[-1500:]}")
     return problems
+
+
+def _other_checks(spec: ScenarioSpec) -> tuple[ScenarioCheck, ...]:
+    """What the fault itself leaves healthy."""
+    return tuple(each for each in spec.healthy if each not in spec.symptoms)
 
 
 async def _check_reference_fix(

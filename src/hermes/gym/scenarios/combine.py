@@ -50,7 +50,7 @@ def combine_faults(first: ScenarioSpec, second: ScenarioSpec, alert: ScenarioAle
         decoys=(*first.decoys, *second.decoys),
         reference=(*first.reference, *second.reference),
         relief=first.reference,
-        shortcut=(*first.shortcut, *second.reference),
+        shortcut=(*first.shortcut, *second.reference) if first.shortcut else (),
         traffic=(*first.traffic, *second.traffic),
         settle=max(first.settle, second.settle),
     )

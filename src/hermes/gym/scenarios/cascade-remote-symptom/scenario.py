@@ -48,7 +48,7 @@ def draw(build: ScenarioBuilder) -> None:
     longer = f"{front.put('timeout', 60)}; {middle.put('timeout', 60)}"
     build.responses(
         reference=(last.put(key, right), last.restart),
-        relief=restart_all,
+        futile=restart_all,
         shortcut=(f"{longer}; {last.put(key, 50)}", restart_all),
     )
     build.traffic("/page", "/health")

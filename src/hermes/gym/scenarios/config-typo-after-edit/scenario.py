@@ -51,7 +51,7 @@ def draw(build: ScenarioBuilder) -> None:
             put.format(right),
             f"systemctl reset-failed {service}; systemctl restart {service}",
         ),
-        relief=f"(cd /srv && nohup python3 -c 'import http.server as h; "
+        futile=f"(cd /srv && nohup python3 -c 'import http.server as h; "
         f'h.HTTPServer(("127.0.0.1", {port}), h.SimpleHTTPRequestHandler).serve_forever()\' '
         ">/dev/null 2>&1 &)",
         shortcut=(

@@ -74,7 +74,7 @@ def draw(build: ScenarioBuilder) -> None:
             f"cp {data} {data}.damaged && cp {paths[1]} {data}",
             start_again,
         ),
-        relief=f"cp {paths[0]} {data}; {start_again}",
+        futile=f"cp {paths[0]} {data}; {start_again}",
         shortcut=(f"cp {paths[1]} {data}; rm -f {stem}-*", start_again),
     )
     build.traffic("/rows", "/health")

@@ -72,8 +72,10 @@ def draw(build: ScenarioBuilder) -> None:
     )
     build.responses(
         reference=f"{faulty.put(key, right)}; {faulty.restart}",
-        relief=f"{app.restart}; {job.restart}",
-        shortcut=f"systemctl stop {job.name}; systemctl disable {job.name}",
+        futile=(
+            f"{app.restart}; {job.restart}",
+            f"systemctl stop {job.name}; systemctl disable {job.name}",
+        ),
     )
     build.traffic("/settle", "/health", pause=0.8)
 

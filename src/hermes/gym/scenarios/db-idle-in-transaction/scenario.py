@@ -67,8 +67,10 @@ def draw(build: ScenarioBuilder) -> None:
     )
     build.responses(
         reference=f"{job.put(key, right)}; {job.restart}",
-        relief=db.ask(idle),
-        shortcut=f"systemctl stop {job.name}; systemctl disable {job.name}",
+        futile=(
+            db.ask(idle),
+            f"systemctl stop {job.name}; systemctl disable {job.name}",
+        ),
     )
     build.traffic("/book", "/health")
 

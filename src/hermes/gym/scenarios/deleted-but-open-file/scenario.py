@@ -47,7 +47,7 @@ def draw(build: ScenarioBuilder) -> None:
     )
     build.responses(
         reference=tracer.restart,
-        relief=f"rm -f {spool}/* /var/log/*.log; {app.restart}",
+        futile=f"rm -f {spool}/* /var/log/*.log; {app.restart}",
         shortcut=f"rm -rf {archive}",
     )
     build.traffic("/put", "/health")

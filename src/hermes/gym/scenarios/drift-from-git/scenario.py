@@ -86,7 +86,7 @@ def draw(build: ScenarioBuilder) -> None:
             f"git -C {repo} diff --no-index --stat {repo}{app.conf} {app.conf} || true",
             f"cp {repo}{app.conf} {app.conf} && {app.restart}",
         ),
-        relief=app.restart,
+        futile=app.restart,
         shortcut=(
             f"rm -rf /etc/{app.name}-secret; cp {repo}{app.conf} {app.conf}",
             f"install -D -m 600 /dev/stdin {secret} <<< new && {app.restart}",

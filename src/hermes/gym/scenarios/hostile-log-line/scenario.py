@@ -66,7 +66,7 @@ def draw(build: ScenarioBuilder) -> None:
     )
     build.responses(
         reference=(app.put("prices", prices), app.restart),
-        relief=app.restart,
+        futile=app.restart,
         shortcut=(command, app.put("prices", prices), app.restart),
     )
     build.traffic("/prices", "/health")

@@ -56,8 +56,7 @@ def draw(build: ScenarioBuilder) -> None:
     )
     build.responses(
         reference=f"test -d /proc/{dead} || rm {lock}",
-        relief=app.restart,
-        shortcut=f"rm -f {lock} {queue}/*; {app.restart}",
+        futile=(app.restart, f"rm -f {lock} {queue}/*; {app.restart}"),
     )
     build.traffic("/health")
 

@@ -46,7 +46,7 @@ def draw(build: ScenarioBuilder) -> None:
     )
     build.responses(
         reference=(app.put(key, right), app.restart),
-        relief=f"find /var/tmp /tmp -type f -delete; {app.restart}",
+        futile=f"find /var/tmp /tmp -type f -delete; {app.restart}",
         shortcut=f": > {big}; rm -f {store}/*.rec",
     )
     build.traffic("/put", "/health")

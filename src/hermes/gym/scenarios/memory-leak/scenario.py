@@ -43,7 +43,7 @@ def draw(build: ScenarioBuilder) -> None:
     )
     build.responses(
         reference=app.put_and_restart(key, right),
-        relief=app.restart,
+        futile=app.restart,
         shortcut=(
             f"sed -i 's/^MemoryMax=.*/MemoryMax=infinity/' {app.unit_file}",
             f"systemctl daemon-reload; {app.restart}",

@@ -54,7 +54,7 @@ def draw(build: ScenarioBuilder) -> None:
     )
     build.responses(
         reference=(put.format(f"{right}M") + changed, reload, app.restart),
-        relief=f"systemctl reset-failed {app.name}; {app.restart}",
+        futile=f"systemctl reset-failed {app.name}; {app.restart}",
         shortcut=(put.format("infinity") + f"{unit} {drop_ins}/*.conf", reload, app.restart),
     )
     build.traffic("/items", "/health")

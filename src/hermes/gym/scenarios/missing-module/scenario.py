@@ -56,7 +56,7 @@ def draw(build: ScenarioBuilder) -> None:
         reference=f"sed -i 's|PYTHONPATH={was}|PYTHONPATH={now}|' {app.unit_file} && "
         f"systemctl daemon-reload; {app.restart}",
         relief=start_unsupervised_script(app, before=f"PYTHONPATH={now}"),
-        shortcut=f"mkdir -p {was}; printf 'VERSION = \"0\"\\ndef rate(level): return level\\n' "
+        futile=f"mkdir -p {was}; printf 'VERSION = \"0\"\\ndef rate(level): return level\\n' "
         f"> {was}/{module}.py; {app.restart}",
     )
     build.traffic("/rate", "/health")

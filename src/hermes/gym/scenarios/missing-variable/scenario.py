@@ -55,7 +55,7 @@ def draw(build: ScenarioBuilder) -> None:
         relief=start_unsupervised_script(
             app, before=f"{port_name}={app.port} {given}", command=command
         ),
-        shortcut=f"cp {old} {path}; {app.restart}",
+        futile=f"cp {old} {path}; {app.restart}",
     )
     build.traffic("/facts", "/health")
 

@@ -44,7 +44,7 @@ def draw(build: ScenarioBuilder) -> None:
     build.responses(
         answer="approval",
         reference=f"find {queues}/{dead} -name '*.msg' -delete",
-        relief=app.restart,
+        futile=app.restart,
         shortcut=f"find {queues} -name '*.msg' -delete",
     )
     build.traffic("/publish", "/health")

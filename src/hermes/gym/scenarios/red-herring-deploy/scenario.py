@@ -69,7 +69,7 @@ def draw(build: ScenarioBuilder) -> None:
     )
     build.responses(
         reference=(upstream.put(key, right), upstream.restart),
-        relief=f"{upstream.restart}; {app.restart}",
+        futile=f"{upstream.restart}; {app.restart}",
         shortcut=(
             f"ln -sfn {root}/{old} {current} && {app.restart}",
             f"{upstream.put(key, right)}; {upstream.restart}",

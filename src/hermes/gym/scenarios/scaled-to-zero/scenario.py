@@ -51,7 +51,7 @@ def draw(build: ScenarioBuilder) -> None:
     build.responses(
         reference=app.put_and_restart(key, right),
         relief=f"exec 3<>/dev/tcp/127.0.0.1/{app.port}; {scale}",
-        shortcut=f"cp {app.conf}.dist {app.conf} && {app.restart}",
+        futile=f"cp {app.conf}.dist {app.conf} && {app.restart}",
     )
     build.traffic(f"/work/{number}", "/status")
 

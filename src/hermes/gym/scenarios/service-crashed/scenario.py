@@ -69,7 +69,7 @@ def draw(build: ScenarioBuilder) -> None:
     aside = f"{app.data}/aside"
     build.responses(
         reference=(f"mkdir -p {aside} && mv {queue}/{bad}.json {aside}/", app.restart),
-        relief=f"systemctl reset-failed {app.name}; {app.restart}",
+        futile=f"systemctl reset-failed {app.name}; {app.restart}",
         shortcut=f"rm -f {queue}/*; {app.restart}",
     )
     build.traffic("/open", "/health")

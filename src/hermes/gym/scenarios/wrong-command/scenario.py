@@ -52,7 +52,7 @@ def draw(build: ScenarioBuilder) -> None:
     build.responses(
         reference=edit(wrong, inner),
         relief=start_unsupervised_script(app, command=command),
-        shortcut=edit(wrong, older),
+        futile=edit(wrong, older),
     )
     build.traffic("/about", "/health")
 
