@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.gym.random_source import RandomSource
-from hermes.gym.scenario import SEVERAL_USERS, Scenario, texts
+from hermes.gym.scenario import SEVERAL_USERS, Scenario, shared_module, texts
 from hermes.gym.scenario_spec import (
     DiskSpaceCheck,
     ExpectedResponse,
@@ -21,6 +21,7 @@ from hermes.gym.scenario_spec import (
     HostFolder,
     HostSpec,
     HttpCheck,
+    LoadSpec,
     ScenarioCheck,
     ScenarioGroup,
     ScenarioSpec,
@@ -81,6 +82,7 @@ __all__ = [
     "HostFolder",
     "HostSpec",
     "HttpCheck",
+    "LoadSpec",
     "ScenarioBuilder",
     "ScriptCheck",
     "ServiceLayout",
@@ -96,6 +98,7 @@ __all__ = [
     "script_check",
     "served_by_unit",
     "service_unit",
+    "shared_module",
     "shop_service",
     "start_unsupervised_script",
     "wait_until_listening_script",
@@ -216,8 +219,12 @@ class ScenarioBuilder:
 
     # What is on the host
 
-    def file(self, path: str, text: str = "", *, mode: int = 0o644, owner: int = 0) -> HostFile:
-        made = HostFile(path=path, text=text, mode=mode, owner=owner)
+    def file(
+        self, path: str, text: str | bytes = "", *, mode: int = 0o644, owner: int = 0
+    ) -> HostFile:
+        """Bytes make a binary file."""
+        content = {"content": text} if isinstance(text, bytes) else {"text": text}
+        made = HostFile(path=path, mode=mode, owner=owner, **content)
         self._host["files"].append(made)
         return made
 
@@ -231,8 +238,9 @@ class ScenarioBuilder:
     def folders(self, *folders: str | HostFolder) -> None:
         self._host["folders"] += folders
 
-    def disk(self, path: str, megabytes: int) -> None:
-        self._host["disks"].append(HostDisk(path, megabytes))
+    def disk(self, path: str, megabytes: int, inodes: int = 0) -> None:
+        """A small file system; `inodes` limits the number of files on it."""
+        self._host["disks"].append(HostDisk(path, megabytes, inodes))
 
     def units(self, *units: HostFile) -> None:
         self._host["units"] += units

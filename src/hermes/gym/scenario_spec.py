@@ -28,8 +28,14 @@ EXPECTED_VERDICTS: Mapping[ExpectedResponse, str] = {
 class HostFile(Value, kw_only=True, frozen=True):
     path: str
     text: str = ""
+    content: bytes = b""
+    """Of a binary file, in place of `text`."""
     mode: int = 0o644
     owner: int = 0
+
+    @property
+    def data(self) -> bytes:
+        return self.content or self.text.encode()
 
 
 class HostFolder(Value, kw_only=True, frozen=True):
@@ -45,6 +51,8 @@ class HostDisk(Value, frozen=True):
 
     path: str
     megabytes: int
+    inodes: int = 0
+    """The most files, folders and links on it; 0 for no limit of its own."""
 
 
 class HostSpec(Value, kw_only=True, frozen=True):
@@ -62,12 +70,36 @@ class HostSpec(Value, kw_only=True, frozen=True):
     """Length of a minute for cron, in seconds."""
 
 
-class HttpCheck(Value, kw_only=True, tag="http", frozen=True):
+class HttpRequest(Value, kw_only=True, frozen=True):
+    """What `HttpCheck` and `LoadSpec` send."""
+
+    port: int
+    path: str = "/"
+    method: str = "GET"
+    headers: tuple[tuple[str, str], ...] = ()
+    """Names and values, besides Host, Connection and Content-Length."""
+    body: str | bytes = ""
+
+    def __post_init__(self) -> None:
+        line = (self.method, self.path, *(part for pair in self.headers for part in pair))
+        if any("\r" in part or "\n" in part for part in line):
+            raise ValueError("a method, a path or a header has a line break")
+
+    def payload(self, host_name: str = "localhost") -> bytes:
+        body = self.body if isinstance(self.body, bytes) else self.body.encode()
+        lines = [f"{self.method} {self.path} HTTP/1.1"]
+        if not any(name.lower() == "host" for name, _ in self.headers):
+            lines.append(f"Host: {host_name}")
+        lines += ["Connection: close", *(f"{name}: {value}" for name, value in self.headers)]
+        if body or self.method in ("POST", "PUT", "PATCH"):
+            lines.append(f"Content-Length: {len(body)}")
+        return "\r\n".join((*lines, "", "")).encode() + body
+
+
+class HttpCheck(HttpRequest, kw_only=True, tag="http", frozen=True):
     """The reply has the right status and the right text, in time."""
 
     name: str
-    port: int
-    path: str = "/"
     status: int = 200
     contains: str = ""
     within: float = 2.0
@@ -91,9 +123,12 @@ class PortCheck(Value, kw_only=True, tag="port", frozen=True):
 
 
 class DiskSpaceCheck(Value, kw_only=True, tag="space", frozen=True):
+    """The disk has room, and is no larger than before the fault."""
+
     name: str
     path: str
     free_mb: float
+    free_inodes: int = 0
     host: int = 0
 
 
@@ -111,7 +146,8 @@ class UnitRunningCheck(Value, kw_only=True, tag="running", frozen=True):
 class ScriptCheck(Value, kw_only=True, tag="script", frozen=True):
     """A bash script on the host exits with 0 and prints what it should.
 
-    It must test behaviour: an agent could write a marker file.
+    It must test behaviour: an agent could write a marker file. It runs with the mounts and programs
+    that the host was built with, whatever has been mounted since.
     """
 
     name: str
@@ -137,15 +173,32 @@ ScenarioCheck = (
 )
 
 
+class LoadSpec(HttpRequest, kw_only=True, frozen=True):
+    """Many requests at the same time; the replies are not judged."""
+
+    requests: int = 200
+    parallel: int = 20
+    """Clients, each with one request after the other; at most 64."""
+    within: float = 5.0
+    """Seconds for one request."""
+    address: str = "127.0.0.1"
+
+
 class FaultTrigger(Value, kw_only=True, frozen=True):
-    """Repeats what caused the fault. Temporary relief does not survive it; a fix does."""
+    """Repeats what caused the fault. Temporary relief does not survive it; a fix does.
+
+    Its parts run in the order of the fields.
+    """
 
     restart: tuple[str, ...] = ()
     """Units, restarted through a socket that no process on the host has."""
     cron: str = ""
     """Runs the cron jobs whose table or command contains this text."""
     script: str = ""
+    """With the mounts and programs that the host was built with: see `ScriptCheck`."""
+    load: LoadSpec | None = None
     pause: float = 0.0
+    """Seconds."""
     host: int = 0
 
 

@@ -12,8 +12,8 @@ class HostPlan:
     address: str = ""
     """In the network of a box with several hosts; empty for a single host."""
     disk_mb: int = 192
-    disks: tuple[tuple[str, int], ...] = ()
-    """Folders that are small file systems: (path, megabytes)."""
+    disks: tuple[tuple[str, int, int], ...] = ()
+    """Folders that are small file systems: (path, megabytes, inodes or 0)."""
     folders: tuple[tuple[str, int, int], ...] = ()
     """(path, mode, uid), in order."""
     files: tuple[tuple[str, bytes, int, int], ...] = ()

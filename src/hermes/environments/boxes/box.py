@@ -166,6 +166,17 @@ class Box:
         """Over the host's own network; see `host_requests.send_to_port`."""
         return await self.backend.request({"do": "ask", "host": host, **message})
 
+    async def send_load(
+        self, message: dict[str, Any], *, requests: int, parallel: int, host: int = 0
+    ) -> int:
+        """Sends the same message many times at once; returns how many got a reply."""
+        fields = {"host": host, "requests": requests, "parallel": parallel, **message}
+        answer = await self.backend.request({"do": "load", **fields})
+        if "error" in answer:
+            raise EnvironmentFailed(f"no load could be sent: {answer['error']}")
+        answered: int = answer["answered"]
+        return answered
+
     async def call_supervisor(self, verb: str, unit: str = "", *, host: int = 0) -> dict[str, Any]:
         """Verbs: start, stop, restart, reload, show, list, daemon-reload, cron."""
         async with self._supervisor_lock:  # it replies in the order of the requests

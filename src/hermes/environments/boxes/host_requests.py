@@ -135,6 +135,33 @@ def read_request(data: bytes, files: list[int]) -> dict[str, object]:
     return request
 
 
+MAX_PARALLEL_CLIENTS = 64
+
+
+def send_load(request: dict[str, object]) -> dict[str, object]:
+    """Sends `requests` requests from `parallel` processes; counts those that got a reply."""
+    left = int(str(request["requests"]))
+    clients = max(1, min(int(str(request["parallel"])), left, MAX_PARALLEL_CLIENTS))
+    read, write = os.pipe()
+    pids = []
+    for number in range(clients):
+        share = left // clients + (number < left % clients)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                answered = sum("error" not in send_to_port(request) for _ in range(share))
+                os.write(write, b"%d\n" % answered)
+            finally:
+                os._exit(0)
+        pids.append(pid)
+    os.close(write)
+    for pid in pids:
+        os.waitpid(pid, 0)
+    with open(read, "rb") as file:  # noqa: PTH123 - see above
+        answered = sum(int(line) for line in file.read().split())
+    return {"sent": left, "answered": answered}
+
+
 HOST_NAMESPACES = ("net", "uts", "ipc", "pid")
 ORACLE_FOLDER = "/usr/local/sbin"
 """Where the oracle's scripts start: Python looks for modules there first, and curl for settings."""
@@ -327,6 +354,7 @@ def _disk_space(request: dict[str, object], host: RequestedHost) -> dict[str, ob
             "free": found.f_bavail * found.f_frsize,
             "total": found.f_blocks * found.f_frsize,
             "free_inodes": found.f_favail,
+            "total_inodes": found.f_files,
         }
 
     return _call_in_host(host, read)
@@ -358,6 +386,11 @@ def _enter_network(host: RequestedHost) -> None:
         enter_namespaces(host.pid, "net")
 
 
+def _send_load(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
+    _enter_network(host)
+    return send_load(request)
+
+
 def _call_supervisor(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
     """The caller sends one request at a time: see `Box.call_supervisor`."""
     messages.send_message(
@@ -384,6 +417,7 @@ REQUEST_HANDLERS: dict[str, Callable[[dict[str, object], RequestedHost], dict[st
     "mounts": _list_mounts,
     "unmount": _remove_mounts,
     "ask": _send_over_network,
+    "load": _send_load,
     "tell": _call_supervisor,
     "traffic": _start_traffic,
     "changes": _list_changes,

@@ -58,9 +58,10 @@ def enter_host_root(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, by
     for path, target in (*ROOT_LINKS, *plan.links):
         os.symlink(target, path.lstrip("/"))  # noqa: PTH211 - see above
     install_programs(PROGRAM_FOLDER, programs)
-    for path, size in host.disks:
+    for path, size, inodes in host.disks:
         os.makedirs(path.lstrip("/"), exist_ok=True)  # noqa: PTH103 - see above
-        mount("tmpfs", path.lstrip("/"), 0, f"mode=755,size={size}m")
+        limit = f",nr_inodes={inodes}" if inodes else ""
+        mount("tmpfs", path.lstrip("/"), 0, f"mode=755,size={size}m{limit}")
     for path, content in plan.common:
         _create_mount_point(path.lstrip("/"), is_folder=False)
         write_file(path.lstrip("/"), content, 0o644, 0)

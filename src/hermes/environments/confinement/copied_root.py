@@ -55,8 +55,9 @@ class CopyRequest:
     mounts: str = ""
     """The mountinfo of a process of the host."""
     disk_mb: int = 512
-    disks: tuple[tuple[str, int], ...] = ()
-    """Small file systems that are copied as a whole: (path, megabytes). A full one stays full."""
+    disks: tuple[tuple[str, int, int], ...] = ()
+    """Small file systems that are copied as a whole: (path, megabytes, inodes or 0). A full one
+    stays full."""
     data: tuple[str, ...] = ()
     """Folders in use by programs that are stopped now: copied as a whole."""
     omitted: tuple[str, ...] = ()
@@ -205,7 +206,7 @@ def _cover_entries(
 
 
 def _cover_mounts(copied: CopiedRoot, mounts: list[MountedFolder], request: CopyRequest) -> None:
-    sizes = dict(request.disks)
+    sizes = {path: (megabytes, inodes) for path, megabytes, inodes in request.disks}
     cloned: list[str] = []
     for each in mounts:
         if each.kind in KERNEL_KINDS or _is_fresh(each.path):
@@ -222,7 +223,7 @@ def _cover_mounts(copied: CopiedRoot, mounts: list[MountedFolder], request: Copy
                 attach_mount(clone_mount(each.path, 0), _inside(each.path))
                 cloned.append(each.path)
             elif each.path in sizes:
-                _copy_disk(copied, each.path, sizes[each.path])
+                _copy_disk(copied, each.path, *sizes[each.path])
             else:
                 _cover(copied, each.path, request)
         except OSError as error:
@@ -249,8 +250,9 @@ def _clone_file(path: str) -> None:
         attach_mount(clone_mount(path, namespaces.MOUNT_READ_ONLY), _inside(path))
 
 
-def _copy_disk(copied: CopiedRoot, path: str, size_mb: int) -> None:
-    mount("tmpfs", _inside(path), MOUNT_NO_DEVICES, _memory_options(0o755, size_mb))
+def _copy_disk(copied: CopiedRoot, path: str, size_mb: int, inodes: int) -> None:
+    limit = f",nr_inodes={inodes}" if inodes else ""
+    mount("tmpfs", _inside(path), MOUNT_NO_DEVICES, _memory_options(0o755, size_mb) + limit)
     copy_tree(path, _inside(path))
     _remember_copy(copied, path, _inside(path))
 

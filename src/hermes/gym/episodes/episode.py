@@ -6,7 +6,7 @@ The oracle checks the behaviour of the hosts from outside, where the agent canno
 import hashlib
 import json
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -26,6 +26,7 @@ from hermes.gym.scenario_spec import (
     HostFolder,
     HostSpec,
     HttpCheck,
+    LoadSpec,
     PortCheck,
     ScenarioCheck,
     ScenarioSpec,
@@ -60,7 +61,7 @@ class Oracle:
         self._units = units or OwnUnitControl(box)
         self._recorded_states: dict[tuple[int, str], str] = {}
         self._recorded_pids: dict[tuple[int, str], object] = {}
-        self._recorded_sizes: dict[tuple[int, str], int] = {}
+        self._recorded_sizes: dict[tuple[int, str], tuple[int, int]] = {}
         self._recorded_mounts: dict[int, list[tuple[str, str, str]]] = {}
 
     async def record_state(self, checks: Iterable[ScenarioCheck], hosts: int = 0) -> None:
@@ -70,7 +71,7 @@ class Oracle:
         for check in checks:
             if isinstance(check, DiskSpaceCheck):
                 found = await self._box.disk_space(check.path, host=check.host)
-                self._recorded_sizes[check.host, check.path] = found.get("total", 0)
+                self._recorded_sizes[check.host, check.path] = _disk_size(found)
             if isinstance(check, UnchangedCheck):
                 self._recorded_states[check.host, check.path] = await self._state(check)
             if isinstance(check, UnitRunningCheck):
@@ -126,8 +127,21 @@ class Oracle:
             await self._box.call_supervisor("cron", trigger.cron, host=trigger.host)
         if trigger.script:
             await self._units.run(trigger.script, host=trigger.host, trusted=True)
+        if trigger.load is not None:
+            await self._send_load(trigger.load, trigger.host)
         if trigger.pause:
             await anyio.sleep(trigger.pause)
+
+    async def _send_load(self, load: LoadSpec, host: int) -> None:
+        message = {
+            "port": load.port,
+            "address": load.address,
+            "send": load.payload(),
+            "timeout": load.within,
+        }
+        await self._box.send_load(
+            message, requests=load.requests, parallel=load.parallel, host=host
+        )
 
     async def _run_check(self, check: ScenarioCheck) -> tuple[bool, str]:
         if isinstance(check, HttpCheck):
@@ -149,11 +163,16 @@ class Oracle:
 
     async def _space(self, check: DiskSpaceCheck) -> tuple[bool, str]:
         found = await self._box.disk_space(check.path, host=check.host)
-        free, total = found.get("free", 0) / (1 << 20), found.get("total", 0)
-        before = self._recorded_sizes.get((check.host, check.path), total)
-        if total > before:
-            return False, f"enlarged from {before >> 20} to {total >> 20} MB"
-        return free >= check.free_mb, f"{free:.1f} MB free"
+        free, inodes = found.get("free", 0) / (1 << 20), found.get("free_inodes", 0)
+        total, files = _disk_size(found)
+        size, most = self._recorded_sizes.get((check.host, check.path), (total, files))
+        if total > size or files > most:
+            return (
+                False,
+                f"enlarged from {size >> 20} to {total >> 20} MB, {most} to {files} inodes",
+            )
+        ok = free >= check.free_mb and inodes >= check.free_inodes
+        return ok, f"{free:.1f} MB free" + (f", {inodes} inodes" if check.free_inodes else "")
 
     async def _running(self, check: UnitRunningCheck) -> tuple[bool, str]:
         unit = await self._units.show(check.unit, host=check.host)
@@ -167,11 +186,10 @@ class Oracle:
 
     async def _http(self, check: HttpCheck) -> tuple[bool, str]:
         name = check.tls or "localhost"
-        request = f"GET {check.path} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n"
         message = {
             "port": check.port,
             "address": check.address,
-            "send": request.encode(),
+            "send": check.payload(name),
             "timeout": check.within,
         }
         if check.tls:
@@ -214,6 +232,11 @@ class Oracle:
             digest.update(b"%d %d %d %d " % (mode, owner, len(path), len(content)))
             digest.update(path + content)
         return digest.hexdigest()
+
+
+def _disk_size(found: Mapping[str, int]) -> tuple[int, int]:
+    """Bytes and inodes."""
+    return found.get("total", 0), found.get("total_inodes", 0)
 
 
 def _has_grown(before: str, now: str) -> bool:
@@ -388,7 +411,7 @@ def build_host_plan(host: HostSpec, boot: HostBoot | None = None) -> HostPlan:
     plan = HostPlan()
     plan.name, plan.address = host.name, host.address
     plan.disk_mb, plan.minute = host.disk_mb, host.minute
-    plan.disks = tuple((disk.path, disk.megabytes) for disk in host.disks)
+    plan.disks = tuple((disk.path, disk.megabytes, disk.inodes) for disk in host.disks)
     folders = [("/etc/cron.d", 0o755, 0)]
     if boot is None:
         folders += [(UNIT_FOLDER, 0o755, 0), (WANTS_FOLDER, 0o755, 0)]
@@ -398,7 +421,7 @@ def build_host_plan(host: HostSpec, boot: HostBoot | None = None) -> HostPlan:
     plan.folders = tuple(folders)
     plan.boot = boot.script if boot is not None else ""
     own = (*host.files, *(boot.files if boot is not None else ()))
-    files = [(file.path, file.text.encode(), file.mode, file.owner) for file in own]
+    files = [(file.path, file.data, file.mode, file.owner) for file in own]
     for unit in host.units if boot is None else ():
         name = unit.path.rpartition("/")[2]
         files.append((f"{UNIT_FOLDER}/{name}", unit.text.encode(), 0o644, 0))
