@@ -6,6 +6,7 @@ is committed.
 
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -15,6 +16,9 @@ from hermes.cli import exit_codes
 from hermes.cli.commands import help_text
 from hermes.core.events import EVENT_TYPES
 from hermes.core.events.base import BaseEvent
+from hermes.gym.scenario import Scenario
+from hermes.gym.scenario_builder import ScenarioBuilder
+from hermes.gym.scenario_spec import ScenarioSpec
 from hermes.settings.describe import field_docs, setting_values
 from hermes.settings.schema import Settings
 from hermes.settings.value_types import describe_type, section_type, struct_fields
@@ -62,6 +66,63 @@ def setting_tables() -> str:
     return "\n".join(lines)
 
 
+def scenario_tables() -> str:
+    """Every field of what a scenario draws, type by type, the outermost first."""
+    kinds = [Scenario, *scenario_types(ScenarioSpec)]
+    lines: list[str] = []
+    for kind in dict.fromkeys(kinds):
+        about = inspect.cleandoc(kind.__doc__ or "")
+        lines += ["", f"## {kind.__name__}", "", about, ""]
+        lines += ["| field | type | default | meaning |", "|---|---|---|---|"]
+        for field in msgspec.structs.fields(kind):
+            shown = "required" if field.required else f"`{field_default(field)!r}`"
+            type_ = f"`{type_name(field.type)}`"
+            cells = (f"`{field.name}`", type_, shown, field_docs(kind).get(field.name, ""))
+            lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+    return "\n".join(lines)
+
+
+def scenario_types(kind: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    """A type and all that its fields contain."""
+    yield kind
+    for field in msgspec.structs.fields(kind):
+        for inner in _struct_types(field.type):
+            yield from scenario_types(inner)
+
+
+def _struct_types(type_: Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+        yield type_
+    for argument in get_args(type_):
+        yield from _struct_types(argument)
+
+
+def type_name(type_: Any) -> str:
+    if isinstance(type_, type) and not get_args(type_):
+        return type_.__name__
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", str(type_))
+
+
+def field_default(field: msgspec.structs.FieldInfo) -> Any:
+    made = field.default_factory
+    return field.default if made is msgspec.NODEFAULT else made()
+
+
+def builder_table() -> str:
+    """What a scenario calls in its function `draw`."""
+    lines = ["| call | |", "|---|---|"]
+    for name, method in inspect.getmembers(ScenarioBuilder, inspect.isfunction):
+        if name.startswith("_") or name == "spec":
+            continue
+        about = inspect.cleandoc(method.__doc__ or "").partition("\n\n")[0]
+        words = [
+            f"{each.name}=" if each.kind is each.KEYWORD_ONLY else f"{each}".partition(":")[0]
+            for each in list(inspect.signature(method).parameters.values())[1:]
+        ]
+        lines.append(f"| `build.{name}({', '.join(words)})` | {_cell(about)} |")
+    return "\n".join(lines)
+
+
 def _keys(kind: type[msgspec.Struct], above: str) -> Iterator[tuple[str, Any, Any, str]]:
     """Key, type, default (`...` without one) and meaning of everything in a section."""
     for name, field in struct_fields(kind).items():
@@ -90,6 +151,8 @@ PARTS = {
     "commands": command_list,
     "exit codes": exit_code_table,
     "settings": setting_tables,
+    "scenario fields": scenario_tables,
+    "scenario builder": builder_table,
 }
 
 

@@ -4,6 +4,7 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,10 +25,13 @@ class Scenario(Value, kw_only=True, frozen=True):
     """The value of `SCENARIO` in `scenario.py`."""
 
     name: str
+    """The name of its folder."""
     group: ScenarioGroup
+    """For `hermes drill list --group`."""
     summary: str
     """What is broken, for the list of scenarios. The agent never sees it."""
     draw: Callable[[RandomSource], ScenarioSpec]
+    """The same spec for the same seed."""
     needs: tuple[str, ...] = ()
     """Programs besides bash, coreutils and python3 (a light scenario needs none), and
     `SEVERAL_USERS` where files or services belong to other users than root."""
@@ -114,13 +118,13 @@ def scenario_catalog(folders: Sequence[str] = ()) -> ScenarioCatalog:
     origins: dict[str, str] = {}
     problems: list[str] = []
     names = sorted(plugin_names("scenarios"), key=lambda name: name not in BUILT_IN["scenarios"])
-    sources: list[tuple[str, Callable[[str], Path], str]] = [
-        (f"plug-in {name}", _plugin_folder, name) for name in names
+    sources: list[tuple[str, Callable[[], Path]]] = [
+        (f"plug-in {name}", partial(_plugin_folder, name)) for name in names
     ]
-    sources += [(f"gym.scenarios: {folder}", _settings_folder, folder) for folder in folders]
-    for origin, locate, source in sources:
+    sources += [(f"gym.scenarios: {each}", Path(each).expanduser) for each in folders]
+    for origin, locate in sources:
         try:
-            paths = list(_scenario_folders(locate(source)))
+            paths = list(_scenario_folders(locate()))
         except (HermesError, OSError) as error:
             problems.append(f"{origin}: {' '.join(str(error).split())}")
             continue
@@ -139,10 +143,6 @@ def _plugin_folder(name: str) -> Path:
     if not isinstance(root, str | Path):
         raise PluginError(f"it must return a folder, not {type(root).__name__}")
     return Path(root)
-
-
-def _settings_folder(folder: str) -> Path:
-    return Path(folder).expanduser()
 
 
 def installed_scenarios(folders: Sequence[str] = ()) -> dict[str, Path]:
