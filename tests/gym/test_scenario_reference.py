@@ -9,7 +9,7 @@ import pytest
 
 from hermes.gym import scenario_spec
 from hermes.gym.scenario import Scenario
-from hermes.gym.scenario_spec import HttpRequest, ScenarioSpec
+from hermes.gym.scenario_spec import RequestSpec, ScenarioSpec
 from hermes.settings.describe import field_docs
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def page() -> str:
 
 def test_every_type_that_a_scenario_can_contain_has_a_table(page: str) -> None:
     contained = {*reference.scenario_types(ScenarioSpec)}
-    assert {*DEFINED} - contained == {HttpRequest}
+    assert {*DEFINED} - contained == {RequestSpec}
     for kind in (Scenario, *contained):
         assert f"## {kind.__name__}\n" in page
 
@@ -41,7 +41,7 @@ def test_every_field_is_listed_with_its_meaning(kind: type[msgspec.Struct], page
     names = [each.name for each in msgspec.structs.fields(kind)]
     assert [name for name in names if not field_docs(kind).get(name)] == []
     rows = page.partition(f"## {kind.__name__}\n")[2].partition("\n## ")[0]
-    if kind is not HttpRequest:
+    if kind is not RequestSpec:
         assert [name for name in names if f"| `{name}` |" not in rows] == []
 
 

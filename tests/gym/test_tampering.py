@@ -56,7 +56,7 @@ async def holds(box: Box, check: ScenarioCheck) -> bool:
         ),
         ("echo wrong > /tmp/x; mount --bind /tmp/x /proc/uptime", "grep -q wrong /proc/uptime"),
         (
-            "echo 'import os; os._exit(0)' > /root/json.py",
+            "echo 'import os; os._exit(0)' > ~/json.py",
             "python3 -c 'import json, sys; sys.exit(1)'",
         ),
         (

@@ -85,7 +85,7 @@ class HostSpec(Value, kw_only=True, frozen=True):
     """Length of a minute for cron, in seconds."""
 
 
-class HttpRequest(Value, kw_only=True, frozen=True):
+class RequestSpec(Value, kw_only=True, frozen=True):
     """What `HttpCheck` and `LoadSpec` send."""
 
     port: int
@@ -115,7 +115,7 @@ class HttpRequest(Value, kw_only=True, frozen=True):
         return "\r\n".join((*lines, "", "")).encode() + body
 
 
-class HttpCheck(HttpRequest, kw_only=True, tag="http", frozen=True):
+class HttpCheck(RequestSpec, kw_only=True, tag="http", frozen=True):
     """The reply has the right status and the right text, in time."""
 
     name: str
@@ -222,7 +222,7 @@ ScenarioCheck = (
 )
 
 
-class LoadSpec(HttpRequest, kw_only=True, frozen=True):
+class LoadSpec(RequestSpec, kw_only=True, frozen=True):
     """Many requests at the same time; the replies are not judged."""
 
     requests: int = 200
