@@ -4,6 +4,7 @@ import logging
 from importlib import import_module
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hermes.environments.sandboxing import support
@@ -67,11 +68,15 @@ def test_a_name_that_never_was_is_an_import_error(module: str) -> None:
 def test_a_scenario_of_the_previous_version_draws_the_same_as_today() -> None:
     old, new = load_scenario(FOLDER), find_scenario("scaled-to-zero")
     for seed in range(5):
-        assert old.story(seed) == new.draw_spec(seed)
+        today = new.draw_spec(seed)
+        # What it called a shortcut does no damage: today it is `futile`.
+        assert old.story(seed) == msgspec.structs.replace(today, shortcut=today.futile, futile=())
 
 
 @pytest.mark.anyio
 @pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason()))
 async def test_a_scenario_of_the_previous_version_plays() -> None:
     proof = await prove_scenario(load_scenario(FOLDER), 1)
-    assert proof.ok, proof
+    assert not proof.void
+    found = [problem.partition("\n")[0] for problem in proof.problems]
+    assert found == ["the shortcut damages nothing that a check sees"]
