@@ -23,6 +23,8 @@ FILES_BY_TIER = {
         "app/test_health_answers",
         "app/test_hostile_text",
         "cli/",
+        "declared/test_authors",
+        "declared/test_collect",
         "previous_version/",
         "skills/test_automatic_review",
         "skills/test_exchange_command",
@@ -84,6 +86,7 @@ FILES_BY_TIER = {
     ),
     "torture": (
         "agent/test_killed_for_real",
+        "declared/test_recording_killed",
         "memory/search/test_search_processes",
         "memory/test_journal_processes",
         "memory/test_store_faults",

@@ -18,12 +18,12 @@ from hermes.core.protocols import Environment, ToolContext
 from hermes.core.run_ids import new_id
 from hermes.declared.revert import RevertPlan, plan_revert
 from hermes.declared.state import Item, State, StateChange, items_differ
+from hermes.declared.store import STAGING_FOLDER
 from hermes.plumbing.files import write_atomically
 from hermes.policy.undo import KnownUndoPolicy
 from hermes.settings.load import LoadedSettings
 from hermes.skills.playbook.commands import TerminalResult, incomplete_reason, run_command
 
-STAGING_FOLDER = "staged"
 REMOTE_STAGING_FOLDER = "/var/tmp/hermes-staged"
 STEP_TIMEOUT_S = 60.0
 RunStep = Callable[[str, str, str], Awaitable[TerminalResult]]

@@ -35,8 +35,9 @@ from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings
 
 LOCAL_ENVIRONMENT = "local"
-IDLE_SHARE = 250
-"""The pause after a look at the host is at least so many times as long as the look took."""
+PAUSE_PER_CPU_S = 250.0
+"""Seconds of pause for a second of processor time: at most 0.4 % of one processor is used."""
+MAX_PAUSE_S = 3600.0
 _NICENESS = 10
 
 
@@ -169,18 +170,30 @@ async def record_for_watch(loaded: LoadedSettings) -> None:
     command = [sys.executable, "-m", "hermes.cli", "state", "record", "--for-watch"]
     last_problem = ""
     while True:
-        began = anyio.current_time()
-        problem = ""
+        used, problem = 0.0, ""
         try:
             done = await anyio.run_process(command, check=False, env=variables)
             problem = done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
+            used = _parse_seconds(done.stdout)
         except OSError as error:
             problem = str(error)
         if problem and problem != last_problem:
             write_warning(f"the state of the host was not recorded: {problem[-500:]}")
         last_problem = problem
-        took = anyio.current_time() - began
-        await anyio.sleep(max(settings.every, took * IDLE_SHARE))
+        await anyio.sleep(max(settings.every, min(MAX_PAUSE_S, used * PAUSE_PER_CPU_S)))
+
+
+def _parse_seconds(output: bytes) -> float:
+    try:
+        return float(output)
+    except ValueError:
+        return 0.0
+
+
+def used_cpu_seconds() -> float:
+    """Of this process and the programs it ran."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def lower_priority() -> None:

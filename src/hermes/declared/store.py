@@ -9,6 +9,7 @@ import hashlib
 import re
 import secrets
 import struct
+import time
 import zlib
 from collections.abc import Iterator
 from datetime import datetime
@@ -26,6 +27,9 @@ from hermes.declared.state import Item, ItemId, ItemKind, State, StateSource
 from hermes.plumbing.files import FileLock, write_atomically
 
 STATES_FOLDER = "states"
+STAGING_FOLDER = "staged"
+"""Content on its way to the host, and what it replaced there."""
+MAX_STAGED_AGE_S = 7 * 86_400.0
 _MAGIC = b"hermes-state-1\n"
 _NAME = re.compile(r"(?P<number>\d{6,})-(?P<rest>[0-9a-f]{4})\.(?P<source>[a-z-]+)\.state")
 _LEVEL = 1
@@ -195,6 +199,9 @@ class StateStore:
     def _remove_half_written(self) -> None:
         for pattern in (".*.state.*", "changes/.*.changes.*"):
             for path in self.folder.glob(pattern):
+                path.unlink(missing_ok=True)
+        for path in (self.folder / STAGING_FOLDER).glob("*"):
+            if time.time() - path.lstat().st_ctime > MAX_STAGED_AGE_S:
                 path.unlink(missing_ok=True)
 
     def _used(self) -> set[str]:

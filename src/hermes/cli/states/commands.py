@@ -6,7 +6,13 @@ import anyio
 import click
 
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.states import lower_priority, open_host_states, open_state_store, record_state
+from hermes.app.states import (
+    lower_priority,
+    open_host_states,
+    open_state_store,
+    record_state,
+    used_cpu_seconds,
+)
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_fields, print_json, print_table
@@ -143,6 +149,9 @@ def record(ctx: click.Context, known_good: bool, for_watch: bool, as_json: bool)
     if for_watch:
         lower_priority()
     found = anyio.run(_record, loaded, known_good, for_watch)
+    if for_watch:
+        echo(f"{used_cpu_seconds():.2f}")
+        return
     if as_json:
         print_json(
             {
