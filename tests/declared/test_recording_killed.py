@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -79,7 +80,9 @@ def record_and_die(recorder: Recorder, operation: int) -> bool:
                 and isinstance(arguments[2], int)
                 and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
             )
-            left -= bool(writes)
+            if not writes:
+                return  # also the event of the kill itself
+            left -= 1
             if left < 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -87,6 +90,7 @@ def record_and_die(recorder: Recorder, operation: int) -> bool:
             sys.addaudithook(count)
             anyio.run(recorder.record)
         except BaseException:  # noqa: BLE001 - a child of a test must not run the other tests
+            os.write(2, traceback.format_exc().encode())
             os._exit(3)
         os._exit(0)
     _, status = os.waitpid(child, 0)

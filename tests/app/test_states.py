@@ -1,0 +1,48 @@
+"""When a state counts as known good."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hermes.app.states import is_settled
+from hermes.core.events.incidents import IncidentOpened
+from hermes.core.events.operations import HealthChecked
+from hermes.core.incident import WATCH_RUN
+from hermes.memory.journal.in_memory import InMemoryJournal
+
+pytestmark = pytest.mark.anyio
+NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
+SETTLED = timedelta(minutes=10)
+
+
+def checked(minutes_ago: float, *, ok: bool = True, checks: int = 5) -> HealthChecked:
+    at = NOON - timedelta(minutes=minutes_ago)
+    return HealthChecked(run=WATCH_RUN, at=at, ok=ok, checks=checks)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "settled"),
+    [
+        ([checked(12), checked(7), checked(2)], True),
+        ([checked(7), checked(2)], False),
+        ([checked(12)], False),
+        ([checked(12), checked(7, ok=False), checked(2)], False),
+        ([checked(12, ok=False), checked(7), checked(2)], False),
+        ([checked(12), checked(7), checked(2, checks=0)], True),
+        ([checked(12, checks=0), checked(2, checks=0)], False),
+        ([], False),
+    ],
+)
+async def test_a_state_is_known_good_after_all_checks_passed_for_a_while(
+    rounds: list[HealthChecked], settled: bool
+) -> None:
+    journal = InMemoryJournal()
+    await journal.append(*rounds)
+    assert await is_settled(journal, SETTLED, NOON) is settled
+
+
+async def test_not_while_an_incident_is_open() -> None:
+    journal = InMemoryJournal()
+    opened = IncidentOpened(run="inc-1", incident="inc-1", title="web is down", severity="P2")
+    await journal.append(checked(12), checked(2), opened)
+    assert not await is_settled(journal, SETTLED, NOON)
