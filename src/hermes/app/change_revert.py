@@ -61,7 +61,7 @@ async def revert_change(loaded: LoadedSettings, id: str, approver: Approver) -> 
 
 
 def _staging_folder(loaded: LoadedSettings, states: HostStates) -> str:
-    return str(states.store.folder / STAGING_FOLDER) if states.is_local else REMOTE_STAGING_FOLDER
+    return str(loaded.home / STAGING_FOLDER) if states.is_local else REMOTE_STAGING_FOLDER
 
 
 def _check_still_there(change: StateChange, live: State) -> None:

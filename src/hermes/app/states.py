@@ -38,6 +38,8 @@ LOCAL_ENVIRONMENT = "local"
 PAUSE_PER_CPU_S = 250.0
 """Seconds of pause for a second of processor time: at most 0.4 % of one processor is used."""
 MAX_PAUSE_S = 3600.0
+FIRST_PAUSE_S = 20.0
+"""The start of a watch has more urgent work."""
 _NICENESS = 10
 
 
@@ -169,6 +171,7 @@ async def record_for_watch(loaded: LoadedSettings) -> None:
     }
     command = [sys.executable, "-m", "hermes.cli", "state", "record", "--for-watch"]
     last_problem = ""
+    await anyio.sleep(FIRST_PAUSE_S)
     while True:
         used, problem = 0.0, ""
         try:

@@ -14,7 +14,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "watch": ("monitoring.watch", "Detect outages, fix them under rules, verify, report"),
             "incident": ("groups", "Outages: list, show, report, open, close, count"),
             "health": ("monitoring.health", "Is anything wrong right now? Run every check once"),
-            "changes": ("groups", "What changed on the host, when and by whom; revert it"),
+            "changes": ("states.changes", "What changed on the host, when and by whom; revert it"),
             "state": ("groups", "States of the host: list, show, compare, record"),
             "approvals": ("groups", "Answer approval requests; list grants"),
             "maintenance": ("groups", "Windows in which alerts open no incident"),

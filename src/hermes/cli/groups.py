@@ -38,34 +38,6 @@ def incident() -> None:
     """
 
 
-CHANGE_COMMANDS = {
-    "list": ("states.changes:list_", "What changed, when and by whom"),
-    "show": ("states.changes:show", "One change with its diff, without secrets"),
-    "revert": ("states.changes:revert", "Put one item back, under the policy, and verify it"),
-}
-
-
-@cli_group(
-    CHANGE_COMMANDS,
-    """
-hermes changes                                    what the watch has seen, the latest first
-hermes changes list --since 1h --unit nginx.service
-hermes changes list --kind package --json
-hermes changes show 4f2a1c
-hermes changes revert 4f2a1c
-""",
-    default="list",
-)
-def changes() -> None:
-    """What changed on the host: files, units, packages, settings. Without a command: list.
-
-    The watch records changes while it runs. ID is the id of a change, or its beginning.
-
-    Exit codes: 0 fine, 1 there is no such change, or it could not be reverted, 2 wrong usage,
-    5 the host could not be read, 6 the store failed, 7 a rule or a person refused.
-    """
-
-
 STATE_COMMANDS = {
     "list": ("states.commands:list_", "The recorded states"),
     "show": ("states.commands:show", "What one state consists of"),

@@ -27,8 +27,8 @@ from hermes.declared.state import Item, ItemId, ItemKind, State, StateSource
 from hermes.plumbing.files import FileLock, write_atomically
 
 STATES_FOLDER = "states"
-STAGING_FOLDER = "staged"
-"""Content on its way to the host, and what it replaced there."""
+STAGING_FOLDER = "staged-content"
+"""Beside the states: content on its way to the host, and what it replaced there."""
 MAX_STAGED_AGE_S = 7 * 86_400.0
 _MAGIC = b"hermes-state-1\n"
 _NAME = re.compile(r"(?P<number>\d{6,})-(?P<rest>[0-9a-f]{4})\.(?P<source>[a-z-]+)\.state")
@@ -200,7 +200,7 @@ class StateStore:
         for pattern in (".*.state.*", "changes/.*.changes.*"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
-        for path in (self.folder / STAGING_FOLDER).glob("*"):
+        for path in (self.folder.parent / STAGING_FOLDER).glob("*"):
             if time.time() - path.lstat().st_ctime > MAX_STAGED_AGE_S:
                 path.unlink(missing_ok=True)
 

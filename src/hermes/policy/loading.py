@@ -39,7 +39,7 @@ BUILT_IN_SETS_FOLDER = Path(__file__).parent / "sets"
 
 
 _PROTECTED_NAMES = (
-    *("policies", "config.yaml", ".env", "audit.key", "audit.pub", "audit"),
+    *("policies", "config.yaml", ".env", "audit.key", "audit.pub", "audit", "states"),
     *(WRITTEN_FILES, f"{WRITTEN_FILES}-journal", "journal.db"),
 )
 

@@ -12,7 +12,7 @@ from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.states import open_state_store
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings, query_journal, since_option
-from hermes.cli.lazy import cli_command
+from hermes.cli.lazy import cli_command, cli_group
 from hermes.cli.output import echo, print_fields, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean
@@ -35,13 +35,50 @@ kind_option = click.option(
 )
 
 
+CHANGE_COMMANDS = {
+    "list": ("states.changes:list_", "What changed, when and by whom"),
+    "show": ("states.changes:show", "One change with its diff, without secrets"),
+    "revert": ("states.changes:revert", "Put one item back, under the policy, and verify it"),
+}
+unit_option = click.option(
+    "--unit", default="", metavar="NAME", help="Only what this unit names or is."
+)
+
+
+@cli_group(
+    CHANGE_COMMANDS,
+    """
+hermes changes                                    what the watch has seen, the latest first
+hermes changes --since 1h --unit nginx.service
+hermes changes --kind package --json
+hermes changes show 4f2a1c
+hermes changes revert 4f2a1c
+""",
+)
+@since_option
+@unit_option
+@kind_option
+def changes(
+    ctx: click.Context, since: datetime | None, unit: str, kind: str | None, as_json: bool
+) -> None:
+    """What changed on the host: files, units, packages, settings. Without a command: list.
+
+    The watch records changes while it runs. ID is the id of a change, or its beginning.
+
+    Exit codes: 0 fine, 1 there is no such change, or it could not be reverted, 2 wrong usage,
+    5 the host could not be read, 6 the store failed, 7 a rule or a person refused.
+    """
+    if ctx.invoked_subcommand is None:
+        _print_changes(ctx, since, unit, kind, MAX_SHOWN, as_json=as_json)
+
+
 @cli_command("""
 hermes changes list --since 1h
 hermes changes list --unit nginx.service
 hermes changes list --kind package --json
 """)
 @since_option
-@click.option("--unit", default="", metavar="NAME", help="Only what this unit names or is.")
+@unit_option
 @kind_option
 @click.option("--limit", default=MAX_SHOWN, show_default=True, help="The most changes to show.")
 def list_(
@@ -53,12 +90,23 @@ def list_(
     as_json: bool,
 ) -> None:
     """What changed on the host, the latest first: what, when, who, and how that is known."""
-    loaded = load_settings(ctx)
+    _print_changes(ctx, since, unit, kind, limit, as_json=as_json)
+
+
+def _print_changes(
+    ctx: click.Context,
+    since: datetime | None,
+    unit: str,
+    kind: str | None,
+    limit: int,
+    *,
+    as_json: bool,
+) -> None:
     events = [
         each
-        for each in _read_events(loaded, since)
+        for each in _read_events(load_settings(ctx), since)
         if (not kind or each.item_kind == kind) and (not unit or _is_of_unit(each, unit))
-    ][-max(limit, 0) :]
+    ][-max(limit, 1) :]
     if as_json:
         print_json([_event_data(each) for each in reversed(events)])
         return
