@@ -1,7 +1,8 @@
 """Keeps the changes that were seen until their events are in the journal, and then for `show`.
 
-A round of changes is one file, written completely and then renamed. Its changes have ids that
-depend only on what changed, so a round that is repeated after a crash adds nothing.
+A round of changes is one file, written completely and then renamed. A round that was cut off
+before its state was saved is discarded and repeated; one that was published before a crash is
+recognized by the ids of its changes, which depend only on what changed.
 """
 
 import re
@@ -61,19 +62,24 @@ class ChangeLog:
         self._folder = folder
 
     def add(self, changes: Sequence[RecordedChange]) -> None:
-        """Raises `OSError`. A round that is in the log already is not added again."""
+        """Raises `OSError`."""
         if not changes:
             return
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         files = self._files()
         round_id = changes[0].id
-        if files and files[0][1]["id"] == round_id and len(self._read(files[0][0])) == len(changes):
-            return
         number = max((int(match["number"]) for _, match in files), default=0) + 1
         path = self._folder / f"{number:06d}-{round_id}.new.changes"
         write_atomically(path, msgspec.msgpack.encode(tuple(changes)))
         for old, _ in files[MAX_ROUNDS:]:
             old.unlink(missing_ok=True)
+
+    def discard_unfinished(self, after: datetime) -> None:
+        """Removes rounds that were compared with the state of this time and never published: it is
+        still the last state, so they were cut off, and are about to be repeated."""
+        for path, changes in list(self.unpublished()):
+            if not changes or changes[0].after == after:
+                path.unlink(missing_ok=True)
 
     def unpublished(self) -> Iterator[tuple[Path, tuple[RecordedChange, ...]]]:
         """The oldest first."""

@@ -56,6 +56,8 @@ async def record_round(
     state = await collect(known)
     changes = compare(known, state) if known is not None else ()
     recorded: tuple[RecordedChange, ...] = ()
+    if known is not None:
+        store.changes.discard_unfinished(known.at)
     if known is not None and changes:
         authors = await find_authors(changes, known.at, state.at)
         recorded = _with_authors(changes, authors, known, state, store)

@@ -10,9 +10,9 @@ from hermes.declared.collectors.host_program import MAX_DIGEST_BYTES
 from hermes.declared.collectors.readers import (
     MAX_OUTPUT_BYTES,
     CommandReader,
-    HostFile,
     HostListing,
     HostReader,
+    ListedFile,
     LocalReader,
     RunCommand,
 )
@@ -160,7 +160,7 @@ class _Collection:
 
     async def _file_items(self, listing: HostListing) -> dict[ItemId, Item]:
         items: dict[ItemId, Item] = {}
-        wanted = list[tuple[ItemId, HostFile]]()
+        wanted = list[tuple[ItemId, ListedFile]]()
         for file in listing.files:
             id = ItemId("file", file.path)
             old = self._known.items.get(id)
@@ -172,7 +172,7 @@ class _Collection:
         await self._read_contents(wanted, items)
         return items
 
-    def _reused(self, file: HostFile, old: Item | None) -> Item | None:
+    def _reused(self, file: ListedFile, old: Item | None) -> Item | None:
         """The item without reading the file again; None when its content must be read."""
         if file.type != "file" or not self._has_content(file):
             return Item("", self._attributes(file, old))
@@ -183,18 +183,18 @@ class _Collection:
             return None
         return Item(old.digest, self._attributes(file, old, changed=changed))
 
-    def _is_unchanged(self, file: HostFile, old: Item) -> bool:
+    def _is_unchanged(self, file: ListedFile, old: Item) -> bool:
         if old.attributes.get(STAMP) != file.stamp:
             return False
         _, modified, _, changed = file.stamp.split(":")
         newest = max(int(modified), int(changed)) / 1e9
         return newest < self._known.at.timestamp() - RACE_S
 
-    def _has_content(self, file: HostFile) -> bool:
+    def _has_content(self, file: ListedFile) -> bool:
         return file.size <= MAX_DIGEST_BYTES and not is_data(file.path)
 
     def _attributes(
-        self, file: HostFile, old: Item | None, *, changed: bool | None = None
+        self, file: ListedFile, old: Item | None, *, changed: bool | None = None
     ) -> dict[str, str]:
         """`changed`: whether its content differs from the known one; None: not known yet."""
         same = self._names
@@ -217,10 +217,10 @@ class _Collection:
         return attributes
 
     async def _read_contents(
-        self, wanted: Sequence[tuple[ItemId, HostFile]], items: dict[ItemId, Item]
+        self, wanted: Sequence[tuple[ItemId, ListedFile]], items: dict[ItemId, Item]
     ) -> None:
         is_secret = self._secret_test()
-        contents, digests = dict[str, HostFile](), dict[str, HostFile]()
+        contents, digests = dict[str, ListedFile](), dict[str, ListedFile]()
         for _, file in wanted:
             if file.size > MAX_CONTENT_BYTES or is_secret(file.path):
                 digests[file.path] = file
@@ -244,7 +244,7 @@ class _Collection:
             if not found.contents and not found.digests:
                 break
 
-    def _set_digest(self, file: HostFile, digest: str, items: dict[ItemId, Item]) -> None:
+    def _set_digest(self, file: ListedFile, digest: str, items: dict[ItemId, Item]) -> None:
         id = ItemId("file", file.path)
         old = self._known.items.get(id)
         changed = None if old is None else old.digest != digest

@@ -37,7 +37,7 @@ _HAS_PYTHON = "python3 -IS -c 'import sys; sys.exit(sys.version_info < (3, 7))' 
 FactsByKind = dict[str, dict[str, dict[str, str]]]
 
 
-class HostFile(Value, frozen=True, kw_only=True):
+class ListedFile(Value, frozen=True, kw_only=True):
     path: str
     type: str
     mode: str
@@ -52,7 +52,7 @@ class HostFile(Value, frozen=True, kw_only=True):
 class HostListing(Value, frozen=True, kw_only=True):
     at: float
     host: str
-    files: tuple[HostFile, ...]
+    files: tuple[ListedFile, ...]
     left_out: tuple[str, ...] = ()
     facts: FactsByKind = {}
 
@@ -228,9 +228,9 @@ def _more_parts(parts: int, excess: float) -> int:
     return more
 
 
-def _host_file(row: Sequence[Any]) -> HostFile:
+def _host_file(row: Sequence[Any]) -> ListedFile:
     path, type, mode, uid, gid, size, stamp, link, named = row
-    return HostFile(
+    return ListedFile(
         path=path,
         type=type,
         mode=mode,
@@ -251,7 +251,7 @@ def _unpack(value: str) -> bytes | None:
 
 
 def parse_shell_listing(text: str) -> HostListing:
-    files = dict[str, HostFile]()
+    files = dict[str, ListedFile]()
     links = dict[str, str]()
     facts: FactsByKind = {"mount": {}, "user": {}, "group": {}, "package": {}}
     at, host, package = time.time(), "", ""
@@ -275,7 +275,7 @@ def parse_shell_listing(text: str) -> HostListing:
     return HostListing(at=at, host=host, files=found, facts=facts)
 
 
-def _add_shell_file(files: dict[str, HostFile], rest: str) -> None:
+def _add_shell_file(files: dict[str, ListedFile], rest: str) -> None:
     fields = rest.split(" ", 7)
     if len(fields) != 8 or not fields[7].startswith("/"):
         return
@@ -284,7 +284,7 @@ def _add_shell_file(files: dict[str, HostFile], rest: str) -> None:
     size = 0 if is_folder or is_link else int(fields[3])
     # `stat` of busybox knows only seconds.
     stamp = f"{size}:{int(fields[4]) * 10**9}:{fields[5]}:{int(fields[6]) * 10**9}"
-    files[path] = HostFile(
+    files[path] = ListedFile(
         path=path,
         type="link" if is_link else "folder" if is_folder else "file",
         mode=format(stat.S_IMODE(mode), "o"),
@@ -295,7 +295,7 @@ def _add_shell_file(files: dict[str, HostFile], rest: str) -> None:
     )
 
 
-def _with_link(file: HostFile, links: dict[str, str]) -> HostFile:
+def _with_link(file: ListedFile, links: dict[str, str]) -> ListedFile:
     if file.type != "link":
         return file
     return replace(file, link=links.get(file.path, ""))
