@@ -23,7 +23,8 @@ from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 HOST = "web"
 MIN_KILLS = 60
-FILES = ("a.conf", "b.conf", "deep/c.conf")
+FILES = tuple(f"deep/{number}.conf" for number in range(17))
+"""So many that none of them changes all the time: those are not reported."""
 
 
 async def run_nothing(script: str, stdin: bytes) -> tuple[int, bytes]:
@@ -43,8 +44,8 @@ class Recorder:
         (self.root / "deep").mkdir(parents=True)
 
     def edit(self, number: int) -> None:
-        for name in FILES[: number % 3 + 1]:
-            (self.root / name).write_text(f"value = {number}\n")
+        path = self.root / FILES[number % len(FILES)]
+        path.write_text(f"value = {number}\n")
 
     def store(self) -> StateStore:
         return StateStore(self.folder, StoreLimits(states=4, live_states=2))
@@ -117,9 +118,10 @@ def check_store(recorder: Recorder) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the collector reads /proc")
 def test_kills_at_every_file_operation_lose_and_repeat_nothing(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
-    recorder.edit(2)
+    for number in range(len(FILES)):
+        recorder.edit(number)
     anyio.run(recorder.record)
-    kills = number = 0
+    kills, number = 0, len(FILES)
     while kills < MIN_KILLS:
         operation = 0
         while kills < 4 * MIN_KILLS:
