@@ -58,6 +58,8 @@ ELSEWHERE |= {f"hermes incident {verb}" for verb in ("show", "timeline", "report
 ELSEWHERE |= {f"hermes incident {verb}" for verb in ("ack", "close", "reopen")}
 ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publish", "revoke")}
 ELSEWHERE |= {"hermes service logs", "hermes service uninstall", "hermes backup", "hermes restore"}
+ELSEWHERE |= {"hermes changes show", "hermes changes revert"}
+ELSEWHERE |= {f"hermes state {verb}" for verb in ("show", "diff", "delete")}
 """They need a server, damage, or somebody who asks, and have tests of their own."""
 ARGUMENTS = {
     "hermes config get": ["model.default"],

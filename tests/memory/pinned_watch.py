@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from hermes.core.events import Event
+from hermes.core.events.changes import ChangeReverted, ChangeSeen, StateRecorded
 from hermes.core.events.incidents import (
     AlertsJoined,
     AlertSuppressed,
@@ -172,5 +173,46 @@ PINNED_WATCH: list[tuple[Event, str]] = [
     (
         NotificationAttempted(run="r", at=AT, notice="n", sink="s", error="e", given_up=True),
         '{"kind":"notice.tried",HEAD,"notice":"n","sink":"s","error":"e","given_up":true}',
+    ),
+    (
+        StateRecorded(
+            run="r",
+            at=AT,
+            state="s",
+            host="h",
+            source="known-good",
+            items=3,
+            changes=1,
+            left_out=("l",),
+            seconds=0.5,
+        ),
+        '{"kind":"state.recorded",HEAD,"state":"s","host":"h","source":"known-good","items":3,'
+        '"changes":1,"left_out":["l"],"seconds":0.5}',
+    ),
+    (
+        ChangeSeen(
+            run="r",
+            at=AT,
+            change="c",
+            host="h",
+            item_kind="file",
+            key="k",
+            verb="removed",
+            differing=("mode",),
+            happened=AT,
+            after=AT,
+            author="a",
+            evidence="e",
+            unknown_because="u",
+            units=("n",),
+        ),
+        '{"kind":"change.seen",HEAD,"change":"c","host":"h","item_kind":"file","key":"k",'
+        '"verb":"removed","differing":["mode"],"happened":"2026-01-02T03:04:05.678901Z",'
+        '"after":"2026-01-02T03:04:05.678901Z","author":"a","evidence":"e",'
+        '"unknown_because":"u","units":["n"]}',
+    ),
+    (
+        ChangeReverted(run="r", at=AT, change="c", by="b", outcome="undone", detail="d"),
+        '{"kind":"change.reverted",HEAD,"change":"c","by":"b","outcome":"undone","detail":"d"}',
     ),
 ]
