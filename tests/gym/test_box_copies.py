@@ -31,7 +31,7 @@ def runs(pid: int) -> bool:
 
 
 async def eventually(happened: Callable[[], Awaitable[bool]]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while True:
             if await happened():
                 return

@@ -29,7 +29,7 @@ from hermes.environments.boxes.backend import BoxPlan, HostPlan, host_plan_from_
 from hermes.environments.boxes.copied_hosts import CopiedLayers
 from hermes.environments.boxes.host_setup import enter_host_root
 from hermes.environments.boxes.oracle_view import split_oracle_view
-from hermes.environments.confinement import kernel, messages
+from hermes.environments.confinement import kernel, messages, process_control
 from hermes.environments.confinement.limits import find_descendants, find_largest_process
 from hermes.environments.confinement.namespaces import (
     CLONE_NEW_IPC,
@@ -65,6 +65,7 @@ def main() -> None:
         messages.send_message(link, messages.ANSWER_FAILED + str(error).encode())
         os._exit(1)
     messages.send_message(link, messages.ANSWER_OK + marshal.dumps([host.pid for host in hosts]))
+    kernel.prctl(1, 0)  # PR_SET_PDEATHSIG: from now on the closed socket ends us, in order
     _serve_requests(link, hosts, plan)
     _remove_cgroups(plan.cgroups)
     os._exit(0)
@@ -312,6 +313,8 @@ def _fork_for_request(
         return -1
     if child == 0:
         try:
+            # It holds the sockets of the supervisors, which end when these are closed.
+            process_control.die_with_parent()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             link.close()
             host_requests.handle_request(request, hosts, reply_fd)

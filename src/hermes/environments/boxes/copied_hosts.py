@@ -58,15 +58,18 @@ def become_first_user() -> None:
 def create_user_namespace() -> int:
     """A user namespace below this one with the same users; the descriptor keeps it."""
     ready, made = os.pipe()
+    wait, ends = os.pipe()
     child = os.fork()
     if child == 0:
         try:
+            os.close(ends)
             kernel.system_call("unshare", CLONE_NEW_USERS)
             os.write(made, b"+")
-            signal.pause()
+            os.read(wait, 1)  # until the pipe is closed: also when our parent is killed
         finally:
-            os._exit(1)
+            os._exit(0)
     os.close(made)
+    os.close(wait)
     try:
         if os.read(ready, 1) != b"+":
             raise OSError("no user namespace could be made for the copy")
@@ -78,7 +81,7 @@ def create_user_namespace() -> int:
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(ready)
-        os.kill(child, signal.SIGKILL)
+        os.close(ends)
         os.waitpid(child, 0)
 
 

@@ -92,8 +92,10 @@ class BoxInitProcess:
         send_plan(self.socket, plan, host_programs())
         # A copy of a box uses the users of that box, a copy by root those of this machine.
         if plan.own_users if plan.copies_machine else not plan.copied_pids:
-            if self._receive() != ID_MAP_REQUEST:
-                raise EnvironmentFailed(self._last_error())
+            request = self._receive()
+            if request != ID_MAP_REQUEST:
+                why = request[1:].decode("utf-8", "replace") or self._last_error()
+                raise EnvironmentFailed(f"no user namespace: {why}")
             write_id_maps(self.pid)
             messages.send_message(self.socket, b"go")
         answer = self._receive()

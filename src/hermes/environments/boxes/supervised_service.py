@@ -99,6 +99,7 @@ class SupervisedService:
         for problem in self.unit.problems():
             self._log_event(problem)
         try:
+            self._make_runtime_folders()
             for line in self.unit.all_values("ExecStartPre"):
                 self._run_hook(line)
             self._fork(self.unit.last_value("ExecStart"))
@@ -173,6 +174,8 @@ class SupervisedService:
     def handle_exit(self, status: int) -> None:
         code = os.waitstatus_to_exitcode(status)
         self.pid, self.code, self.kill_at = 0, code, 0.0
+        if code == 0 and self.state == "active" and self._follow_background_process():
+            return
         self._kill_session()
         self._log.flush_output(self.unit.name, self.log_source)
         status_text = f"code=exited, status={code}" if code >= 0 else f"code=killed, signal={-code}"
@@ -195,6 +198,19 @@ class SupervisedService:
             self._set_state("activating", "auto-restart")
         if self.result == "oom-kill":
             self.result = "success" if clean else "oom-kill"
+
+    def _follow_background_process(self) -> bool:
+        """Of a service that goes to the background: its orphan is a child of this process now."""
+        if self.unit.last_value("Type") != "forking" or self._followed:
+            return False
+        path = self.unit.last_value("PIDFile")
+        for _ in range(BACKGROUND_TRIES):
+            pid = read_process_id(path) if path else newest_child(self._session)
+            if pid:
+                self.pid, self._followed = pid, True
+                return True
+            time.sleep(0.01)
+        return False
 
     @property
     def log_source(self) -> str:
@@ -231,16 +247,30 @@ class SupervisedService:
                 continue
 
     _session = 0
+    _followed = False
+    """Whether `pid` is that of a process in the background."""
+
+    def _make_runtime_folders(self) -> None:
+        names = " ".join(self.unit.all_values("RuntimeDirectory")).split()
+        if not names:
+            return
+        user = pwd.getpwnam(self.unit.last_value("User", "root"))
+        mode = int(self.unit.last_value("RuntimeDirectoryMode", "755"), 8)
+        for name in names:
+            path = f"/run/{name}"
+            os.makedirs(path, exist_ok=True)  # noqa: PTH103 - see above
+            os.chown(path, user.pw_uid, user.pw_gid)
+            os.chmod(path, mode)  # noqa: PTH101 - see above
 
     def _run_hook(self, line: str, *, must_succeed: bool = True) -> None:
-        words = shlex.split(line.lstrip("-"))
+        words = shlex.split(line.lstrip("-@+!:"))
         pid = os.posix_spawn(words[0], words, {"PATH": HOST_PATH, **self.unit.environment()})
         _, status = os.waitpid(pid, 0)
         if status and must_succeed and not line.startswith("-"):
             raise OSError(f"{line} exited with {os.waitstatus_to_exitcode(status)}")
 
     def _fork(self, line: str) -> None:
-        words = shlex.split(line.lstrip("-@+!"))
+        words = shlex.split(line.lstrip("-@+!:"))
         if not words:
             raise ValueError("it has no ExecStart= setting")
         variables = {"PATH": HOST_PATH, "LANG": "C.UTF-8", **self.unit.environment()}
@@ -281,6 +311,7 @@ class SupervisedService:
         if self.output >= 0:
             os.close(self.output)
         self.pid, self._session, self.output, self.code = pid, pid, reading, None
+        self._followed = False
 
     def _apply_limits(self) -> None:
         limits = self.unit.file_limits()
@@ -289,6 +320,35 @@ class SupervisedService:
         nice = self.unit.last_value("Nice")
         if nice:
             os.nice(int(nice))
+
+
+BACKGROUND_TRIES = 100
+
+
+def read_process_id(path: str) -> int:
+    """0 when the file has none, or no such process runs."""
+    try:
+        with open(path) as file:  # noqa: PTH123 - pathlib is slow to import
+            pid = int(file.read(32).strip() or 0)
+        os.kill(pid, 0)
+    except (OSError, ValueError):
+        return 0
+    return pid
+
+
+def newest_child(session: int) -> int:
+    """The last orphan that this process got from the program of `session`."""
+    found = 0
+    for name in os.listdir("/proc"):  # noqa: PTH208 - see above
+        if name.isdigit() and int(name) > session:
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - see above
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == os.getpid() and fields[0] != b"Z":
+                found = max(found, int(name))
+    return found
 
 
 def _expand_variables(word: str, variables: dict[str, str]) -> str:

@@ -78,7 +78,7 @@ async def copy_machine(
     try:
         await box.__aenter__()
     except EnvironmentFailed as error:
-        raise CannotCopyError(_explain(str(error))) from error
+        raise CannotCopyError(explain_failure(str(error))) from error
     return BoxCopy(box, 0, limits, units, cwd=cwd)
 
 
@@ -86,7 +86,7 @@ def _unit_name(name: str) -> str:
     return name if name.endswith(".service") else f"{name}.service"
 
 
-def _explain(error: str) -> str:
+def explain_failure(error: str) -> str:
     if "No such device" in error:
         return f"{NO_OVERLAY} ({error})"
     if "ermitted" in error or "unshare" in error or "No space left" in error:

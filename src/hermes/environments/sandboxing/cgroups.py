@@ -187,10 +187,11 @@ def _remove_stale_groups(parent: Path) -> None:
     left alone: whether their processes run cannot be seen from here."""
     own = f"{CGROUP_PREFIX}{_process_namespace()}-"
     with contextlib.suppress(OSError):
-        for left in parent.glob(f"{own}*"):
+        for left in list(parent.glob(f"{own}*")):
             maker = left.name.removeprefix(own).partition("-")[0]
             if not Path(f"/proc/{maker}").exists():
-                left.rmdir()
+                with contextlib.suppress(OSError):  # its last process is still ending
+                    left.rmdir()
 
 
 def _process_namespace() -> str:
