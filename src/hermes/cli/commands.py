@@ -60,6 +60,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "demo": ("drills.demo", "A demonstration: no key, no network"),
             "skills": ("groups", "Playbooks: list, show, run, lint, review, share"),
             "drill": ("groups", "Real outages in a box: run, score, measure"),
+            "copy": ("groups", "Try commands in a copy of this machine"),
             "batch": (
                 "drills.training_data",
                 "Many prompts in parallel, saved as training examples",

@@ -304,3 +304,29 @@ def drill() -> None:
 
     A scenario is a name, or the path of its folder.
     """
+
+
+COPY_COMMANDS = {
+    "run": ("copies:run", "Run a command in a copy of this machine"),
+    "diff": ("copies:diff", "Run a command in a copy and show what it changed"),
+    "shell": ("copies:shell", "Open a shell in a copy of this machine"),
+}
+
+
+@cli_group(
+    COPY_COMMANDS,
+    """
+hermes copy run -- apt-get -y remove nginx
+hermes copy run --unit nginx -- 'sleep 1; curl -s localhost'
+hermes copy diff -- sed -i s/8080/80/ /etc/nginx/nginx.conf
+hermes copy shell
+""",
+)
+def copy() -> None:
+    """Try something in a copy of this machine. Nothing in it changes the machine.
+
+    A copy shows the files of the machine and has its own processes and network. /run, /tmp and
+    /dev/shm are empty, and databases that run are left out. It ends with the command.
+
+    Exit codes: that of the command; 1 the machine cannot be copied, 5 the copy failed.
+    """

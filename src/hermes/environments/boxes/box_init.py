@@ -277,7 +277,7 @@ def _serve_requests(link: _socket.socket, hosts: list[RunningHost], plan: BoxPla
         if not data:
             break
         request = host_requests.read_request(data, files)
-        child = _fork_for_request(link, hosts, request, files[0])
+        child = _fork_for_request(link, hosts, request, files)
         if request["do"] == "traffic":
             traffic.append(child)
         for fd in files:
@@ -304,12 +304,12 @@ def _wait_for_request(
 
 
 def _fork_for_request(
-    link: _socket.socket, hosts: list[RunningHost], request: dict[str, object], reply_fd: int
+    link: _socket.socket, hosts: list[RunningHost], request: dict[str, object], files: list[int]
 ) -> int:
     try:
         child = os.fork()
     except OSError:  # a fork bomb in a host used up all processes
-        os.write(reply_fd, marshal.dumps({"error": "no more processes can be started"}))
+        os.write(files[0], marshal.dumps({"error": "no more processes can be started"}))
         return -1
     if child == 0:
         try:
@@ -317,7 +317,7 @@ def _fork_for_request(
             process_control.die_with_parent()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             link.close()
-            host_requests.handle_request(request, hosts, reply_fd)
+            host_requests.handle_request(request, hosts, files)
         finally:
             os._exit(0)
     return child

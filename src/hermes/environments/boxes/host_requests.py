@@ -4,6 +4,7 @@ Each request runs in a child process of box init. Imports only the standard libr
 """
 
 import _socket
+import fcntl
 import marshal
 import os
 import random
@@ -12,6 +13,7 @@ import signal
 import socket
 import stat
 import sys
+import termios
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -107,28 +109,32 @@ def generate_traffic(request: dict[str, object]) -> None:
         time.sleep(rng.expovariate(1 / pause))
 
 
+REQUEST_IN_FILE = b"file"
 MAX_INLINE_REQUEST_BYTES = 1 << 16
 """A longer request comes as an open file: the kernel limits the size of a message."""
 
 
-def send_request(link: _socket.socket, request: dict[str, object], reply_fd: int) -> None:
+def send_request(
+    link: _socket.socket, request: dict[str, object], reply_fd: int, terminal: int = -1
+) -> None:
+    """`terminal` is the descriptor of a terminal for an interactive program."""
     data = marshal.dumps(request)
     if len(data) <= MAX_INLINE_REQUEST_BYTES:
-        messages.send_message(link, data, (reply_fd,))
+        messages.send_message(link, data, (reply_fd, *([terminal] if terminal >= 0 else [])))
         return
     fd = os.memfd_create("request")
     try:
         with open(fd, "wb", closefd=False) as file:
             file.write(data)
         os.lseek(fd, 0, os.SEEK_SET)
-        messages.send_message(link, b"file", (reply_fd, fd))
+        messages.send_message(link, REQUEST_IN_FILE, (reply_fd, fd))
     finally:
         os.close(fd)
 
 
 def read_request(data: bytes, files: list[int]) -> dict[str, object]:
     """The other side of `send_request`."""
-    if len(files) > 1:
+    if data == REQUEST_IN_FILE:
         with open(files[1], "rb", closefd=False) as file:
             data = file.read()
     request: dict[str, object] = marshal.loads(data)
@@ -173,8 +179,11 @@ MAX_RESULT_BYTES = 4 << 20
 
 
 def handle_request(
-    request: dict[str, object], hosts: "Sequence[RequestedHost]", reply_fd: int
+    request: dict[str, object], hosts: "Sequence[RequestedHost]", files: list[int]
 ) -> None:
+    reply_fd = files[0]
+    if request["do"] == "terminal":
+        request["terminal"] = files[1]
     os.set_inheritable(reply_fd, False)
     host = hosts[int(str(request.get("host", 0)))]
     handler = REQUEST_HANDLERS[str(request["do"])]
@@ -182,7 +191,7 @@ def handle_request(
         reply: dict[str, object] = handler(request, host)
     except Exception as error:  # noqa: BLE001 - Hermes waits for a reply in any case
         reply = {"error": str(error) or type(error).__name__}
-    with open(reply_fd, "wb") as file:
+    with open(reply_fd, "wb") as file:  # noqa: PTH123 - a descriptor
         file.write(marshal.dumps(reply))
 
 
@@ -236,6 +245,17 @@ def _read_output(read: int, child: int, deadline: float) -> tuple[bytes, bool]:
         return output, not select.select([ended], [], [], left)[0]
 
 
+def _run_in_terminal(request: dict[str, object], host: RequestedHost) -> dict[str, object]:
+    """Runs an interactive program until it ends."""
+    terminal = int(str(request["terminal"]))
+    child = os.fork()
+    if child == 0:
+        _exec_in_host(request, host, terminal)
+    os.close(terminal)
+    _, status = os.waitpid(child, 0)
+    return {"code": os.waitstatus_to_exitcode(status)}
+
+
 def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) -> None:
     """Never returns. Only a child of this process is in the new pid namespace: forks again."""
     trusted = bool(request.get("trusted"))
@@ -246,7 +266,13 @@ def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) 
         if inner:
             _, status = os.waitpid(inner, 0)
             os._exit(os.waitstatus_to_exitcode(status) & 255)
-        for fd, target in ((_open_input(request.get("stdin")), 0), (output, 1), (output, 2)):
+        if request["do"] == "terminal":
+            os.setsid()
+            fcntl.ioctl(output, termios.TIOCSCTTY, 0)
+            given = output
+        else:
+            given = _open_input(request.get("stdin"))
+        for fd, target in ((given, 0), (output, 1), (output, 2)):
             os.dup2(fd, target)
         folder = str(request.get("cwd", "/root"))
         os.chdir(ORACLE_FOLDER if trusted else _existing_folder(folder))
@@ -257,6 +283,8 @@ def _exec_in_host(request: dict[str, object], host: RequestedHost, output: int) 
             os.setuid(uid)
         variables = {"PATH": HOST_PATH, "HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb"}
         variables |= dict(host.plan.variables)
+        if request["do"] == "terminal":
+            variables["TERM"] = str(request.get("term", "xterm"))
         if host.namespaces:
             give_up_rights(host.plan)
         variables |= ORACLE_VARIABLES if trusted else {}
@@ -421,4 +449,5 @@ REQUEST_HANDLERS: dict[str, Callable[[dict[str, object], RequestedHost], dict[st
     "tell": _call_supervisor,
     "traffic": _start_traffic,
     "changes": _list_changes,
+    "terminal": _run_in_terminal,
 }

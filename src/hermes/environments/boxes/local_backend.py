@@ -289,11 +289,11 @@ class LocalBoxBackend:
         enter = [*NSENTER_COMMAND, str(self.init_process.host_pids[host]), *options]
         return ["/bin/sh", "-c", _JOIN_CGROUPS_SCRIPT, "enter", cgroups, *enter, "--", *argv]
 
-    async def request(self, body: dict[str, Any]) -> dict[str, Any]:
+    async def request(self, body: dict[str, Any], *, terminal: int = -1) -> dict[str, Any]:
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                await self._send(body, theirs)
+                await self._send(body, theirs, terminal)
             ours.setblocking(False)
             reply = bytearray()
             while True:
@@ -329,11 +329,13 @@ class LocalBoxBackend:
         with ours, theirs:
             await self._send(body, theirs)
 
-    async def _send(self, request: dict[str, Any], reply: socket.socket) -> None:
+    async def _send(
+        self, request: dict[str, Any], reply: socket.socket, terminal: int = -1
+    ) -> None:
         link = self.init_process.socket
         while True:
             try:
-                return host_requests.send_request(link, request, reply.fileno())
+                return host_requests.send_request(link, request, reply.fileno(), terminal)
             except BlockingIOError:
                 await anyio.wait_writable(link)
             except OSError as error:

@@ -1,13 +1,18 @@
 """Copies of a box: a second box over the files of the first, with the same units."""
 
+import os
 import shlex
 from collections.abc import Sequence
+from typing import Any
 
 import anyio
+from anyio import to_thread
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.environments.boxes.box import Box
+from hermes.environments.boxes.local_backend import LocalBoxBackend
 from hermes.environments.copies import CannotCopyError, CopyLimits, CopyOutput, CopyService
+from hermes.environments.copies.terminal import join_terminals, open_terminal
 
 
 class BoxCopy:
@@ -46,6 +51,31 @@ class BoxCopy:
             command, host=self._host, timeout=seconds, stdin=stdin, cwd=self._cwd
         )
         return CopyOutput(ran.code, ran.output, ran.timed_out)
+
+    async def run_shell(self, term: str = "xterm") -> int:
+        """A shell at the terminal of this process, of kind `term`. Returns its exit code."""
+        backend = self._box.backend
+        if not isinstance(backend, LocalBoxBackend):
+            raise EnvironmentFailed("a shell in a copy needs a box on this machine")
+        outer, inner = open_terminal()
+        body = {
+            "do": "terminal",
+            "script": "exec bash -i",
+            "host": self._host,
+            "cwd": self._cwd,
+            "term": term,
+        }
+        ended = anyio.Event()
+        answer: dict[str, Any] = {}
+        async with anyio.create_task_group() as group:
+            group.start_soon(to_thread.run_sync, join_terminals, outer, ended.is_set)
+            try:
+                answer = await backend.request(body, terminal=inner)
+            finally:
+                os.close(inner)
+                ended.set()
+        os.close(outer)
+        return int(answer.get("code", 1))
 
     async def restart(self, unit: str) -> CopyOutput:
         """A unit that failed too often before is started again."""

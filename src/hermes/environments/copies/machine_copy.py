@@ -9,10 +9,12 @@ from pathlib import Path
 from anyio import to_thread
 
 from hermes.core.errors import EnvironmentFailed
-from hermes.environments.boxes.backend import HostPlan
+from hermes.environments.boxes.backend import BoxOpener, HostPlan
 from hermes.environments.boxes.box import Box
+from hermes.environments.boxes.local_backend import open_local_box
 from hermes.environments.boxes.machine_root import PROGRAM_FOLDER
 from hermes.environments.boxes.unit_files import HOST_PATH
+from hermes.environments.confinement.copied_root import FRESH_FOLDERS
 from hermes.environments.confinement.hidden_files import ACCOUNT_FILES, find_hidden_files
 from hermes.environments.copies import (
     DEFAULT_LIMITS,
@@ -61,6 +63,7 @@ async def copy_machine(
     units: Sequence[CopyService] = (),
     hidden: Sequence[str] = (),
     cwd: str = "/",
+    opener: BoxOpener = open_local_box,
 ) -> BoxCopy:
     """`hidden` are further files that appear empty. Raises `CannotCopyError`."""
     if is_root() and "pids" not in cgroups.available_controllers():
@@ -72,7 +75,7 @@ async def copy_machine(
     host.services = tuple((_unit_name(each.name), each.definition) for each in units)
     host.started_units = tuple(_unit_name(each.name) for each in units if each.running)
     secrets, databases = await to_thread.run_sync(partial(_find_left_out, hidden))
-    box = Box([host], memory_mb=limits.memory_mb, processes=limits.processes)
+    box = Box([host], memory_mb=limits.memory_mb, processes=limits.processes, opener=opener)
     box.plan.copies_machine, box.plan.own_users = True, not is_root()
     box.plan.hidden, box.plan.omitted, box.plan.time_s = secrets, databases, limits.time_s
     try:
@@ -114,7 +117,8 @@ def _find_databases() -> list[str]:
         for path in paths:
             folders = [path, *list(path.parents)[:3]]
             found |= {str(each) for each in folders if _is_database(each)}
-    return sorted(found)
+    fresh = tuple(f"{each}/" for each in FRESH_FOLDERS)
+    return sorted(each for each in found if not each.startswith(fresh))
 
 
 def _is_database(folder: Path) -> bool:
