@@ -1,0 +1,65 @@
+"""`hermes copy`: commands in a copy of this machine."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hermes.app.copies import copy_service
+from hermes.cli.root_command import root
+from hermes.environments.sandboxing import support
+from hermes.skills.supervisors.units import HostUnit
+
+pytestmark = pytest.mark.skipif(
+    bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())
+)
+
+
+@pytest.fixture
+def file() -> Iterator[Path]:
+    """Not below /tmp, which is empty in a copy."""
+    path = Path("/var/tmp/hermes-copy-command-test")
+    path.write_text("one\ntwo\n")
+    yield path
+    path.unlink()
+
+
+def hermes(home: Path, *words: str, stdin: str = "") -> Result:
+    env = {"HERMES_HOME": str(home), "NO_COLOR": "1"}
+    return CliRunner().invoke(root, ["copy", *words], env=env, input=stdin, standalone_mode=False)
+
+
+def test_run_prints_the_output_and_names_what_changed(tmp_path: Path, file: Path) -> None:
+    done = hermes(tmp_path, "run", "--", f"rm {file}; echo gone; exit 3")
+    assert done.return_value == 3
+    assert done.stdout == "gone\n"
+    assert f"changed in the copy only: {file}" in done.stderr
+    assert file.exists()
+
+
+def test_diff_shows_lines_and_as_json_the_kind_of_each_change(tmp_path: Path, file: Path) -> None:
+    done = hermes(tmp_path, "diff", "--", "sed", "-i", "s/two/three/", str(file))
+    assert "-two\n+three\n" in done.stdout
+    words = f"echo more >> {file}; echo x > {file}.new"
+    changes = json.loads(hermes(tmp_path, "diff", "--json", "--", words).stdout)["changes"]
+    kinds = {each["path"]: each["kind"] for each in changes if str(file) in each["path"]}
+    assert kinds == {str(file): "changed", f"{file}.new": "added"}
+    assert file.read_text() == "one\ntwo\n"
+
+
+def test_shell_runs_what_it_is_given_when_there_is_no_terminal(tmp_path: Path) -> None:
+    done = hermes(tmp_path, "shell", stdin="echo in a copy; exit 4\n")
+    assert (done.return_value, done.stdout) == (4, "in a copy\n")
+
+
+def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    done = hermes(tmp_path, "run", "--json", "--timeout", "0.3", "--", "sleep 60")
+    assert json.loads(done.stdout)["timed_out"]
+
+
+def test_a_unit_of_the_host_becomes_a_service_of_the_copy() -> None:
+    unit = HostUnit(name="web", kind="systemd", state="active", definition=("ExecStart=/bin/x",))
+    service = copy_service(unit)
+    assert (service.name, service.definition, service.running) == ("web", unit.definition, True)
