@@ -10,14 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.core.actions import ConfinementProfile
-from hermes.environments.confinement import read_check
+from hermes.environments.confinement import installed_programs
 from hermes.environments.confinement.enforcement import build_filter
+from hermes.environments.confinement.installed_programs import (
+    SystemFileCache,
+    is_interpreter_of_root,
+)
 from hermes.environments.confinement.messages import VerdictRules
 from hermes.environments.confinement.read_check import (
     SecretPatterns,
-    SystemFileCache,
     changes_system_folders,
-    is_interpreter_of_root,
     resolve_links,
 )
 from hermes.environments.local import LocalEnvironment
@@ -473,7 +475,7 @@ def test_an_interpreter_in_the_home_of_root_counts_only_if_no_one_else_can_chang
     folder = home / ".versions/bin"
     folder.mkdir(parents=True)
     try:
-        monkeypatch.setattr(read_check, "ROOT_HOME", str(home))
+        monkeypatch.setattr(installed_programs, "ROOT_HOME", str(home))
         file = folder / "python3"
         file.write_bytes(b"")
 

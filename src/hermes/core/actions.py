@@ -50,6 +50,16 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
     granted_reads: tuple[str, ...] = ()
     """Those that a program in it may read all the same, because it logs in with them, as
     `program:pattern`; `*` is any program."""
+    judged_at: int = 0
+    """When it was judged, in nanoseconds of the clock of file times; 0: no file was looked at."""
+    judged_files: tuple[str, ...] = ()
+    """Names of files on which the verdict depends, and that must not have changed since."""
+    judged_folders: tuple[tuple[str, int, int], ...] = ()
+    """What was at the paths of their folders, by device and number; 0 and 0 for nothing."""
+    may_make_judged: bool = False
+    """Whether it may make such files itself, where it may write."""
+    other_repositories: bool = False
+    """Whether git may use repositories beside those folders."""
     own_secrets: bool = False
     """Whether it may read the keys and tokens of Hermes itself."""
     read_only_databases: bool = False

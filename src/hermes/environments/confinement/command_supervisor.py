@@ -56,7 +56,7 @@ class CommandSupervisor(ConnectionSupervisor):
         self._rules, self._report_writer, self.ports = rules, report, rules.ports
         self._terminals = OwnedTerminals()
         self._changes = SupervisedChanges(rules, self._terminals)
-        self._reads = ReadCheck(rules) if rules.refused_reads else None
+        self._reads = ReadCheck(rules, self._changes) if rules.checks_reads else None
         if self._reads is not None:
             self.expect_many_calls()
         self._reported: set[bytes] = set()
@@ -86,7 +86,7 @@ class CommandSupervisor(ConnectionSupervisor):
             self._report(call, refused.kind, refused.path, refused.why)
             call.refuse(refused.error)
         except ReadRefused as refused:
-            self._report(call, "read", refused.path)
+            self._report(call, "read", refused.path, refused.why)
             call.refuse(refused.error)
 
     def may_reach(self, real: str, status: os.stat_result) -> bool:

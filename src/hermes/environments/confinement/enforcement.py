@@ -247,7 +247,7 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
             ),
         ),
     ]
-    if rules.refused_reads:
+    if rules.checks_reads:
         found.insert(0, CallNotification("openat", ArgumentCondition(2, 0, mask=NO_READ_FLAGS)))
         found.append(CallNotification("open", ArgumentCondition(1, 0, mask=NO_READ_FLAGS)))
     # Landlock and the supervisor do not cover its connections and listeners.

@@ -147,6 +147,17 @@ class VerdictRules:
     """Patterns of files that must not be read; `!` marks exceptions. Empty: no read is checked."""
     granted_reads: tuple[str, ...] = ()
     """Those that a program may read all the same, as `program:pattern`; `*` is any program."""
+    judged_at: int = 0
+    """When the command was judged, in nanoseconds of the clock of file times."""
+    judged_files: tuple[str, ...] = ()
+    """Names of files, also with their folder, that must not have changed since; `*` stands for any
+    characters. Empty: none is checked."""
+    judged_folders: tuple[tuple[str, int, int], ...] = ()
+    """What was at a path then, by device and number; 0 and 0 for nothing."""
+    may_make_judged: bool = False
+    """Whether such files may be new where the command may change files."""
+    other_repositories: bool = False
+    """Whether git may use repositories beside those in `judged_folders`."""
     network: bool = False
     """Whether IPv4 and IPv6 sockets may be made."""
     ports: tuple[int, ...] = ()
@@ -182,12 +193,16 @@ class VerdictRules:
     """Whether the supervisor kills the command when Hermes has ended before it."""
 
     @property
+    def checks_reads(self) -> bool:
+        return bool(self.refused_reads or self.judged_files)
+
+    @property
     def shape(self) -> bytes:
         """All that the system-call filter depends on."""
         kinds = (
             *(self.network, self.interfaces, self.raw_sockets),
             *(self.may_signal, self.sees_processes, self.may_attach, self.device_control),
-            *(self.audit_control, self.listens, bool(self.refused_reads)),
+            *(self.audit_control, self.listens, self.checks_reads),
         )
         return bytes(kinds)
 

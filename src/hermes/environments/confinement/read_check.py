@@ -10,7 +10,6 @@ other hosts (`remote.session`).
 
 import ctypes
 import os
-import stat
 from errno import EACCES, ELOOP, ENOSYS
 
 from hermes.environments.confinement import kernel
@@ -20,7 +19,20 @@ from hermes.environments.confinement.call_supervisor import (
     NotifiedCall,
     signed_int,
 )
+from hermes.environments.confinement.installed_programs import (
+    MAX_PROGRAM_NAME_CHARS,
+    SYSTEM_FOLDERS,
+    SystemFileCache,
+    is_installed_program,
+)
+from hermes.environments.confinement.judged_files import REASON_CHANGED, JudgedFiles
 from hermes.environments.confinement.messages import VerdictRules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hermes.environments.confinement.supervised_changes import (
+        SupervisedChanges as CoveredChanges,
+    )
 
 RESOLVE_NO_MAGIC_LINKS, OPENAT2_NUMBER = 2, 437
 """`openat2` has the same number on every architecture."""
@@ -29,12 +41,6 @@ USUAL_PATH_BYTES = 256
 """Bytes that are read first of a path; more only if it is longer."""
 MAX_LINKS = 40
 MAX_KNOWN_FOLDERS = 4096
-MAX_KNOWN_FILES = 4096
-SYSTEM_FOLDERS = (
-    *("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/share/locale/"),
-    "/etc/ld.so.cache",
-)
-"""Where programs find libraries and translations when they start."""
 _LOCALE_PARTS = (
     "ADDRESS COLLATE CTYPE IDENTIFICATION MEASUREMENT MESSAGES MONETARY NAME NUMERIC PAPER "
     "TELEPHONE TIME MESSAGES/SYS_LC_MESSAGES"
@@ -55,25 +61,15 @@ USUAL_FILES = (
     ),
 )
 """Files that nearly every program opens."""
-PROGRAM_FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/lib/git-core", "/snap/bin")
-SYSTEM_PROGRAM_FOLDERS = (
-    *("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/opt/", "/snap/", "/nix/store/"),
-)
-"""Where programs are installed for all users."""
 VIRTUAL_ENVIRONMENT_FOLDERS = ("bin/", "lib/", "lib64/", "share/", "include/")
-INTERPRETER_FLAGS = ("-E", "-Es", "-I", "-O", "-P", "-T", "-s", "-sE", "-u", "-w")
-"""Options in the first line of a script that have no value."""
-ROOT_HOME = "/root"
-MAX_PROGRAM_NAME_CHARS = 15
-"""The kernel cuts the names of programs to this length."""
 
 
 class ReadRefused(Exception):
     """The verdict does not cover reading the file."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, why: str = "") -> None:
         super().__init__(path)
-        self.path, self.error = path, EACCES
+        self.path, self.error, self.why = path, EACCES, why
 
 
 class _PathResolution(ctypes.Structure):
@@ -109,43 +105,6 @@ def _matches_any(path: str, patterns: "list[str]") -> bool:
         if matches_pattern(path, each):
             return True
     return False
-
-
-class SystemFileCache:
-    """Paths below `SYSTEM_FOLDERS` that lead to no secret, and that only root can lead elsewhere.
-
-    Every program opens a dozen of them when it starts; they are resolved once.
-    """
-
-    def __init__(self, max_known: int = MAX_KNOWN_FILES) -> None:
-        self.known: set[bytes] = set()
-        self._max_known, self._folders = max_known, {"": True}
-
-    def add(self, path: str, real: str) -> None:
-        inside = path.startswith(SYSTEM_FOLDERS) and real.startswith(SYSTEM_FOLDERS)
-        if (
-            inside
-            and "/.." not in path
-            and len(self.known) < self._max_known
-            and self.belongs_to_root(path.rpartition("/")[0])
-            and self.belongs_to_root(real.rpartition("/")[0])
-        ):
-            self.known.add(os.fsencode(path))
-
-    def belongs_to_root(self, folder: str) -> bool:
-        """Whether only root can change entries of this folder, and of all above it."""
-        found = self._folders.get(folder)
-        if found is None:
-            found = self.belongs_to_root(folder.rpartition("/")[0])
-            try:
-                status = os.stat(folder)  # noqa: PTH116 - pathlib costs 8 ms
-                found = found and status.st_uid == 0 and not status.st_mode & 0o022
-            except FileNotFoundError:
-                pass  # who could make it is decided by the folder above
-            except OSError:
-                found = False
-            self._folders[folder] = found
-        return found
 
 
 class SecretPatterns:
@@ -256,8 +215,10 @@ def rehearse_checks() -> None:
 class ReadCheck:
     """Decides on openings for reading. `hidden` files have stand-ins, which may be read."""
 
-    def __init__(self, rules: VerdictRules) -> None:
+    def __init__(self, rules: VerdictRules, changes: "CoveredChanges | None" = None) -> None:
         self._secrets = prepare_patterns(rules.refused_reads)
+        self._judged = JudgedFiles(rules) if rules.judged_files else None
+        self._changes = changes if rules.may_make_judged else None
         self._granted: dict[str, list[str]] = {}
         for each in rules.granted_reads:
             program, _, pattern = each.partition(":")
@@ -289,7 +250,33 @@ class ReadCheck:
             secret, real = self._resolve(call.pid, folder, os.fsdecode(text))
             if secret and not self._is_granted(call, real):
                 raise ReadRefused(real)
+            if self._judged is not None and self._gives_judged(call, folder, text, argument, real):
+                return
         call.proceed()
+
+    def _gives_judged(
+        self, call: NotifiedCall, folder: "int | None", text: bytes, argument: int, real: str
+    ) -> bool:
+        """Whether it answered the call with a file on which the verdict depends."""
+        judged, name = self._judged, os.fsdecode(text)
+        if judged is None or not (judged.match(real) or judged.match(name)):
+            return False
+        if self._changes is not None and self._changes.covers(real):
+            return False  # the command itself may have made it
+        flags = signed_int(call.arguments[argument + 1])
+        fd = judged.open(call, folder, name, flags)
+        if fd is None:
+            return False
+        try:
+            if judged.changed(fd, _absolute_path(call.pid, folder, name)):
+                raise ReadRefused(real, REASON_CHANGED)
+            if os.readlink(f"/proc/self/fd/{fd}") in self._hidden:  # noqa: PTH115
+                return False  # the caller has a stand-in
+            os.set_blocking(fd, not flags & os.O_NONBLOCK)
+            call.give(fd, close_on_exec=bool(flags & os.O_CLOEXEC))
+        finally:
+            os.close(fd)
+        return True
 
     def rehearse(self) -> None:
         """Resolves a path of this process, as a fork needs more time for that at first."""
@@ -349,69 +336,6 @@ class ReadCheck:
 
 def changed_paths(rules: VerdictRules) -> "tuple[str, ...]":
     return (*rules.trees, *rules.exact, *rules.repositories, *rules.templates, *rules.beside)
-
-
-def is_installed_program(pid: int, name: str, changed: "tuple[str, ...]") -> bool:
-    """Whether a process of this name runs a program of the system, not a copy of another one.
-
-    A process may choose its name. The file that it runs, or the script if that file is an
-    interpreter, has to be installed under this name where the command changes nothing.
-    """
-    try:
-        file = os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
-        status = os.stat(f"/proc/{pid}/exe")  # noqa: PTH116
-        of_system = _is_of_system(file, status, changed)
-        installed = (f"{folder}/{name}" for folder in PROGRAM_FOLDERS)
-        named = _has_name(file, name) or any(os.path.realpath(each) == file for each in installed)
-        if of_system and named:
-            return True
-        if not of_system and not is_interpreter_of_root(file, status, changed):
-            return False
-        script = _script_of(pid)
-        return _has_name(script, name) and _is_of_system(
-            os.path.realpath(script),
-            os.stat(script),  # noqa: PTH116
-            changed,
-        )
-    except OSError:
-        return False
-
-
-def _script_of(pid: int) -> str:
-    """The script that an interpreter was started for."""
-    with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-        words = os.fsdecode(file.read(MAX_PATH_BYTES)).split("\0")[1:3]
-    if words[:1] and words[0] in INTERPRETER_FLAGS:
-        del words[0]
-    return words[0] if words and words[0].startswith("/") else ""
-
-
-def _has_name(file: str, name: str) -> bool:
-    return file.rpartition("/")[2][:MAX_PROGRAM_NAME_CHARS] == name
-
-
-def _is_of_system(file: str, status: os.stat_result, changed: "tuple[str, ...]") -> bool:
-    return (
-        file.startswith(SYSTEM_PROGRAM_FOLDERS)
-        and status.st_uid == os.stat("/usr").st_uid  # noqa: PTH116
-        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        and not any(f"{file}/".startswith(f"{path.rstrip('/')}/") for path in changed)
-    )
-
-
-def is_interpreter_of_root(file: str, status: os.stat_result, changed: "tuple[str, ...]") -> bool:
-    """Whether root installed it in a hidden folder of its home, as pyenv and nvm do.
-
-    Only root can change it and the folders above, and the command does not.
-    """
-    home = ROOT_HOME + "/."
-    return (
-        file.startswith(home)
-        and status.st_uid == 0
-        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        and SystemFileCache().belongs_to_root(file.rpartition("/")[0])
-        and not any(f"{file}/".startswith(f"{path.rstrip('/')}/") for path in changed)
-    )
 
 
 def changes_system_folders(rules: VerdictRules) -> bool:

@@ -84,6 +84,9 @@ def resolve_rules(
     rules.hidden = find_hidden_files(profile.hidden, changed)
     rules.refused_reads = profile.refused_reads
     rules.granted_reads = profile.granted_reads
+    rules.judged_at, rules.judged_files = profile.judged_at, profile.judged_files
+    rules.judged_folders, rules.may_make_judged = profile.judged_folders, profile.may_make_judged
+    rules.other_repositories = profile.other_repositories
     return rules
 
 

@@ -39,7 +39,8 @@ INSTALL_TIMEOUT_S = 60.0
 _CONFINEMENT_PACKAGE = "hermes.environments.confinement"
 BUNDLED_MODULES = (
     *("kernel", "landlock", "seccomp", "messages", "process_control", "call_supervisor"),
-    *("hidden_files", "verdict_paths", "enforcement", "supervised_changes", "read_check"),
+    *("hidden_files", "verdict_paths", "enforcement", "supervised_changes"),
+    *("installed_programs", "judged_files", "read_check"),
     *("command_supervisor", "replacement", "one_command"),
 )
 """The modules that are sent, in the order in which they can be loaded."""

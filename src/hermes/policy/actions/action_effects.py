@@ -62,6 +62,20 @@ class IncidentFacts(Value, kw_only=True, frozen=True):
     service: str = ""
 
 
+class FilesAtVerdict(Value, kw_only=True, frozen=True):
+    """Files that the verdict depends on; they must not have changed when the command opens them."""
+
+    judged_at: int = 0
+    """Nanoseconds of the clock of file times."""
+    names: tuple[str, ...] = ()
+    folders: tuple[tuple[str, int, int], ...] = ()
+    """What was at a path, by device and number; 0 and 0 for nothing."""
+    other_repositories: bool = False
+    """Whether git may run in repositories that were not known."""
+    made_by_command: bool = False
+    """Whether the command itself may make such files, where it may write."""
+
+
 class ActionEffects(Value, kw_only=True, frozen=True):
     tool: str
     steps: tuple[ActionStep, ...]
@@ -95,6 +109,7 @@ class ActionEffects(Value, kw_only=True, frozen=True):
     """What the kernel can enforce; None when unknown."""
     protected: tuple[str, ...] = ()
     """Files of Hermes below paths that it changes."""
+    files: FilesAtVerdict = FilesAtVerdict()
     unread: str = ""
     """Code that it may run, that is on another host and could not be looked for."""
 

@@ -92,6 +92,11 @@ def build_profile(effects: ActionEffects) -> ConfinementProfile:
         refused_reads=(unnamed := refused_reads(effects)),
         granted_reads=granted_reads(effects, _needed_credentials) if unnamed else (),
         own_secrets="secret-read" in effects.effects or _runs_ourselves(effects),
+        judged_at=effects.files.judged_at,
+        judged_files=effects.files.names,
+        judged_folders=effects.files.folders,
+        may_make_judged=effects.files.made_by_command,
+        other_repositories=effects.files.other_repositories,
         read_only_databases=reads_databases_only(effects),
         may_signal=any(part.may_signal for part in parts),
         protected=effects.protected,
@@ -104,7 +109,15 @@ def approved_profile(profile: ConfinementProfile) -> ConfinementProfile:
     """The profile of a command that a person approves first, who sees what it reads and changes."""
     if profile.unrestricted:
         return profile
-    return replace(profile, refused_reads=(), granted_reads=(), hard_links=True, setuid_files=True)
+    return replace(
+        profile,
+        refused_reads=(),
+        granted_reads=(),
+        judged_files=(),
+        judged_folders=(),
+        hard_links=True,
+        setuid_files=True,
+    )
 
 
 @cache

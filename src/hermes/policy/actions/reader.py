@@ -24,6 +24,7 @@ from hermes.policy.actions.action_effects import (
     fingerprint,
     root_run,
 )
+from hermes.policy.actions.judged_files import file_clock_ns, files_at_verdict
 from hermes.policy.actions.lent_access import (
     is_below_changes,
     mark_lent_access,
@@ -202,6 +203,7 @@ class ActionReader:
     sandbox_writes: SandboxWrites | None = None
 
     def read(self, action: Action, situation: ActionContext) -> ActionEffects:
+        judged_at = file_clock_ns()
         intent = read_intent(
             action, situation.home, self._pending_input(action), situation.receiver
         )
@@ -248,6 +250,11 @@ class ActionReader:
             variables=variables,
             dynamic=dynamic,
             kernel=action.kernel,
+            files=files_at_verdict(
+                steps if looks_into_files and not action.reviewed else (),
+                lambda step: _folders_searched(step, folders),
+                judged_at,
+            ),
             protected=tuple(own for own in self.own_paths if is_below_changes(own, cwd, steps)),
         )
         effects = mark_root_commands(effects)

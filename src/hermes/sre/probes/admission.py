@@ -5,7 +5,7 @@ The same decision gives the confinement profile that the kernel enforces, where 
 
 from collections.abc import Sequence
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from hermes.core.actions import Action, ConfinementProfile, Decision, KernelSupport, Policy
 from hermes.core.incident import WATCH_RUN
@@ -71,7 +71,10 @@ async def _profile(
         return None
     kernel = await environment.kernel_support()
     decision = policy.decide(_probe_action(probe, environment, kernel))
-    return decision.profile if decision.enforced in ("yes", "partly") else None
+    if decision.profile is None or decision.enforced not in ("yes", "partly"):
+        return None
+    # It runs for as long as the watch, in which people change files of their projects.
+    return replace(decision.profile, judged_files=(), judged_folders=())
 
 
 def _probe_action(probe: Probe, environment: Environment, kernel: KernelSupport | None) -> Action:
