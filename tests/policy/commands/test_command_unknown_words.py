@@ -49,6 +49,7 @@ docker logs a$x
 docker ps $x
 journalctl -u $x
 journalctl -u a$x
+journalctl "$x"
 helm list $x
 helm status a$x
 sysctl $x
@@ -78,6 +79,7 @@ find /var/log/"$x" -name y
 ls -t | head -1 | xargs tail
 git diff HEAD~"$n"
 timeout "$t" ls
+journalctl -u "$x" -n 50
 kubectl get pods "$x"
 kubectl get pods -o name | while read p; do kubectl logs --tail=5 $p; done
 kubectl get nodes -o name | xargs -n1 kubectl describe
@@ -111,3 +113,8 @@ def test_words_that_cannot_do_harm_stay_plain(command: str) -> None:
 )
 def test_output_that_others_choose_is_text_of_run_time(command: str) -> None:
     assert "exec-dynamic" in effects(f"docker logs $({command})")
+
+
+def test_a_single_word_of_run_time_may_ask_for_any_object() -> None:
+    assert "secret-read" in effects('kubectl get "$x"')
+    assert "secret-read" in effects('kubectl get -n a "$x"')

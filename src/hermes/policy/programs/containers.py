@@ -9,6 +9,7 @@ from hermes.policy.commands.placeholders import (
     SYSTEM_NAME,
     display_text,
     has_untrusted_text,
+    starts_unknown,
 )
 from hermes.policy.commands.tables import (
     OptionGrammar,
@@ -242,6 +243,8 @@ def kubectl(call: ProgramCall, entry: ProgramEntry) -> str:
     _check_named_files(call, inner)
     if verb in ("get", "describe", "view-secret"):
         _check_secrets(call, inner)
+        if verb == "get" and len(inner.words) == 2 and starts_unknown(inner.words[1]):
+            call.mark("secret-read", "a word only known at run time may be --raw with any address")
         _check_raw_request(call, inner.value("--raw") or "")
     changes = "service-change" in call.effects
     if verb in ("scale", "autoscale") and changes and inner.value("--replicas", "--max") == "0":
