@@ -436,6 +436,9 @@ def test_whether_a_process_is_meant_to_stay(process: HostProcess, port: int, why
         ("java -jar /opt/billing.jar", "java", "billing"),
         ("python3", "python3", "python3"),
         ("python3 -c 'import os'", "python3", "python3"),
+        ("python3 -X dev -W ignore /srv/shop/api.py", "python3", "api"),
+        ("/usr/bin/python3 -u /srv/shop/main.py --port 80", "python3", "shop"),
+        ("java -cp /opt/lib -jar /opt/billing/billing.jar", "java", "billing"),
     ],
 )
 def test_a_service_is_called_by_what_people_know(command: str, program: str, name: str) -> None:

@@ -6,11 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from hermes.sre.probes.evaluation import INTENDED_QUESTION, ProbeVerdict, judge_probe, learn_value
+from hermes.sre.probes.evaluation import (
+    INTENDED_QUESTION,
+    ProbeVerdict,
+    headline,
+    judge_probe,
+    learn_value,
+)
 from hermes.sre.probes.probe import QUESTION_EXIT_CODE, Probe, ProbeKind, shell_command_of
 from hermes.sre.probes.probe_runner import ProbeResult
 from hermes.sre.settings import ProbeSettings
 
+LOG_DETAIL = (
+    "205.0 lines a minute of /var/log/shop/api.log report errors; 2026-11-17 13:22:40 ERROR /items"
+)
 LOAD = Probe(name="load", kind="load", limit=4)
 
 
@@ -32,6 +41,26 @@ class Looks:
         self.past = learn_value(self.past, verdict, self.probe)
         self.alerted = verdict.state == "failing"
         return verdict
+
+
+@pytest.mark.parametrize(
+    ("detail", "title"),
+    [
+        (
+            "0.069339 seconds for status 502 from http://127.0.0.1:80/health; the status is 502",
+            "status 502 from http://127.0.0.1:80/health",
+        ),
+        (LOG_DETAIL, "205.0 lines a minute of /var/log/shop/api.log report errors"),
+        ("nothing answers at 127.0.0.1:6379", "nothing answers at 127.0.0.1:6379"),
+        (
+            "3.1 seconds for status 200 from http://a/; slower than 2 s",
+            "3.1 seconds for status 200 from http://a/",
+        ),
+        ("x" * 300, "x" * 119 + "…"),
+    ],
+)
+def test_a_title_is_short_and_says_what_fails(detail: str, title: str) -> None:
+    assert headline(detail) == title
 
 
 def test_a_load_just_above_its_limit_is_fine_unless_it_stays_there() -> None:

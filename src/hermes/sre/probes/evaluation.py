@@ -1,6 +1,7 @@
 """Judges probe results: by exit code, limit, usual values, and a forecast for disks."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
@@ -36,6 +37,7 @@ MAX_VALUES = 120
 _MIN_RESTARTS, _RESTART_LOOKBACK = 3, 20
 _MAD_FACTOR = 1.4826
 """Converts the median absolute deviation to a standard deviation."""
+MAX_HEADLINE_CHARS = 120
 INTENDED_QUESTION = "is this intended?"
 ENTER_MARGIN = {"load": 0.1, "zombies": 0.1}
 """The share of the limit above which a value fails at once, by kind."""
@@ -219,6 +221,16 @@ def judge_silence(
         return verdict
     reason = f"which proves no recovery: {', '.join(not_proven_fine[:3])} not fine since then"
     return replace(verdict, state="unknown", detail=f"{verdict.detail}, {reason}"[:1000])
+
+
+_BAD_STATUS = re.compile(r"[\d.]+ seconds for (status \d+ from \S+); the status is ")
+
+
+def headline(detail: str) -> str:
+    """The result of a probe as a short title; what follows the first semicolon explains it."""
+    bad_status = _BAD_STATUS.match(detail)
+    text = bad_status[1] if bad_status else detail.partition("; ")[0]
+    return text if len(text) <= MAX_HEADLINE_CHARS else f"{text[: MAX_HEADLINE_CHARS - 1]}…"
 
 
 def _state_by_limit(

@@ -27,6 +27,8 @@ LONG_RUNNING_S = 86_400.0
 _INTERPRETER_NAME = re.compile(
     r"(python|node|ruby|perl|php|java|bash|sh|dash|uvicorn|gunicorn)[\d.]*$"
 )
+_OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "-cp", "-classpath", "-r", "--require", "-I"})
+"""Options of interpreters that are followed by a value, which is not the script."""
 _RUNNER_PROGRAMS = frozenset({"uvicorn", "gunicorn", "flask", "hypercorn", "celery", "waitress"})
 _GENERIC_SCRIPT_NAMES = frozenset(
     {"app", "main", "server", "run", "index", "manage", "wsgi", "asgi", "start"}
@@ -85,12 +87,26 @@ def service_name(process: HostProcess, program: str) -> str:
     words = process.command.split()
     if not words or not _INTERPRETER_NAME.match(program):
         return program
-    rest = [each for each in words[1:] if each == "-m" or not each.startswith("-")]
+    rest = _without_options(words[1:])
     if rest[:1] == ["-m"]:
         rest = rest[1:]
     while rest and rest[0].rpartition("/")[2] in _RUNNER_PROGRAMS:
         rest = rest[1:]
     return _script_name(rest[0]) or program if rest else program
+
+
+def _without_options(words: Sequence[str]) -> list[str]:
+    """The script or module of an interpreter and its arguments; `-m` is kept."""
+    found: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif not found and word in _OPTIONS_WITH_VALUE:
+            skip = True
+        elif word == "-m" or not word.startswith("-"):
+            found.append(word)
+    return found
 
 
 def _script_name(word: str) -> str:

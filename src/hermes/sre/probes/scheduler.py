@@ -28,6 +28,7 @@ from hermes.sre.probes.evaluation import (
     ProbeVerdict,
     add_sample,
     forecast_disk,
+    headline,
     is_about_service,
     judge_probe,
     judge_silence,
@@ -66,7 +67,7 @@ def probe_alert(
 ) -> AlertRaised:
     """`question`: what people are asked, where it may be intended."""
     about = probe.service or environment.target
-    title = f"{about}: {probe.name} is fine again" if resolved else f"{about}: {detail}"
+    title = f"{about}: {probe.name} is fine again" if resolved else f"{about}: {headline(detail)}"
     lines = [detail, f"asked by the probe {probe.name} ({probe.kind} {probe.what})".strip()]
     if probe.impact:
         lines.append(probe.impact)
