@@ -20,6 +20,7 @@ RESTART_DELAY_S = 0.3
 COMMAND_TIMEOUT_S = 60.0
 ON_CALL_TIMEOUT_S = 120.0
 NOTICE_TIMEOUT_S = 8.0
+KILL_TIMEOUT_S = 60.0
 SHARE_OF_KILLS_AT_START = 0.2
 SHARE_OF_KILLS_AFTER_NOTICES = 0.33
 CONFIG = f"""\
@@ -105,7 +106,7 @@ class Watch:
             if not self._process:
                 return False
             self._signal("KILL")
-            self._process.wait(10)
+            self._process.wait(KILL_TIMEOUT_S)
             self._process = None
             self.kills.append(time.time())
             if restart:
@@ -143,7 +144,7 @@ class Watch:
                 except subprocess.TimeoutExpired:
                     self.deaths.append("the watch did not end within 20 s of Ctrl-C")
                     self._signal("KILL")
-                    self._process.wait(10)
+                    self._process.wait(KILL_TIMEOUT_S)
                 self._process = None
         self._ended.set()
         self._reader.join(5)

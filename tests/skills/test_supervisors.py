@@ -277,6 +277,16 @@ async def test_a_supervisord_that_hangs_is_said_and_delays_little() -> None:
         assert time.monotonic() - began < 60
 
 
+async def until_listed(host: SupervisorHost, daemon: PlainDaemon) -> HostUnit:
+    """A daemon starts in the background: it has its command line some time after the command."""
+    with anyio.fail_after(120):
+        while True:
+            (unit,) = (await list_units(host.execute, [daemon])).units
+            if unit.state == "active" and unit.pid:
+                return unit
+            await anyio.sleep(0.05)
+
+
 @needs_namespaces
 async def test_a_plain_daemon_is_found_ended_and_started_again() -> None:
     daemon = PlainDaemon(name="nap", command=("/bin/sleep", "98765"), folder="/srv", first_seen_s=5)
@@ -285,11 +295,10 @@ async def test_a_plain_daemon_is_found_ended_and_started_again() -> None:
         assert (gone.kind, gone.state, gone.pid) == ("daemon", "failed", 0)
         supervisors = HostSupervisors([gone], [daemon])
         host.run(supervisors.render("start", "nap"))
-        (runs,) = (await list_units(host.execute, [daemon])).units
-        assert runs.state == "active" and runs.pid
+        runs = await until_listed(host, daemon)
         host.run(supervisors.render("restart", "nap"))
-        (again,) = (await list_units(host.execute, [daemon])).units
-        assert again.state == "active" and again.pid != runs.pid
+        again = await until_listed(host, daemon)
+        assert again.pid != runs.pid
         assert host.run(supervisors.render("main_pid", "nap")).strip() == str(again.pid)
         host.run(supervisors.render("stop", "nap"))
         assert host.run(supervisors.render("is_active", "nap") + " && echo yes") == ""

@@ -50,5 +50,6 @@ async def test_a_host_that_is_well_is_left_alone_though_a_signature_is_there(
         events = [each.event async for each in stage.bus.journal.read()]
     assert said.outcome == ending, said
     looks = [each for each in events if isinstance(each, PlaybookStepped)]
-    assert [(each.skill, each.phase, each.ok) for each in looks] == [("eager", "probe", True)]
+    # On a slow machine a match may be too old, and is checked again.
+    assert {(each.skill, each.phase, each.ok) for each in looks} == {("eager", "probe", True)}
     assert not [each for each in events if isinstance(each, PlaybookStarted | ChangeBegan)]

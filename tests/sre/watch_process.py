@@ -18,7 +18,7 @@ from hermes.core.protocols import JournalRecord
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.sre.probes.probe import PROVISIONAL_LABEL
 
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 PROBES = """\
 probes:
   - name: shop

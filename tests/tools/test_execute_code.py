@@ -272,10 +272,12 @@ open("pids", "w").write(f"{os.getpid()} {child.pid}")
 print("so far", flush=True)
 while True: time.sleep(1)
 """
-    with anyio.fail_after(30):
-        told = await house.fails("execute_code", code=code, timeout=1.5)
+    for timeout in (1.5, 12.0, 60.0):  # a busy machine may not even have started it in time
+        told = await house.fails("execute_code", code=code, timeout=timeout)
+        assert f"stopped after {timeout:g} seconds" in told
+        if (tmp_path / "pids").exists() and told.startswith("so far"):
+            break
     assert told.splitlines()[0] == "so far"
-    assert "stopped after 1.5 seconds" in told
     await gone(tmp_path / "pids")
 
 
