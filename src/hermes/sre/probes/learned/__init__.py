@@ -1,0 +1,1 @@
+"""Checks that are learned from the behaviour of healthy services."""
