@@ -18,7 +18,7 @@ from hermes.core.protocols import Environment
 from hermes.declared.authors import AuthorSearch, read_host_logs
 from hermes.declared.collectors.collect import CollectOptions, collect_state
 from hermes.declared.collectors.readers import RunCommand, environment_runner
-from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial
+from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial, service_steps
 from hermes.declared.experiments.host_programs import HostPrograms, read_host_programs
 from hermes.declared.experiments.put_back import reverted_changes, text_parts_of
 from hermes.declared.experiments.rehearsal import (
@@ -132,7 +132,7 @@ class _FinderWork:
             expected=expected_readings(self._case),
             programs=programs,
             services=services,
-            read=self._store.content,
+            store=self._store,
             jobs=programs.jobs_of(suspects),
         )
         trial = CopyTrial(setup)
@@ -242,11 +242,17 @@ class _FinderWork:
         plans: list[RevertPlan] = []
         for cause, author in zip(causes, authors, strict=True):
             for change in order_changes(reverted_changes(cause, self._store)):
+                recent_by = self._recent_author(change, author)
+                if change.item.kind == "service":
+                    steps += [
+                        CauseFixStep(command=command, undo=undo, recent_by=recent_by)
+                        for command, undo in service_steps(change)
+                    ]
+                    continue
                 plan = plan_revert(change, self._store, folder)
                 if plan.impossible:
                     return (), plan.impossible
                 plans.append(plan)
-                recent_by = self._recent_author(change, author)
                 steps += [
                     CauseFixStep(command=each.command, undo=each.undo, recent_by=recent_by)
                     for each in plan.steps
@@ -287,8 +293,11 @@ def _is_copyable(environment: object) -> TypeGuard[Copyable]:
 
 
 def _is_data(cause: Revert) -> bool:
-    """What a service stored is not removed or overwritten without people."""
+    """What a service stored is not overwritten or removed without people. A single new file, such
+    as a record that the service cannot read, is only moved aside."""
     change = cause.suspect.change
+    if change.verb == "added" and not cause.suspect.below:
+        return False
     content = "content" in change.differing or change.verb != "changed"
     return content and bool(_DATA_FOLDERS.search(change.item.key))
 

@@ -14,6 +14,7 @@ import anyio
 from anyio import to_thread
 
 from hermes.app.application import Application
+from hermes.app.experiments import open_cause_finder
 from hermes.app.models import is_bundled
 from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
@@ -192,6 +193,9 @@ def build_incident_context(
         checks_for=lambda case: open_independent_checks(case, dependencies.environment, probes),
         report=lambda case: _write_report(application, case),
         learn=partial(learn_from_incident, application) if settings.learn else do_nothing,
+        cause_finder=open_cause_finder(application)
+        if application.loaded.settings.declared.record
+        else None,
         responder=responder,
         processes=dependencies.processes,
         origin=dependencies.origin,

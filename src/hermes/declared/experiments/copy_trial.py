@@ -1,6 +1,7 @@
 """One trial: a fresh copy of the host, some changes reverted in it, and the checks run there."""
 
 import os
+import shlex
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -17,14 +18,15 @@ from hermes.declared.experiments.copied_checks import (
 from hermes.declared.experiments.host_programs import HostPrograms, ScheduledJob
 from hermes.declared.experiments.put_back import (
     CannotRevertError,
-    ReadContent,
     archive_script,
     find_targets,
     text_parts_of,
 )
-from hermes.declared.experiments.suspects import Suspect
+from hermes.declared.experiments.suspects import Suspect, service_reversal
 from hermes.declared.experiments.trial import Revert, TrialOutcome, TrialResult
-from hermes.declared.state import ItemId
+from hermes.declared.revert import plan_revert
+from hermes.declared.state import ItemId, StateChange
+from hermes.declared.store import StateStore
 from hermes.environments.copies import CannotCopyError, Copyable, CopyLimits, HostCopy
 
 FIRST_PATIENCE_S = 8.0
@@ -34,6 +36,7 @@ HOLD_S = 0.7
 """How long checks must keep passing."""
 SHORTEST_POLL_S, LONGEST_POLL_S = 0.15, 0.6
 """The pause between two runs of the checks."""
+_OPPOSITES = {"start": "stop", "stop": "start", "enable": "disable", "disable": "enable"}
 JOB_TIMEOUT_S, COMMAND_TIMEOUT_S = 20.0, 30.0
 MAX_JOBS = 4
 
@@ -48,7 +51,8 @@ class CopySetup:
     programs: HostPrograms
     services: Sequence[str]
     """The services that fail."""
-    read: ReadContent
+    store: StateStore
+    """Has the contents of files, before and after."""
     jobs: Sequence[ScheduledJob] = ()
     """Scheduled jobs that read one of the suspects: they would repeat what they did."""
     limits: CopyLimits = field(default_factory=CopyLimits)
@@ -75,7 +79,7 @@ class CopyTrial:
 
     def count_parts(self, suspect: Suspect) -> int:
         if suspect.key not in self._part_counts:
-            count = len(text_parts_of(suspect.change, self._setup.read))
+            count = len(text_parts_of(suspect.change, self._setup.store.content))
             self._part_counts[suspect.key] = count
         return self._part_counts[suspect.key]
 
@@ -140,29 +144,35 @@ def overload_factor() -> float:
 async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert]) -> None:
     """Raises `CannotRevertError`, `EnvironmentFailed`."""
     files = [each for each in reverted if each.suspect.change.item.kind == "file"]
-    targets = [target for each in files for target in find_targets(each, setup.read)]
+    targets = [target for each in files for target in find_targets(each, setup.store.content)]
     if targets:
         script, archive = archive_script(targets)
         await _run(copy, script, archive)
-    for each in reverted:
-        if command := setting_command(each.suspect):
-            await _run(copy, command)
     await copy.reload_units()
+    for each in reverted:
+        for command in setting_commands(each.suspect.change, setup.store):
+            await _run(copy, command)
 
 
-def setting_command(suspect: Suspect) -> str:
-    """The command that reverts what is no file; empty for a file."""
-    change = suspect.change
-    before = change.before.attributes if change.before is not None else {}
+def setting_commands(change: StateChange, store: StateStore) -> list[str]:
+    """The commands that revert what is no file. Raises `CannotRevertError`."""
+    if change.item.kind == "file":
+        return []
     if change.item.kind == "service":
-        start = before.get("active") == "active"
-        enable = before.get("enabled") == "enabled"
-        words = [f"systemctl enable {change.item.key}"] if enable else []
-        words += [f"systemctl start {change.item.key}"] if start else []
-        return " && ".join(words)
-    if change.item.kind == "kernel-setting" and "value" in before:
-        return f"sysctl -w {change.item.key}='{before['value']}'"
-    return ""
+        return [command for command, _ in service_steps(change)]
+    plan = plan_revert(change, store, "")
+    if plan.impossible:
+        raise CannotRevertError(plan.impossible)
+    return [each.command for each in plan.steps]
+
+
+def service_steps(change: StateChange) -> list[tuple[str, str]]:
+    """For a service: the commands that put it back, each with its undo."""
+    unit = shlex.quote(change.item.key)
+    return [
+        (f"systemctl {verb} {unit}", f"systemctl {_OPPOSITES[verb]} {unit}")
+        for verb in service_reversal(change)
+    ]
 
 
 async def restart_services(copy: HostCopy, units: Sequence[str]) -> None:

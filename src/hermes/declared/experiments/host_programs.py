@@ -53,8 +53,10 @@ class HostService(Value, frozen=True, kw_only=True):
     """Of its unit, without the suffix."""
     state: str = ""
     unit_text: str = ""
+    settings_text: str = ""
+    """The contents of the files that its unit names."""
     named_text: str = ""
-    """The contents of the files that its unit names, and of those that these name."""
+    """These, and the contents of the files that these name."""
 
     @property
     def running(self) -> bool:
@@ -69,8 +71,13 @@ class HostService(Value, frozen=True, kw_only=True):
         return "Type=oneshot" in self.unit_text
 
     def concerns(self, path: str) -> bool:
+        """Whether it may depend on a file."""
+        return self.reads(path) or names_item(self.named_text, path)
+
+    def reads(self, path: str) -> bool:
+        """Whether its unit, its program or its settings name a file."""
         own = f"/{self.name}.service" in path and "/systemd/" in path
-        return own or names_item(self.unit_text, path) or names_item(self.named_text, path)
+        return own or names_item(self.unit_text, path) or names_item(self.settings_text, path)
 
 
 class ScheduledJob(Value, frozen=True, kw_only=True):
@@ -97,6 +104,9 @@ class HostPrograms(Value, frozen=True, kw_only=True):
     def services_of(self, paths: Sequence[str]) -> tuple[HostService, ...]:
         return tuple(each for each in self.services if any(each.concerns(path) for path in paths))
 
+    def readers_of(self, paths: Sequence[str]) -> tuple[HostService, ...]:
+        return tuple(each for each in self.services if any(each.reads(path) for path in paths))
+
     def jobs_of(self, suspects: Sequence[Suspect]) -> tuple[ScheduledJob, ...]:
         paths = [each.change.item.key for each in suspects if each.change.item.kind == "file"]
         return tuple(each for each in self.jobs if any(each.concerns(path) for path in paths))
@@ -121,7 +131,11 @@ async def read_host_programs(run: RunCommand) -> HostPrograms:
     return HostPrograms(
         services=tuple(
             HostService(
-                name=name, state=states[name], unit_text=text, named_text=_named_text(text, files)
+                name=name,
+                state=states[name],
+                unit_text=text,
+                settings_text=_named_text(text, files, steps=1),
+                named_text=_named_text(text, files),
             )
             for name, text in units.items()
         ),
@@ -156,8 +170,10 @@ def named_paths(text: str) -> list[str]:
     return [path for path in _PATH.findall(text) if not path.startswith(_SYSTEM_FOLDERS)]
 
 
-def _named_text(text: str, files: dict[str, str]) -> str:
+def _named_text(text: str, files: dict[str, str], steps: int = 2) -> str:
     first = [files[path] for path in dict.fromkeys(named_paths(text)) if path in files]
+    if steps == 1:
+        return "\n".join(first)
     second = [
         files[path]
         for content in first

@@ -74,7 +74,9 @@ def _find_target(
     if kind == "link":
         return Target(path=path, kind="link", link=before.attributes.get("link", ""))
     if kind == "folder":
-        return Target(path=path, kind="folder", mode=mode, uid=uid, gid=gid)
+        there = after is not None and item_type(after) == "folder"
+        kind = "attributes" if there else "folder"
+        return Target(path=path, kind=kind, mode=mode, uid=uid, gid=gid)
     if kind != "file":
         raise CannotRevertError(f"{path} is neither a file nor a link nor a folder")
     if after is not None and item_type(after) == "file" and before.digest == after.digest:

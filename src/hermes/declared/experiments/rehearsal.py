@@ -97,29 +97,26 @@ Step = tuple[list[Activation], Callable[[], float] | None]
 def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert]) -> list[Step]:
     """Steps from mild to strong; after each of them the checks get time to pass."""
     suspects = [each.suspect for each in causes]
-    paths = [each.change.item.key for each in suspects]
+    paths = [change.item.key for each in suspects for change in each.changes]
     jobs = setup.programs.jobs_of(suspects)
-    concerned = [each for each in setup.programs.services_of(paths) if not _is_idle(each)]
+    readers = [each for each in setup.programs.readers_of(paths) if not _is_idle(each)]
     failing = [each for name in setup.services if (each := setup.programs.named(name))]
     down = [each for each in failing if not each.running]
     patience = partial(float, UNCHANGED_PATIENCE_S)
     steps: list[Step] = []
-    if not concerned and not down:
+    if not readers and not down:
         steps.append(([], patience))
     if jobs:
-        steps.append(
-            ([Activation(kind="run-job", target=each.shell_command) for each in jobs], None)
-        )
-    reloads = [_reload(each) for each in concerned if each.running and each.reloadable]
+        run_jobs = [Activation(kind="run-job", target=each.shell_command) for each in jobs]
+        steps.append((run_jobs, None if not down else patience))
+    reloads = [_reload(each) for each in readers if each.running and each.reloadable]
     if reloads and not down:
         steps.append((reloads, None))
-    first = [*concerned, *(each for each in down if each not in concerned)]
-    restarts = [_restart(each) for each in first]
-    if restarts:
-        steps.append((restarts, None))
-    others = [_restart(each) for each in failing if each not in first]
-    if others:
-        steps.append((others, None))
+    # A service that fails anyway loses nothing by a restart: it comes before those that work.
+    own = [each for each in failing if each in readers or each in down]
+    others = [each for each in readers if each not in failing]
+    rest = [each for each in failing if each not in own]
+    steps += [([_restart(each) for each in group], None) for group in (own, others, rest) if group]
     return steps or [([], patience)]
 
 

@@ -86,7 +86,10 @@ class _Investigation:
         if unchanged.outcome != "fails":
             return self._end("not-reproduced", _not_reproduced_text(unchanged))
         if reverted.outcome == "fails":
-            why = f"it fails also with all {len(everything)} changes reverted: {reverted.detail}"
+            why = (
+                f"it fails also with all {len(everything)} changes reverted, while logs and data"
+                f" stay as they are: {reverted.detail}"
+            )
             return self._end("ruled-out", why)
         if reverted.outcome == "unclear" and len(everything) == 1:
             return self._end("impossible", f"the change cannot be reverted: {reverted.detail}")

@@ -15,14 +15,17 @@ from hermes.core.messages import Value
 from hermes.declared.state import VOLATILE, ItemId, StateChange
 
 CLOSE_IN_TIME = timedelta(minutes=30)
+MANY_FILES = 12
+"""So many files that were added to one folder are one suspect."""
 CLOCK_TOLERANCE = timedelta(seconds=2)
-REVERTIBLE_KINDS = ("file", "service", "kernel-setting")
+REVERTIBLE_KINDS = ("file", "service", "kernel-setting", "mount")
 """Other kinds follow from these (a unit from its files, a port from its service), or cannot be
 reverted without more knowledge."""
 _NAMED_SCORES = {"error": 60, "unit": 50, "settings": 35, "open-files": 30, "alert": 30}
 """Where the failing service names the changed item, and how much that counts."""
 _SERVICE_NAME_SCORE, _SERVICE_ITEM_SCORE, _SETTINGS_SCORE, _TIME_SCORE = 40, 25, 10, 20
 _COPY_SCORE, _LATER_SCORE, _DATA_SCORE = -45, -30, -10
+_SWITCHES = ("enabled", "disabled")
 _NOISE = re.compile(
     r"^/(var/log|run|var/run|proc|sys|dev|tmp|var/tmp|var/cache)(/|$)"
     r"|/(__pycache__|\.cache|\.git)(/|$)"
@@ -93,7 +96,21 @@ def _group_folders(
             inside = [e for e in rest if e.item.key.startswith(prefix) and e.verb == verb]
         found.append((first, tuple(inside)))
         left = [each for each in rest if each not in inside]
-    return found
+    return _group_siblings(found)
+
+
+def _group_siblings(
+    changes: list[tuple[StateChange, tuple[StateChange, ...]]],
+) -> list[tuple[StateChange, tuple[StateChange, ...]]]:
+    """Many files that were added to one folder, such as records in a queue, are one change."""
+    folders: dict[str, list[StateChange]] = {}
+    for change, below in changes:
+        if change.item.kind == "file" and change.verb == "added" and not below:
+            folders.setdefault(change.item.key.rpartition("/")[0], []).append(change)
+    many = {folder: each for folder, each in folders.items() if len(each) >= MANY_FILES}
+    grouped = [change for each in many.values() for change in each]
+    found = [(change, below) for change, below in changes if change not in grouped]
+    return [*found, *((each[0], tuple(each[1:])) for each in many.values())]
 
 
 def _is_folder(change: StateChange) -> bool:
@@ -105,8 +122,10 @@ def _may_be_cause(change: StateChange) -> bool:
     item = change.item
     if item.kind not in REVERTIBLE_KINDS or _is_volatile(change):
         return False
+    if item.kind == "mount":
+        return change.differing == ("options",)
     if item.kind == "service":
-        return bool(_stopped_since(change))
+        return bool(service_reversal(change))
     return item.kind != "file" or not _NOISE.search(item.key)
 
 
@@ -115,14 +134,20 @@ def _is_volatile(change: StateChange) -> bool:
     return any(VOLATILE in side.attributes for side in sides)
 
 
-def _stopped_since(change: StateChange) -> str:
-    """For a service: what it no longer is. One that fails is a symptom, not a cause."""
+def service_reversal(change: StateChange) -> tuple[str, ...]:
+    """For a service: the verbs that put it back. One that fails is a symptom, not a cause."""
     before = change.before.attributes if change.before is not None else {}
     after = change.after.attributes if change.after is not None else {}
-    if before.get("active") == "active" and after.get("active", "inactive") == "inactive":
-        return "active"
-    enabled = before.get("enabled") == "enabled" and after.get("enabled") != "enabled"
-    return "enabled" if enabled else ""
+    verbs = []
+    was, now = before.get("enabled", "disabled"), after.get("enabled", "disabled")
+    if (was == "enabled") != (now == "enabled") and now in _SWITCHES and was in _SWITCHES:
+        verbs.append("enable" if was == "enabled" else "disable")
+    ran, runs = before.get("active", "inactive"), after.get("active", "inactive")
+    if (ran, runs) == ("active", "inactive"):
+        verbs.append("start")
+    elif (ran, runs) == ("inactive", "active"):
+        verbs.append("stop")
+    return tuple(verbs)
 
 
 def _score(
@@ -155,7 +180,8 @@ def _name_scores(change: StateChange, service: ServiceContext) -> list[tuple[int
     if name:
         found.append((_SERVICE_NAME_SCORE, f"belongs to {name} by its name"))
     if change.item.kind == "service":
-        found.append((_SERVICE_ITEM_SCORE, "the service was running before"))
+        verbs = " and ".join(service_reversal(change))
+        found.append((_SERVICE_ITEM_SCORE, f"it takes {verbs} to have it as before"))
     return found
 
 
@@ -171,19 +197,19 @@ def _source_words(source: str) -> str:
 
 
 def names_item(text: str, key: str) -> bool:
-    """Whether a text names a path or a folder that contains it, or a unit."""
+    """Whether a text names a path, the folder with all that is in it, or a unit."""
     if not text:
         return False
     if not key.startswith("/"):
         return _has_part(text, key)
-    if _has_path(text, key):
-        return True
-    parents = PurePosixPath(key).parents
-    return any(_has_path(text, str(each)) for each in parents if str(each).count("/") >= 2)
+    parents = [str(each) for each in PurePosixPath(key).parents]
+    return any(_has_path(text, each) for each in (key, *parents) if each.count("/") >= 2)
 
 
 def _has_path(text: str, path: str) -> bool:
-    return re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w-])", text) is not None
+    """A longer path that begins like it, such as a file of a folder, does not count."""
+    end = r"(?:/\*?)?(?![\w/-]|\.\w)"
+    return re.search(rf"(?<![\w./-]){re.escape(path)}{end}", text) is not None
 
 
 def _has_part(text: str, name: str) -> bool:

@@ -1,7 +1,7 @@
 """Finds the cause by experiments on a copy, and reverts it through the gate like a playbook."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from hermes.sre.verify import Baseline
 STEP_TIMEOUT_S = 60.0
 EXPERIMENTS_TIMEOUT_S = 120.0
 PROVED_CONFIDENCE = 0.97
+MAX_LOOKS = 4
 NO_FAILING_CHECK = "no check that observes the fault fails now"
 
 
@@ -78,8 +79,12 @@ class ExperimentResponder:
     async def _find(self, number: int, baseline: Baseline) -> CauseResult:
         finder = self._work.context.cause_finder
         assert finder is not None
-        results = await baseline.independent_checks()
-        failing = [each for each in results if _observes(each, baseline)]
+        looks, failing = MAX_LOOKS if baseline.evidence else 0, list[CheckResult]()
+        results: Sequence[CheckResult] = ()
+        while looks and not failing:  # a symptom may be intermittent
+            looks -= 1
+            results = await baseline.independent_checks()
+            failing = [each for each in results if _observes(each, baseline)]
         if not failing:
             return CauseResult(status="impossible", why=NO_FAILING_CHECK)
         case = FailingCase(
