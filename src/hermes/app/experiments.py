@@ -133,6 +133,7 @@ class _FinderWork:
             programs=programs,
             services=services,
             store=self._store,
+            suspects=suspects,
             jobs=programs.jobs_of(suspects),
         )
         trial = CopyTrial(setup)

@@ -181,6 +181,7 @@ def build_incident_context(
 ) -> IncidentContext:
     """`probes` are those of the watch; where there are none, discovery finds some."""
     dependencies = application.agent_dependencies
+    records_states = application.loaded.settings.declared.record
     playbook_cache = playbook_cache or PlaybookCache(application.loaded, application.journal)
     return IncidentContext(
         bus=application.bus,
@@ -193,9 +194,7 @@ def build_incident_context(
         checks_for=lambda case: open_independent_checks(case, dependencies.environment, probes),
         report=lambda case: _write_report(application, case),
         learn=partial(learn_from_incident, application) if settings.learn else do_nothing,
-        cause_finder=open_cause_finder(application)
-        if application.loaded.settings.declared.record
-        else None,
+        cause_finder=open_cause_finder(application) if records_states else None,
         responder=responder,
         processes=dependencies.processes,
         origin=dependencies.origin,

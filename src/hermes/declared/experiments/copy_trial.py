@@ -27,11 +27,17 @@ from hermes.declared.experiments.trial import Revert, TrialOutcome, TrialResult
 from hermes.declared.revert import plan_revert
 from hermes.declared.state import ItemId, StateChange
 from hermes.declared.store import StateStore
-from hermes.environments.copies import CannotCopyError, Copyable, CopyLimits, HostCopy
+from hermes.environments.copies import (
+    CannotCopyError,
+    Copyable,
+    CopyLimits,
+    CopyService,
+    HostCopy,
+)
 
-FIRST_PATIENCE_S = 8.0
+FIRST_TIMEOUT_S = 8.0
 """How long checks may take to pass while it is not known how long that takes in a copy."""
-SHORTEST_PATIENCE_S, LONGEST_PATIENCE_S, PATIENCE_FACTOR = 1.2, 12.0, 1.7
+SHORTEST_TIMEOUT_S, LONGEST_TIMEOUT_S, PASS_TIME_FACTOR = 1.2, 12.0, 1.7
 HOLD_S = 0.7
 """How long checks must keep passing."""
 SHORTEST_POLL_S, LONGEST_POLL_S = 0.15, 0.6
@@ -53,6 +59,7 @@ class CopySetup:
     """The services that fail."""
     store: StateStore
     """Has the contents of files, before and after."""
+    suspects: Sequence[Suspect] = ()
     jobs: Sequence[ScheduledJob] = ()
     """Scheduled jobs that read one of the suspects: they would repeat what they did."""
     limits: CopyLimits = field(default_factory=CopyLimits)
@@ -60,12 +67,24 @@ class CopySetup:
 
 @asynccontextmanager
 async def open_copy(setup: CopySetup) -> AsyncGenerator[HostCopy, None]:
-    copy = await setup.source.copy(setup.limits)
+    copy = await setup.source.copy(setup.limits, units=copy_services(setup))
     try:
         yield copy
     finally:
         with anyio.CancelScope(shield=True):
             await copy.close()
+
+
+def copy_services(setup: CopySetup) -> list[CopyService]:
+    """For a copy that has no supervisor of its own: the failing services, and those that may
+    depend on a suspect."""
+    paths = [change.item.key for each in setup.suspects for change in each.changes]
+    concerned = setup.programs.services_of(paths)
+    return [
+        CopyService(name=each.name, definition=each.definition, running=not each.idle)
+        for each in setup.programs.services
+        if each.name in setup.services or (each in concerned and not each.idle)
+    ]
 
 
 class CopyTrial:
@@ -101,11 +120,11 @@ class CopyTrial:
         return TrialResult(outcome=outcome, detail=detail, seconds=time.monotonic() - began)
 
     async def settle(
-        self, copy: HostCopy, patience: Callable[[], float] | None = None
+        self, copy: HostCopy, timeout: Callable[[], float] | None = None
     ) -> tuple[TrialOutcome, Sequence[CheckReading]]:
         """Run the failing checks until they keep passing, or until they had enough time to; then
         the others once, for side effects."""
-        patience, expected = patience or self.patience_s, self._setup.expected
+        limit_s, expected = timeout or self.timeout_s, self._setup.expected
         began, passing_since, pause = time.monotonic(), None, SHORTEST_POLL_S
         while True:
             readings = await self._setup.run_checks(copy, expected.failing_names)
@@ -115,18 +134,18 @@ class CopyTrial:
                 self.pass_seconds = max(passing_since - began, self.pass_seconds or 0.0)
                 others = await self._setup.run_checks(copy, expected.passing)
                 return expected.judge([*readings, *others]), [*readings, *others]
-            if passing_since is None and now - began >= patience():
+            if passing_since is None and now - began >= limit_s():
                 return outcome, readings
             await anyio.sleep(pause)
             pause = min(LONGEST_POLL_S, pause * 1.5)
 
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """Shrinks as soon as another trial has shown how long passing takes."""
         if self.pass_seconds is None:
-            return FIRST_PATIENCE_S * overload_factor()
-        wanted = PATIENCE_FACTOR * self.pass_seconds + 0.5
-        shortest = SHORTEST_PATIENCE_S * overload_factor()
-        return min(LONGEST_PATIENCE_S, max(shortest, wanted))
+            return FIRST_TIMEOUT_S * overload_factor()
+        wanted = PASS_TIME_FACTOR * self.pass_seconds + 0.5
+        shortest = SHORTEST_TIMEOUT_S * overload_factor()
+        return min(LONGEST_TIMEOUT_S, max(shortest, wanted))
 
     def _affected_units(self, reverted: Sequence[Revert]) -> list[str]:
         """Those that name what is reverted, then the failing ones."""

@@ -63,12 +63,19 @@ class HostService(Value, frozen=True, kw_only=True):
         return self.state in ("active", "reloading")
 
     @property
-    def reloadable(self) -> bool:
-        return "ExecReload=" in self.unit_text
+    def idle(self) -> bool:
+        """Neither running nor failed: it is not meant to run now."""
+        return self.state == "inactive"
 
     @property
-    def one_shot(self) -> bool:
-        return "Type=oneshot" in self.unit_text
+    def definition(self) -> tuple[str, ...]:
+        """The settings of its unit, without comments."""
+        lines = (line.strip() for line in self.unit_text.splitlines())
+        return tuple(line for line in lines if "=" in line and not line.startswith(("#", ";")))
+
+    @property
+    def reloadable(self) -> bool:
+        return "ExecReload=" in self.unit_text
 
     def concerns(self, path: str) -> bool:
         """Whether it may depend on a file."""

@@ -26,7 +26,7 @@ from hermes.declared.experiments.trial import Revert
 from hermes.environments.copies import CannotCopyError, HostCopy
 
 ActivationKind = Literal["run-job", "reload", "restart"]
-UNCHANGED_PATIENCE_S = 0.6
+UNCHANGED_TIMEOUT_S = 0.6
 """For what takes effect without a restart."""
 CONFIGURATION_TESTS = {
     "nginx": "nginx -t",
@@ -78,11 +78,11 @@ async def rehearse_revert(
         async with open_copy(setup) as copy:
             await trial.settle(copy, _first_failure(trial))
             await put_back(copy, setup, causes)
-            for step, patience in plan_activations(setup, trial, causes):
+            for step, timeout in plan_activations(setup, trial, causes):
                 for each in step:
                     await _activate(copy, each)
                     done.append(each)
-                outcome, readings = await trial.settle(copy, patience)
+                outcome, readings = await trial.settle(copy, timeout)
                 if outcome == "passes":
                     return RehearsedRevert(works=True, activations=tuple(_effective(done)))
                 why = setup.expected.describe(readings)
@@ -99,16 +99,16 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
     suspects = [each.suspect for each in causes]
     paths = [change.item.key for each in suspects for change in each.changes]
     jobs = setup.programs.jobs_of(suspects)
-    readers = [each for each in setup.programs.readers_of(paths) if not _is_idle(each)]
+    readers = [each for each in setup.programs.readers_of(paths) if not each.idle]
     failing = [each for name in setup.services if (each := setup.programs.named(name))]
     down = [each for each in failing if not each.running]
-    patience = partial(float, UNCHANGED_PATIENCE_S)
+    timeout = partial(float, UNCHANGED_TIMEOUT_S)
     steps: list[Step] = []
     if not readers and not down:
-        steps.append(([], patience))
+        steps.append(([], timeout))
     if jobs:
         run_jobs = [Activation(kind="run-job", target=each.shell_command) for each in jobs]
-        steps.append((run_jobs, None if not down else patience))
+        steps.append((run_jobs, None if not down else timeout))
     reloads = [_reload(each) for each in readers if each.running and each.reloadable]
     if reloads and not down:
         steps.append((reloads, None))
@@ -117,17 +117,12 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
     others = [each for each in readers if each not in failing]
     rest = [each for each in failing if each not in own]
     steps += [([_restart(each) for each in group], None) for group in (own, others, rest) if group]
-    return steps or [([], patience)]
+    return steps or [([], timeout)]
 
 
 def _first_failure(trial: CopyTrial) -> Callable[[], float]:
     """The services of the copy need as long to start as they need to pass."""
     return lambda: min(1.0, trial.pass_seconds or 1.0)
-
-
-def _is_idle(service: HostService) -> bool:
-    """Neither running nor failed: it is not meant to run now."""
-    return service.state == "inactive"
 
 
 def _reload(service: HostService) -> Activation:
