@@ -18,8 +18,8 @@ from hermes.core.incident import WATCH_RUN
 from hermes.models.settings import ModelSettings
 from hermes.plumbing.files import FileLock
 from hermes.settings.load import LoadedSettings, load
+from hermes.sre.probes.alerts import alert_fingerprint
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.scheduler import alert_fingerprint
 
 pytestmark = pytest.mark.anyio
 

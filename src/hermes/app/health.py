@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from hermes.app.learned_checks import learned_results, read_learned_checks
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.service.service_files import LOG_FOLDER
 from hermes.core.actions import Policy
@@ -20,12 +21,14 @@ from hermes.core.protocols import Environment, Journal
 from hermes.settings.load import LoadedSettings
 from hermes.sre.health import HealthCheckResult, RunHealthChecks, run_health_round
 from hermes.sre.probes.admission import admit_probes
+from hermes.sre.probes.alerts import alert_fingerprint, read_firing_alerts
 from hermes.sre.probes.inventory import InventoryStore, without_service
+from hermes.sre.probes.learned.state import LearnedCheck
 from hermes.sre.probes.native import LOCAL_ENVIRONMENT, with_home_disk, without_own_logs
 from hermes.sre.probes.probe import COMPARING_KINDS, HOST_KINDS, Probe
 from hermes.sre.probes.probe_file import load_probes
 from hermes.sre.probes.probe_list import ProbeList, ServiceQuestion, build_probe_list
-from hermes.sre.probes.scheduler import ProbeScheduler, alert_fingerprint, read_firing_alerts
+from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.reports.report_data import list_incidents
 
 JOURNAL_CHECK = "journal"
@@ -54,6 +57,8 @@ class AdmittedProbes(Value, kw_only=True, frozen=True):
     questions: tuple[ServiceQuestion, ...] = ()
     lacks: str = ""
     """What the host lacks, and what is used instead."""
+    learned: tuple[LearnedCheck, ...] = ()
+    """The learned checks as the watch stored them last."""
 
 
 def declared_probes(loaded: LoadedSettings) -> tuple[Probe, ...] | None:
@@ -146,6 +151,8 @@ async def check_health_now(
         _with_alert(each, firing.get(compared.get(each.name, "")), watched=watched)
         for each in found
     ]
+    asked = replace(asked, learned=read_learned_checks(loaded, environment.target))
+    results += learned_results(asked.learned) if watched else []
     checked = _with_results(checked, results)
     services = {each.name: each.service for each in asked.probes}
     for at, each in enumerate(results):

@@ -14,7 +14,6 @@ import anyio
 from anyio import to_thread
 
 from hermes.app.application import Application
-from hermes.app.experiments import open_cause_finder
 from hermes.app.models import is_bundled
 from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
@@ -33,8 +32,10 @@ from hermes.skills.matching import SkillMatcherCache
 from hermes.sre.cause import EXPERIMENT, CauseResult, FailingCase
 from hermes.sre.checks import open_independent_checks
 from hermes.sre.context import IncidentContext, do_nothing
+from hermes.sre.learned_evidence import LearnedEvidence
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.probes.inventory import InventoryStore
+from hermes.sre.probes.learned.watching import LearnedObserver
 from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.lessons import incident_notes
 from hermes.sre.reports.report_data import read_earlier_incidents, read_incident_records
@@ -178,8 +179,10 @@ def build_incident_context(
     probes: Sequence[Probe] = (),
     playbook_cache: PlaybookCache | None = None,
     inventory: InventoryStore | None = None,
+    learned: LearnedObserver | None = None,
 ) -> IncidentContext:
-    """`probes` are those of the watch; where there are none, discovery finds some."""
+    """`probes` are those of the watch; where there are none, discovery finds some. `learned`: the
+    learned checks of the watch, which join them."""
     dependencies = application.agent_dependencies
     records_states = application.loaded.settings.declared.record
     playbook_cache = playbook_cache or PlaybookCache(application.loaded, application.journal)
@@ -191,15 +194,19 @@ def build_incident_context(
         settings=settings,
         skills=playbook_cache.skills,
         index=playbook_cache.index,
-        checks_for=lambda case: open_independent_checks(case, dependencies.environment, probes),
+        checks_for=lambda case: open_independent_checks(
+            case,
+            dependencies.environment,
+            probes,
+            LearnedEvidence(learned, case.service) if learned is not None else None,
+        ),
         report=lambda case: _write_report(application, case),
         learn=partial(learn_from_incident, application) if settings.learn else do_nothing,
-        cause_finder=open_cause_finder(application) if records_states else None,
         responder=responder,
         processes=dependencies.processes,
         origin=dependencies.origin,
         daemons=lambda: inventory.load().daemons if inventory else (),
-        cause_finder=StateCauseFinder(application),
+        cause_finder=StateCauseFinder(application) if records_states else None,
     )
 
 

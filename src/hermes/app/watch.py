@@ -15,6 +15,7 @@ from hermes.app.application import Application, open_application
 from hermes.app.health import find_probes, probe_rounds, select_admitted_probes
 from hermes.app.incident_response import PlaybookCache, build_incident_context, open_model_responder
 from hermes.app.journal_upkeep import JournalMonitor, write_warning
+from hermes.app.learned_checks import open_learned_checks
 from hermes.app.models import ModelReachability
 from hermes.app.policy import LazyPolicy
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
@@ -125,10 +126,7 @@ async def open_watch(
         directory=folder,
         environment=environment,
     ) as application:
-        monitor = None
-        if isinstance(application.journal, BufferedJournal):
-            copy = HeldCopy(loaded.journal, runtime_folder())
-            monitor = JournalMonitor(application.journal, copy=copy)
+        monitor = _open_journal_monitor(application)
         await _claim_watch(application)
         host_environment, policy = (
             application.agent_dependencies.environment,
@@ -140,12 +138,14 @@ async def open_watch(
         )
         found = await find_probes(loaded, host_environment, policy, store)
         probes = tuple(each for each in map(adapt, found.probes) if each is not None)
+        learned = open_learned_checks(loaded, host_environment, stored=environment is None)
         scheduler = ProbeScheduler(
             probes,
             host_environment,
             application.bus,
             home=loaded.home,
             settings=loaded.settings.sre.probes,
+            learned=learned,
         )
         responder = None if model == NO_MODEL else open_model_responder(application)
         settings, playbooks = loaded.settings.sre, PlaybookCache(loaded, application.journal)
@@ -160,6 +160,7 @@ async def open_watch(
                 probes=scheduler.probes,
                 playbook_cache=playbooks,
                 inventory=store,
+                learned=learned,
             )
 
         watch = IncidentWatch(
@@ -311,6 +312,13 @@ def apply_watch_mode(loaded: LoadedSettings) -> LoadedSettings:
     settings = msgspec.structs.replace(loaded.settings, policy=changed)
     origins = {**loaded.origins, "policy.set": chosen}
     return msgspec.structs.replace(loaded, settings=settings, origins=origins)
+
+
+def _open_journal_monitor(application: Application) -> JournalMonitor | None:
+    if not isinstance(application.journal, BufferedJournal):
+        return None
+    copy = HeldCopy(application.loaded.journal, runtime_folder())
+    return JournalMonitor(application.journal, copy=copy)
 
 
 def _with_waiting_approvals(loaded: LoadedSettings) -> LoadedSettings:

@@ -1,7 +1,7 @@
 """Runs checks with a timeout each, and selects the probes that concern an incident."""
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.probes.discovery import discover_probes
 from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
 from hermes.sre.probes.probe import STATE_LABEL, Probe
-from hermes.sre.probes.probe_runner import run_probes
+from hermes.sre.probes.probe_runner import ProbeResult, run_probes
 from hermes.sre.settings import ProbeSettings
 
 ResultT = TypeVar("ResultT")
@@ -195,22 +195,36 @@ IndependentChecks = Callable[[], Awaitable[Sequence[CheckResult]]]
 """Runs all checks that concern an incident, independent of any fix."""
 
 
+AdditionalChecks = Callable[
+    [Sequence[Probe], Mapping[str, ProbeResult]], Awaitable[Sequence[CheckResult]]
+]
+"""Checks that judge the results of probes further, such as learned ones."""
+
+
 async def open_independent_checks(
-    details: IncidentDetails, environment: Environment, probes: Sequence[Probe] = ()
+    details: IncidentDetails,
+    environment: Environment,
+    probes: Sequence[Probe] = (),
+    more: AdditionalChecks | None = None,
 ) -> IndependentChecks:
     """The probes of the watch; where none is relevant, probes discovered on the host."""
     relevant = relevant_probes(details, probes)
     if not any(each.service for each in relevant):
         found = await discover_probes(environment)
         relevant = relevant_probes(details, (*probes, *found.probes))
-    return checks_of_probes(relevant[:MAX_CHECKS], environment)
+    return checks_of_probes(relevant[:MAX_CHECKS], environment, more)
 
 
 class ProbeChecks:
     """Runs probes as the independent checks of an incident."""
 
-    def __init__(self, probes: Sequence[Probe], environment: Environment) -> None:
-        self.probes, self._environment = tuple(probes), environment
+    def __init__(
+        self,
+        probes: Sequence[Probe],
+        environment: Environment,
+        more: AdditionalChecks | None = None,
+    ) -> None:
+        self.probes, self._environment, self._more = tuple(probes), environment, more
 
     async def __call__(self) -> Sequence[CheckResult]:
         settings = ProbeSettings()
@@ -220,10 +234,12 @@ class ProbeChecks:
             return [
                 CheckResult(check=each.name, ok=False, detail=str(error)) for each in self.probes
             ]
-        return [
+        found = [
             check_result_of(each, judge_probe(each, results[each.name], (), settings))
             for each in self.probes
         ]
+        more = self._more
+        return [*found, *(await more(self.probes, results) if more is not None else ())]
 
     def on(self, environment: Environment, names: Collection[str]) -> "ProbeChecks":
         """Some of the checks in another environment, such as a copy of the host."""
@@ -231,8 +247,10 @@ class ProbeChecks:
         return ProbeChecks(chosen, environment)
 
 
-def checks_of_probes(probes: Sequence[Probe], environment: Environment) -> IndependentChecks:
-    return ProbeChecks(probes, environment)
+def checks_of_probes(
+    probes: Sequence[Probe], environment: Environment, more: AdditionalChecks | None = None
+) -> IndependentChecks:
+    return ProbeChecks(probes, environment, more)
 
 
 def check_result_of(probe: Probe, verdict: ProbeVerdict) -> CheckResult:

@@ -129,6 +129,16 @@ class ProbeSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
     starts one earlier."""
 
 
+class LearnedSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `sre.learned`: checks that are learned while services are healthy."""
+
+    enabled: bool = True
+    """Whether the watch learns checks and reports deviations."""
+    off: tuple[str, ...] = ()
+    """Learned checks that raise no alert: names, patterns such as `learned-http-8080-*`, or
+    measures such as `latency`. `hermes health` lists them."""
+
+
 class PrometheusRule(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """A query whose result should be empty: each series in it is an alert."""
 
@@ -301,6 +311,8 @@ class SreSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """How alerts are grouped, suppressed and graded."""
     probes: ProbeSettings = ProbeSettings()
     """The probes of the watch."""
+    learned: LearnedSettings = LearnedSettings()
+    """Checks that are learned while services are healthy."""
     prometheus: PrometheusSettings = PrometheusSettings()
     """A Prometheus server that is polled for alerts."""
     notices: NoticeSettings = NoticeSettings()

@@ -10,6 +10,7 @@ import click
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command, cli_group
+from hermes.cli.monitoring.learned import learned_data, print_unreported
 from hermes.cli.output import echo, note, print_json, print_table
 from hermes.cli.render.terminal_text import clean, clip
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 PROBE_STATES = {True: "fine", False: "FAILING", None: "unknown"}
 HEALTH_COMMANDS = {
-    "forget": ("monitoring.health:forget", "Stop expecting a service that need not run")
+    "forget": ("monitoring.health:forget", "Stop expecting a service that need not run"),
+    "learned": ("monitoring.learned:learned", "Checks learned from healthy behaviour"),
 }
 
 
@@ -31,14 +33,16 @@ hermes health                          is anything wrong right now?
 hermes health --all                    also what is fine
 hermes health --json | jq .failing
 hermes health forget redis-server      it was removed on purpose
+hermes health learned                  checks that were learned, and why
 """,
 )
 @click.option("--all", "everything", is_flag=True, help="Show every probe, not only problems.")
 def health(ctx: click.Context, everything: bool, as_json: bool) -> int:
     """Run every probe once, print and record the results. Nothing is changed.
 
-    A service that ran before and does not run now counts as failing. What only a person can know,
-    for example whether an installed server should run, is listed as a question.
+    A service that ran before and does not run now counts as failing, and so does a learned check
+    that a running watch reports. What only a person can know, for example whether an installed
+    server should run, is listed as a question.
 
     Exit codes: 0 every probe is fine (questions do not change that), 1 a probe fails, an expected
     service is missing, or a probe could not run (also when the journal cannot be written), 3 a
@@ -68,6 +72,11 @@ def _health_data(
         "refused": admitted.refused,
         "seconds": checked.seconds,
         "probes": [{"probe": e.name, "ok": e.ok, "detail": e.detail} for e in results],
+        "learned": [
+            learned_data(each)
+            for each in admitted.learned
+            if each.failing or not each.on or each.weight < 1.0
+        ],
     }
 
 
@@ -90,6 +99,7 @@ def _print_health(
         echo(f"not running: {clean(name)}, {clean(why)}")
     for each in admitted.questions:
         echo(f"question: {clean(each.text)}")
+    print_unreported(admitted.learned)
     for refusal in admitted.refused:
         note(f"not run: {refusal}")
     if admitted.found_now:

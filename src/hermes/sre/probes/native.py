@@ -28,6 +28,7 @@ from hermes.sre.probes.kinds.native_services import (
     probe_postgres,
     probe_redis,
 )
+from hermes.sre.probes.learned.answer_facts import AnswerFacts
 from hermes.sre.probes.probe import DEFAULT_LIMITS, QUESTION_EXIT_CODE, UNKNOWN_EXIT_CODE, Probe
 
 LOCAL_ENVIRONMENT = "local"
@@ -180,6 +181,8 @@ class NativeProbes:
         self._processor_wait = processor_wait
         self._host_pressure = host_pressure
         self.stuck: set[str] = set()
+        self.answers: dict[str, AnswerFacts] = {}
+        """What the last answer of each web page looked like, until it is taken."""
 
     async def run(self, probe: Probe, before: str, seconds: float) -> NativeAnswer:
         """Never raises; a probe that takes longer than `seconds` has timed out."""
@@ -198,6 +201,11 @@ class NativeProbes:
     async def _answer(self, probe: Probe, before: str) -> NativeAnswer:
         if probe.kind == "port":
             return await probe_port(probe, before)
+        if probe.kind == "http":
+            answer, facts = await probe_http(probe)
+            if facts is not None:
+                self.answers[probe.name] = facts
+            return answer
         if probe.kind in _ASYNC_PROBES:
             return await _ASYNC_PROBES[probe.kind](probe)
         if probe.kind == "cpu" and not before:
@@ -349,7 +357,6 @@ def _probe_zombies(probe: Probe, before: str) -> NativeAnswer:
 
 
 _ASYNC_PROBES: dict[str, Callable[[Probe], Awaitable[NativeAnswer]]] = {
-    "http": probe_http,
     "redis": probe_redis,
     "postgres": probe_postgres,
 }

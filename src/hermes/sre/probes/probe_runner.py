@@ -14,6 +14,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import ConfinesCommands, Environment
 from hermes.sre.probes.admission import AdmittedProbe
 from hermes.sre.probes.kinds import native_services
+from hermes.sre.probes.learned.answer_facts import AnswerFacts
 from hermes.sre.probes.native import (
     LOCAL_ENVIRONMENT,
     NativeProbes,
@@ -58,6 +59,8 @@ class ProbeResult(Value, kw_only=True, frozen=True):
     keep: str = ""
     not_run_reason: str = ""
     """Why it was not run."""
+    facts: AnswerFacts | None = None
+    """http, on this host: what the answer looked like."""
 
     @property
     def timed_out(self) -> bool:
@@ -101,7 +104,12 @@ async def run_probes(
         code, text, value, keep = await native_probes.run(probe, kept[probe.name] or "", seconds)
         text = _CONTROL_CHARACTERS.sub(" ", text)[:_MAX_OUTPUT_CHARS]
         found[probe.name] = ProbeResult(
-            probe=probe.name, code=code, text=text, value=value, keep=keep
+            probe=probe.name,
+            code=code,
+            text=text,
+            value=value,
+            keep=keep,
+            facts=native_probes.answers.pop(probe.name, None),
         )
 
     here = [each for each in probes if can_run_natively(environment, each, kept[each.name])]

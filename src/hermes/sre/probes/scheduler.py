@@ -12,14 +12,19 @@ from pathlib import Path
 
 import anyio
 from anyio.abc import TaskStatus
-from msgspec.structs import replace
 
 from hermes.core.bus import Bus
 from hermes.core.errors import EnvironmentFailed, StoreError
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.events.tools import ToolBlocked
-from hermes.core.incident import QUESTION_LABEL, WATCH_RUN, WITHDRAWN_LABEL
-from hermes.core.protocols import Environment, Journal
+from hermes.core.incident import QUESTION_LABEL, WATCH_RUN
+from hermes.core.protocols import Environment
+from hermes.sre.probes.alerts import (
+    alert_fingerprint,
+    probe_alert,
+    read_firing_alerts,
+    withdrawn_alert,
+)
 from hermes.sre.probes.evaluation import (
     FORECAST_HORIZON_H,
     SILENCE_KINDS,
@@ -28,7 +33,6 @@ from hermes.sre.probes.evaluation import (
     ProbeVerdict,
     add_sample,
     forecast_disk,
-    headline,
     is_about_service,
     judge_probe,
     judge_silence,
@@ -37,9 +41,15 @@ from hermes.sre.probes.evaluation import (
     lock_watch,
     save_history,
 )
+from hermes.sre.probes.learned.state import LEARNED_KIND, LearnedVerdict
+from hermes.sre.probes.learned.watching import (
+    OBSERVE_EVERY_S,
+    LearnedObserver,
+    learned_probe,
+    probe_verdict,
+)
 from hermes.sre.probes.native import NativeProbes
 from hermes.sre.probes.probe import (
-    DISCOVERY_LABELS,
     PROVISIONAL_LABEL,
     SERVICE_STATE_KINDS,
     SUSTAINED_KINDS,
@@ -47,74 +57,6 @@ from hermes.sre.probes.probe import (
 )
 from hermes.sre.probes.probe_runner import KernelRefusal, ProbeResult, run_probes
 from hermes.sre.settings import ProbeSettings
-
-PROBE_SOURCE = "probe"
-_MAX_TITLE_CHARS, _MAX_TEXT_CHARS = 200, 4000
-
-
-def alert_fingerprint(probe: Probe, environment: Environment) -> str:
-    return f"probe/{environment.target}/{probe.name}"
-
-
-def probe_alert(
-    probe: Probe,
-    environment: Environment,
-    detail: str,
-    *,
-    resolved: bool = False,
-    since: datetime | None = None,
-    question: str = "",
-) -> AlertRaised:
-    """`question`: what people are asked, where it may be intended."""
-    about = probe.service or environment.target
-    title = f"{about}: {probe.name} is fine again" if resolved else f"{about}: {headline(detail)}"
-    lines = [detail, f"asked by the probe {probe.name} ({probe.kind} {probe.what})".strip()]
-    if probe.impact:
-        lines.append(probe.impact)
-    return AlertRaised(
-        run=WATCH_RUN,
-        fingerprint=alert_fingerprint(probe, environment),
-        title=title[:_MAX_TITLE_CHARS],
-        text="\n".join(lines)[:_MAX_TEXT_CHARS],
-        source=PROBE_SOURCE,
-        labels=_labels(probe, environment) + (((QUESTION_LABEL, question),) if question else ()),
-        resolved=resolved,
-        check=probe.name,
-        severity=probe.severity,
-        since=since,
-    )
-
-
-def withdrawn_alert(earlier: AlertRaised) -> AlertRaised:
-    """Ends the alert of a removed probe; the state of the service is not known."""
-    return replace(
-        earlier,
-        at=datetime.now(UTC),
-        title=f"{earlier.check} is not watched any more"[:_MAX_TITLE_CHARS],
-        text="this probe is not asked any more; nothing is known of how it is now",
-        labels=(*earlier.labels, (WITHDRAWN_LABEL, "yes")),
-        resolved=True,
-    )
-
-
-def _labels(probe: Probe, environment: Environment) -> tuple[tuple[str, str], ...]:
-    own = {key: value for key, value in probe.labels.items() if key not in DISCOVERY_LABELS}
-    made = {"kind": probe.kind, "service": probe.service, "instance": environment.target}
-    return tuple((key, value[:_MAX_TITLE_CHARS]) for key, value in {**own, **made}.items() if value)
-
-
-async def read_firing_alerts(journal: Journal) -> dict[str, AlertRaised]:
-    """The alerts of probes that were raised and not resolved, by fingerprint."""
-    found: dict[str, AlertRaised] = {}
-    async for recorded in journal.read(kinds=("alert.raised",)):
-        event = recorded.event
-        if isinstance(event, AlertRaised) and event.source == PROBE_SOURCE:
-            if event.resolved:
-                found.pop(event.fingerprint, None)
-            else:
-                found[event.fingerprint] = event
-    return found
-
 
 ENVIRONMENT_PROBE = Probe(name="place", kind="command", what="true", severity="P1")
 """Never run: it fails while the environment runs no commands."""
@@ -162,6 +104,7 @@ class ProbeScheduler:
         *,
         home: Path,
         settings: ProbeSettings | None = None,
+        learned: LearnedObserver | None = None,
     ) -> None:
         self._probes = tuple(probes)
         self._environment = environment
@@ -171,6 +114,8 @@ class ProbeScheduler:
         self._history: dict[str, ProbeHistory] = {}
         self._schedule: list[_ScheduledProbe] = []
         self._environment_state = _ScheduledProbe(ENVIRONMENT_PROBE, math.inf)
+        self._learned = learned
+        self._learned_alerts: dict[str, _ScheduledProbe] = {}
         self._wake = anyio.Event()
         self._native = NativeProbes()
         self._alone = anyio.CapacityLimiter(8)
@@ -205,6 +150,10 @@ class ProbeScheduler:
         for scheduled, probe in zip(self._schedule, probes, strict=True):
             scheduled.probe = probe
         self._wake.set()
+        services = {each.service for each in probes}
+        for name, scheduled in [*self._learned_alerts.items()]:
+            if scheduled.probe.service not in services:
+                before[name] = self._learned_alerts.pop(name)
         gone = [
             withdrawn_alert(probe_alert(scheduled.probe, self._environment, ""))
             for scheduled in before.values()
@@ -246,7 +195,10 @@ class ProbeScheduler:
         start = anyio.current_time()
         self._schedule = [_ScheduledProbe(probe, start) for probe in self._probes]
         raised = await read_firing_alerts(self._bus.journal)
-        for scheduled in (*self._schedule, self._environment_state):
+        if self._learned is not None:
+            self._learned_changes([*self._learned.reported()])
+        alerting = (*self._schedule, *self._learned_alerts.values(), self._environment_state)
+        for scheduled in alerting:
             if earlier := raised.pop(alert_fingerprint(scheduled.probe, self._environment), None):
                 scheduled.alerted, scheduled.since = True, earlier.since
                 scheduled.question = dict(earlier.labels).get(QUESTION_LABEL, "")
@@ -261,6 +213,8 @@ class ProbeScheduler:
 
     async def _run_loop(self) -> None:
         async with anyio.create_task_group() as group:
+            if self._learned is not None:
+                group.start_soon(self._observe_host, self._learned)
             while True:
                 now = anyio.current_time()
                 ready = list(self._due_probes(now))
@@ -396,6 +350,9 @@ class ProbeScheduler:
             if verdict.state == "failing":
                 scheduled.failed_at = scheduled.judged_at
             judged.append((scheduled, verdict, runs))
+            if self._learned is not None:
+                found = self._learned.observe_result(scheduled.probe, result, verdict)
+                judged += self._learned_changes(found)
         await self._publish_changes(judged)
 
     def _not_proven_fine(self, log: _ScheduledProbe) -> list[str]:
@@ -411,6 +368,25 @@ class ProbeScheduler:
                 or (each.verdict.state == "fine" and each.judged_at < log.failed_at)
             )
         ]
+
+    async def _observe_host(self, learned: LearnedObserver) -> None:
+        while True:
+            found = await learned.observe_host(self._probes)
+            await self._publish_changes(self._learned_changes(found))
+            await anyio.sleep(OBSERVE_EVERY_S)
+
+    def _learned_changes(
+        self, found: Sequence[LearnedVerdict]
+    ) -> list[tuple[_ScheduledProbe, ProbeVerdict, int]]:
+        changes = []
+        for each in found:
+            probe = learned_probe(each)
+            scheduled = self._learned_alerts.setdefault(
+                each.check, _ScheduledProbe(probe, math.inf)
+            )
+            scheduled.probe = probe
+            changes.append((scheduled, probe_verdict(each), 1))
+        return changes
 
     def _judge(
         self, probe: Probe, result: ProbeResult, history: ProbeHistory, *, alerted: bool = False
@@ -452,7 +428,8 @@ class ProbeScheduler:
         self, scheduled: _ScheduledProbe, verdict: ProbeVerdict, runs: int
     ) -> AlertRaised | None:
         probe = scheduled.probe
-        dropped = scheduled is not self._environment_state and scheduled not in self._schedule
+        own = scheduled is self._environment_state or probe.kind == LEARNED_KIND
+        dropped = not own and scheduled not in self._schedule
         if verdict.state == "unknown" or dropped:
             return None
         if verdict.state == "fine":

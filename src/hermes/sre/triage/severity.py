@@ -22,7 +22,7 @@ EFFECT_BY_KIND: dict[str, ImpactEffect] = {
     **dict.fromkeys(("port", "http", "unit", "postgres", "mysql", "redis", "sqlite"), "down"),
     **dict.fromkeys(("answers", "log", "disk", "inodes", "memory", "processes", "cron"), "worse"),
     **dict.fromkeys(("cpu", "load", "zombies", "tls", "certificate", "command"), "warning"),
-    **dict.fromkeys(("config", "forecast"), "warning"),
+    **dict.fromkeys(("config", "forecast", "learned"), "warning"),
 }
 SEVERITY_BY_EFFECT: dict[ImpactEffect, Severity] = {
     "data": "P0",

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import ssl
 import struct
 import time
@@ -16,6 +17,7 @@ import anyio
 from anyio.abc import ByteStream
 
 from hermes.sre.probes.kinds import services
+from hermes.sre.probes.learned.answer_facts import AnswerFacts, describe_answer
 from hermes.sre.probes.probe import UNKNOWN_EXIT_CODE, Probe
 
 NativeAnswer = tuple[int, str, float | None, str]
@@ -130,13 +132,16 @@ def listening_sockets() -> dict[int, set[str]]:
     return found
 
 
-async def probe_http(probe: Probe) -> NativeAnswer:
+async def probe_http(probe: Probe) -> tuple[NativeAnswer, AnswerFacts | None]:
+    """The result, and what the answer looked like; the body itself is not kept."""
     url, began = probe.what, time.monotonic()
     try:
-        status, body = await _http_get(urlsplit(url))
+        status, content_type, body = await _http_get(urlsplit(url))
     except (OSError, anyio.BrokenResourceError, anyio.EndOfStream, ValueError) as error:
-        return 1, f"no answer from {url}: {error_text(error)}", None, ""
+        return (1, f"no answer from {url}: {error_text(error)}", None, ""), None
     took = round(time.monotonic() - began, 6)
+    complete = len(body) < MAX_BODY_BYTES
+    facts = describe_answer(status, content_type, body, took, complete=complete)
     words = [f"{took:.6f} seconds for status {status} from {url}"]
     if not services.status_matches(probe, status):
         words.append(f"the status is {status}")
@@ -144,11 +149,11 @@ async def probe_http(probe: Probe) -> NativeAnswer:
         words.append(f"the body lacks: {probe.contains}")
     elif probe.limit is not None and took > probe.limit:
         words.append(f"it took longer than {probe.limit:g} s")
-    return int(len(words) > 1), "; ".join(words), took, ""
+    return (int(len(words) > 1), "; ".join(words), took, ""), facts
 
 
-async def _http_get(at: SplitResult) -> tuple[int, bytes]:
-    """Raises `ValueError` when the answer is not HTTP."""
+async def _http_get(at: SplitResult) -> tuple[int, str, bytes]:
+    """Status, content type and body. Raises `ValueError` when the answer is not HTTP."""
     tls = at.scheme == "https"
     path = f"{at.path or '/'}{'?' if at.query else ''}{at.query}"
     request = (
@@ -164,7 +169,9 @@ async def _http_get(at: SplitResult) -> tuple[int, bytes]:
         protocol, _, rest = head.decode("latin-1").partition(" ")
         if not protocol.startswith("HTTP/") or not rest[:3].isdigit():
             raise ValueError("it does not speak HTTP")
-        return int(rest[:3]), await _read_body(stream, head.lower(), body)
+        content_type = re.search(r"(?im)^content-type:[ \t]*([^\r\n]*)", rest)
+        body = await _read_body(stream, head.lower(), body)
+        return int(rest[:3]), content_type[1] if content_type else "", body
 
 
 async def _read_body(stream: ByteStream, head: bytes, body: bytes) -> bytes:

@@ -4,7 +4,8 @@ Nothing is learned while a service fails, while one of its learned checks deviat
 a restart. A deviation is reported only when it lasts far longer than those that ended before.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from statistics import median
 
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from hermes.sre.probes.learned.rules import (
 )
 from hermes.sre.probes.learned.state import (
     MIN_REPORTED_WEIGHT,
+    CheckMark,
     LastingDeviation,
     LearnedCheck,
     LearnedState,
@@ -65,8 +67,10 @@ RELEASE_QUESTION = "is this change intended?"
 class LearnedChecks:
     """Time is taken from the observations, so that a day can pass in a moment."""
 
-    def __init__(self, state: LearnedState | None = None) -> None:
+    def __init__(self, state: LearnedState | None = None, off: Sequence[str] = ()) -> None:
+        """`off`: patterns of names, and measures, that are off by a setting."""
         self.state = state or LearnedState()
+        self._off = off
 
     def observe(self, seen: Observation) -> tuple[LearnedVerdict, ...]:
         """Judge, then learn. Returns the checks that fail now, and those that just ended."""
@@ -79,7 +83,7 @@ class LearnedChecks:
             growth.add(seen.values[measure], seen.at, learn=seen.healthy and not failing_before)
         judged = [each for each in _measures(seen) if not self._is_quiet(seen, each)]
         weights = {
-            each: max(self.state.mark(check_name(seen.subject, each)).weight, MIN_WEIGHT)
+            each: max(self.mark(check_name(seen.subject, each)).weight, MIN_WEIGHT)
             for each in judged
         }
         deviations = {
@@ -105,7 +109,9 @@ class LearnedChecks:
             for check in self._checks_of(name, subject)
         ]
         return tuple(
-            each for each in found if each.band or each.failing or each.name in self.state.marks
+            each
+            for each in found
+            if each.band or each.failing or not each.on or each.name in self.state.marks
         )
 
     def _subject(self, seen: Observation) -> SubjectState:
@@ -153,7 +159,7 @@ class LearnedChecks:
 
     def _accept_by_people(self, seen: Observation, subject: SubjectState) -> None:
         for measure in _measures(seen):
-            at = self.state.mark(check_name(seen.subject, measure)).accepted_at
+            at = self.mark(check_name(seen.subject, measure)).accepted_at
             if at > subject.accepted.get(measure, 0.0):
                 subject.accepted[measure] = at
                 _accept(subject, measure, seen.at)
@@ -201,7 +207,7 @@ class LearnedChecks:
             if lasting.since and seen.at - lasting.last_at >= lasting.calm_s:
                 lasting.end()
             return None
-        if _is_near(seen, subject, measure):
+        if is_near_limit(seen, subject, measure):
             lasting.fine = 0
         calm = seen.at - lasting.last_at >= lasting.calm_s / 2
         if lasting.fine < RESULTS_TO_LEAVE or not calm:
@@ -215,14 +221,14 @@ class LearnedChecks:
     ) -> LearnedVerdict:
         """A check that raises no alert is listed as failing, and never reported."""
         name = check_name(seen.subject, measure)
-        mark = self.state.mark(name)
-        failing = failing and self._raises_alerts(name)
+        mark = self.mark(name)
+        failing = failing and self.raises_alerts(name)
         lesser = mark.weight < 1.0 or bool(lasting.question)
         return LearnedVerdict(
             check=name,
             service=seen.service,
             failing=failing,
-            detail=lasting.detail if failing else "as it was learned",
+            detail=lasting.detail if failing else _end_words(self.raises_alerts(name)),
             question=lasting.question if failing else "",
             severity="P3" if lesser else lasting.severity,
         )
@@ -230,14 +236,22 @@ class LearnedChecks:
     def _is_failing(self, seen: Observation) -> bool:
         """Whether any learned check of the service is reported: then nothing is learned."""
         return any(
-            lasting.reported and self._raises_alerts(check_name(name, measure))
+            lasting.reported and self.raises_alerts(check_name(name, measure))
             for name, subject in self.state.subjects.items()
             if (subject.service == seen.service if seen.service else name == seen.subject)
             for measure, lasting in subject.lasting.items()
         )
 
-    def _raises_alerts(self, name: str) -> bool:
+    def mark(self, name: str) -> CheckMark:
+        """What people said about a check, by a command or by a setting."""
         mark = self.state.mark(name)
+        measure = name.rpartition("-")[2]
+        if any(each == measure or fnmatchcase(name, each) for each in self._off):
+            return replace(mark, on=False)
+        return mark
+
+    def raises_alerts(self, name: str) -> bool:
+        mark = self.mark(name)
         return mark.on and mark.weight >= MIN_REPORTED_WEIGHT
 
     def _checks_of(self, name: str, subject: SubjectState) -> Iterator[LearnedCheck]:
@@ -250,7 +264,7 @@ class LearnedChecks:
                 yield self._check(name, subject, measure, reason, band)
         for measure, summary in subject.numbers.items():
             rule = RULES[measure]
-            weight = max(self.state.mark(check_name(name, measure)).weight, MIN_WEIGHT)
+            weight = max(self.mark(check_name(name, measure)).weight, MIN_WEIGHT)
             band = number_band(rule, summary, weight) if is_ready(rule, summary) else ""
             yield self._check(name, subject, measure, number_reason(rule, summary), band)
 
@@ -258,7 +272,7 @@ class LearnedChecks:
         self, subject: str, state: SubjectState, measure: str, reason: str = "", band: str = ""
     ) -> LearnedCheck:
         name = check_name(subject, measure)
-        mark, lasting = self.state.mark(name), state.lasting.get(measure)
+        mark, lasting = self.mark(name), state.lasting.get(measure)
         failing = lasting is not None and lasting.reported
         return LearnedCheck(
             name=name,
@@ -313,7 +327,7 @@ def _lasts_long_enough(lasting: LastingDeviation, deviation: Deviation) -> bool:
     return enough and lasting.last_at - lasting.since >= needed_s
 
 
-def _is_near(seen: Observation, subject: SubjectState, measure: str) -> bool:
+def is_near_limit(seen: Observation, subject: SubjectState, measure: str) -> bool:
     """Whether a reported number is still too close to its limit to be fine."""
     limit, value = subject.lasting[measure].limit, seen.values.get(measure)
     if limit is None or value is None:
@@ -364,3 +378,7 @@ def _accept(subject: SubjectState, measure: str, at: float) -> None:
     if growth := subject.growths.get(measure):
         growth.longest_s = max(growth.longest_s, at - growth.since if growth.since else 0.0)
         growth.reset()
+
+
+def _end_words(reports: bool) -> str:
+    return "as it was learned" if reports else "it is switched off, or its weight is too low"
