@@ -58,7 +58,8 @@ class LearnedEvidence:
         words = {each.measure: each.words for each in judge_observation(seen, subject)}
         for measure in self._measures(seen, subject):
             name = check_name(seen.subject, measure)
-            failing = measure in words or self._is_unresolved(seen, subject, measure, name)
+            unresolved = self._is_unresolved(seen, subject, measure)
+            failing = (measure in words or unresolved) and not self._shrinks(seen, measure, name)
             yield CheckResult(
                 check=name,
                 ok=not failing,
@@ -75,17 +76,18 @@ class LearnedEvidence:
             if reported or (measure in STEADY_MEASURES and _is_ready(subject, measure)):
                 yield measure
 
-    def _is_unresolved(
-        self, seen: Observation, subject: SubjectState, measure: str, name: str
-    ) -> bool:
-        """Whether a reported number is still too high; a backlog that shrinks is not."""
-        lasting, value = subject.lasting.get(measure), seen.values.get(measure)
-        if lasting is None or not lasting.reported or value is None:
-            return False
-        first = self._first.setdefault(name, value)
-        if measure == "queue" and value < first:
+    def _is_unresolved(self, seen: Observation, subject: SubjectState, measure: str) -> bool:
+        """Whether a reported number is still close to its limit."""
+        lasting = subject.lasting.get(measure)
+        if lasting is None or not lasting.reported:
             return False
         return is_near_limit(seen, subject, measure)
+
+    def _shrinks(self, seen: Observation, measure: str, name: str) -> bool:
+        """Whether a backlog is smaller than at the beginning of the incident."""
+        if measure != "queue":
+            return False
+        return seen.values[measure] < self._first.setdefault(name, seen.values[measure])
 
     def _is_evidence(self, seen: Observation, measure: str, name: str) -> bool:
         """A first line after a restart is no sign of work: a second one is."""
