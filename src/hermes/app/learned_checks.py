@@ -28,13 +28,13 @@ def open_learned_checks(
         return None
     store = LearnedStore(loaded.home if stored else None, environment.target)
     local = environment.name == LOCAL_ENVIRONMENT
-    return LearnedObserver(store, local=local, off=settings.off)
+    return LearnedObserver(store, local=local, off=settings.disabled)
 
 
 def read_learned_checks(loaded: LoadedSettings, target: str) -> tuple[LearnedCheck, ...]:
     """As the watch stored them last, at most five minutes ago while it runs."""
     state = LearnedStore(loaded.home, target).load()
-    return LearnedChecks(state, loaded.settings.sre.learned.off).checks()
+    return LearnedChecks(state, loaded.settings.sre.learned.disabled).checks()
 
 
 async def list_learned_checks(loaded: LoadedSettings, folder: Path) -> tuple[LearnedCheck, ...]:

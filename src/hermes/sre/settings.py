@@ -134,7 +134,7 @@ class LearnedSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_
 
     enabled: bool = True
     """Whether the watch learns checks and reports deviations."""
-    off: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
     """Learned checks that raise no alert: names, patterns such as `learned-http-8080-*`, or
     measures such as `latency`. `hermes health` lists them."""
 

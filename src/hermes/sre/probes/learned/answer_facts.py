@@ -6,6 +6,7 @@ look like data (numbers, addresses, tokens) are written as `*`.
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -125,6 +126,7 @@ def _entries(value: dict[str, object]) -> Iterator[tuple[str, object]]:
         yield (key if is_plain_key(key) else ANY_KEY), inner
 
 
+@lru_cache(maxsize=2048)
 def is_plain_key(key: str) -> bool:
     digits = sum(letter.isdigit() for letter in key)
     return digits <= _MAX_DIGITS and _PLAIN_KEY.fullmatch(key) is not None

@@ -150,6 +150,8 @@ class LearnedChecks:
 
     def _with_watched_pauses(self, seen: Observation, subject: SubjectState) -> Observation:
         """Only the part of a pause that was watched counts: not a time in which all stood still."""
+        if not any(RULES[measure].pause for measure in seen.values):
+            return seen
         known_s = seen.at - max(subject.watched_since, self.state.restarted.get(seen.service, 0.0))
         values = {
             measure: min(value, known_s) if RULES[measure].pause else value

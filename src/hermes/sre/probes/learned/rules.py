@@ -1,8 +1,8 @@
 """Says how an observation differs from what was learned, in words; pure functions.
 
-A limit is far beyond all that was seen, not a likely range: a check that nobody wrote must not
-report what an operator would call usual. Before a whole day is known the limits are wider, and some
-measures are not judged at all.
+A limit is far beyond all that was seen, not a likely range: a check that was not declared must not
+report what an operator would call usual. Before a whole day is known the limits are wider, and
+some measures are not judged at all.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,5 +1,7 @@
 """What is observed, what is known of each subject, and what people said about the checks."""
 
+from functools import lru_cache
+
 import msgspec
 
 from hermes.core.messages import Value
@@ -16,6 +18,7 @@ MARK_FACTOR = 0.5
 """What a false alarm leaves of the weight."""
 
 
+@lru_cache(maxsize=4096)
 def check_name(subject: str, measure: str) -> str:
     return probe_name(LEARNED_KIND, f"{subject}-{measure}")
 
