@@ -3,14 +3,19 @@
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 from hermes_command import Hermes
 
+from hermes.core.events.incidents import IncidentOpened
 from hermes.environments.local import LocalEnvironment
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.sre.probes.learned.answer_facts import describe_answer
 from hermes.sre.probes.learned.learner import LearnedChecks
 from hermes.sre.probes.learned.state import Observation
 from hermes.sre.probes.learned.store import LearnedStore
+from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.scheduler import probe_alert
 
 NAME = "learned-http-8080-shape"
 
@@ -58,6 +63,30 @@ def test_a_marked_check_stays_in_sight(learned_home: Hermes) -> None:
     assert (shown["check"], shown["on"], shown["false_alarms"]) == (NAME, False, 1)
     assert learned_home("health", "learned", NAME, "--on").returncode == 0
     assert json.loads(learned_home("health", "--json").stdout)["learned"] == []
+
+
+def test_an_incident_that_was_none_lowers_the_weight_of_its_check(learned_home: Hermes) -> None:
+    probe = Probe(name=NAME, kind="learned", service="shop")
+    here = LocalEnvironment(Path("/"), {})
+    alert = probe_alert(probe, here, "answers 200, but `items` is missing")
+    opened = IncidentOpened(
+        run="run-1",
+        incident="inc-1",
+        title=alert.title,
+        severity="P2",
+        service="shop",
+        fingerprint=alert.fingerprint,
+    )
+
+    async def record() -> None:
+        async with SqliteJournal.open(learned_home.home / "journal.db") as journal:
+            await journal.append(alert, opened)
+
+    anyio.run(record)
+    done = learned_home("incident", "close", "inc-1", "--as", "no-incident")
+    assert done.returncode == 0, done.stderr
+    assert f"hermes health learned {NAME}" in done.stdout + done.stderr
+    assert listed(learned_home)[NAME]["weight"] == 0.5
 
 
 def test_a_check_that_a_setting_switches_off_is_listed(learned_home: Hermes) -> None:

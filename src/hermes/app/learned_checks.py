@@ -11,7 +11,7 @@ from hermes.core.protocols import Environment
 from hermes.settings.load import LoadedSettings
 from hermes.sre.health import HealthCheckResult
 from hermes.sre.probes.learned.learner import LearnedChecks
-from hermes.sre.probes.learned.state import CheckMark, LearnedCheck
+from hermes.sre.probes.learned.state import LEARNED_KIND, CheckMark, LearnedCheck
 from hermes.sre.probes.learned.store import LearnedStore
 from hermes.sre.probes.learned.watching import LearnedObserver
 from hermes.sre.probes.native import LOCAL_ENVIRONMENT
@@ -50,6 +50,17 @@ async def mark_learned_check(
         return None
     LearnedStore(loaded.home, target).mark(name, _changes(time.time())[mark])
     return next(each for each in read_learned_checks(loaded, target) if each.name == name)
+
+
+def mark_false_alarm(loaded: LoadedSettings, fingerprint: str) -> str:
+    """The learned check that raised the alert with this fingerprint, now with less weight; empty
+    for alerts of others."""
+    head, _, name = fingerprint.rpartition("/")
+    if not head.startswith("probe/") or not name.startswith(f"{LEARNED_KIND}-"):
+        return ""
+    store = LearnedStore(loaded.home, head.removeprefix("probe/"))
+    store.mark(name, _changes(time.time())["false-alarm"])
+    return name
 
 
 def _changes(now: float) -> dict[LearnedMark, Callable[[CheckMark], CheckMark]]:

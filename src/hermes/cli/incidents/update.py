@@ -96,9 +96,14 @@ hermes incident close 4f2a1c --as no-incident --reason "a planned restart"
 )
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the journal and the report.")
 def close(ctx: click.Context, id: str, ending: str, reason: str, as_json: bool) -> None:
-    """Close the incident ID: a person has handled it, or it is not an incident."""
+    """Close the incident ID: a person has handled it, or it is not an incident.
+
+    A learned check whose alert was no incident gets less weight.
+    """
+    fingerprints = []
 
     def event(incident: Incident, who: str) -> Event:
+        fingerprints.append(incident.details.fingerprint)
         if incident.status not in ("open", "escalated"):
             raise HermesError(
                 f"{incident.details.incident} is already over: {incident.status}; "
@@ -113,7 +118,12 @@ def close(ctx: click.Context, id: str, ending: str, reason: str, as_json: bool) 
             reason=visible_line(reason, 1_000),
         )
 
-    _publish_for_incident(ctx, id, event, ending, as_json=as_json)
+    loaded = _publish_for_incident(ctx, id, event, ending, as_json=as_json)
+    if ending == "no-incident":
+        from hermes.app.learned_checks import mark_false_alarm
+
+        for name in filter(None, (mark_false_alarm(loaded, each) for each in fingerprints)):
+            note(f"less weight for the learned check: `hermes health learned {name}`")
 
 
 @cli_command('hermes incident reopen last --reason "it is back"')

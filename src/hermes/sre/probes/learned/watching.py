@@ -43,6 +43,7 @@ class LearnedObserver:
         self._failing: dict[str, str] = {}
         """The service of each probe that fails now."""
         self._saved_at = now()
+        self._reported = {each.check for each in self.reported()}
         self.watched_probes: Sequence[Probe] = ()
 
     def reported(self) -> Iterator[LearnedVerdict]:
@@ -81,7 +82,10 @@ class LearnedObserver:
         for each in seen:
             healthy = each.service not in failing if each.service else not failing
             found += self._checks.observe(replace(each, healthy=healthy))
-        if found or abs(self._now() - self._saved_at) >= SAVE_EVERY_S:
+        reported = self._reported - {each.check for each in found if not each.failing}
+        reported |= {each.check for each in found if each.failing}
+        if reported != self._reported or abs(self._now() - self._saved_at) >= SAVE_EVERY_S:
+            self._reported = reported
             self.save()
         return tuple(found)
 
