@@ -26,7 +26,7 @@ sys.path.insert(0, str(FOLDER))
 import msgspec  # noqa: E402
 from interface import Answer, Generator, LogActivity, Service, ServiceMinute  # noqa: E402
 
-from hermes.sre.probes.learned.answer_facts import describe_answer  # noqa: E402
+from hermes.sre.probes.answer_facts import describe_answer  # noqa: E402
 from hermes.sre.probes.learned.learner import LearnedChecks  # noqa: E402
 from hermes.sre.probes.learned.state import LearnedState, LearnedVerdict, Observation  # noqa: E402
 

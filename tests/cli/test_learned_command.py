@@ -10,7 +10,7 @@ from hermes_command import Hermes
 from hermes.core.events.incidents import IncidentOpened
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.journal.sqlite_journal import SqliteJournal
-from hermes.sre.probes.learned.answer_facts import describe_answer
+from hermes.sre.probes.answer_facts import describe_answer
 from hermes.sre.probes.learned.learner import LearnedChecks
 from hermes.sre.probes.learned.state import Observation
 from hermes.sre.probes.learned.store import LearnedStore

@@ -4,7 +4,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 
-from hermes.sre.probes.learned.answer_facts import AnswerFacts, describe_answer
+from hermes.sre.probes.answer_facts import AnswerFacts, describe_answer
 from hermes.sre.probes.learned.learner import LearnedChecks
 from hermes.sre.probes.learned.state import LearnedVerdict, Observation
 

@@ -18,7 +18,7 @@ from learned_world import (
     worker_log,
 )
 
-from hermes.sre.probes.learned.answer_facts import parse_response
+from hermes.sre.probes.answer_facts import parse_response
 from hermes.sre.probes.learned.learner import LearnedChecks, judge_observation
 from hermes.sre.probes.learned.state import CheckMark, Observation
 

@@ -19,7 +19,7 @@ from hermes.core.events.incidents import AlertRaised
 from hermes.core.incident import QUESTION_LABEL
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.sre.learned_evidence import LearnedEvidence
-from hermes.sre.probes.learned.answer_facts import describe_answer
+from hermes.sre.probes.answer_facts import describe_answer
 from hermes.sre.probes.learned.host_measures import (
     HostMeasures,
     count_entries,

@@ -18,6 +18,7 @@ import anyio
 from anyio import to_thread
 
 from hermes.core.protocols import Environment
+from hermes.sre.probes.answer_facts import AnswerFacts
 from hermes.sre.probes.kinds import native_logs
 from hermes.sre.probes.kinds.native_services import (
     NativeAnswer,
@@ -28,7 +29,6 @@ from hermes.sre.probes.kinds.native_services import (
     probe_postgres,
     probe_redis,
 )
-from hermes.sre.probes.learned.answer_facts import AnswerFacts
 from hermes.sre.probes.probe import DEFAULT_LIMITS, QUESTION_EXIT_CODE, UNKNOWN_EXIT_CODE, Probe
 
 LOCAL_ENVIRONMENT = "local"

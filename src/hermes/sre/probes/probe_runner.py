@@ -13,8 +13,8 @@ from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
 from hermes.core.protocols import ConfinesCommands, Environment
 from hermes.sre.probes.admission import AdmittedProbe
+from hermes.sre.probes.answer_facts import AnswerFacts
 from hermes.sre.probes.kinds import native_services
-from hermes.sre.probes.learned.answer_facts import AnswerFacts
 from hermes.sre.probes.native import (
     LOCAL_ENVIRONMENT,
     NativeProbes,

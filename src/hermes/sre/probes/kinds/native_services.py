@@ -16,8 +16,8 @@ from urllib.parse import SplitResult, urlsplit
 import anyio
 from anyio.abc import ByteStream
 
+from hermes.sre.probes.answer_facts import AnswerFacts, describe_answer
 from hermes.sre.probes.kinds import services
-from hermes.sre.probes.learned.answer_facts import AnswerFacts, describe_answer
 from hermes.sre.probes.probe import UNKNOWN_EXIT_CODE, Probe
 
 NativeAnswer = tuple[int, str, float | None, str]

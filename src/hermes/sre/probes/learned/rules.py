@@ -11,7 +11,7 @@ from typing import Literal
 
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_size
-from hermes.sre.probes.learned.answer_facts import (
+from hermes.sre.probes.answer_facts import (
     ABSENT,
     EMPTY_LIST,
     NOT_JSON,

@@ -5,7 +5,7 @@ from functools import lru_cache
 import msgspec
 
 from hermes.core.messages import Value
-from hermes.sre.probes.learned.answer_facts import AnswerFacts
+from hermes.sre.probes.answer_facts import AnswerFacts
 from hermes.sre.probes.learned.rules import DeviationSeverity
 from hermes.sre.probes.learned.summaries import AnswerSummary, Growth, NumberSummary
 from hermes.sre.probes.probe import probe_name

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hermes.sre.probes.learned.answer_facts import (
+from hermes.sre.probes.answer_facts import (
     ABSENT,
     ANY_KEY,
     ROOT_PATH,
