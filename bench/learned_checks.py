@@ -53,13 +53,16 @@ class Played:
     service: Service
     checks: LearnedChecks = field(default_factory=LearnedChecks)
     cpu: tuple[float, float] = (0.0, 0.0)
+    statuses: dict[str, int] = field(default_factory=dict)
+    """The first status of each page."""
     firing: set[str] = field(default_factory=set)
     alarms: list[Alarm] = field(default_factory=list)
 
     def play(self, minutes: Iterator[ServiceMinute], first: int) -> None:
         for number, minute in enumerate(minutes, first):
+            healthy = not any(self.fails(path, each) for path, each in minute.answers.items())
             for seen in self.observations(minute):
-                for each in self.checks.observe(seen):
+                for each in self.checks.observe(msgspec.structs.replace(seen, healthy=healthy)):
                     self.note(each, number)
 
     def note(self, verdict: LearnedVerdict, minute: int) -> None:
@@ -90,8 +93,7 @@ class Played:
             facts = describe_answer(answer.status, answer.content_type, answer.body, answer.seconds)
             values = {"latency": answer.seconds, "size": float(len(answer.body))}
             subject = f"http-{name}{path}"
-            # A probe fails above 499: what it reports is no matter of learned checks.
-            if answer.status < 500:
+            if not self.fails(path, answer):
                 yield Observation(subject=subject, service=name, at=at, values=values, answer=facts)
         for path, log in minute.logs.items():
             values = {"errors": float(log.error_lines), "silence": log.silent_s}
@@ -100,9 +102,14 @@ class Played:
             values = {"queue": float(length)}
             yield Observation(subject=f"queue-{name}-{queue}", service=name, at=at, values=values)
 
+    def fails(self, path: str, answer: Answer) -> bool:
+        """Whether the probe that discovery makes for the page fails: not for learned checks."""
+        first = self.statuses.setdefault(path, answer.status)
+        return answer.status >= (400 if first < 400 else 500)
+
     def copy(self) -> "Played":
         state = msgspec.json.decode(msgspec.json.encode(self.checks.state), type=LearnedState)
-        return Played(self.service, LearnedChecks(state), self.cpu)
+        return Played(self.service, LearnedChecks(state), self.cpu, dict(self.statuses))
 
 
 def with_fault(fault: str, minute: ServiceMinute, since: int, cpu_s: float) -> ServiceMinute:

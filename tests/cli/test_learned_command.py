@@ -24,7 +24,7 @@ NAME = "learned-http-8080-shape"
 def learned_home(hermes: Hermes) -> Hermes:
     checks = LearnedChecks()
     facts = describe_answer(200, "application/json", b'{"items": [1], "total": 1}', 0.01)
-    for minute in range(180):
+    for minute in range(300):
         at = 1_800_000_000.0 + 60 * minute
         seen = Observation(subject="http-8080", service="shop", at=at, answer=facts)
         assert not checks.observe(seen)
@@ -47,7 +47,7 @@ def test_learned_checks_are_listed_with_their_reasons(learned_home: Hermes) -> N
     reason = found[NAME]["reason"]
     assert isinstance(reason, str)
     assert reason.startswith(
-        "answers 200 with the keys items, items[], total in 180 of 180 answers"
+        "answers 200 with the keys items, items[], total in 300 of 300 answers"
     )
     assert "weight 1" in learned_home("health", "learned", NAME).stdout
 

@@ -2,7 +2,6 @@
 
 import random
 
-import pytest
 from learned_world import (
     DAY,
     HOUR,
@@ -70,8 +69,8 @@ def test_a_list_that_was_never_empty_is_reported_once_a_day_is_known() -> None:
 
 def test_a_log_that_went_silent_is_reported() -> None:
     checks = LearnedChecks()
-    assert not play(checks, START, 3 * HOUR, worker_log(30.0, random.Random(2)))
-    later = START + 3 * HOUR
+    assert not play(checks, START, 5 * HOUR, worker_log(30.0, random.Random(2)))
+    later = START + 5 * HOUR
     found = play(
         checks, later, HOUR, lambda at: number_seen(at, "log-worker", "silence", at - later)
     )
@@ -86,8 +85,8 @@ def test_a_hung_worker_is_reported_by_its_processor_time() -> None:
     def running(at: float) -> Observation:
         return number_seen(at, "process-worker", "standstill", randomness.random() * 20)
 
-    assert not play(checks, START, 3 * HOUR, running)
-    later = START + 3 * HOUR
+    assert not play(checks, START, 5 * HOUR, running)
+    later = START + 5 * HOUR
     found = play(
         checks,
         later,
@@ -98,24 +97,31 @@ def test_a_hung_worker_is_reported_by_its_processor_time() -> None:
     assert found[0][0] <= 10 * MINUTE
 
 
-@pytest.mark.parametrize(("hours", "within"), [(4, 4 * HOUR), (26, 45 * MINUTE)])
-def test_a_growing_backlog_is_reported(hours: float, within: float) -> None:
-    checks, randomness = LearnedChecks(), random.Random(5)
+def test_a_growing_backlog_is_reported_once_a_day_is_known() -> None:
+    for hours, reported in ((8, False), (26, True)):
+        checks, randomness, later = LearnedChecks(), random.Random(5), START + hours * HOUR
 
-    def waiting(at: float) -> Observation:
-        return number_seen(at, "queue-mail", "queue", float(randomness.randint(0, 6)))
+        def seen(at: float, later: float = later, rand: random.Random = randomness) -> Observation:
+            grown = max(0.0, 5 * (at - later) / MINUTE)
+            return number_seen(at, "queue-mail", "queue", grown + rand.randint(0, 6))
 
-    assert not play(checks, START, hours * HOUR, waiting)
-    later = START + hours * HOUR
-
-    def growing(at: float) -> Observation:
-        length = 5 * (at - later) / MINUTE + randomness.randint(0, 5)
-        return number_seen(at, "queue-mail", "queue", length)
-
-    found = play(checks, later, 5 * HOUR, growing)
+        assert not play(checks, START, hours * HOUR, seen)
+        found = play(checks, later, 5 * HOUR, seen)
+        assert bool(found) is reported
     assert [*names(found)] == ["learned-queue-mail-queue"]
-    assert found[0][0] <= within
+    assert found[0][0] <= 45 * MINUTE
     assert "growing for" in found[0][1].detail
+
+
+def test_a_first_morning_is_no_growing_backlog() -> None:
+    checks, randomness = LearnedChecks(), random.Random(11)
+
+    def seen(at: float) -> Observation:
+        hours = (at - START) / HOUR
+        morning = 300 * min(max(0.0, hours - 8) / 4, 1.0) if hours < 18 else 0.0
+        return number_seen(at, "queue-mail", "queue", morning + randomness.randint(0, 3))
+
+    assert not play(checks, START, 24 * HOUR, seen)
 
 
 def test_a_backlog_that_only_stopped_growing_is_not_over() -> None:
@@ -151,9 +157,9 @@ def test_memory_that_leaks_is_reported() -> None:
 
 def test_error_lines_below_the_limit_of_the_log_probe_are_reported() -> None:
     checks = LearnedChecks()
-    assert not play(checks, START, 8 * HOUR, lambda at: number_seen(at, "log-shop", "errors", 0.0))
+    assert not play(checks, START, 25 * HOUR, lambda at: number_seen(at, "log-shop", "errors", 0.0))
     found = play(
-        checks, START + 8 * HOUR, HOUR, lambda at: number_seen(at, "log-shop", "errors", 5.0)
+        checks, START + 25 * HOUR, HOUR, lambda at: number_seen(at, "log-shop", "errors", 5.0)
     )
     assert [*names(found)] == ["learned-log-shop-errors"]
 

@@ -162,7 +162,7 @@ def test_a_file_that_cannot_be_read_is_an_empty_one(tmp_path: Path) -> None:
 
 def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> None:
     store, checks = LearnedStore(tmp_path, "host"), LearnedChecks()
-    play_learned(checks, START, 3 * HOUR, healthy_page(random.Random(1)))
+    play_learned(checks, START, 5 * HOUR, healthy_page(random.Random(1)))
     store.save(checks.state)
     expected = [each.name for each in checks.checks()]
     assert expected
@@ -271,10 +271,10 @@ async def test_one_line_after_a_restart_does_not_prove_that_a_worker_works(tmp_p
     play_learned(
         checks,
         START,
-        3 * HOUR,
+        5 * HOUR,
         lambda at: number_seen(at, "log-worker", "silence", randomness.random() * 20),
     )
-    later = START + 3 * HOUR
+    later = START + 5 * HOUR
     play_learned(
         checks, later, HOUR, lambda at: number_seen(at, "log-worker", "silence", at - later)
     )

@@ -1,8 +1,7 @@
 """Says how an observation differs from what was learned, in words; pure functions.
 
 A limit is far beyond all that was seen, not a likely range: a check that was not declared must not
-report what an operator would call usual. Before a whole day is known the limits are wider, and
-some measures are not judged at all.
+report what an operator would call usual. Numbers are judged only once a whole day is known.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +26,7 @@ from hermes.sre.probes.learned.summaries import (
 )
 
 DeviationSeverity = Literal["P2", "P3"]
-MIN_ANSWERS, MIN_ANSWERS_S = 100, 2 * 3600.0
+MIN_ANSWERS, MIN_ANSWERS_S = 200, 4 * 3600.0
 MIN_VALUES, MIN_ENDED_PAUSES = 60, 15
 MAX_SHOWN_KEYS = 8
 MIN_RESULTS = 5
@@ -68,12 +67,12 @@ class NumberRule(Value, kw_only=True, frozen=True):
     unit: str = ""
     factor: float = 0.0
     """The limit, as a multiple of the highest value; 0 where only growth is judged."""
-    early_factor: float = 0.0
-    """The same before a day is known; 0: not judged by then."""
+    regular_factor: float = 0.0
+    """The same for pauses of about equal length, which are judged before a day is known."""
     floor: float = 0.0
     """Added to the limit."""
     hold_s: float = 600.0
-    min_learned_s: float = 2 * 3600.0
+    min_learned_s: float = 4 * 3600.0
     low: bool = False
     """Whether a value far below the lowest deviates, instead of one far above the highest."""
     smoothed: bool = True
@@ -85,8 +84,6 @@ class NumberRule(Value, kw_only=True, frozen=True):
     """For how long a number must have grown steadily; 0: growth is not judged."""
     growth_factor: float = 2.0
     """How many times the earlier maximum it must have reached by then."""
-    early_growth_s: float = 0.0
-    early_growth_factor: float = 10.0
 
 
 RULES: dict[str, NumberRule] = {
@@ -97,7 +94,6 @@ RULES: dict[str, NumberRule] = {
             words="for an answer",
             unit="s",
             factor=4.0,
-            early_factor=12.0,
             floor=0.25,
         ),
         NumberRule(measure="size", words="in an answer", unit="B", factor=5.0, low=True),
@@ -105,17 +101,15 @@ RULES: dict[str, NumberRule] = {
             measure="errors",
             words="lines a minute report errors",
             factor=4.0,
-            early_factor=12.0,
             floor=2.0,
             hold_s=900.0,
-            min_learned_s=6 * 3600.0,
         ),
         NumberRule(
             measure="silence",
             words="without a new line",
             unit="s",
             factor=8.0,
-            early_factor=6.0,
+            regular_factor=6.0,
             floor=60.0,
             hold_s=0.0,
             smoothed=False,
@@ -126,7 +120,7 @@ RULES: dict[str, NumberRule] = {
             words="without any processor time",
             unit="s",
             factor=6.0,
-            early_factor=6.0,
+            regular_factor=6.0,
             floor=120.0,
             hold_s=0.0,
             smoothed=False,
@@ -139,8 +133,6 @@ RULES: dict[str, NumberRule] = {
             factor=3.0,
             floor=64.0,
             growth_s=6 * 3600.0,
-            early_growth_s=12 * 3600.0,
-            early_growth_factor=4.0,
         ),
         NumberRule(
             measure="memory",
@@ -150,8 +142,6 @@ RULES: dict[str, NumberRule] = {
             floor=131_072.0,
             hold_s=1800.0,
             growth_s=6 * 3600.0,
-            early_growth_s=12 * 3600.0,
-            early_growth_factor=4.0,
         ),
         NumberRule(
             measure="queue",
@@ -159,7 +149,6 @@ RULES: dict[str, NumberRule] = {
             floor=20.0,
             hold_s=0.0,
             growth_s=1800.0,
-            early_growth_s=2 * 3600.0,
         ),
     )
 }
@@ -184,7 +173,7 @@ def is_ready(rule: NumberRule, summary: NumberSummary) -> bool:
         enough = found is not None and summary.learned_s >= MIN_PAUSES * found[1]
         regular = is_regular(summary)
         return enough and (regular or (summary.knows_a_day and not rule.only_regular))
-    return summary.knows_a_day or bool(rule.early_factor or rule.early_growth_s)
+    return summary.knows_a_day
 
 
 def limit_of(rule: NumberRule, summary: NumberSummary, weight: float = 1.0) -> float | None:
@@ -192,10 +181,8 @@ def limit_of(rule: NumberRule, summary: NumberSummary, weight: float = 1.0) -> f
     known = summary.extremes()
     if known is None or not is_ready(rule, summary):
         return None
-    if rule.pause:
-        factor = rule.early_factor if is_regular(summary) else rule.factor
-    else:
-        factor = rule.factor if summary.knows_a_day else rule.early_factor
+    regular = rule.pause and is_regular(summary)
+    factor = rule.regular_factor if regular else rule.factor
     if not factor:
         return None
     factor = 1 + (factor - 1) / weight
@@ -238,15 +225,12 @@ def _judge_growth(
 ) -> Deviation | None:
     if not rule.growth_s or growth is None or not growth.since or not is_ready(rule, summary):
         return None
-    daily = summary.knows_a_day
-    needed_s = rule.growth_s if daily else rule.early_growth_s
-    factor = rule.growth_factor if daily else rule.early_growth_factor
     risen = growth.state(at)
-    if risen.lasting_s < max(needed_s, LONGER_THAN_USUAL * growth.longest_s) / weight:
+    if risen.lasting_s < max(rule.growth_s, LONGER_THAN_USUAL * growth.longest_s) / weight:
         return None
     before = summary.extremes(before=growth.since)
     highest = before[1] if before is not None else growth.start
-    limit = highest * factor + rule.floor / weight
+    limit = highest * rule.growth_factor + rule.floor / weight
     if value <= limit or risen.late_share < STEADY_SHARE or value < 0.9 * growth.peak:
         return None
     words = (
@@ -378,8 +362,7 @@ def number_band(rule: NumberRule, summary: NumberSummary, weight: float) -> str:
     if limit is not None:
         parts.append(f"{'below' if rule.low else 'above'} {_amount(rule, limit)}")
     if rule.growth_s and is_ready(rule, summary):
-        needed_s = rule.growth_s if summary.knows_a_day else rule.early_growth_s
-        parts.append(f"growing for {_duration(needed_s / weight)} or more")
+        parts.append(f"growing for {_duration(rule.growth_s / weight)} or more")
     return " or ".join(parts)
 
 
