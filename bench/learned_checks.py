@@ -14,10 +14,12 @@ usage: python bench/learned_checks.py [--generator NAME] [--seed N] [--before DA
 import argparse
 import importlib
 import json
+import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 FOLDER = Path(__file__).with_suffix("")
@@ -146,30 +148,37 @@ def concerned(fault: str, minute: ServiceMinute) -> bool:
 
 
 def play_faults(played: Sequence[Played], begin: int, hours: int) -> dict[str, dict[str, object]]:
-    found: dict[str, dict[str, object]] = {}
-    for fault in FAULTS:
-        delays, missed = [], []
-        for each in played:
-            minutes = [*each.service.minutes(MONDAY, begin + hours * 60)][begin:]
-            if not concerned(fault, minutes[0]):
+    delays: dict[str, list[int]] = {fault: [] for fault in FAULTS}
+    missed: dict[str, list[str]] = {fault: [] for fault in FAULTS}
+    for each in played:
+        minutes = [*islice(each.service.minutes(MONDAY, begin + hours * 60), begin, None)]
+        for fault in FAULTS:
+            if not minutes or not concerned(fault, minutes[0]):
                 continue
-            copy = each.copy()
-            cpu_s = copy.cpu[0]
-            broken = (
-                with_fault(fault, minute, since, cpu_s) for since, minute in enumerate(minutes, 1)
-            )
-            copy.play(broken, 1)
-            if copy.alarms:
-                delays.append(copy.alarms[0].minute)
+            first = first_alarm(each.copy(), fault, minutes)
+            if first is None:
+                missed[fault].append(each.service.name)
             else:
-                missed.append(each.service.name)
-        found[fault] = {
-            "services": len(delays) + len(missed),
-            "detected": len(delays),
-            "median_minutes": sorted(delays)[len(delays) // 2] if delays else None,
-            "missed": missed,
+                delays[fault].append(first)
+    return {
+        fault: {
+            "services": len(delays[fault]) + len(missed[fault]),
+            "detected": len(delays[fault]),
+            "median_minutes": statistics.median(delays[fault]) if delays[fault] else None,
+            "missed": missed[fault],
         }
-    return found
+        for fault in FAULTS
+    }
+
+
+def first_alarm(played: Played, fault: str, minutes: Sequence[ServiceMinute]) -> int | None:
+    """The minute of the first alarm or question."""
+    cpu_s = played.cpu[0]
+    for since, minute in enumerate(minutes, 1):
+        played.play(iter([with_fault(fault, minute, since, cpu_s)]), since)
+        if played.alarms:
+            return since
+    return None
 
 
 def main() -> int:
