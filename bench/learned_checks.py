@@ -111,7 +111,8 @@ class Played:
 
     def copy(self) -> "Played":
         state = msgspec.json.decode(msgspec.json.encode(self.checks.state), type=LearnedState)
-        return Played(self.service, LearnedChecks(state), self.cpu, dict(self.statuses))
+        checks = LearnedChecks(state)
+        return Played(self.service, checks, self.cpu, dict(self.statuses), set(self.firing))
 
 
 def with_fault(fault: str, minute: ServiceMinute, since: int, cpu_s: float) -> ServiceMinute:
