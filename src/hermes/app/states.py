@@ -1,7 +1,6 @@
 """Joins states and changes with settings, environment and journal."""
 
 import os
-import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import anyio
 
-from hermes.app.journal_upkeep import write_warning
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.tooling import configured_environment
 from hermes.core.bus import Bus
@@ -31,15 +29,9 @@ from hermes.declared.recording import RecordedRound, publish_changes, record_rou
 from hermes.declared.state import State, StateChange
 from hermes.declared.store import STATES_FOLDER, StateStore, StoreLimits
 from hermes.memory.store import open_journal
-from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings
 
 LOCAL_ENVIRONMENT = "local"
-PAUSE_PER_CPU_S = 250.0
-"""Seconds of pause for a second of processor time: at most 0.4 % of one processor is used."""
-MAX_PAUSE_S = 3600.0
-FIRST_PAUSE_S = 20.0
-"""The start of a watch has more urgent work."""
 _NICENESS = 10
 
 
@@ -157,40 +149,6 @@ async def _own_commands(journal: Journal, after: datetime) -> list[OwnCommand]:
             values = " ".join(str(each) for each in event.call.arguments.values())
             found.append(OwnCommand(event.at, event.run, event.command or values))
     return found
-
-
-async def record_for_watch(loaded: LoadedSettings) -> None:
-    """Looks at the host again and again, each time in a short-lived process, so that the watch
-    does not grow. Never returns, unless it is switched off."""
-    settings = loaded.settings.declared
-    if not settings.record:
-        return
-    variables = {
-        **process_environment.environment_variables(),
-        process_environment.HOME_VARIABLES[0]: str(loaded.home),
-    }
-    command = [sys.executable, "-m", "hermes.cli", "state", "record", "--for-watch"]
-    last_problem = ""
-    await anyio.sleep(FIRST_PAUSE_S)
-    while True:
-        used, problem = 0.0, ""
-        try:
-            done = await anyio.run_process(command, check=False, env=variables)
-            problem = done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
-            used = _parse_seconds(done.stdout)
-        except OSError as error:
-            problem = str(error)
-        if problem and problem != last_problem:
-            write_warning(f"the state of the host was not recorded: {problem[-500:]}")
-        last_problem = problem
-        await anyio.sleep(max(settings.every, min(MAX_PAUSE_S, used * PAUSE_PER_CPU_S)))
-
-
-def _parse_seconds(output: bytes) -> float:
-    try:
-        return float(output)
-    except ValueError:
-        return 0.0
 
 
 def used_cpu_seconds() -> float:

@@ -19,12 +19,12 @@ from hermes.app.learned_checks import open_learned_checks
 from hermes.app.models import ModelReachability
 from hermes.app.policy import LazyPolicy
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
-from hermes.app.states import record_for_watch
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Environment
 from hermes.memory.held_copy import HeldCopy, runtime_folder
 from hermes.memory.journal.buffered_journal import BufferedJournal
+from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings
 from hermes.sre.context import IncidentContext
 from hermes.sre.health import HealthSchedule
@@ -177,7 +177,7 @@ async def open_watch(
                 group.start_soon(monitor.run)
             group.start_soon(_fill_playbooks, playbooks)
             if environment is None:
-                group.start_soon(record_for_watch, loaded)
+                group.start_soon(_record_states, loaded)
             await group.start(notifier.run)
             await group.start(watch.run)
             gauges = monitor.gauges if monitor else dict[str, float]
@@ -329,3 +329,44 @@ def _with_waiting_approvals(loaded: LoadedSettings) -> LoadedSettings:
     policy = msgspec.structs.replace(loaded.settings.policy, wait=True)
     settings = msgspec.structs.replace(loaded.settings, policy=policy)
     return msgspec.structs.replace(loaded, settings=settings)
+
+
+PAUSE_PER_CPU_S = 250.0
+"""Seconds of pause for a second of processor time: at most 0.4 % of one processor is used."""
+MAX_RECORDING_PAUSE_S = 3600.0
+FIRST_RECORDING_S = 20.0
+"""The start of a watch has more urgent work."""
+
+
+async def _record_states(loaded: LoadedSettings) -> None:
+    """Looks at the host again and again, each time in a short-lived process, so that the watch
+    does not grow. Never returns, unless it is switched off."""
+    settings = loaded.settings.declared
+    if not settings.record:
+        return
+    variables = {
+        **process_environment.environment_variables(),
+        process_environment.HOME_VARIABLES[0]: str(loaded.home),
+    }
+    command = [sys.executable, "-m", "hermes.cli", "state", "record", "--for-watch"]
+    last_problem = ""
+    await anyio.sleep(FIRST_RECORDING_S)
+    while True:
+        used, problem = 0.0, ""
+        try:
+            done = await anyio.run_process(command, check=False, env=variables)
+            problem = done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
+            used = _cpu_seconds(done.stdout)
+        except OSError as error:
+            problem = str(error)
+        if problem and problem != last_problem:
+            write_warning(f"the state of the host was not recorded: {problem[-500:]}")
+        last_problem = problem
+        await anyio.sleep(max(settings.every, min(MAX_RECORDING_PAUSE_S, used * PAUSE_PER_CPU_S)))
+
+
+def _cpu_seconds(output: bytes) -> float:
+    try:
+        return float(output)
+    except ValueError:
+        return 0.0
