@@ -11,6 +11,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from hermes.environments.boxes.backend import HostPlan
+from hermes.environments.boxes.box import Box
 from hermes.environments.copies import CannotCopyError, CopyLimits, CopyService
 from hermes.environments.copies.machine_copy import (
     HIDDEN_CREDENTIALS,
@@ -19,8 +21,12 @@ from hermes.environments.copies.machine_copy import (
     copy_machine,
     explain_failure,
 )
+from hermes.environments.local import LocalEnvironment
+from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.sandboxing import support
 from hermes.environments.sandboxing.cgroups import CGROUP_PREFIX, create_cgroup, remove_cgroup
+from hermes.environments.settings import TerminalSettings
+from hermes.gym.box.environment import BoxHostClient
 from hermes.policy.commands import tables
 
 HERE = Path(__file__).parent
@@ -261,3 +267,18 @@ async def test_without_namespaces_the_reason_says_what_to_do() -> None:
 def test_without_overlays_the_reason_says_what_to_do() -> None:
     assert NO_OVERLAY in explain_failure("mount: No such device")
     assert issubclass(CannotCopyError, Exception)
+
+
+async def test_a_local_environment_can_be_copied_and_a_remote_one_says_why_not(
+    seen_folder: Path,
+) -> None:
+    async with LocalEnvironment(seen_folder, {"PATH": os.defpath}) as here:
+        copy = await here.copy(CopyLimits(processes=64))
+        assert (await copy.run("pwd")).output == f"{seen_folder}\n"
+        await copy.close()
+    client = BoxHostClient(Box([HostPlan()]), 0)
+    elsewhere = RemoteEnvironment(
+        "ssh", "web-1", client, settings=TerminalSettings(), isolated=False
+    )
+    with pytest.raises(CannotCopyError, match=r"web-1 is reached over ssh.*run Hermes there"):
+        await elsewhere.copy()

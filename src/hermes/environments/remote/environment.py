@@ -5,7 +5,7 @@ The environments differ in how they are started and how a program is started in 
 separate folder.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -13,6 +13,13 @@ import anyio
 
 from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.protocols import BackgroundProcess, CommandResult
+from hermes.environments.copies import (
+    DEFAULT_LIMITS,
+    CannotCopyError,
+    CopyLimits,
+    CopyService,
+    HostCopy,
+)
 from hermes.environments.remote import background
 from hermes.environments.remote.background import RemoteProcess, RemoteTerminal
 from hermes.environments.remote.channels import ChannelPool
@@ -94,6 +101,15 @@ class RemoteEnvironment:
             if session is not None:
                 await session.close()
         await self._disconnect(spare=spare)
+
+    async def copy(
+        self, limits: CopyLimits = DEFAULT_LIMITS, *, units: Sequence[CopyService] = ()
+    ) -> HostCopy:
+        """Always raises `CannotCopyError` here."""
+        raise CannotCopyError(
+            f"{self.target} is reached over {self.name}, and only the host that Hermes runs on can "
+            "be copied: run Hermes there"
+        )
 
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
