@@ -276,6 +276,14 @@ async def test_a_local_environment_can_be_copied_and_a_remote_one_says_why_not(
         copy = await here.copy(CopyLimits(processes=64))
         assert (await copy.run("pwd")).output == f"{seen_folder}\n"
         await copy.close()
+        mark = f"{random.randrange(10**6, 10**7)}"
+        left_open = await here.copy()
+        await left_open.run(f"setsid sleep {mark} >/dev/null 2>&1 &")
+
+    async def is_over() -> bool:
+        return not [each for each in running_command_lines() if mark in each]
+
+    await eventually(is_over)
     client = BoxHostClient(Box([HostPlan()]), 0)
     elsewhere = RemoteEnvironment(
         "ssh", "web-1", client, settings=TerminalSettings(), isolated=False

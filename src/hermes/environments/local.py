@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import anyio
 from anyio import to_thread
@@ -113,6 +113,7 @@ class LocalEnvironment:
         """Marks of confined commands: what they leave running ends with the session."""
         self._stack = contextlib.ExitStack()
         self._open: ShellSession | None = None
+        self._copier: Any = None
 
     async def __aenter__(self) -> Self:
         bash = shutil.which("bash", path=self._variables.get("PATH", os.defpath))
@@ -139,6 +140,8 @@ class LocalEnvironment:
         with anyio.CancelScope(shield=True):
             if self._sudo is not None:
                 await self._sudo.close()
+            if self._copier is not None:
+                await self._copier.close()
             async with anyio.create_task_group() as group:
                 for process in self._started:
                     if self._processes is None or isinstance(process, PtyProcess):
@@ -156,10 +159,10 @@ class LocalEnvironment:
         self, limits: CopyLimits = DEFAULT_LIMITS, *, units: Sequence[CopyService] = ()
     ) -> HostCopy:
         """Raises `CannotCopyError`."""
-        module = import_module(COPY_MODULE)  # loaded when the first copy is made
-        copied: HostCopy = await module.copy_machine(
-            limits, units=units, hidden=self.server.hidden, cwd=str(self._directory)
-        )
+        if self._copier is None:  # loaded when the first copy is made
+            make = import_module(COPY_MODULE).MachineCopier
+            self._copier = make(hidden=self.server.hidden, cwd=str(self._directory))
+        copied: HostCopy = await self._copier.copy(limits, units)
         return copied
 
     async def kernel_support(self) -> KernelSupport:

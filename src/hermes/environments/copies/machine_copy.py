@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from anyio import to_thread
 from hermes.core.errors import EnvironmentFailed
 from hermes.environments.boxes.backend import BoxOpener, HostPlan
 from hermes.environments.boxes.box import Box
-from hermes.environments.boxes.local_backend import open_local_box
+from hermes.environments.boxes.local_backend import open_forkserver, open_local_box
 from hermes.environments.boxes.machine_root import PROGRAM_FOLDER
 from hermes.environments.boxes.unit_files import HOST_PATH
 from hermes.environments.confinement.copied_root import FRESH_FOLDERS
@@ -83,6 +84,32 @@ async def copy_machine(
     except EnvironmentFailed as error:
         raise CannotCopyError(explain_failure(str(error))) from error
     return BoxCopy(box, 0, limits, units, cwd=cwd)
+
+
+class MachineCopier:
+    """Makes many copies of this machine: from the second one on without starting a Python."""
+
+    def __init__(self, *, hidden: Sequence[str], cwd: str) -> None:
+        self._hidden, self._cwd = hidden, cwd
+        self._stack = AsyncExitStack()
+        self._opener: BoxOpener | None = None
+        self._copies: list[BoxCopy] = []
+
+    async def copy(self, limits: CopyLimits, units: Sequence[CopyService]) -> BoxCopy:
+        """Raises `CannotCopyError`."""
+        if self._opener is None:
+            self._opener = await self._stack.enter_async_context(open_forkserver())
+        made = await copy_machine(
+            limits, units=units, hidden=self._hidden, cwd=self._cwd, opener=self._opener
+        )
+        self._copies.append(made)
+        return made
+
+    async def close(self) -> None:
+        """Also ends the copies that are still open."""
+        for each in self._copies:
+            await each.close()
+        await self._stack.aclose()
 
 
 def _unit_name(name: str) -> str:
