@@ -68,7 +68,6 @@ async def test_without_a_known_good_state_nothing_is_tried(tmp_path: Path) -> No
         ending = await run_playbooks((), episode, stage, SETTINGS, finder)
         events = [each.event async for each in stage.bus.journal.read(run=stage.run)]
     assert ending.outcome == "escalated"
-    assert "no known good state" in ending.reason
     assert not [each for each in events if isinstance(each, ExperimentRan | ChangeBegan)]
 
 

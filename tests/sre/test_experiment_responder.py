@@ -42,6 +42,7 @@ class ScriptedFinder:
     def __init__(self, result: CauseResult, error: Exception | None = None) -> None:
         self._result, self._error = result, error
         self.cases: list[FailingCase] = []
+        self.available = True
 
     async def find(self, case: FailingCase) -> CauseResult:
         self.cases.append(case)
@@ -169,6 +170,14 @@ async def test_experiments_are_told_in_plain_words(host: Host) -> None:
     assert said in texts
     assert any(text.startswith("cause proved in 1 experiments") for text in texts)
     assert "experiment" in render_report(records)
+
+
+async def test_without_a_known_good_state_there_are_no_experiments(host: Host) -> None:
+    host.finder = finder = ScriptedFinder(PROVED)
+    finder.available = False
+    assert (await commanded(host)).outcome == "escalated"
+    assert not finder.cases
+    assert not events(host, ExperimentsEnded)
 
 
 async def test_an_environment_that_fails_does_not_end_the_work(host: Host) -> None:

@@ -99,6 +99,10 @@ class ExperimentFinder:
         self.host, self.redact, self.respect_s = host, redact, respect_s
         self.limits = limits or ExperimentLimits()
 
+    @property
+    def available(self) -> bool:
+        return self.host.store.latest(self.host.name) is not None
+
     async def find(self, case: FailingCase) -> CauseResult:
         return await _FinderWork(self, case).run()
 

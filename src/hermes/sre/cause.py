@@ -79,4 +79,9 @@ class CauseFinder(Protocol):
     """Finds what changed by experiments on copies. Changes nothing on the host, except in the
     folder for undo copies."""
 
+    @property
+    def available(self) -> bool:
+        """Whether a known good state is recorded: without one nothing can be compared."""
+        ...
+
     async def find(self, case: FailingCase) -> CauseResult: ...

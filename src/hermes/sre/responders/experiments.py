@@ -58,7 +58,8 @@ class ExperimentResponder:
         enter: EnterPhase,
     ) -> RevertAttempt | None:
         """None when nothing was changed: no cause was proved, or its revert was refused."""
-        if self._result is not None or self._work.context.cause_finder is None:
+        finder = self._work.context.cause_finder
+        if self._result is not None or finder is None or not finder.available:
             return None
         recorded = await self._work.read()
         if any(change.by == EXPERIMENT for change in recorded.changes):
