@@ -1,6 +1,5 @@
 """`hermes changes revert`: puts one item back through the policy, and verifies it."""
 
-import shlex
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ from hermes.core.actions import Approver
 from hermes.core.errors import HermesError
 from hermes.core.events.changes import ChangeReverted
 from hermes.core.messages import Value
-from hermes.core.protocols import Environment, ToolContext
+from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
 from hermes.declared.revert import RevertPlan, plan_revert
 from hermes.declared.state import Item, State, StateChange, items_differ
@@ -24,7 +23,10 @@ from hermes.policy.undo import KnownUndoPolicy
 from hermes.settings.load import LoadedSettings
 from hermes.skills.playbook.commands import TerminalResult, incomplete_reason, run_command
 
-REMOTE_STAGING_FOLDER = "/var/tmp/hermes-staged"
+ONLY_HERE = (
+    "the content of files is put back only on the host on which Hermes runs; "
+    "`hermes changes show` prints the difference"
+)
 STEP_TIMEOUT_S = 60.0
 RunStep = Callable[[str, str, str], Awaitable[TerminalResult]]
 """Runs a command under the policy, with its id and its undo."""
@@ -42,26 +44,21 @@ async def revert_change(loaded: LoadedSettings, id: str, approver: Approver) -> 
     async with open_application(
         loaded, origin="cli", toolsets=("terminal",), approver=approver
     ) as application:
-        environment = application.agent_dependencies.environment
-        states = HostStates(loaded, environment)
+        states = HostStates(loaded, application.agent_dependencies.environment)
         recorded = states.store.changes.find(id)
-        staging = _staging_folder(loaded, states)
-        plan = plan_revert(recorded.change, states.store, staging)
-        if plan.impossible:
-            return RevertResult(change=recorded.id, outcome="impossible", detail=plan.impossible)
+        plan = plan_revert(recorded.change, states.store, str(loaded.home / STAGING_FOLDER))
+        reason = plan.impossible or (ONLY_HERE if plan.staged and not states.is_local else "")
+        if reason:
+            return RevertResult(change=recorded.id, outcome="impossible", detail=reason)
         known = states.store.latest(states.host, "live")
         _check_still_there(plan.change, await states.collect(known))
         try:
-            await _stage(plan, states, environment, staging)
+            _stage(plan, states)
             result = await _apply(application, plan, states, recorded.id)
         finally:
-            await _remove_staged(plan, states, environment)
+            _remove_staged(plan)
         await application.bus.publish(_event(result))
         return result
-
-
-def _staging_folder(loaded: LoadedSettings, states: HostStates) -> str:
-    return str(loaded.home / STAGING_FOLDER) if states.is_local else REMOTE_STAGING_FOLDER
 
 
 def _check_still_there(change: StateChange, live: State) -> None:
@@ -81,31 +78,20 @@ def _is_like(now: Item | None, wanted: Item | None) -> bool:
     return not items_differ(now, wanted)
 
 
-async def _stage(
-    plan: RevertPlan, states: HostStates, environment: Environment, folder: str
-) -> None:
+def _stage(plan: RevertPlan, states: HostStates) -> None:
     """Content is written where only its owner can read it."""
-    if states.is_local:
-        Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)  # noqa: ASYNC240 - one folder
-    else:
-        await environment.run(f"umask 077; mkdir -p -m 700 {shlex.quote(folder)}")
     for path, digest in plan.staged.items():
         content = states.store.content(digest)
         if content is None:
             raise HermesError(f"the content of {plan.change.item.key} is no longer in the store")
-        if states.is_local:
-            write_atomically(Path(path), content)
-        else:
-            await environment.write(path, content)
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(Path(path), content)
 
 
-async def _remove_staged(plan: RevertPlan, states: HostStates, environment: Environment) -> None:
-    if states.is_local:
-        for path in plan.staged:
-            with suppress(OSError):
-                Path(path).unlink(missing_ok=True)  # noqa: ASYNC240 - a few small files
-    elif plan.staged:
-        await environment.run(f"rm -f -- {shlex.join(plan.staged)}")
+def _remove_staged(plan: RevertPlan) -> None:
+    for path in plan.staged:
+        with suppress(OSError):
+            Path(path).unlink(missing_ok=True)
 
 
 async def _apply(

@@ -66,7 +66,9 @@ class HostStates:
 
 
 async def run_here(script: str, stdin: bytes) -> tuple[int, bytes]:
-    done = await anyio.run_process(["sh", "-c", script], input=stdin, check=False)
+    if not stdin:
+        script = f"exec < /dev/null\n{script}"
+    done = await anyio.run_process(["sh", "-c", script], input=stdin or None, check=False)
     return done.returncode, done.stdout
 
 

@@ -148,7 +148,7 @@ class CommandReader:
         """None for a host without Python."""
         script = (
             f"if {_HAS_PYTHON}; then exec python3 -IS -c {shlex.quote(_program_text())} {verb}; "
-            f"fi; echo {_NO_PYTHON.decode()}"
+            f"fi; cat > /dev/null; echo {_NO_PYTHON.decode()}"
         )
         request = base64.b64encode(zlib.compress(json.dumps(fields).encode()))
         code, output = await self._run(script, request + b"\n")
