@@ -155,6 +155,8 @@ MAY_TOUCH = {
     "environments/": "the places themselves",
     "gym/": "breaks and mends its own throw-away boxes; an agent in them takes the road",
     "app/skills/exchange.py": "clones the repository that a person named into a folder made for it",
+    "app/experiments.py": "stores what a file was before; the revert itself takes the road",
+    "declared/collectors/": "fixed scripts that record the state of a host and only read",
     "app/gym_replay.py": "looks at a throw-away box of the gym",
     "skills/scanner/": "a sandbox of its own, with bait, for skills that nobody vouches for",
     "skills/compiler/": "a sandbox of its own for drafts, and for skills, which are tools",

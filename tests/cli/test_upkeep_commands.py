@@ -163,7 +163,7 @@ def test_bash_completes_commands_and_options(hermes: Hermes) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout.split()
 
-    assert complete("hermes", "co") == ["config", "completion"]
+    assert complete("hermes", "co") == ["config", "copy", "completion"]
     assert complete("hermes", "config", "mig") == ["migrate"]
     assert "--changed" in complete("hermes", "config", "view", "--")
 

@@ -7,7 +7,7 @@ reading dozens of files must not delay an alert.
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import anyio
@@ -29,7 +29,7 @@ from hermes.skills.distill.distillation import distill_run
 from hermes.skills.distill.verified_run import DistillationError
 from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
-from hermes.sre.cause import EXPERIMENT, CauseResult, FailingCase
+from hermes.sre.cause import EXPERIMENT, CauseFinder, CauseResult, FailingCase
 from hermes.sre.checks import open_independent_checks
 from hermes.sre.context import IncidentContext, do_nothing
 from hermes.sre.learned_evidence import LearnedEvidence
@@ -161,10 +161,18 @@ class StateCauseFinder:
     def __init__(self, application: Application) -> None:
         self._application = application
 
-    async def find(self, case: FailingCase) -> CauseResult:
+    @cached_property
+    def _finder(self) -> CauseFinder:
         from hermes.app.experiments import open_cause_finder
 
-        return await open_cause_finder(self._application).find(case)
+        return open_cause_finder(self._application)
+
+    @property
+    def available(self) -> bool:
+        return self._finder.available
+
+    async def find(self, case: FailingCase) -> CauseResult:
+        return await self._finder.find(case)
 
 
 INCIDENT_REPORTS_FOLDER = "incidents"

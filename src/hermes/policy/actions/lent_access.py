@@ -23,6 +23,7 @@ from hermes.policy.actions.repository_programs import find_configured_program
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import word_set
 from hermes.policy.programs.resource_access import REMOTE_WRAPPERS
+from hermes.policy.programs.table_effects import has_only_reading_words
 
 _PLAIN_VERBS = word_set(
     "rev-parse config ls-tree rev-list symbolic-ref for-each-ref show-ref version help"
@@ -154,12 +155,20 @@ _FAR_REACHING = word_set("processes attach network-settings audit devices raw-so
 
 
 def _lends_far_reaching(effects: ActionEffects, step: ActionStep, lent: Sequence[str]) -> bool:
-    if "own_secrets" in lent or "needs" in lent or "beside" in lent:
+    if "own_secrets" in lent:
+        return True
+    if ("needs" in lent or "beside" in lent) and not _can_only_read(step):
         return True
     if "special" not in lent:
         return False
     own = build_profile(replace(effects, steps=(step,))).special
     return bool(_FAR_REACHING.intersection(build_profile(effects).special).difference(own))
+
+
+def _can_only_read(step: ActionStep) -> bool:
+    """Whether no word makes it write, such as `ls` and `tail`."""
+    entry = tables.find_program(posixpath.basename(step.program))
+    return entry is not None and not entry.spec.special and has_only_reading_words(entry)
 
 
 def _has_run_time_words(step: ActionStep) -> bool:

@@ -55,12 +55,15 @@ def apply_table(call: ProgramCall, entry: ProgramEntry) -> str | None:
     )
     spec = verb.spec if verb else entry.spec
     _set_target(call, spec.target or entry.spec.target, words)
+    printed = ""
     if not instead:
-        apply_word_roles(call, verb or entry, words, found)
+        printed = apply_word_roles(call, verb or entry, words, found)
         _apply_stdin(call, verb or entry, words)
     elif spec.args in ("reads", "writes", "second", "dest", "pattern"):
         mark_words_read(call, words)
-    return printed_kind(call, (verb or entry).spec.gives, words)
+    if spec.gives == "command" and printed == SYSTEM_NAME:
+        return SYSTEM_NAME
+    return printed_kind(call, spec.gives, words)
 
 
 _COUNT_OPTIONS, _MATCH_OPTIONS = (
@@ -363,6 +366,19 @@ def _check_allowed_options(call: ProgramCall, found: ParsedArguments, entry: Pro
             call.mark(
                 "unknown", f"{call.program} {display_text(option)} is not known to be harmless"
             )
+
+
+_READING_ROLES = frozenset({"reads", "names", "text", "pattern"})
+
+
+def has_only_reading_words(entry: ProgramEntry) -> bool:
+    """Whether it reads, whatever its words are."""
+    return (
+        _reads_only(entry.does)
+        and entry.spec.args in _READING_ROLES
+        and not entry.spec.verbs
+        and not any(map(_is_harmful_rule, entry.option_rules))
+    )
 
 
 def _is_harmful_rule(rule: OptionRule) -> bool:

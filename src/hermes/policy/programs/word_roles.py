@@ -16,25 +16,21 @@ def mark_unread_code(call: ProgramCall, value: str, where: str) -> None:
 
 def apply_word_roles(
     call: ProgramCall, entry: ProgramEntry, words: list[str], found: ParsedArguments
-) -> None:
+) -> str:
+    """Returns what the command that it runs prints, as far as it is known."""
     role = entry.spec.args
     if role in ("runs", "shell"):
-        _unwrap_command(call, found, role)
-        return
+        return _unwrap_command(call, found, role)
     work = _ROLE_HANDLERS.get(role, _mark_plain_words)
     work(call, words)
+    return ""
 
 
-def _unwrap_command(call: ProgramCall, found: ParsedArguments, role: str) -> None:
+def _unwrap_command(call: ProgramCall, found: ParsedArguments, role: str) -> str:
     if not found.rest:
         # The words that usually precede the command may be missing.
-        if found.words:
-            call.run(found.words)
-        return
-    if role == "shell":
-        call.shell(" ".join(found.rest))
-    else:
-        call.run(found.rest)
+        return call.run(found.words) if found.words else ""
+    return call.shell(" ".join(found.rest)) if role == "shell" else call.run(found.rest)
 
 
 def mark_words_read(call: ProgramCall, words: list[str]) -> None:

@@ -36,8 +36,8 @@ SUPERVISORD_QUERY = "supervisorctl status"
 _WANTED = "{{wanted}}"
 _LOG_FILES = 'fact "$1" log | xargs -r tail -q -n "$2" 2>/dev/null | tail -n "$2"'
 _LOG_COMMANDS = {
-    "systemd": 'journalctl -u "$1" -n "$2" -o cat --no-pager 2>/dev/null',
-    "systemd-user": 'journalctl --user -u "$1" -n "$2" -o cat --no-pager 2>/dev/null',
+    "systemd": 'journalctl -u "$1" --lines="$2" -o cat --no-pager 2>/dev/null',
+    "systemd-user": 'journalctl --user -u "$1" --lines="$2" -o cat --no-pager 2>/dev/null',
     "docker": 'timeout 5 docker logs --tail "$2" "$1" 2>&1',
     "podman": 'timeout 5 podman logs --tail "$2" "$1" 2>&1',
 }

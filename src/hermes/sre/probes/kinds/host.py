@@ -175,7 +175,7 @@ reloaded() {
   log=$(ls -l /proc/"$m"/fd | sed -n 's/.* -> \(.*error.*\)$/\1/p' | head -n 1)
   line=$(tail -c 65536 -- "$log" | grep -F "[emerg] $m#" | tail -n 1)
   [ -n "$line" ] || return
-  at=$(date -d "${line:0:19}" +%s) || return
+  at=$(date --date="${line:0:19}" +%s) || return
   for c in $(pgrep -P "$m"); do cat /proc/"$c"/stat; done |
     awk -v at="$at" -v line="$line" '
       BEGIN { while ((getline row < "/proc/stat") > 0)
