@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from hermes.core.events import Event
+from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
 from hermes.core.events.incidents import (
     AlertRaised,
     ChangeBegan,
@@ -109,5 +110,41 @@ PINNED_INCIDENTS: list[tuple[Event, str]] = [
         ),
         '{"kind":"incident.closed",HEAD,"incident":"i","outcome":"escalated",'
         '"answered_by":"playbook","by":"me"}',
+    ),
+    (
+        ExperimentRan(
+            run="r",
+            at=AT,
+            incident="i",
+            number=2,
+            purpose="keep-only",
+            reverted=("file /a",),
+            reverted_count=9,
+            kept=("file /b",),
+            outcome="fails",
+            detail="d",
+            seconds=1.5,
+        ),
+        '{"kind":"experiment.ran",HEAD,"incident":"i","number":2,"purpose":"keep-only",'
+        '"reverted":["file /a"],"reverted_count":9,"kept":["file /b"],"outcome":"fails",'
+        '"detail":"d","seconds":1.5}',
+    ),
+    (
+        ExperimentsEnded(
+            run="r",
+            at=AT,
+            incident="i",
+            status="ruled-out",
+            why="w",
+            causes=("file /a",),
+            diff="d",
+            author="a",
+            suspects=3,
+            experiments=4,
+            seconds=5.5,
+        ),
+        '{"kind":"experiment.ended",HEAD,"incident":"i","status":"ruled-out","why":"w",'
+        '"causes":["file /a"],"diff":"d","author":"a","suspects":3,"experiments":4,'
+        '"seconds":5.5}',
     ),
 ]
