@@ -1,0 +1,83 @@
+"""The mildest way to make a revert take effect is tried first, and no other service is touched."""
+
+from typing import Any
+
+from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
+from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial
+from hermes.declared.experiments.host_programs import HostPrograms, HostService, ScheduledJob
+from hermes.declared.experiments.rehearsal import Activation, plan_activations
+from hermes.declared.experiments.suspects import Suspect
+from hermes.declared.experiments.trial import Revert
+from hermes.declared.state import Item, ItemId, StateChange
+
+CONFIGURED = "ExecStart=/usr/bin/{name} /etc/{name}.conf\n"
+
+
+def service(name: str, state: str = "active", more: str = "") -> HostService:
+    return HostService(name=name, state=state, unit_text=CONFIGURED.format(name=name) + more)
+
+
+def planned(
+    path: str, *services: HostService, failing: str = "web", jobs: tuple[ScheduledJob, ...] = ()
+) -> list[list[str]]:
+    """The commands of each step."""
+    unused: Any = None
+    setup = CopySetup(
+        source=unused,
+        run_checks=unused,
+        expected=ExpectedReadings(failing=(CheckReading(name="http", ok=False),)),
+        programs=HostPrograms(services=services, jobs=jobs),
+        services=[failing],
+        store=unused,
+    )
+    change = StateChange(ItemId("file", path), Item("a"), Item("b"))
+    causes = [Revert(suspect=Suspect(change=change))]
+    steps = plan_activations(setup, CopyTrial(setup), causes)
+    return [[each.command for each in step] for step, _ in steps]
+
+
+def restart(name: str) -> str:
+    return f"systemctl reset-failed {name} 2>/dev/null; systemctl restart {name}"
+
+
+def test_only_the_failing_service_is_restarted_when_it_reads_the_file() -> None:
+    assert planned("/etc/web.conf", service("web"), service("db")) == [[restart("web")]]
+
+
+def test_a_service_that_failed_is_started_also_when_it_does_not_name_the_file() -> None:
+    assert planned("/var/lib/x", service("web", "failed"), service("db")) == [[restart("web")]]
+
+
+def test_a_reload_comes_before_a_restart() -> None:
+    web = service("web", more="ExecReload=/bin/kill -HUP $MAINPID\n")
+    assert planned("/etc/web.conf", web) == [["systemctl reload web"], [restart("web")]]
+
+
+def test_the_reader_behind_the_failing_service_comes_before_the_failing_service() -> None:
+    steps = planned("/etc/db.conf", service("web"), service("db"), service("cache"))
+    assert steps == [[restart("db")], [restart("web")]]
+
+
+def test_a_file_that_no_service_names_may_take_effect_at_once() -> None:
+    assert planned("/etc/hosts", service("web")) == [[], [restart("web")]]
+
+
+def test_a_scheduled_job_that_reads_the_file_runs_first() -> None:
+    job = ScheduledJob(command="/opt/build /etc/names.d")
+    steps = planned("/etc/names.d/10", service("web"), jobs=(job,))
+    assert steps[:2] == [[], ["cd / && sh -c '/opt/build /etc/names.d'"]]
+
+
+def test_an_idle_service_is_not_started() -> None:
+    assert planned("/etc/db.conf", service("web"), service("db", "inactive")) == [
+        [],
+        [restart("web")],
+    ]
+
+
+def test_the_own_test_of_a_configuration_comes_before_the_restart() -> None:
+    test = Activation(kind="restart", target="nginx", test="nginx -t")
+    assert test.command.startswith("nginx -t && {")
+    nginx = HostService(name="nginx", state="active", unit_text="ExecStart=/usr/sbin/nginx -g x\n")
+    steps = planned("/etc/systemd/system/nginx.service", nginx, failing="nginx")
+    assert steps == [[test.command]]
