@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from hermes.declared.experiments.suspects import ServiceContext, rank_suspects
+from hermes.declared.experiments.suspects import ServiceContext, rank_suspects, service_reversal
 from hermes.declared.state import VOLATILE, Item, ItemId, StateChange
 
 FAILED_AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -84,3 +84,15 @@ def test_reasons_are_given_in_words() -> None:
         "belongs to web by its name",
         "changed 12 s before the first failing check",
     )
+
+
+def test_the_link_that_enables_a_service_belongs_to_the_service() -> None:
+    off = Item("", {"active": "inactive", "enabled": "disabled"})
+    on = Item("", {"active": "active", "enabled": "enabled"})
+    link = "/etc/systemd/system/multi-user.target.wants/stray.service"
+    changes = (
+        StateChange(ItemId("service", "stray.service"), off, on),
+        StateChange(ItemId("file", link), None, Item("", {"type": "link"})),
+    )
+    assert ranked(*changes) == ["stray.service"]
+    assert service_reversal(changes[0]) == ("disable", "stop")

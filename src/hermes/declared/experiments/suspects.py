@@ -26,6 +26,7 @@ _NAMED_SCORES = {"error": 60, "unit": 50, "settings": 35, "open-files": 30, "ale
 _SERVICE_NAME_SCORE, _SERVICE_ITEM_SCORE, _SETTINGS_SCORE, _TIME_SCORE = 40, 25, 10, 20
 _COPY_SCORE, _LATER_SCORE, _DATA_SCORE = -45, -30, -10
 _SWITCHES = ("enabled", "disabled")
+_ENABLING_LINK = re.compile(r"\.(?:wants|requires)/([^/]+)$")
 _NOISE = re.compile(
     r"^/(var/log|run|var/run|proc|sys|dev|tmp|var/tmp|var/cache)(/|$)"
     r"|/(__pycache__|\.cache|\.git)(/|$)"
@@ -78,6 +79,8 @@ def rank_suspects(
 ) -> tuple[Suspect, ...]:
     """The most suspicious first; without those that cannot be a cause."""
     possible = [each for each in changes if _may_be_cause(each)]
+    switched = {each.item.key for each in possible if _is_switched(each)}
+    possible = [each for each in possible if _enabled_unit(each.item.key) not in switched]
     suspects = [_score(each, service, host, below) for each, below in _group_folders(possible)]
     return tuple(sorted(suspects, key=lambda each: (-each.score, each.change.item)))
 
@@ -127,6 +130,18 @@ def _may_be_cause(change: StateChange) -> bool:
     if item.kind == "service":
         return bool(service_reversal(change))
     return item.kind != "file" or not _NOISE.search(item.key)
+
+
+def _is_switched(change: StateChange) -> bool:
+    """Whether a service was enabled or disabled."""
+    verbs = service_reversal(change) if change.item.kind == "service" else ()
+    return "enable" in verbs or "disable" in verbs
+
+
+def _enabled_unit(path: str) -> str:
+    """The unit that a link enables; it comes and goes with the state of the service."""
+    found = _ENABLING_LINK.search(path)
+    return found[1] if found else ""
 
 
 def _is_volatile(change: StateChange) -> bool:
