@@ -45,6 +45,8 @@ SHORTEST_POLL_S, LONGEST_POLL_S = 0.15, 0.6
 _OPPOSITES = {"start": "stop", "stop": "start", "enable": "disable", "disable": "enable"}
 JOB_TIMEOUT_S, COMMAND_TIMEOUT_S = 20.0, 30.0
 MAX_JOBS = 4
+START_LEAD_S = 0.4
+"""How long a service may take from its start until it holds its ports and locks."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,11 @@ class CopyTrial:
         began = time.monotonic()
         try:
             async with open_copy(self._setup) as copy:
+                if started := self._started_services(reverted):
+                    await self._start_first(copy, started)
                 if reverted:
                     await put_back(copy, self._setup, reverted)
+                if reverted or started:
                     await restart_services(copy, self._affected_units(reverted))
                 for job in self._setup.jobs[:MAX_JOBS]:
                     await copy.run(job.shell_command, timeout_s=JOB_TIMEOUT_S)
@@ -146,6 +151,26 @@ class CopyTrial:
         wanted = PASS_TIME_FACTOR * self.pass_seconds + 0.5
         shortest = SHORTEST_TIMEOUT_S * overload_factor()
         return min(LONGEST_TIMEOUT_S, max(shortest, wanted))
+
+    def _started_services(self, reverted: Sequence[Revert]) -> list[str]:
+        """Services that were started since the known good state and are not reverted."""
+        gone = {each.suspect.key for each in reverted}
+        return [
+            each.change.item.key
+            for each in self._setup.suspects
+            if each.change.item.kind == "service"
+            and each.key not in gone
+            and "stop" in service_reversal(each.change)
+        ]
+
+    async def _start_first(self, copy: HostCopy, started: Sequence[str]) -> None:
+        """On the host they ran before the failing services were started again, and may hold what
+        these need; in a copy all start at the same time."""
+        names = " ".join(shlex.quote(name) for name in self._setup.services)
+        if names:
+            await copy.run(f"systemctl stop {names}")
+        await restart_services(copy, started)
+        await anyio.sleep(START_LEAD_S * overload_factor())
 
     def _affected_units(self, reverted: Sequence[Revert]) -> list[str]:
         """Those that name what is reverted, then the failing ones."""
