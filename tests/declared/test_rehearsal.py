@@ -8,7 +8,7 @@ from hermes.declared.experiments.host_programs import HostPrograms, HostService,
 from hermes.declared.experiments.rehearsal import Activation, plan_activations
 from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.trial import Revert
-from hermes.declared.state import Item, ItemId, StateChange
+from hermes.declared.state import Item, ItemId, ItemKind, StateChange
 
 CONFIGURED = "ExecStart=/usr/bin/{name} /etc/{name}.conf\n"
 
@@ -18,7 +18,11 @@ def service(name: str, state: str = "active", more: str = "") -> HostService:
 
 
 def planned(
-    path: str, *services: HostService, failing: str = "web", jobs: tuple[ScheduledJob, ...] = ()
+    path: str,
+    *services: HostService,
+    failing: str = "web",
+    jobs: tuple[ScheduledJob, ...] = (),
+    kind: ItemKind = "file",
 ) -> list[list[str]]:
     """The commands of each step."""
     unused: Any = None
@@ -30,7 +34,7 @@ def planned(
         services=[failing],
         store=unused,
     )
-    change = StateChange(ItemId("file", path), Item("a"), Item("b"))
+    change = StateChange(ItemId(kind, path), Item("a"), Item("b"))
     causes = [Revert(suspect=Suspect(change=change))]
     steps = plan_activations(setup, CopyTrial(setup), causes)
     return [[each.command for each in step] for step, _ in steps]
@@ -81,3 +85,9 @@ def test_the_own_test_of_a_configuration_comes_before_the_restart() -> None:
     nginx = HostService(name="nginx", state="active", unit_text="ExecStart=/usr/sbin/nginx -g x\n")
     steps = planned("/etc/systemd/system/nginx.service", nginx, failing="nginx")
     assert steps == [[test.command]]
+
+
+def test_a_service_that_is_stopped_is_not_restarted() -> None:
+    stray = service("stray", more="Description=stray.service\n")
+    steps = planned("stray.service", service("web", "failed"), stray, kind="service")
+    assert steps == [[restart("web")]]

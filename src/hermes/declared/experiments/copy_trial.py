@@ -80,7 +80,7 @@ async def open_copy(setup: CopySetup) -> AsyncGenerator[HostCopy, None]:
 def copy_services(setup: CopySetup) -> list[CopyService]:
     """For a copy that has no supervisor of its own: the failing services, and those that may
     depend on a suspect."""
-    paths = [change.item.key for each in setup.suspects for change in each.changes]
+    paths = [path for each in setup.suspects for path in each.paths]
     concerned = setup.programs.services_of(paths)
     return [
         CopyService(name=each.name, definition=each.definition, running=not each.idle)
@@ -174,7 +174,7 @@ class CopyTrial:
 
     def _affected_units(self, reverted: Sequence[Revert]) -> list[str]:
         """Those that name what is reverted, then the failing ones."""
-        paths = [each.suspect.change.item.key for each in reverted]
+        paths = [path for each in reverted for path in each.suspect.paths]
         named = [each.name for each in self._setup.programs.services_of(paths)]
         others = [name for name in named if name not in self._setup.services]
         return [*others, *self._setup.services]

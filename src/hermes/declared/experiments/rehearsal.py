@@ -97,7 +97,7 @@ Step = tuple[list[Activation], Callable[[], float] | None]
 def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert]) -> list[Step]:
     """Steps from mild to strong; after each of them the checks get time to pass."""
     suspects = [each.suspect for each in causes]
-    paths = [change.item.key for each in suspects for change in each.changes]
+    paths = [path for each in suspects for path in each.paths]
     jobs = setup.programs.jobs_of(suspects)
     readers = [each for each in setup.programs.readers_of(paths) if not each.idle]
     failing = [each for name in setup.services if (each := setup.programs.named(name))]

@@ -66,6 +66,11 @@ class Suspect(Value, frozen=True, kw_only=True):
         return (self.change, *self.below)
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """Of the files that it is about."""
+        return tuple(each.item.key for each in self.changes if each.item.kind == "file")
+
+    @property
     def key(self) -> tuple[int, ItemId]:
         return self.host, self.change.item
 
