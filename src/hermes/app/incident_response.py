@@ -15,6 +15,7 @@ from anyio import to_thread
 
 from hermes.app.application import Application
 from hermes.app.models import is_bundled
+from hermes.app.people_lessons import follow_people
 from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.core.errors import SettingsError
@@ -194,6 +195,12 @@ def build_incident_context(
     dependencies = application.agent_dependencies
     records_states = application.loaded.settings.declared.record
     playbook_cache = playbook_cache or PlaybookCache(application.loaded, application.journal)
+
+    async def document(case: IncidentDetails) -> None:
+        await _write_report(application, case)
+        if settings.learn and await follow_people(application, case, probes):
+            await _write_report(application, case)
+
     return IncidentContext(
         bus=application.bus,
         executor=dependencies.executor,
@@ -208,7 +215,7 @@ def build_incident_context(
             probes,
             LearnedEvidence(learned, case.service) if learned is not None else None,
         ),
-        report=lambda case: _write_report(application, case),
+        report=document,
         learn=partial(learn_from_incident, application) if settings.learn else do_nothing,
         responder=responder,
         processes=dependencies.processes,

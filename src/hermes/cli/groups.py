@@ -13,6 +13,7 @@ INCIDENT_COMMANDS = {
     "close": ("incidents.update:close", "Close one, with a reason"),
     "reopen": ("incidents.update:reopen", "Open one again"),
     "stats": ("incidents.reports:stats", "How many, how long, with and without skills"),
+    "replay": ("drills.incident_drills:replay", "Work on one again, in a box"),
 }
 
 
@@ -284,6 +285,7 @@ DRILL_COMMANDS = {
     "shell": ("drills.shell:shell", "Work on one by hand"),
     "score": ("drills.shell:score", "Score the drill that is open in a shell"),
     "bench": ("drills.bench:bench", "Compare agents over many scenarios and seeds"),
+    "from-incident": ("drills.incident_drills:from_incident", "Make a drill from an incident"),
 }
 
 
@@ -297,6 +299,7 @@ hermes drill run ./my-scenario --model none --json
 hermes drill selftest --all
 hermes drill shell config-typo-after-edit
 hermes drill bench --agent no-op --agent reference --seeds 3 --plot bench.svg
+hermes drill from-incident last                  your own outage as a drill
 """,
 )
 def drill() -> None:

@@ -82,9 +82,16 @@ class SkillLifecycle:
         return folder if folder.is_dir() else None
 
     async def draft(
-        self, distilled: "DistilledSkill", *, run: str, by: str = "hermes"
+        self,
+        distilled: "DistilledSkill",
+        *,
+        run: str,
+        by: str = "hermes",
+        category: str = "",
+        evidence: tuple[str, ...] = (),
     ) -> SkillDraft:
-        """A new skill, or the next version of a similar one."""
+        """A new skill, or the next version of a similar one. `category`: the folder of a new one;
+        `evidence`: what shows that it works, besides the run."""
         from hermes.skills.distill.distillation import write_distilled_skill
 
         trial = self.root / DRAFTS_FOLDER / distilled.name
@@ -96,11 +103,13 @@ class SkillLifecycle:
             near = SimilarSkill(distilled.name, 1.0)
         if near is not None:
             return await self._extend(trial, near, library, run=run, by=by)
-        folder = self.root / distilled.name
+        folder = self.root / category / distilled.name
+        folder.parent.mkdir(parents=True, exist_ok=True)
         trial.rename(folder)
         self._history.record(folder, reason="distilled", by=by)
         reason = "distilled from a verified run"
-        return await self._record_draft(folder, run=run, reason=reason, evidence=(run,), by=by)
+        shown = (run, *evidence)
+        return await self._record_draft(folder, run=run, reason=reason, evidence=shown, by=by)
 
     async def _extend(
         self, trial: Path, near: SimilarSkill, library: SkillLibrary, *, run: str, by: str

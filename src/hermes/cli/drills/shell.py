@@ -48,10 +48,10 @@ def shell(
         DrillTerms(window_s=window),
         box_opener(gym),
     )
-    return anyio.run(partial(_run_shell_drill, loaded.home, found, seed, host, terms, opener))
+    return anyio.run(partial(run_shell_drill, loaded.home, found, seed, host, terms, opener))
 
 
-async def _run_shell_drill(
+async def run_shell_drill(
     home: Path, scenario: Scenario, seed: int, host: int, terms: DrillTerms, opener: BoxOpener
 ) -> int:
     spec = scenario.draw_spec(seed)

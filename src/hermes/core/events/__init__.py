@@ -19,6 +19,7 @@ from hermes.core.events import (
     changes,
     experiments,
     incidents,
+    lessons,
     memory,
     operations,
     runs,
@@ -38,6 +39,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         skills,
         incidents,
         experiments,
+        lessons,
         operations,
         changes,
     )

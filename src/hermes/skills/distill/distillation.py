@@ -86,6 +86,17 @@ async def distill_run(
         steps = await reduce_changes(run.changes, run_rehearsal)
         commands = [each.command for each in (*run.checks_before, *run.checks_after)]
         contrasts = await compare_before_after(commands, steps, run_rehearsal)
+    return distill_steps(run, steps, contrasts, name=name)
+
+
+def distill_steps(
+    run: VerifiedRun,
+    steps: Sequence[RunCommand],
+    contrasts: Sequence[RehearsalContrast],
+    *,
+    name: str = "",
+) -> DistilledSkill:
+    """From the steps that matter and what rehearsals showed. Raises `DistillationError`."""
     dropped = [command for command in run.changes if command not in steps]
     parameters = _find_parameters(run, steps)
     found = find_diagnostic_signs(run, [*parameters, *_diagnosed_value(run)], contrasts)

@@ -21,6 +21,7 @@ from hermes.sre.reports.markdown import (
     script_excerpt,
     without_clock_times,
 )
+from hermes.sre.reports.people_lessons import lesson_lines as people_lesson_lines
 from hermes.sre.reports.report_data import ReportData, gather_report_data, resolver_name
 from hermes.sre.reports.statements import (
     cause_status,
@@ -315,7 +316,9 @@ def render_prevention(data: ReportData) -> str:
     ]
     if by_model := model_prevention_text(data.records):
         lines.append(f"- In the words of the model: {by_model}")
-    return _section("Prevention", "\n".join(lines))
+    text = _section("Prevention", "\n".join(lines))
+    learned = people_lesson_lines(data.records)
+    return text + (_section("Learned from people", "\n".join(learned)) if learned else "")
 
 
 def render_figures(data: ReportData) -> str:

@@ -20,6 +20,7 @@ from hermes.core.events.incidents import (
     LayerInvestigated,
     PhaseEntered,
 )
+from hermes.core.events.lessons import IncidentStateKept, LessonLearned
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
 from hermes.core.events.tools import ToolRequested
 from hermes.core.foreign_text import visible_line
@@ -29,6 +30,7 @@ from hermes.core.tool_calls import RecordedCall
 from hermes.plumbing.units import format_duration
 from hermes.sre.reports.actions import IncidentAction, list_actions, list_refused_actions
 from hermes.sre.reports.experiments import ended_text, experiment_text
+from hermes.sre.reports.people_lessons import kept_text, lesson_text
 from hermes.sre.reports.statements import playbooks_not_matched, playbooks_unchecked
 
 MAX_ENTRIES = 60
@@ -261,6 +263,8 @@ _TEXT_BY_EVENT: dict[type, Callable[..., str]] = {
     IncidentClosed: _closed_text,
     ExperimentRan: experiment_text,
     ExperimentsEnded: ended_text,
+    IncidentStateKept: kept_text,
+    LessonLearned: lesson_text,
     PlaybookStarted: _playbook_started_text,
     PlaybookEnded: _playbook_ended_text,
     ApprovalRequested: _approval_requested_text,

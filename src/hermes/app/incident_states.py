@@ -1,0 +1,117 @@
+"""Keeps the states of a host for an incident: while it fails, and after it has recovered."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from hermes.core.errors import HermesError
+from hermes.core.events.lessons import IncidentStateKept, KeptReading
+from hermes.core.incident import IncidentDetails
+from hermes.core.protocols import Environment, Journal, PublishEvents
+from hermes.declared.collectors.collect import collect_state
+from hermes.declared.collectors.readers import environment_runner
+from hermes.declared.state import State
+from hermes.declared.store import StateStore
+from hermes.sre.checks import CheckResult, IndependentChecks, ProbeChecks
+
+STATE_KINDS = ("incident.state",)
+MAX_DETAIL_CHARS = 300
+
+
+class IncidentStates:
+    """Of one host. A state is kept once for each incident and moment."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        store: StateStore,
+        host: str,
+        journal: Journal,
+        publish: PublishEvents,
+    ) -> None:
+        self.environment, self.store, self.host = environment, store, host
+        self.journal, self.publish = journal, publish
+
+    async def keep_failing(
+        self, details: IncidentDetails, checks: IndependentChecks
+    ) -> IncidentStateKept | None:
+        """None where there is no known good state to compare it with."""
+        kept = await read_kept_states(self.journal, details)
+        if "failing" in kept:
+            return kept["failing"]
+        known = self.store.latest(self.host)
+        if known is None:
+            return None
+        results = await checks()
+        probes = checks.probes if isinstance(checks, ProbeChecks) else ()
+        state = await self._collect(known)
+        event = IncidentStateKept(
+            run=details.run,
+            incident=details.incident,
+            moment="failing",
+            state=self.store.save(state),
+            known_good=self._known_good_id(),
+            host=self.host,
+            service=failing_service(details, results),
+            readings=tuple(_reading(each) for each in results if not each.unknown),
+            probes=tuple(msgspec.json.encode(each).decode() for each in probes),
+        )
+        await self.publish(event)
+        return event
+
+    async def keep_recovered(self, details: IncidentDetails) -> IncidentStateKept:
+        kept = await read_kept_states(self.journal, details)
+        if "recovered" in kept:
+            return kept["recovered"]
+        state = await self._collect(self.store.latest(self.host))
+        event = IncidentStateKept(
+            run=details.run,
+            incident=details.incident,
+            moment="recovered",
+            state=self.store.save(state),
+            host=self.host,
+        )
+        await self.publish(event)
+        return event
+
+    async def _collect(self, known: State | None) -> State:
+        run = environment_runner(self.environment)
+        state = await collect_state(run, known=known, store=self.store)
+        return replace(state, host=self.host, source="live")
+
+    def _known_good_id(self) -> str:
+        for each in self.store.stored_states():
+            if each.source == "known-good" and each.host == self.host and not each.damaged:
+                return each.id
+        return ""
+
+
+async def read_kept_states(
+    journal: Journal, details: IncidentDetails
+) -> dict[str, IncidentStateKept]:
+    """By moment."""
+    records = [each async for each in journal.read(run=details.run, kinds=STATE_KINDS)]
+    events = [each.event for each in records if isinstance(each.event, IncidentStateKept)]
+    return {each.moment: each for each in events if each.incident == details.incident}
+
+
+def load_state(store: StateStore, id: str, what: str) -> State:
+    """Raises `HermesError`: states are kept for a while only."""
+    try:
+        return store.load(id)
+    except HermesError as error:
+        raise HermesError(
+            f"the {what} state of this incident is no longer kept ({error}); the newest states of "
+            "each host are kept, so make drills soon after an incident"
+        ) from error
+
+
+def failing_service(details: IncidentDetails, results: Sequence[CheckResult]) -> str:
+    failing = [each.service for each in results if not each.ok and not each.unknown]
+    named = [name for name in (details.service, *failing) if name]
+    return named[0].removesuffix(".service") if named else ""
+
+
+def _reading(result: CheckResult) -> KeptReading:
+    return KeptReading(check=result.check, ok=result.ok, detail=result.detail[:MAX_DETAIL_CHARS])

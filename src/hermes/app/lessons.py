@@ -1,0 +1,343 @@
+"""Learns from people: what they changed to end an incident that Hermes had escalated."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from hermes.app.experiments import CopyEnvironment, repeated_requests
+from hermes.app.incident_states import IncidentStates, load_state, read_kept_states
+from hermes.core.errors import EnvironmentFailed
+from hermes.core.events.lessons import IncidentStateKept, LessonLearned
+from hermes.core.incident import IncidentDetails
+from hermes.core.messages import Value
+from hermes.declared.collectors.readers import environment_runner
+from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
+from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial, open_copy, setting_command
+from hermes.declared.experiments.host_programs import HostPrograms, read_host_programs
+from hermes.declared.experiments.put_back import CannotRevertError, Target, find_targets
+from hermes.declared.experiments.rehearsal import RehearsedRevert, rehearse_revert
+from hermes.declared.experiments.restored_host import RestoredHost
+from hermes.declared.experiments.root_cause import ExperimentLimits, RootCause, find_root_cause
+from hermes.declared.experiments.suspects import ServiceContext, Suspect, rank_suspects
+from hermes.declared.experiments.text_parts import render_diff
+from hermes.declared.experiments.trial import Revert
+from hermes.declared.state import State, StateChange, compare
+from hermes.environments.copies import CannotCopyError, HostCopy
+from hermes.learning.fix_commands import CannotRepeatError, FixCommand, FixedFile
+from hermes.learning.people_fix import PeopleFix, draft_from_fix, with_proof
+from hermes.skills.distill.distillation import DistilledSkill
+from hermes.skills.distill.rehearsal import CommandOutput, RehearsalResult
+from hermes.skills.distill.verified_run import DistillationError
+from hermes.sre.cause import FailingCase
+from hermes.sre.checks import CheckResult, ProbeChecks
+from hermes.sre.probes.probe import Probe
+
+COMMAND_TIMEOUT_S = 30.0
+MAX_DIFF_CHARS, MAX_NAMED = 2000, 12
+FIRST_LOOK_S = 1.0
+"""How long the services of a copy get to fail before anything is read there."""
+
+
+class PeopleLesson(Value, frozen=True, kw_only=True):
+    event: LessonLearned
+    draft: DistilledSkill | None = None
+    category: str = ""
+
+
+class LessonWriter:
+    """Writes the lesson of one incident that people ended. Changes nothing on the host."""
+
+    def __init__(
+        self,
+        states: IncidentStates,
+        *,
+        redact: Callable[[str], str],
+        limits: ExperimentLimits | None = None,
+    ) -> None:
+        self.states, self.redact = states, redact
+        self.limits = limits or ExperimentLimits()
+
+    async def write(self, details: IncidentDetails) -> PeopleLesson | None:
+        """None where no failing state was kept. The event is not published yet."""
+        kept = await read_kept_states(self.states.journal, details)
+        failing = kept.get("failing")
+        if failing is None:
+            return None
+        recovered = await self.states.keep_recovered(details)
+        return await _LessonWork(self, details, failing, recovered).run()
+
+
+class _LessonWork:
+    def __init__(
+        self,
+        writer: LessonWriter,
+        details: IncidentDetails,
+        failing: IncidentStateKept,
+        recovered: IncidentStateKept,
+    ) -> None:
+        self._writer, self._details, self._kept = writer, details, failing
+        self._environment = writer.states.environment
+        store = writer.states.store
+        self._read = store.content
+        self._failing = load_state(store, failing.state, "failing")
+        self._recovered = load_state(store, recovered.state, "recovered")
+        known = failing.known_good
+        self._known = load_state(store, known, "known good") if known else None
+        probes = [msgspec.json.decode(each, type=Probe) for each in failing.probes]
+        self._checks = ProbeChecks(probes, self._environment)
+        self._began = time.monotonic()
+
+    async def run(self) -> PeopleLesson:
+        programs = await read_host_programs(environment_runner(self._environment))
+        services = self._services(programs)
+        fixes = _differences(self._recovered, self._failing, services)
+        if not fixes:
+            return self._unproved(fixes, "no file, service or setting differs since it failed")
+        source: object = self._environment
+        if not callable(getattr(source, "copy", None)):
+            kind = self._environment.name
+            return self._unproved(fixes, f"an environment of the kind {kind} cannot be copied")
+        setup = CopySetup(
+            source=RestoredHost(source, fixes, programs, services, self._read),  # type: ignore[arg-type]
+            run_checks=self._checks_on_copy,
+            expected=self._expected(),
+            programs=programs,
+            services=services,
+            read=self._read,
+            jobs=programs.jobs_of(fixes),
+        )
+        trial = CopyTrial(setup)
+        cause = await find_root_cause(fixes, trial, limits=self._writer.limits)
+        if cause.status != "proved":
+            return self._unproved(fixes, f"{_STATUS_TEXTS[cause.status]}: {cause.why}", cause)
+        rehearsed = await rehearse_revert(setup, trial, cause.causes)
+        return await self._proved(setup, trial, cause, rehearsed)
+
+    async def _proved(
+        self, setup: CopySetup, trial: CopyTrial, cause: RootCause, rehearsed: RehearsedRevert
+    ) -> PeopleLesson:
+        draft, category, why = None, "", ""
+        try:
+            fix = self._fix(setup.services, cause.causes, rehearsed)
+            category = f"{fix.category}-prevention"
+            draft = await draft_from_fix(fix, self._rehearsal(setup, trial))
+            draft = with_proof(draft, _proof(cause, self._kept))
+        except (DistillationError, CannotRepeatError, CannotRevertError) as error:
+            why = f"no draft: {error}"
+        except (CannotCopyError, EnvironmentFailed) as error:
+            why = f"no draft, because a copy failed: {error}"
+        event = replace(
+            self._event([each.suspect for each in cause.causes], cause),
+            status="proved",
+            why=self._writer.redact(why)[:500],
+            changed=tuple(each.label for each in cause.causes)[:MAX_NAMED],
+            diff=self._diff(cause.causes),
+            activated_by=tuple(each.command for each in rehearsed.activations),
+            skill=draft.name if draft is not None else "",
+        )
+        return PeopleLesson(event=event, draft=draft, category=category)
+
+    def _unproved(
+        self, fixes: Sequence[Suspect], why: str, cause: RootCause | None = None
+    ) -> PeopleLesson:
+        diff = self._diff([Revert(suspect=each) for each in fixes[:MAX_NAMED]])
+        event = replace(
+            self._event(fixes, cause),
+            why=self._writer.redact(why)[:500],
+            diff=diff,
+        )
+        return PeopleLesson(event=event)
+
+    def _event(self, fixes: Sequence[Suspect], cause: RootCause | None) -> LessonLearned:
+        services = tuple(filter(None, [self._kept.service]))
+        wrong = _differences(self._known, self._failing, services) if self._known else ()
+        return LessonLearned(
+            run=self._details.run,
+            incident=self._details.incident,
+            status="not-proved",
+            wrong=tuple(each.label for each in wrong)[:MAX_NAMED],
+            changed=tuple(each.label for each in fixes)[:MAX_NAMED],
+            recovered=tuple(each.check for each in self._kept.readings if not each.ok),
+            experiments=len(cause.experiments) if cause is not None else 0,
+            seconds=round(time.monotonic() - self._began, 2),
+        )
+
+    def _services(self, programs: HostPrograms) -> list[str]:
+        bad = {each.check for each in self._kept.readings if not each.ok}
+        names = [self._kept.service, self._details.service]
+        names += [each.service for each in self._checks.probes if each.name in bad]
+        plain = dict.fromkeys(each.removesuffix(".service") for each in names if each)
+        return [name for name in plain if programs.named(name) is not None]
+
+    def _expected(self) -> ExpectedReadings:
+        readings = self._kept.readings
+        return ExpectedReadings(
+            failing=tuple(
+                CheckReading(name=each.check, ok=False, detail=each.detail)
+                for each in readings
+                if not each.ok
+            ),
+            passing=tuple(each.check for each in readings if each.ok),
+        )
+
+    async def _checks_on_copy(self, copy: HostCopy, names: Sequence[str]) -> Sequence[CheckReading]:
+        if requests := repeated_requests(self._case(), names):
+            await copy.run(requests, timeout_s=10.0)
+        checks = self._checks.on(CopyEnvironment(copy, self._environment.target), names)
+        return [
+            CheckReading(name=each.check, ok=each.ok, unknown=each.unknown, detail=each.detail)
+            for each in await checks()
+        ]
+
+    def _case(self) -> FailingCase:
+        services = {each.name: each.service for each in self._checks.probes}
+        failing = [
+            CheckResult(
+                check=each.check,
+                ok=False,
+                detail=each.detail,
+                service=services.get(each.check, ""),
+            )
+            for each in self._kept.readings
+            if not each.ok
+        ]
+        return FailingCase(
+            details=self._details,
+            failing=failing,
+            passing=[each.check for each in self._kept.readings if each.ok],
+            checks=self._checks,
+            publish=self._writer.states.publish,
+            attempt=0,
+        )
+
+    def _rehearsal(
+        self, setup: CopySetup, trial: CopyTrial
+    ) -> Callable[[Sequence[str]], Awaitable[RehearsalResult]]:
+        async def rehearse(commands: Sequence[str]) -> RehearsalResult:
+            async with open_copy(setup) as copy:
+                await trial.settle(copy, lambda: FIRST_LOOK_S)
+                outputs = []
+                for command in commands:
+                    ran = await copy.run(command, timeout_s=COMMAND_TIMEOUT_S)
+                    outputs.append(CommandOutput(ran.code, ran.output))
+                outcome, _ = await trial.settle(copy)
+            return RehearsalResult(solved=outcome == "passes", outputs=tuple(outputs))
+
+        return rehearse
+
+    def _fix(
+        self, services: Sequence[str], causes: Sequence[Revert], rehearsed: RehearsedRevert
+    ) -> PeopleFix:
+        pairs = [
+            (change, target)
+            for each in causes
+            if each.suspect.change.item.kind == "file"
+            for change, target in zip(
+                each.suspect.changes, find_targets(each, self._read), strict=True
+            )
+        ]
+        commands = [
+            FixCommand(command=command)
+            for each in causes
+            if each.suspect.change.item.kind != "file"
+            and (command := setting_command(each.suspect))
+        ]
+        bad = {each.check for each in self._kept.readings if not each.ok}
+        return PeopleFix(
+            details=self._details,
+            services=tuple(services),
+            files=tuple(self._fixed_file(change, target) for change, target in pairs),
+            commands=tuple(commands),
+            activations=tuple(each.command for each in rehearsed.activations),
+            checks=tuple(
+                command
+                for each in self._checks.probes
+                if each.name in bad and (command := _check_command(each))
+            ),
+            recovered=tuple(sorted(bad)),
+        )
+
+    def _fixed_file(self, change: StateChange, target: Target) -> FixedFile:
+        after = change.after.attributes if change.after is not None else {}
+        if target.kind in ("link", "folder"):
+            raise CannotRepeatError(f"{target.path} is a {target.kind}")
+        differing = change.differing if change.after is not None and change.before else ()
+        owner = f"{target.uid}:{target.gid}" if {"uid", "gid"} & {*differing} else ""
+        mode = f"{target.mode:o}" if "mode" in differing and target.mode is not None else ""
+        failing = fixed = None
+        if target.kind == "file":
+            fixed = _text(target.content, target.path)
+        if target.kind in ("file", "absent") and change.after is not None:
+            failing = _text(self._read(change.after.digest) or b"", target.path)
+        return FixedFile(
+            path=target.path,
+            failing=failing,
+            fixed=fixed,
+            owner=owner,
+            failing_owner=f"{after.get('uid', '0')}:{after.get('gid', '0')}" if owner else "",
+            mode=mode,
+            failing_mode=after.get("mode", "") if mode else "",
+            new_mode=f"{target.mode:o}" if target.mode is not None else "644",
+        )
+
+    def _diff(self, fixes: Sequence[Revert]) -> str:
+        """From the failing state to the fixed one."""
+        found = []
+        for each in fixes:
+            change = each.suspect.change
+            before, after = change.before, change.after
+            old = self._read(after.digest) if after is not None and after.digest else None
+            try:
+                new = find_targets(each, self._read)[0].content if before is not None else None
+            except CannotRevertError:
+                new = None
+            if change.item.kind == "file" and old is not None and new:
+                found.append(render_diff(old, new, change.item.key))
+            else:
+                found.append(f"{each.label}: {', '.join(change.differing) or change.verb}")
+        return self._writer.redact("\n".join(found))[:MAX_DIFF_CHARS]
+
+
+_STATUS_TEXTS = {
+    "ruled-out": "with all that people changed, a copy of the failing state still fails",
+    "not-reproduced": "a copy of the failing state does not fail",
+    "impossible": "no experiment was possible",
+}
+
+
+def _differences(before: State, after: State, services: Sequence[str]) -> tuple[Suspect, ...]:
+    return rank_suspects(compare(before, after), ServiceContext(names=tuple(services)))
+
+
+def _check_command(probe: Probe) -> str:
+    if probe.kind == "http":
+        return f"curl -fsS -o /dev/null --max-time 5 {probe.what}"
+    if probe.kind == "unit" and not probe.status:
+        return f"systemctl is-active {probe.what.removesuffix('.service')}"
+    return ""
+
+
+def _text(content: bytes, path: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise CannotRepeatError(f"{path} is no text") from error
+
+
+def _proof(cause: RootCause, kept: IncidentStateKept) -> list[str]:
+    bad = ", ".join(each.check for each in kept.readings if not each.ok)
+    what = ", ".join(each.label for each in cause.causes)
+    return [
+        f"On a copy with the recorded failing state, {bad} failed as on the host.",
+        f"With what people changed ({what}) and nothing else, all checks passed.",
+        f"{len(cause.experiments)} experiments; without this change the checks failed.",
+    ]
+
+
+def lesson_lines(event: LessonLearned) -> tuple[str, ...]:
+    """The lesson as notes for later incidents."""
+    what = ", ".join(event.changed) or "nothing that a state shows"
+    proof = "proved on a copy" if event.status == "proved" else f"not proved: {event.why}"
+    return (f"people ended {event.incident} by changing {what} ({proof})",)

@@ -1,0 +1,77 @@
+"""Follows what people do about escalated incidents: keeps the failing state, learns at the end."""
+
+import os
+from collections.abc import Sequence
+
+from hermes.app.application import Application
+from hermes.app.incident_drill import open_state_store
+from hermes.app.incident_states import IncidentStates
+from hermes.app.lessons import LessonWriter, PeopleLesson, lesson_lines
+from hermes.app.secret_redactor import SecretRedactor
+from hermes.app.skills.library import open_library, read_skill_states
+from hermes.app.skills.lifecycle import SkillLifecycle
+from hermes.core.events.lessons import LessonLearned
+from hermes.core.incident import Incident, IncidentDetails, read_incident
+from hermes.sre.checks import open_independent_checks
+from hermes.sre.probes.probe import Probe
+
+
+async def follow_people(
+    application: Application, case: IncidentDetails, probes: Sequence[Probe]
+) -> bool:
+    """Called when an incident is documented: at its escalation, and when it has recovered. Returns
+    whether the report has more to say.
+
+    The change is known from states alone. Shell history is not read.
+    """
+    incident = await read_incident(application.journal, case.run)
+    if incident is None or (incident.verified is not None and incident.verified.ok):
+        return False
+    dependencies = application.agent_dependencies
+    states = IncidentStates(
+        dependencies.environment,
+        open_state_store(application.loaded.home),
+        os.uname().nodename,
+        application.journal,
+        application.bus.publish,
+    )
+    if incident.recovered is None:
+        checks = await open_independent_checks(case, dependencies.environment, probes)
+        await states.keep_failing(case, checks)
+        return False
+    if not _was_fixed_by_people(incident) or await _has_lesson(application, case):
+        return False
+    lesson = await LessonWriter(states, redact=SecretRedactor(application.loaded)).write(case)
+    if lesson is None:
+        return False
+    await _keep_lesson(application, case, lesson)
+    return True
+
+
+def _was_fixed_by_people(incident: Incident) -> bool:
+    """Escalated, and no change of ours is in force."""
+    escalated = incident.closed is not None and incident.closed.outcome == "escalated"
+    return escalated and all(each.undone == "yes" for each in incident.changes)
+
+
+async def _has_lesson(application: Application, case: IncidentDetails) -> bool:
+    records = application.journal.read(run=case.run, kinds=("lesson.learned",))
+    found = [each async for each in records if isinstance(each.event, LessonLearned)]
+    return bool(found)
+
+
+async def _keep_lesson(
+    application: Application, case: IncidentDetails, lesson: PeopleLesson
+) -> None:
+    if lesson.draft is not None:
+        known = await read_skill_states(application.journal)
+        library = open_library(application.loaded, states=known)
+        lifecycle = SkillLifecycle(
+            application.loaded, application.journal, application.bus.publish, lambda: library
+        )
+        evidence = (f"{lesson.event.experiments} experiments on copies of the failing state",)
+        await lifecycle.draft(
+            lesson.draft, run=case.run, category=lesson.category, evidence=evidence
+        )
+    await application.bus.publish(lesson.event)
+    await application.memory.note(case.run, lesson_lines(lesson.event))

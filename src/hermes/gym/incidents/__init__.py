@@ -1,0 +1,1 @@
+"""Makes drills from incidents: the known good state, what changed, and the checks."""

@@ -1,0 +1,232 @@
+"""Writes a draft playbook from what people changed to end an incident.
+
+What they changed is known from the states of the host, not from their commands. It is repeated on
+copies of the failing host, where the checks must fail before and pass afterwards.
+"""
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from hermes.core.events.incidents import IncidentDiagnosed
+from hermes.core.incident import IncidentDetails
+from hermes.core.messages import Value
+from hermes.learning.fix_commands import (
+    KEPT,
+    FixCommand,
+    FixedFile,
+    ValueEdit,
+    fix_commands,
+    value_edits,
+)
+from hermes.skills.distill.distillation import DistilledSkill, distill_steps
+from hermes.skills.distill.rehearsal import (
+    CommandOutput,
+    RehearsalResult,
+    RunRehearsal,
+    compare_before_after,
+)
+from hermes.skills.distill.verified_run import DistillationError, RunCommand, VerifiedRun
+
+REHEARSAL_FOLDER = "/var/tmp/hermes-rehearsal"
+BACKUP_FOLDERS = ("/var/backups", "/srv/copies", "/srv/backups", "/opt/backups")
+BACKUP_ENDINGS = (".bak", ".orig", ".old", ".save", "~", ".dpkg-dist")
+MAX_VALUE_CHARS = 200
+CATEGORIES = (
+    (r"^/etc/(cron|anacron)|/crontabs/", "jobs"),
+    (r"/(hosts|resolv\.conf|nsswitch\.conf)$|nginx|haproxy|nft|iptables", "network"),
+    (r"postgres|mysql|mariadb|redis|mongo", "database"),
+    (r"/systemd/|/supervisor", "process"),
+)
+"""By path; the folder of a draft is named after it."""
+
+
+class PeopleFix(Value, frozen=True, kw_only=True):
+    """What people changed, reduced to what was needed."""
+
+    details: IncidentDetails
+    services: tuple[str, ...]
+    files: tuple[FixedFile, ...]
+    commands: tuple[FixCommand, ...] = ()
+    """For what is no file, such as a service that was stopped."""
+    activations: tuple[str, ...] = ()
+    """Restarts and reloads that made it take effect on a copy."""
+    checks: tuple[str, ...] = ()
+    """Commands that succeed once it is fixed."""
+    recovered: tuple[str, ...] = ()
+    """Names of the checks that failed and pass now."""
+
+    @property
+    def category(self) -> str:
+        for pattern, name in CATEGORIES:
+            if any(re.search(pattern, each.path) for each in self.files):
+                return name
+        owner_only = all(each.failing == each.fixed for each in self.files)
+        return "files" if self.files and owner_only else "change"
+
+
+def repeated_commands(fix: PeopleFix) -> list[FixCommand]:
+    """All that repeats the fix, in order. Raises `CannotRepeatError`."""
+    restarts = [FixCommand(command=each, restarts=True) for each in fix.activations]
+    return [*fix_commands(fix.files), *fix.commands, *restarts]
+
+
+def observation_commands(fix: PeopleFix) -> list[str]:
+    """Commands that only read: where names, paths and values can be found on the next host."""
+    found = []
+    for name in fix.services:
+        unit = shlex.quote(name)
+        found += [
+            f"systemctl cat {unit}",
+            f"systemctl is-active {unit}",
+            f"journalctl -u {unit} -n 30 -o cat --no-pager",
+        ]
+    for each in fix.files:
+        if each.owner or each.mode:
+            found.append(f"stat -c '%u:%g %a %n' {shlex.quote(each.path)}")
+        if each.failing is None or each.fixed is None:
+            found.append(f"ls -d {shlex.quote(each.path)}")
+        for edit in value_edits(each) or ():
+            found += _value_sources(edit)
+    return list(dict.fromkeys(found))
+
+
+def _value_sources(edit: ValueEdit) -> list[str]:
+    """The line itself, and copies of the file from before."""
+    path, line = shlex.quote(edit.path), shlex.quote(f"^[[:space:]]*{re.escape(edit.name)}\\b")
+    stem = shlex.quote(edit.path)
+    copies = " ".join(f"{stem}{ending}" for ending in BACKUP_ENDINGS)
+    folders = " ".join(BACKUP_FOLDERS)
+    return [
+        f"grep -E {line} {path}",
+        f"grep -hsE {line} {copies}",
+        f"grep -rhsE {line} {folders} | tail -n 1",
+    ]
+
+
+async def draft_from_fix(fix: PeopleFix, run_rehearsal: RunRehearsal) -> DistilledSkill:
+    """Raises `DistillationError`, `CannotRepeatError`."""
+    steps = [
+        RunCommand(
+            seq=1000 + number,
+            command=each.command,
+            undo=each.undo,
+            changes=True,
+            restarts=each.restarts,
+        )
+        for number, each in enumerate(repeated_commands(fix))
+    ]
+    if not steps:
+        raise DistillationError("nothing was changed that a playbook can repeat")
+    run_rehearsal = _with_undo_folder(run_rehearsal)
+    looks = observation_commands(fix)
+    seen = (await run_rehearsal(looks)).outputs
+    before = _observed(looks, seen, fix)
+    checks = [*_known_checks(fix, before), *_written_value_checks(fix)]
+    contrasts = await compare_before_after(
+        [*(each.command for each in before), *checks], steps, run_rehearsal
+    )
+    run = VerifiedRun(
+        run=fix.details.run,
+        facts=fix.details.facts,
+        incident=fix.details.incident,
+        checks_before=tuple(before),
+        changes=tuple(steps),
+        checks_after=tuple(
+            RunCommand(seq=5000 + number, command=command, output="")
+            for number, command in enumerate(checks)
+        ),
+        diagnosis=_diagnosis(fix, before),
+        verified_by=fix.recovered,
+    )
+    return distill_steps(run, steps, contrasts)
+
+
+def _observed(
+    commands: Sequence[str], outputs: Sequence[CommandOutput], fix: PeopleFix
+) -> list[RunCommand]:
+    """Without copies of the file that do not have the value, and without lines of the log that
+    have it: these may be from the time after the fix."""
+    values = [edit.value for each in fix.files for edit in value_edits(each) or ()]
+    found = []
+    for number, (command, output) in enumerate(zip(commands, outputs, strict=False)):
+        is_copy = command.startswith(("grep -hs", "grep -rhs"))
+        if is_copy and not any(value in output.output for value in values):
+            continue
+        text = output.output
+        if command.startswith("journalctl"):
+            lines = [line for line in text.splitlines() if not _has_value(line, values)]
+            text = "\n".join(lines)
+        found.append(RunCommand(seq=number + 1, command=command, output=text, code=output.code))
+    return found
+
+
+def _has_value(line: str, values: Sequence[str]) -> bool:
+    return any(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", line) for value in values)
+
+
+def _known_checks(fix: PeopleFix, before: Sequence[RunCommand]) -> list[str]:
+    """Checks whose numbers the alert or the host name: they then fit the next host as well."""
+    known = "\n".join([fix.details.facts.combined_text, *(each.output for each in before)])
+    return [
+        each
+        for each in fix.checks
+        if all(number in known for number in re.findall(r"(?<=:)\d{2,5}\b", each))
+    ]
+
+
+def _written_value_checks(fix: PeopleFix) -> list[str]:
+    """That the value stands in the file: the checks of the incident decide whether it helped."""
+    return [
+        f"grep -qF {shlex.quote((edit.key + edit.value).strip())} {shlex.quote(edit.path)}"
+        for each in fix.files
+        for edit in value_edits(each) or ()
+        if len(edit.value) <= MAX_VALUE_CHARS
+    ] + [
+        f"stat -c '%u:%g' {shlex.quote(each.path)} | grep -qx {each.owner}"
+        for each in fix.files
+        if each.owner
+    ]
+
+
+def _diagnosis(fix: PeopleFix, before: Sequence[RunCommand]) -> IncidentDiagnosed:
+    """Its evidence are logs and states: a definition has words like `on-failure` as well."""
+    evidence = [each.seq for each in before if not each.command.startswith("systemctl cat")]
+    details = fix.details
+    edits = [edit for each in fix.files for edit in value_edits(each) or ()]
+    what = fix.files[0].path if fix.files else ", ".join(fix.services)
+    if edits:
+        how = f"the setting {edits[0].name} in {what} was wrong or missing"
+    elif fix.files and fix.files[0].owner:
+        how = f"the owner or mode of {what} was wrong"
+    elif fix.files:
+        how = f"{what} was missing or wrong"
+    else:
+        how = f"{what} did not run"
+    return IncidentDiagnosed(
+        run=details.run,
+        incident=details.incident,
+        verdict="fix",
+        component=what,
+        mechanism=how,
+        value=(edits[0].failing_value or "") if edits else "",
+        evidence=tuple(evidence),
+        confidence=0.9,
+    )
+
+
+def _with_undo_folder(run_rehearsal: RunRehearsal) -> RunRehearsal:
+    """In a rehearsal the folder for copies has no parameter yet."""
+
+    async def run(commands: Sequence[str]) -> RehearsalResult:
+        return await run_rehearsal([each.replace(KEPT, REHEARSAL_FOLDER) for each in commands])
+
+    return run
+
+
+def with_proof(skill: DistilledSkill, proof: Sequence[str]) -> DistilledSkill:
+    """The draft with what the copies showed, for the person who reviews it."""
+    lines = "\n".join(f"- {each}" for each in proof)
+    return replace(skill, body=f"{skill.body}\n## Proof\n\n{lines}\n")
