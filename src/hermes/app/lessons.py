@@ -95,6 +95,8 @@ class _LessonWork:
         fixes = _differences(self._recovered, self._failing, services)
         if not fixes:
             return self._unproved(fixes, "no file, service or setting differs since it failed")
+        if all(each.ok for each in self._kept.readings):
+            return self._unproved(fixes, "no check of the incident failed when it was escalated")
         source: object = self._environment
         if not callable(getattr(source, "copy", None)):
             kind = self._environment.name
@@ -122,7 +124,7 @@ class _LessonWork:
         try:
             fix = self._fix(setup.services, cause.causes, rehearsed)
             category = f"{fix.category}-prevention"
-            draft = await draft_from_fix(fix, self._rehearsal(setup, trial))
+            draft = await self._draft(fix, rehearsed, setup, trial)
             draft = with_proof(draft, _proof(cause, self._kept))
         except (DistillationError, CannotRepeatError, CannotRevertError) as error:
             why = f"no draft: {error}"
@@ -138,6 +140,23 @@ class _LessonWork:
             skill=draft.name if draft is not None else "",
         )
         return PeopleLesson(event=event, draft=draft, category=category)
+
+    async def _draft(
+        self, fix: PeopleFix, rehearsed: RehearsedRevert, setup: CopySetup, trial: CopyTrial
+    ) -> DistilledSkill:
+        """Without restarts of services that did not fail, unless the fix needs them."""
+        rehearsal = self._rehearsal(setup, trial)
+        own = tuple(
+            each.command
+            for each in rehearsed.activations
+            if each.kind not in ("restart", "reload") or each.target in setup.services
+        )
+        if own and own != fix.activations:
+            try:
+                return await draft_from_fix(replace(fix, activations=own), rehearsal)
+            except DistillationError:
+                pass
+        return await draft_from_fix(fix, rehearsal)
 
     def _unproved(
         self, fixes: Sequence[Suspect], why: str, cause: RootCause | None = None
