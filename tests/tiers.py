@@ -47,6 +47,7 @@ FILES_BY_TIER = {
         "app/test_agent_drill",
         "app/test_experiments_in_a_box",
         "app/test_gym_replay",
+        "app/test_lessons",
         "app/test_skill_of_a_drill",
         "bench/test_confined_differential",
         "cli/test_demo",

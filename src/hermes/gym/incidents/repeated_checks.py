@@ -58,22 +58,27 @@ class RepeatedChecks:
         elif probe.kind == "answers":
             yield from self._answers(probe)
         elif probe.kind in SCRIPT_KINDS:
-            try:
-                yield ScriptCheck(name=probe.name, script=shell_command_of(probe))
-            except SettingsError as error:
-                self.left_out.append(f"check {probe.name}: {error}")
+            yield from self._script(probe)
+
+    def _script(self, probe: Probe) -> Iterator[ScenarioCheck]:
+        try:
+            yield ScriptCheck(name=probe.name, script=shell_command_of(probe))
+        except SettingsError as error:
+            self.left_out.append(f"check {probe.name}: {error}")
 
     def _http(self, probe: Probe) -> Iterator[ScenarioCheck]:
         at = urlsplit(probe.what)
         if at.scheme != "http" or at.hostname not in LOCAL_NAMES:
             return
+        if not probe.status.isdigit():  # several are right
+            yield from self._script(probe)
+            return
         path = at.path or "/"
-        status = int(probe.status) if probe.status.isdigit() else 200
         yield HttpCheck(
             name=probe.name,
             port=at.port or 80,
             path=f"{path}?{at.query}" if at.query else path,
-            status=status,
+            status=int(probe.status),
             contains=probe.contains,
             within=WITHIN_S,
         )
