@@ -16,7 +16,7 @@ from hermes.skills.playbook.schema import UNDO_FOLDER_PARAMETER
 KEPT = f"{{{{{UNDO_FOLDER_PARAMETER}}}}}"
 MAX_FILE_CHARS = 8_000
 SED_DELIMITER = "|"
-_ASSIGNMENT = re.compile(r"^(\s*(?:export\s+)?[\w.-]+(?:\s*[=:]\s*|\s+))(\S.*?)?\s*$")
+_ASSIGNMENT = re.compile(r"^(\s*(?:export\s+)?[\w./-]+(?:\s*[=:]\s*|\s+))(\S.*?)?\s*$")
 _SED_PATTERN = re.compile(r"([\\^$.*\[\]|])")
 _SED_REPLACEMENT = re.compile(r"([\\&|])")
 

@@ -140,8 +140,15 @@ async def draft_from_fix(fix: PeopleFix, run_rehearsal: RunRehearsal) -> Distill
         ),
         diagnosis=_diagnosis(fix, before),
         verified_by=fix.recovered,
+        names=_setting_names(fix),
     )
     return distill_steps(run, steps, contrasts)
+
+
+def _setting_names(fix: PeopleFix) -> tuple[str, ...]:
+    """Those that are one word in all commands."""
+    names = [edit.name for each in fix.files for edit in value_edits(each) or ()]
+    return tuple(dict.fromkeys(name for name in names if re.fullmatch(r"\w{3,}", name)))
 
 
 def _observed(

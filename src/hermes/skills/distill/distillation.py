@@ -118,7 +118,7 @@ def _find_parameters(run: VerifiedRun, steps: Sequence[RunCommand]) -> list[Dist
     all_commands = [*steps, *run.checks_after, *run.checks_before]
     alert = find_alert_parameters(run.facts, [each.command for each in all_commands])
     changes = [step.command for step in steps]
-    return [*alert, *find_output_parameters(run.checks_before, changes, alert)]
+    return [*alert, *find_output_parameters(run.checks_before, changes, alert, run.names)]
 
 
 def _diagnosed_value(run: VerifiedRun) -> list[DistilledParameter]:

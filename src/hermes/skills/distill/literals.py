@@ -49,12 +49,16 @@ def find_alert_parameters(facts: AlertFacts, commands: Sequence[str]) -> list[Di
 
 
 def find_output_parameters(
-    checks: Sequence[RunCommand], commands: Sequence[str], known: Sequence[DistilledParameter]
+    checks: Sequence[RunCommand],
+    commands: Sequence[str],
+    known: Sequence[DistilledParameter],
+    names: Sequence[str] = (),
 ) -> list[DistilledParameter]:
-    """Paths, numbers and assigned values that a check printed before they were used."""
+    """Paths, numbers, assigned values and these names, that a check printed before their use."""
     values = {parameter.value for parameter in known}
     found: list[DistilledParameter] = []
-    for literal, kind in _find_literals(commands):
+    named: list[tuple[str, ParameterKind]] = [(name, "word") for name in names]
+    for literal, kind in (*_find_literals(commands), *named):
         if literal in values or any(literal in parameter.value for parameter in found):
             continue
         parameter = _find_in_output(literal, kind, checks, known, len(found))
@@ -135,7 +139,7 @@ def _build_anchor(
 ) -> str:
     """A pattern whose first match in this output is exactly this literal."""
     for length in (*_ANCHOR_LENGTHS, len(before)):
-        prefix = before[-length:]
+        prefix = _whole_words(before, length)
         start = "^" if length >= len(before) else ""
         pattern = f"{start}{generalize_text(prefix, known)}{VALUE_GROUP_PATTERNS[kind]}"
         if len(pattern) > 400 or not (prefix.strip() or start):
@@ -144,6 +148,13 @@ def _build_anchor(
         if match is not None and match[1] == literal:
             return pattern
     return ""
+
+
+def _whole_words(before: str, length: int) -> str:
+    """The last `length` characters, without a part of a word: it may be part of a name."""
+    prefix = before[-length:]
+    cut = length < len(before) and before[-length - 1].isalnum() and prefix[:1].isalnum()
+    return re.sub(r"^[A-Za-z0-9]+", "", prefix) if cut else prefix
 
 
 def generalize_text(text: str, known: Sequence[DistilledParameter]) -> str:

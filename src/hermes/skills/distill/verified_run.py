@@ -53,6 +53,8 @@ class VerifiedRun(Value, kw_only=True, frozen=True):
     diagnosis: IncidentDiagnosed | None = None
     verified_by: tuple[str, ...] = ()
     """Names of the checks that verified it."""
+    names: tuple[str, ...] = ()
+    """Names of settings in the commands, which another host may call differently."""
 
 
 def read_verified_run(records: Sequence[JournalRecord]) -> VerifiedRun:
