@@ -3,31 +3,40 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from hermes.app.application import open_application
 from hermes.app.gym_commander import build_case
-from hermes.app.incident_drill import make_incident_drill
+from hermes.app.incident_drill import make_incident_drill, open_state_store
+from hermes.app.incident_response import build_incident_context
 from hermes.app.incident_states import IncidentStates
 from hermes.app.lessons import LessonWriter
 from hermes.core.errors import HermesError
-from hermes.core.incident import IncidentDetails
+from hermes.core.events.incidents import IncidentClosed, IncidentOpened, IncidentRecovered
+from hermes.core.events.lessons import LessonLearned
+from hermes.core.incident import IncidentDetails, incident_details
 from hermes.declared.store import StateStore
 from hermes.environments.sandboxing import support
+from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import Episode, open_episode
 from hermes.gym.episodes.responder_context import BareEpisodeRun, open_bare_run, sandbox_rules
 from hermes.gym.episodes.self_test import prove_scenario
 from hermes.gym.scenario import find_scenario, load_scenario
 from hermes.gym.scenario_spec import ScenarioSpec
 from hermes.policy.redaction.redactor import Redactor
+from hermes.settings.load import load
 from hermes.sre.checks import open_independent_checks
+from hermes.sre.reports.report_text import render_report
 
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
 ]
 TYPO, SEED = "config-typo-after-edit", 1
+INCIDENT = "incident-20260101-120000-a1b2c3"
 redact = Redactor({}).clean
 
 
@@ -129,3 +138,45 @@ async def test_without_kept_states_there_is_no_drill(tmp_path: Path) -> None:
                 tmp_path / "none",
                 redact,
             )
+
+
+async def test_an_escalated_incident_that_people_end_leaves_a_draft_and_a_report(
+    tmp_path: Path,
+) -> None:
+    scenario, home = find_scenario(TYPO), tmp_path / "home"
+    spec = scenario.draw_spec(SEED)
+    loaded = load(home=home, variables={"HOME": str(tmp_path)})
+    async with open_episode(scenario, spec, states=open_state_store(home)) as episode:
+        environment = host_environment(episode.box, name=spec.hosts[0].name)
+        async with open_application(loaded, origin="incident", environment=environment) as app:
+            opened = IncidentOpened(
+                run=INCIDENT,
+                incident=INCIDENT,
+                title=spec.alert.title,
+                severity="P1",
+                service=spec.alert.labels["service"],
+                facts=tuple(spec.alert.labels.items()),
+            )
+            await app.bus.publish(opened)
+            document = build_incident_context(app, loaded.settings.sre).report
+            details = incident_details(opened)
+            await document(details)
+            await app.bus.publish(
+                IncidentClosed(run=INCIDENT, incident=INCIDENT, outcome="escalated")
+            )
+            await episode.run_commands(spec.reference)
+            assert (await episode.judge(window_s=0.5, symptom_timeout_s=10.0)).resolved
+            over = IncidentRecovered(
+                run=INCIDENT, incident=INCIDENT, recovered_at=datetime.now(UTC)
+            )
+            await app.bus.publish(over)
+            await document(details)
+            await document(details)
+            records = [each async for each in app.journal.read(run=INCIDENT)]
+    lessons = [each.event for each in records if isinstance(each.event, LessonLearned)]
+    assert [each.status for each in lessons] == ["proved"], "once, with proof"
+    drafts = list((home / "skills" / "change-prevention").iterdir())
+    assert [each.name for each in drafts] == [lessons[0].skill]
+    report = render_report(records)
+    assert "Learned from people" in report
+    assert spec.fault.component[0] in report

@@ -61,7 +61,8 @@ ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publ
 ELSEWHERE |= {"hermes service logs", "hermes service uninstall", "hermes backup", "hermes restore"}
 ELSEWHERE |= {"hermes changes show", "hermes changes revert"}
 ELSEWHERE |= {f"hermes state {verb}" for verb in ("show", "diff", "delete")}
-"""They need a server, damage, or somebody who asks, and have tests of their own."""
+ELSEWHERE |= {"hermes drill from-incident", "hermes incident replay"}
+"""They need a server, damage, states, or somebody who asks, and have tests of their own."""
 ARGUMENTS = {
     "hermes config get": ["model.default"],
     "hermes sessions show": [RUN],

@@ -12,7 +12,9 @@ from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.core.events.lessons import LessonLearned
 from hermes.core.incident import Incident, IncidentDetails, read_incident
+from hermes.core.protocols import Environment
 from hermes.sre.checks import open_independent_checks
+from hermes.sre.probes.native import LOCAL_ENVIRONMENT
 from hermes.sre.probes.probe import Probe
 
 
@@ -31,7 +33,7 @@ async def follow_people(
     states = IncidentStates(
         dependencies.environment,
         open_state_store(application.loaded.home),
-        os.uname().nodename,
+        _host_name(dependencies.environment),
         application.journal,
         application.bus.publish,
     )
@@ -46,6 +48,11 @@ async def follow_people(
         return False
     await _keep_lesson(application, case, lesson)
     return True
+
+
+def _host_name(environment: Environment) -> str:
+    """As in the states of the host."""
+    return os.uname().nodename if environment.name == LOCAL_ENVIRONMENT else environment.target
 
 
 def _was_fixed_by_people(incident: Incident) -> bool:
