@@ -61,7 +61,7 @@ async def run_on_copy(
     case: FailingCase, checks: ProbeChecks, copy: HostCopy, names: Sequence[str]
 ) -> Sequence[CheckReading]:
     """Requests that failed on the host are repeated: a copy has no users."""
-    if requests := _repeated_requests(case, checks, names):
+    if requests := repeated_requests(case, checks, names):
         await copy.run(requests, timeout_s=REQUESTS_TIMEOUT_S)
     on_copy = checks.on(CopyEnvironment(copy, case.details.incident), names)
     return [_reading(each) for each in await on_copy()]
@@ -79,7 +79,7 @@ def _reading(result: CheckResult) -> CheckReading:
     )
 
 
-def _repeated_requests(case: FailingCase, checks: ProbeChecks, names: Sequence[str]) -> str:
+def repeated_requests(case: FailingCase, checks: ProbeChecks, names: Sequence[str]) -> str:
     """A script with the requests that users made and that were answered badly."""
     lines = []
     for each in case.failing:

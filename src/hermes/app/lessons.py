@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from hermes.app.experiments import CopyEnvironment, repeated_requests
+from hermes.app.copied_checks import CopyEnvironment, repeated_requests
 from hermes.app.incident_states import IncidentStates, load_state, read_kept_states
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.events.lessons import IncidentStateKept, LessonLearned
@@ -14,7 +14,7 @@ from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.declared.collectors.readers import environment_runner
 from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
-from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial, open_copy, setting_command
+from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial, open_copy, setting_commands
 from hermes.declared.experiments.host_programs import HostPrograms, read_host_programs
 from hermes.declared.experiments.put_back import CannotRevertError, Target, find_targets
 from hermes.declared.experiments.rehearsal import RehearsedRevert, rehearse_revert
@@ -79,7 +79,7 @@ class _LessonWork:
     ) -> None:
         self._writer, self._details, self._kept = writer, details, failing
         self._environment = writer.states.environment
-        store = writer.states.store
+        self._store = store = writer.states.store
         self._read = store.content
         self._failing = load_state(store, failing.state, "failing")
         self._recovered = load_state(store, recovered.state, "recovered")
@@ -107,7 +107,8 @@ class _LessonWork:
             expected=self._expected(),
             programs=programs,
             services=services,
-            read=self._read,
+            store=self._store,
+            suspects=fixes,
             jobs=programs.jobs_of(fixes),
         )
         trial = CopyTrial(setup)
@@ -202,7 +203,7 @@ class _LessonWork:
         )
 
     async def _checks_on_copy(self, copy: HostCopy, names: Sequence[str]) -> Sequence[CheckReading]:
-        if requests := repeated_requests(self._case(), names):
+        if requests := repeated_requests(self._case(), self._checks, names):
             await copy.run(requests, timeout_s=10.0)
         checks = self._checks.on(CopyEnvironment(copy, self._environment.target), names)
         return [
@@ -260,8 +261,7 @@ class _LessonWork:
         commands = [
             FixCommand(command=command)
             for each in causes
-            if each.suspect.change.item.kind != "file"
-            and (command := setting_command(each.suspect))
+            for command in setting_commands(each.suspect.change, self._store)
         ]
         bad = {each.check for each in self._kept.readings if not each.ok}
         return PeopleFix(
