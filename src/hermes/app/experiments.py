@@ -337,5 +337,6 @@ def _mechanism(causes: Sequence[Revert], diff: str, author: str) -> str:
 
 
 def _value(diff: str) -> str:
-    added = [line[1:].strip() for line in diff.splitlines() if line.startswith("+")]
-    return added[0][:200] if added else ""
+    """The first line that was added, else the first that was removed."""
+    changed = [line for mark in "+-" for line in diff.splitlines() if line.startswith(mark)]
+    return changed[0][1:].strip()[:200] if changed else ""
