@@ -118,14 +118,19 @@ def _commands_of(file: FixedFile, kept: str) -> Iterator[FixCommand]:
     path = shlex.quote(file.path)
     keep = f"mkdir -p {KEPT} && cp -a {path} {kept}"
     if file.fixed is None and file.failing is not None:
-        yield FixCommand(command=f"mkdir -p {KEPT} && mv {path} {kept}", undo=f"mv {kept} {path}")
+        yield FixCommand(
+            command=f"mkdir -p {KEPT} && mv {path} {kept}",
+            undo=f"[ ! -e {kept} ] || mv {kept} {path}",
+        )
         return
     if file.failing is None and file.fixed is not None:
         yield _new_file(file, path)
     elif file.failing != file.fixed:
         edits = value_edits(file)
         changes = [_set_value(each, path) for each in edits] if edits else [_whole_file(file, path)]
-        yield FixCommand(command=" && ".join([keep, *changes]), undo=f"cp -a {kept} {path}")
+        yield FixCommand(
+            command=" && ".join([keep, *changes]), undo=f"[ ! -e {kept} ] || cp -a {kept} {path}"
+        )
     attributes = _attribute_commands(path, file.owner, file.mode)
     if attributes:
         undo = _attribute_commands(path, file.failing_owner, file.failing_mode)
@@ -144,7 +149,7 @@ def _set_value(edit: ValueEdit, path: str) -> str:
 def _new_file(file: FixedFile, path: str) -> FixCommand:
     parent = shlex.quote(str(PurePosixPath(file.path).parent))
     commands = [f"mkdir -p {parent}", _whole_file(file, path), f"chmod {file.new_mode} {path}"]
-    return FixCommand(command=" && ".join(commands), undo=f"rm {path}")
+    return FixCommand(command=" && ".join(commands), undo=f"rm -f {path}")
 
 
 def _whole_file(file: FixedFile, path: str) -> str:

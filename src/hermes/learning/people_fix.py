@@ -80,6 +80,7 @@ def observation_commands(fix: PeopleFix) -> list[str]:
         unit = shlex.quote(name)
         found += [
             f"systemctl cat {unit}",
+            f"systemctl show -p DropInPaths --value {unit}",
             f"systemctl is-active {unit}",
             f"journalctl -u {unit} -n 30 -o cat --no-pager",
         ]
@@ -200,7 +201,8 @@ def _written_value_checks(fix: PeopleFix) -> list[str]:
 
 def _diagnosis(fix: PeopleFix, before: Sequence[RunCommand]) -> IncidentDiagnosed:
     """Its evidence are logs and states: a definition has words like `on-failure` as well."""
-    evidence = [each.seq for each in before if not each.command.startswith("systemctl cat")]
+    definitions = ("systemctl cat", "systemctl show")
+    evidence = [each.seq for each in before if not each.command.startswith(definitions)]
     details = fix.details
     edits = [edit for each in fix.files for edit in value_edits(each) or ()]
     what = fix.files[0].path if fix.files else ", ".join(fix.services)

@@ -99,6 +99,13 @@ _ERROR_WORDS = re.compile(
 _LOG_TIMESTAMP = re.compile(
     r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+|[A-Z][a-z]{2} +\d+ [\d:]+)\s*(?:\S+ \S+\[\d+\]:)?\s*"
 )
+_LOG_DECORATION = re.compile(
+    r"^(?:[\[<(|\s]*(?:level=|severity=)?(?:FATAL|CRITICAL|ERROR|WARN(?:ING)?|INFO|DEBUG)\b[\]>):|\s]*"
+    r"|[\[(]?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?[\])]?[|:\s]*"
+    r"|(?:ts|time)=\S*(?: [\d:.,]+\")?\s*|(?:msg|message)=\"?)+"
+    r"|\"$|\s*\(\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\)$"
+)
+"""Level and time around a message: other services write them in another form."""
 _MAX_LINE_CHARS = 220
 MAX_SIGNS_PER_KIND = 3
 
@@ -178,6 +185,7 @@ def _rank_lines(output: str) -> list[str]:
 
 def _build_line_pattern(line: str, parameters: Sequence[DistilledParameter]) -> str:
     """Empty for a line that has only values of this incident."""
-    pattern = generalize_text(line, parameters)
+    message = _LOG_DECORATION.sub("", line)
+    pattern = generalize_text(message if _ERROR_WORDS.search(message) else line, parameters)
     plain = re.sub(r"\\S\+\?|\[.*?\]\+?|\\s\+|[^A-Za-z]", "", pattern)
     return pattern if len(plain) >= 4 and len(pattern) <= 480 else ""
