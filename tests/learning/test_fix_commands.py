@@ -29,6 +29,7 @@ def run(commands: list[FixCommand], folder: Path, *, undo: bool = False) -> None
     ("failing", "fixed"),
     [
         (CONF.format("many"), CONF.format("4")),
+        (CONF.format("many"), CONF.format("/srv/a")),
         (CONF.format("4"), CONF.format("'a|b' \\d & $HOME")),
         ("A=1\nC=3\n", "A=1\nC=3\nB=two words\n"),
         ("a: 1\n  - x\n", "a: 1\n  - y\n  - z\n"),
