@@ -15,8 +15,8 @@ from hermes.app.incident_response import build_incident_context
 from hermes.app.incident_states import IncidentStates
 from hermes.app.lessons import LessonWriter
 from hermes.core.errors import HermesError
+from hermes.core.events.experiments import LessonLearned
 from hermes.core.events.incidents import IncidentClosed, IncidentOpened, IncidentRecovered
-from hermes.core.events.lessons import LessonLearned
 from hermes.core.incident import IncidentDetails, incident_details
 from hermes.declared.store import StateStore
 from hermes.environments.sandboxing import support

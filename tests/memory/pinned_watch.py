@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from hermes.core.events import Event
 from hermes.core.events.changes import ChangeReverted, ChangeSeen, StateRecorded
+from hermes.core.events.experiments import IncidentStateKept, KeptReading, LessonLearned
 from hermes.core.events.incidents import (
     AlertsJoined,
     AlertSuppressed,
@@ -214,5 +215,42 @@ PINNED_WATCH: list[tuple[Event, str]] = [
     (
         ChangeReverted(run="r", at=AT, change="c", by="b", outcome="undone", detail="d"),
         '{"kind":"change.reverted",HEAD,"change":"c","by":"b","outcome":"undone","detail":"d"}',
+    ),
+    (
+        IncidentStateKept(
+            run="r",
+            at=AT,
+            incident="i",
+            moment="recovered",
+            state="s",
+            known_good="k",
+            host="h",
+            service="n",
+            readings=(KeptReading(check="c", ok=True, detail="d"),),
+            probes=("p",),
+        ),
+        '{"kind":"incident.state",HEAD,"incident":"i","moment":"recovered","state":"s",'
+        '"known_good":"k","host":"h","service":"n",'
+        '"readings":[{"check":"c","ok":true,"detail":"d"}],"probes":["p"]}',
+    ),
+    (
+        LessonLearned(
+            run="r",
+            at=AT,
+            incident="i",
+            status="not-proved",
+            why="w",
+            wrong=("a",),
+            changed=("b",),
+            diff="d",
+            activated_by=("c",),
+            recovered=("e",),
+            skill="s",
+            experiments=2,
+            seconds=0.5,
+        ),
+        '{"kind":"lesson.learned",HEAD,"incident":"i","status":"not-proved","why":"w",'
+        '"wrong":["a"],"changed":["b"],"diff":"d","activated_by":["c"],"recovered":["e"],'
+        '"skill":"s","experiments":2,"seconds":0.5}',
     ),
 ]

@@ -7,11 +7,10 @@ import msgspec
 
 from hermes.app.incident_states import load_state, read_kept_states
 from hermes.core.errors import HermesError
-from hermes.core.events.experiments import ExperimentsEnded
-from hermes.core.events.lessons import IncidentStateKept
+from hermes.core.events.experiments import ExperimentsEnded, IncidentStateKept
 from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Journal
-from hermes.declared.store import STATES_FOLDER, StateStore
+from hermes.declared.store import StateStore
 from hermes.gym.incidents.build import IncidentDrill, build_incident_drill
 from hermes.gym.incidents.folder import write_incident_drill
 from hermes.gym.incidents.recorded import RecordedIncident
@@ -19,10 +18,6 @@ from hermes.sre.probes.probe import Probe
 
 DRILLS_FOLDER = "drills"
 """In the home."""
-
-
-def open_state_store(home: Path) -> StateStore:
-    return StateStore(home / STATES_FOLDER)
 
 
 def drill_name(incident: str) -> str:

@@ -15,7 +15,6 @@ from anyio import to_thread
 
 from hermes.app.application import Application
 from hermes.app.models import is_bundled
-from hermes.app.people_lessons import follow_people
 from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.core.errors import SettingsError
@@ -197,8 +196,10 @@ def build_incident_context(
     playbook_cache = playbook_cache or PlaybookCache(application.loaded, application.journal)
 
     async def document(case: IncidentDetails) -> None:
+        from hermes.app.people_lessons import follow_people  # not before an incident needs it
+
         await _write_report(application, case)
-        if settings.learn and await follow_people(application, case, probes):
+        if settings.learn and records_states and await follow_people(application, case, probes):
             await _write_report(application, case)
 
     return IncidentContext(

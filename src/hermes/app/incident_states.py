@@ -1,12 +1,12 @@
 """Keeps the states of a host for an incident: while it fails, and after it has recovered."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from hermes.core.errors import HermesError
-from hermes.core.events.lessons import IncidentStateKept, KeptReading
+from hermes.core.events.experiments import IncidentStateKept, KeptReading
 from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Environment, Journal, PublishEvents
 from hermes.declared.collectors.collect import collect_state
@@ -16,6 +16,7 @@ from hermes.declared.store import StateStore
 from hermes.sre.checks import CheckResult, IndependentChecks, ProbeChecks
 
 STATE_KINDS = ("incident.state",)
+CollectState = Callable[[State | None], Awaitable[State]]
 MAX_DETAIL_CHARS = 300
 
 
@@ -29,9 +30,13 @@ class IncidentStates:
         host: str,
         journal: Journal,
         publish: PublishEvents,
+        *,
+        collect: CollectState | None = None,
     ) -> None:
+        """`collect`: in place of a look through the environment."""
         self.environment, self.store, self.host = environment, store, host
         self.journal, self.publish = journal, publish
+        self._collect_state = collect or self._collect_through
 
     async def keep_failing(
         self, details: IncidentDetails, checks: IndependentChecks
@@ -76,9 +81,11 @@ class IncidentStates:
         return event
 
     async def _collect(self, known: State | None) -> State:
+        return replace(await self._collect_state(known), host=self.host, source="live")
+
+    async def _collect_through(self, known: State | None) -> State:
         run = environment_runner(self.environment)
-        state = await collect_state(run, known=known, store=self.store)
-        return replace(state, host=self.host, source="live")
+        return await collect_state(run, known=known, store=self.store)
 
     def _known_good_id(self) -> str:
         for each in self.store.stored_states():

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from hermes.app.copied_checks import CopyEnvironment, repeated_requests
 from hermes.app.incident_states import IncidentStates, load_state, read_kept_states
 from hermes.core.errors import EnvironmentFailed
-from hermes.core.events.lessons import IncidentStateKept, LessonLearned
+from hermes.core.events.experiments import IncidentStateKept, LessonLearned
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.declared.collectors.readers import environment_runner

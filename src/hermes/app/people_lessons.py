@@ -1,20 +1,17 @@
 """Follows what people do about escalated incidents: keeps the failing state, learns at the end."""
 
-import os
 from collections.abc import Sequence
 
 from hermes.app.application import Application
-from hermes.app.incident_drill import open_state_store
 from hermes.app.incident_states import IncidentStates
 from hermes.app.lessons import LessonWriter, PeopleLesson, lesson_lines
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
-from hermes.core.events.lessons import LessonLearned
+from hermes.app.states import HostStates
+from hermes.core.events.experiments import LessonLearned
 from hermes.core.incident import Incident, IncidentDetails, read_incident
-from hermes.core.protocols import Environment
 from hermes.sre.checks import open_independent_checks
-from hermes.sre.probes.native import LOCAL_ENVIRONMENT
 from hermes.sre.probes.probe import Probe
 
 
@@ -30,12 +27,14 @@ async def follow_people(
     if incident is None or (incident.verified is not None and incident.verified.ok):
         return False
     dependencies = application.agent_dependencies
+    own = HostStates(application.loaded, dependencies.environment)
     states = IncidentStates(
         dependencies.environment,
-        open_state_store(application.loaded.home),
-        _host_name(dependencies.environment),
+        own.store,
+        own.host,
         application.journal,
         application.bus.publish,
+        collect=own.collect,
     )
     if incident.recovered is None:
         checks = await open_independent_checks(case, dependencies.environment, probes)
@@ -48,11 +47,6 @@ async def follow_people(
         return False
     await _keep_lesson(application, case, lesson)
     return True
-
-
-def _host_name(environment: Environment) -> str:
-    """As in the states of the host."""
-    return os.uname().nodename if environment.name == LOCAL_ENVIRONMENT else environment.target
 
 
 def _was_fixed_by_people(incident: Incident) -> bool:

@@ -96,7 +96,7 @@ class RequestSpec(Value, kw_only=True, frozen=True):
     """Sent as it is."""
     headers: tuple[tuple[str, str], ...] = ()
     """Names and values, besides Host, Connection and Content-Length."""
-    body: str | bytes = ""
+    body: str = ""
     """Text is sent as UTF-8."""
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class RequestSpec(Value, kw_only=True, frozen=True):
             raise ValueError("a method, a path or a header has a line break")
 
     def payload(self, host_name: str = "localhost") -> bytes:
-        body = self.body if isinstance(self.body, bytes) else self.body.encode()
+        body = self.body.encode()
         lines = [f"{self.method} {self.path} HTTP/1.1"]
         if not any(name.lower() == "host" for name, _ in self.headers):
             lines.append(f"Host: {host_name}")

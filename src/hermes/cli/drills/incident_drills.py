@@ -59,9 +59,9 @@ def make_drill(loaded: LoadedSettings, id: str, folder: str = "") -> tuple[Path,
         DRILLS_FOLDER,
         drill_name,
         make_incident_drill,
-        open_state_store,
     )
     from hermes.app.secret_redactor import SecretRedactor
+    from hermes.app.states import open_state_store
 
     chosen = Path(folder).expanduser() if folder else None
 
@@ -69,7 +69,7 @@ def make_drill(loaded: LoadedSettings, id: str, folder: str = "") -> tuple[Path,
         details = incident_details(await find_incident(journal, id))
         name = drill_name(details.incident)
         path = chosen or loaded.home / DRILLS_FOLDER / name
-        store = open_state_store(loaded.home)
+        store = open_state_store(loaded)
         redact = SecretRedactor(loaded)
         return path, await make_incident_drill(journal, store, details, path, redact)
 

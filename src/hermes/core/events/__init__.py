@@ -19,7 +19,6 @@ from hermes.core.events import (
     changes,
     experiments,
     incidents,
-    lessons,
     memory,
     operations,
     runs,
@@ -39,7 +38,6 @@ EVENT_TYPES: dict[str, type[Event]] = {
         skills,
         incidents,
         experiments,
-        lessons,
         operations,
         changes,
     )

@@ -1,8 +1,9 @@
-"""The events of experiments on copies of a host during an incident."""
+"""The events of experiments on copies of a host, and of lessons that they prove."""
 
 from typing import Literal
 
 from hermes.core.events.base import BaseEvent
+from hermes.core.messages import Value
 
 
 class ExperimentRan(BaseEvent, tag="experiment.ran", kw_only=True, frozen=True):
@@ -35,5 +36,54 @@ class ExperimentsEnded(BaseEvent, tag="experiment.ended", kw_only=True, frozen=T
     author: str = ""
     """Who changed it and how that is known; `unknown` where it is not."""
     suspects: int = 0
+    experiments: int = 0
+    seconds: float = 0.0
+
+
+class KeptReading(Value, frozen=True, kw_only=True):
+    """What a check said when the state was kept."""
+
+    check: str
+    ok: bool
+    detail: str = ""
+
+
+class IncidentStateKept(BaseEvent, tag="incident.state", kw_only=True, frozen=True):
+    """The live state of the host was kept for an incident."""
+
+    incident: str
+    moment: Literal["failing", "recovered"]
+    state: str
+    """Its id in the store of states."""
+    known_good: str = ""
+    """The id of the known good state of that moment; empty where there was none."""
+    host: str = ""
+    service: str = ""
+    """The unit that fails, without its suffix, where it is known."""
+    readings: tuple[KeptReading, ...] = ()
+    probes: tuple[str, ...] = ()
+    """The probes of the incident, each as JSON, for drills."""
+
+
+class LessonLearned(BaseEvent, tag="lesson.learned", kw_only=True, frozen=True):
+    """People fixed what Hermes had escalated, and this is what they changed."""
+
+    incident: str
+    status: Literal["proved", "not-proved"]
+    """`proved`: on a copy of the failing state the checks failed, and with their change passed."""
+    why: str = ""
+    """Why it is not proved, or why there is no draft."""
+    wrong: tuple[str, ...] = ()
+    """What differed from the known good state while it failed, as `file /etc/x.conf`."""
+    changed: tuple[str, ...] = ()
+    """What people changed, and what of it was needed where that was proved."""
+    diff: str = ""
+    """Of what they changed, redacted."""
+    activated_by: tuple[str, ...] = ()
+    """Commands that made the change take effect on the copy."""
+    recovered: tuple[str, ...] = ()
+    """Checks that failed before and pass now."""
+    skill: str = ""
+    """The draft that was made from it."""
     experiments: int = 0
     seconds: float = 0.0

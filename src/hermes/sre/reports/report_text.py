@@ -13,6 +13,7 @@ from hermes.core.incident import Incident
 from hermes.core.protocols import JournalRecord
 from hermes.plumbing.units import format_duration, ordinal
 from hermes.sre.reports.actions import IncidentAction, events_of_type
+from hermes.sre.reports.experiments import lesson_lines as people_lesson_lines
 from hermes.sre.reports.lessons import model_prevention_text, prevention_hints
 from hermes.sre.reports.markdown import (
     command_block,
@@ -21,7 +22,6 @@ from hermes.sre.reports.markdown import (
     script_excerpt,
     without_clock_times,
 )
-from hermes.sre.reports.people_lessons import lesson_lines as people_lesson_lines
 from hermes.sre.reports.report_data import ReportData, gather_report_data, resolver_name
 from hermes.sre.reports.statements import (
     cause_status,

@@ -4,7 +4,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
-from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
+from hermes.core.events.experiments import (
+    ExperimentRan,
+    ExperimentsEnded,
+    IncidentStateKept,
+    LessonLearned,
+)
 from hermes.core.events.incidents import (
     AlertRaised,
     AlertsJoined,
@@ -20,7 +25,6 @@ from hermes.core.events.incidents import (
     LayerInvestigated,
     PhaseEntered,
 )
-from hermes.core.events.lessons import IncidentStateKept, LessonLearned
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
 from hermes.core.events.tools import ToolRequested
 from hermes.core.foreign_text import visible_line
@@ -29,8 +33,7 @@ from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import RecordedCall
 from hermes.plumbing.units import format_duration
 from hermes.sre.reports.actions import IncidentAction, list_actions, list_refused_actions
-from hermes.sre.reports.experiments import ended_text, experiment_text
-from hermes.sre.reports.people_lessons import kept_text, lesson_text
+from hermes.sre.reports.experiments import ended_text, experiment_text, kept_text, lesson_text
 from hermes.sre.reports.statements import playbooks_not_matched, playbooks_unchecked
 
 MAX_ENTRIES = 60
