@@ -10,7 +10,7 @@ import pytest
 
 from hermes.app.application import open_application
 from hermes.app.gym_commander import build_case
-from hermes.app.incident_drill import make_incident_drill, open_state_store
+from hermes.app.incident_drill import make_incident_drill
 from hermes.app.incident_response import build_incident_context
 from hermes.app.incident_states import IncidentStates
 from hermes.app.lessons import LessonWriter
@@ -18,7 +18,7 @@ from hermes.core.errors import HermesError
 from hermes.core.events.experiments import LessonLearned
 from hermes.core.events.incidents import IncidentClosed, IncidentOpened, IncidentRecovered
 from hermes.core.incident import IncidentDetails, incident_details
-from hermes.declared.store import StateStore
+from hermes.declared.store import STATES_FOLDER, StateStore
 from hermes.environments.sandboxing import support
 from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import Episode, open_episode
@@ -146,7 +146,7 @@ async def test_an_escalated_incident_that_people_end_leaves_a_draft_and_a_report
     scenario, home = find_scenario(TYPO), tmp_path / "home"
     spec = scenario.draw_spec(SEED)
     loaded = load(home=home, variables={"HOME": str(tmp_path)})
-    async with open_episode(scenario, spec, states=open_state_store(home)) as episode:
+    async with open_episode(scenario, spec, states=StateStore(home / STATES_FOLDER)) as episode:
         environment = host_environment(episode.box, name=spec.hosts[0].name)
         async with open_application(loaded, origin="incident", environment=environment) as app:
             opened = IncidentOpened(

@@ -4,8 +4,8 @@ import json
 
 import anyio
 import pytest
-from hermes.gym.box.box import Box
 
+from hermes.environments.boxes.box import Box
 from hermes.environments.sandboxing import support
 from hermes.gym.episodes.episode import Oracle, build_host_plan
 from hermes.gym.random_source import RandomSource
