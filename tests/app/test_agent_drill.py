@@ -67,7 +67,7 @@ def mending(folder: Path, name: str = "script") -> str:
 async def test_a_model_that_mends_it_is_scored_from_the_homes_journal(
     loaded: LoadedSettings, tmp_path: Path
 ) -> None:
-    agent = parse_agent(mending(tmp_path), skills=False)
+    agent = parse_agent(mending(tmp_path), skills=False, states=False)
     found = await run_agent_drill(loaded, find_scenario(TYPO), SEED, agent, TERMS)
     assert found.resolved, found
     assert found.answered_by == "model"
@@ -84,7 +84,7 @@ async def test_a_model_that_mends_it_is_scored_from_the_homes_journal(
 async def test_a_model_that_only_talks_earns_nothing(
     loaded: LoadedSettings, tmp_path: Path
 ) -> None:
-    agent = parse_agent(script(tmp_path), skills=False)
+    agent = parse_agent(script(tmp_path), skills=False, states=False)
     found = await run_agent_drill(loaded, find_scenario(TYPO), SEED, agent, TERMS)
     assert not found.resolved
     assert found.reward.total <= 0.05
@@ -92,7 +92,7 @@ async def test_a_model_that_only_talks_earns_nothing(
 
 async def test_without_a_model_and_without_skills_nobody_answers(loaded: LoadedSettings) -> None:
     found = await run_agent_drill(
-        loaded, find_scenario(TYPO), SEED, parse_agent("none", skills=False), TERMS
+        loaded, find_scenario(TYPO), SEED, parse_agent("none", skills=False, states=False), TERMS
     )
     assert (found.answered_by, found.resolved) == ("nobody", False)
 
@@ -110,7 +110,11 @@ async def test_a_model_that_fails_says_so_in_the_result(
     file = tmp_path / "empty.jsonl"
     file.write_text("# nothing\n")
     found = await run_agent_drill(
-        loaded, find_scenario(TYPO), SEED, parse_agent(f"scripted:{file}", skills=False), TERMS
+        loaded,
+        find_scenario(TYPO),
+        SEED,
+        parse_agent(f"scripted:{file}", skills=False, states=False),
+        TERMS,
     )
     assert found.ended.startswith("failed: ")
     assert not found.resolved
@@ -118,7 +122,7 @@ async def test_a_model_that_fails_says_so_in_the_result(
 
 async def test_the_turns_of_a_model_are_bounded(loaded: LoadedSettings, tmp_path: Path) -> None:
     busy = [call(at, "terminal", command=f"echo {at}") for at in range(20)]
-    agent = parse_agent(script(tmp_path, *busy), turns=3, skills=False)
+    agent = parse_agent(script(tmp_path, *busy), turns=3, skills=False, states=False)
     found = await run_agent_drill(loaded, find_scenario(TYPO), SEED, agent, TERMS)
     assert found.model_calls <= 4, "three, and one that sums up without tools"
 
@@ -127,7 +131,7 @@ async def test_two_drills_share_one_home(loaded: LoadedSettings, tmp_path: Path)
     found = []
 
     async def one(name: str) -> None:
-        agent = parse_agent(mending(tmp_path, name), skills=False)
+        agent = parse_agent(mending(tmp_path, name), skills=False, states=False)
         found.append(await run_agent_drill(loaded, find_scenario(TYPO), SEED, agent, TERMS))
 
     async with anyio.create_task_group() as group:
@@ -149,7 +153,7 @@ async def test_an_agent_cut_off_at_work_has_still_answered(
     slow = script(tmp_path, call(1, "terminal", command="sleep 60"))
     terms = DrillTerms(window_s=0.0, responder_timeout_s=6.0, symptom_timeout_s=0.2)
     found = await run_agent_drill(
-        loaded, find_scenario(TYPO), SEED, parse_agent(slow, skills=False), terms
+        loaded, find_scenario(TYPO), SEED, parse_agent(slow, skills=False, states=False), terms
     )
     assert found.ended == "out of time after 6 s"
     assert found.answered_by == "model"
