@@ -62,7 +62,16 @@ def test_a_run_without_a_model_has_every_field_and_says_that_nobody_answered(
     hermes: Hermes,
 ) -> None:
     ended = hermes.process(
-        "drill", "run", TYPO, "--model", "none", "--no-skills", "--window", "0", "--json"
+        "drill",
+        "run",
+        TYPO,
+        "--model",
+        "none",
+        "--no-skills",
+        "--without-state",
+        "--window",
+        "0",
+        "--json",
     )
     found = json.loads(ended.stdout)
     assert ended.returncode == 1
@@ -216,6 +225,7 @@ def test_an_ordinary_user_without_spare_numbers_plays_light_ones(their_home: Pat
     assert any("uidmap" in each for each in listed["here"]["missing"])
     proved = run("selftest", TYPO, "--seeds", "1")
     assert proved.returncode == 0, proved.stdout + proved.stderr
-    ended = run("run", TYPO, "--model", "none", "--no-skills", "--window", "0")
+    words_of_run = ("--model", "none", "--no-skills", "--without-state", "--window", "0")
+    ended = run("run", TYPO, *words_of_run)
     assert ended.stdout, ended.stderr
     assert json.loads(ended.stdout)["answered_by"] == "nobody"

@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from hermes.core.errors import EnvironmentFailed, ToolError
-from hermes.environments.confinement.limits import find_descendants
+from hermes.environments.confinement.limits import FILE_TIME_MARGIN_NS, find_descendants
 from hermes.environments.open import EnvironmentOpening, open_environment
 from hermes.environments.sandbox import SandboxEnvironment, why_not
 from hermes.environments.sandboxing import sandbox_resources, support
@@ -297,6 +297,7 @@ async def test_in_a_full_sandbox_files_can_be_removed_and_not_written(
 
 async def test_what_others_write_to_the_same_disk_does_not_count(work: Path) -> None:
     (work / "theirs").write_bytes(bytes(24 << 20))
+    await anyio.sleep(2 * FILE_TIME_MARGIN_NS / 1e9)  # what is newer may be the sandbox's own
     async with SandboxEnvironment(work, VARIABLES, settings=TerminalSettings(total_mb=16)) as place:
         (work.parent / "also-theirs").write_bytes(bytes(24 << 20))
         assert await said(place, "sleep 0.3; echo x > mine; cat mine") == "x"

@@ -200,6 +200,7 @@ class CheckpointSigner:
             if (
                 self._has_decision
                 or self._due.is_set()
+                or isinstance(self._error, StoreError)  # the journal may be writable again
                 or (self._has_unsigned and self._is_overdue())
             ):
                 await self._try_sign()
