@@ -237,6 +237,7 @@ def _start_host(host: HostPlan, root: HostRoot) -> RunningHost:
             if first:
                 os.write(status_write, b"%d\n" % first)
                 os._exit(0)
+            ours.close()  # otherwise it would not notice that box init has ended
             host_setup.bring_up_interface("lo")
             root.enter()
             os.write(status_write, b"ok\n")
