@@ -1,6 +1,6 @@
 """A drill has no secret of the host that it was made from."""
 
-from hermes.gym.incidents.made_up import MadeUpSecrets
+from hermes.gym.incidents.build import MadeUpSecrets
 from hermes.policy.redaction.redactor import Redactor
 
 SECRET = "hunter-Sesame-4711"

@@ -196,7 +196,7 @@ def build_incident_context(
     playbook_cache = playbook_cache or PlaybookCache(application.loaded, application.journal)
 
     async def document(case: IncidentDetails) -> None:
-        from hermes.app.people_lessons import follow_people  # not before an incident needs it
+        from hermes.app.lessons import follow_people  # not before an incident needs it
 
         await _write_report(application, case)
         if settings.learn and records_states and await follow_people(application, case, probes):

@@ -6,11 +6,16 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from hermes.app.application import Application
 from hermes.app.copied_checks import CopyEnvironment, repeated_requests
 from hermes.app.incident_states import IncidentStates, load_state, read_kept_states
+from hermes.app.secret_redactor import SecretRedactor
+from hermes.app.skills.library import open_library, read_skill_states
+from hermes.app.skills.lifecycle import SkillLifecycle
+from hermes.app.states import HostStates
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.events.experiments import IncidentStateKept, LessonLearned
-from hermes.core.incident import IncidentDetails
+from hermes.core.incident import Incident, IncidentDetails, read_incident
 from hermes.core.messages import Value
 from hermes.declared.collectors.readers import environment_runner
 from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
@@ -31,7 +36,7 @@ from hermes.skills.distill.distillation import DistilledSkill
 from hermes.skills.distill.rehearsal import CommandOutput, RehearsalResult
 from hermes.skills.distill.verified_run import DistillationError
 from hermes.sre.cause import FailingCase
-from hermes.sre.checks import CheckResult, ProbeChecks
+from hermes.sre.checks import CheckResult, ProbeChecks, open_independent_checks
 from hermes.sre.probes.probe import Probe
 
 COMMAND_TIMEOUT_S = 30.0
@@ -360,3 +365,66 @@ def lesson_lines(event: LessonLearned) -> tuple[str, ...]:
     what = ", ".join(event.changed) or "nothing that a state shows"
     proof = "proved on a copy" if event.status == "proved" else f"not proved: {event.why}"
     return (f"people ended {event.incident} by changing {what} ({proof})",)
+
+
+async def follow_people(
+    application: Application, case: IncidentDetails, probes: Sequence[Probe]
+) -> bool:
+    """Called when an incident is documented: at its escalation, and when it has recovered. Returns
+    whether the report has more to say.
+
+    The change is known from states alone. Shell history is not read.
+    """
+    incident = await read_incident(application.journal, case.run)
+    if incident is None or (incident.verified is not None and incident.verified.ok):
+        return False
+    dependencies = application.agent_dependencies
+    own = HostStates(application.loaded, dependencies.environment)
+    states = IncidentStates(
+        dependencies.environment,
+        own.store,
+        own.host,
+        application.journal,
+        application.bus.publish,
+        collect=own.collect,
+    )
+    if incident.recovered is None:
+        checks = await open_independent_checks(case, dependencies.environment, probes)
+        await states.keep_failing(case, checks)
+        return False
+    if not _was_fixed_by_people(incident) or await _has_lesson(application, case):
+        return False
+    lesson = await LessonWriter(states, redact=SecretRedactor(application.loaded)).write(case)
+    if lesson is None:
+        return False
+    await _keep_lesson(application, case, lesson)
+    return True
+
+
+def _was_fixed_by_people(incident: Incident) -> bool:
+    """Escalated, and no change of ours is in force."""
+    escalated = incident.closed is not None and incident.closed.outcome == "escalated"
+    return escalated and all(each.undone == "yes" for each in incident.changes)
+
+
+async def _has_lesson(application: Application, case: IncidentDetails) -> bool:
+    records = application.journal.read(run=case.run, kinds=("lesson.learned",))
+    found = [each async for each in records if isinstance(each.event, LessonLearned)]
+    return bool(found)
+
+
+async def _keep_lesson(
+    application: Application, case: IncidentDetails, lesson: PeopleLesson
+) -> None:
+    if lesson.draft is not None:
+        known = await read_skill_states(application.journal)
+        library = open_library(application.loaded, states=known)
+        lifecycle = SkillLifecycle(
+            application.loaded, application.journal, application.bus.publish, lambda: library
+        )
+        evidence = (f"{lesson.event.experiments} experiments on copies of the failing state",)
+        await lifecycle.draft(
+            lesson.draft, run=case.run, category=lesson.category, evidence=evidence
+        )
+    await application.bus.publish(lesson.event)
+    await application.memory.note(case.run, lesson_lines(lesson.event))

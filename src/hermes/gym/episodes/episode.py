@@ -6,19 +6,20 @@ The oracle checks the behaviour of the hosts from outside, where the agent canno
 import hashlib
 import json
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
+from msgspec.structs import replace
 
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.messages import Value
+from hermes.declared.collectors.collect import CollectOptions, collect_state
 from hermes.declared.store import StateStore
 from hermes.environments.boxes.backend import BoxOpener, HostPlan
 from hermes.environments.boxes.box import Box
 from hermes.environments.boxes.local_backend import open_local_box
 from hermes.environments.boxes.unit_files import UNIT_FOLDER
-from hermes.gym.episodes.known_good import record_known_good
 from hermes.gym.scenario import Scenario
 from hermes.gym.scenario_spec import (
     DiskSpaceCheck,
@@ -443,3 +444,23 @@ def _account_files(host: HostSpec) -> tuple[tuple[str, bytes, int, int], ...]:
         ("/etc/hosts", f"127.0.0.1 localhost {host.name}\n".encode(), 0o644, 0),
         ("/etc/hostname", f"{host.name}\n".encode(), 0o644, 0),
     )
+
+
+COLLECT_TIMEOUT_S = 60.0
+
+
+async def record_known_good(box: Box, hosts: Sequence[str], store: StateStore) -> None:
+    """With the collector of production. Nothing else of the scenario is used than the names."""
+    for host, name in enumerate(hosts):
+        state = await collect_state(
+            _script_runner(box, host), known=None, store=store, options=CollectOptions(host=name)
+        )
+        store.save(replace(state, source="known-good"))
+
+
+def _script_runner(box: Box, host: int) -> Callable[[str, bytes], Awaitable[tuple[int, bytes]]]:
+    async def run(script: str, stdin: bytes) -> tuple[int, bytes]:
+        ran = await box.run(script, host=host, timeout=COLLECT_TIMEOUT_S, stdin=stdin)
+        return ran.code, ran.output.encode()
+
+    return run

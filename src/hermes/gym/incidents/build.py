@@ -1,15 +1,19 @@
 """Builds the scenario of an incident: the host as it was, what broke it, and how it was fixed."""
 
+import base64
+import hashlib
+import re
+import secrets
 import shlex
-from collections.abc import Callable, Sequence
+import string
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePosixPath
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
 from hermes.declared.experiments.put_back import item_type
 from hermes.declared.experiments.suspects import ServiceContext, rank_suspects
 from hermes.declared.state import Item, ItemId, State, StateChange, compare
-from hermes.gym.incidents.host_commands import REPEATABLE_KINDS, UnknownContentError, put_item
-from hermes.gym.incidents.made_up import MadeUpSecrets
 from hermes.gym.incidents.recorded import (
     MAX_BYTES,
     HostFiles,
@@ -284,3 +288,101 @@ def _same(now: Item | None, before: Item) -> bool:
     names = ("mode", "uid", "gid")
     alike = all(now.attributes.get(name) == before.attributes.get(name) for name in names)
     return alike and now.digest == before.digest
+
+
+REPEATABLE_KINDS = ("file", "service")
+
+
+class UnknownContentError(Exception):
+    """Only the digest of a file is known."""
+
+
+def put_item(id: ItemId, now: Item | None, wanted: Item | None, read: ReadContent) -> str:
+    """From its state `now` to the wanted one. Raises `UnknownContentError`."""
+    if id.kind == "service":
+        active = wanted is not None and wanted.attributes.get("active") == "active"
+        name = shlex.quote(id.key)
+        return f"systemctl {'start' if active else 'stop'} {name} || true"
+    return " && ".join(_file_commands(id.key, now, wanted, read))
+
+
+def _file_commands(
+    path: str, now: Item | None, wanted: Item | None, read: ReadContent
+) -> Sequence[str]:
+    quoted = shlex.quote(path)
+    if wanted is None:
+        return [f"rm -rf -- {quoted}"]
+    kind = item_type(wanted)
+    parent = f"mkdir -p -- {shlex.quote(str(PurePosixPath(path).parent))}"
+    if kind == "link":
+        return [parent, f"ln -sfn -- {shlex.quote(wanted.attributes['link'])} {quoted}"]
+    if kind == "folder":
+        return [f"mkdir -p -- {quoted}", *_attribute_commands(quoted, wanted)]
+    if now is not None and now.digest == wanted.digest and item_type(now) == "file":
+        return _attribute_commands(quoted, wanted)
+    content = read(wanted.digest) if wanted.digest else None
+    if content is None:
+        raise UnknownContentError(f"{path}: only its digest was recorded")
+    encoded = base64.b64encode(content).decode()
+    write = f"printf %s {encoded} | base64 -d > {quoted}" if encoded else f": > {quoted}"
+    replaced = now is not None and item_type(now) != "file"
+    first = [parent, f"rm -rf -- {quoted}"] if replaced else [parent]
+    return [*first, write, *_attribute_commands(quoted, wanted)]
+
+
+def _attribute_commands(quoted: str, wanted: Item) -> list[str]:
+    attributes = wanted.attributes
+    found = []
+    if attributes.get("uid", "").isdigit():
+        found.append(f"chown {attributes['uid']}:{attributes.get('gid', '0')} {quoted}")
+    if attributes.get("mode"):
+        found.append(f"chmod {attributes['mode'][-4:]} {quoted}")
+    return found or ["true"]
+
+
+MIN_LENGTH = 4
+_MARK = re.compile(r"«[^«»]*»")
+_CODE = re.compile(r"[()\[\]{}$\s]")
+
+
+class MadeUpSecrets:
+    """`redact` marks secrets in a text. Values are learned from all texts first: a secret may stand
+    in another file in a form that no pattern recognizes."""
+
+    def __init__(self, redact: Callable[[str], str], texts: Iterable[str]) -> None:
+        self._redact, self._key = redact, secrets.token_bytes(16)
+        found = {value for text in texts for value in self._secrets_in(text)}
+        self._values = {each: self._make_up(each) for each in found}
+
+    @property
+    def count(self) -> int:
+        return len(self._values)
+
+    def __call__(self, text: str) -> str:
+        for value in sorted(self._values, key=len, reverse=True):
+            text = text.replace(value, self._values[value])
+        return text
+
+    def _secrets_in(self, text: str) -> Iterable[str]:
+        """What the redacted text has marks for."""
+        cleaned = self._redact(text)
+        if cleaned == text:
+            return
+        pieces = _MARK.split(cleaned)
+        matched = re.fullmatch("(.*?)".join(map(re.escape, pieces)), text, re.DOTALL)
+        for value in matched.groups() if matched else ():
+            plain = value.strip("'\"")
+            if len(plain) >= MIN_LENGTH and not _CODE.search(plain):
+                yield plain
+
+    def _make_up(self, value: str) -> str:
+        """As long as the secret, with letters for letters and digits for digits."""
+        numbers = hashlib.shake_256(self._key + value.encode()).digest(len(value))
+        return "".join(map(_similar, value, numbers))
+
+
+def _similar(letter: str, number: int) -> str:
+    for letters in (string.ascii_lowercase, string.ascii_uppercase, string.digits):
+        if letter in letters:
+            return letters[number % len(letters)]
+    return letter
