@@ -1,5 +1,6 @@
 """What people are told about services of real supervisors that hang, restart or share a service."""
 
+import random
 import shutil
 import time
 
@@ -69,7 +70,7 @@ async def listed(host: SupervisorHost, name: str, restarts: int = 0) -> UnitList
         if any(each.pid and each.restarts >= restarts for each in listing.find(name)):
             return listing
         assert time.monotonic() < deadline, listing
-        await anyio.sleep(0.5)
+        await anyio.sleep(random.uniform(0.05, 0.6))  # not in step with a service that loops
 
 
 async def test_a_unit_that_restarts_forever_is_told_with_its_exits() -> None:
