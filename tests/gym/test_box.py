@@ -229,20 +229,33 @@ async def test_nothing_is_left_of_a_box() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 @pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="the system has no Python")
 async def test_an_ordinary_user_without_spare_user_numbers_has_a_box_too(tmp_path: Path) -> None:
-    """With the system's Python: ours may lie where that user cannot look."""
+    """With the system's Python: ours may lie where that user cannot look.
+
+    What else that user runs does not count as processes of a box or of a copy.
+    """
     python = Path("/usr/bin/python3")
     source = Path(sys.modules["hermes"].__path__[0]).parent
     packages = next(path for path in sys.path if path.endswith("site-packages"))
     script = tmp_path / "try.py"
     script.write_text(
-        "import anyio\n"
+        "import anyio, subprocess\n"
         "from hermes.environments.boxes.box import Box\n"
+        "from hermes.environments.copies import CopyLimits\n"
+        "from hermes.environments.copies.machine_copy import copy_machine\n"
         "from hermes.gym.episodes.episode import build_host_plan\n"
         "from hermes.gym.scenario_spec import HostSpec\n"
         "async def main():\n"
-        "    async with Box([build_host_plan(HostSpec(name='mine'))]) as box:\n"
+        "    async with Box([build_host_plan(HostSpec(name='mine'))], processes=40) as box:\n"
         "        print((await box.run('id -u; hostname; touch /etc/mine && echo wrote')).output)\n"
-        "anyio.run(main)\n"
+        "    copy = await copy_machine(CopyLimits(processes=40))\n"
+        "    print((await copy.run('id -u; touch /tmp/mine && echo wrote')).output)\n"
+        "    await copy.close()\n"
+        "others = [subprocess.Popen(['sleep', '60']) for _ in range(60)]\n"
+        "try:\n"
+        "    anyio.run(main)\n"
+        "finally:\n"
+        "    for each in others:\n"
+        "        each.kill()\n"
     )
     for folder in (tmp_path, *tmp_path.parents):
         if folder.stat().st_uid == 0 and folder.is_relative_to("/tmp/"):
@@ -261,7 +274,7 @@ async def test_an_ordinary_user_without_spare_user_numbers_has_a_box_too(tmp_pat
         env={"PYTHONPATH": f"{source}:{packages}", "HOME": "/tmp", "PATH": "/usr/bin:/bin"},
         check=False,
     )
-    assert done.stdout.decode() == "0\nmine\nwrote\n\n", done.stderr.decode()
+    assert done.stdout.decode() == "0\nmine\nwrote\n\n0\nwrote\n\n", done.stderr.decode()
 
 
 async def test_boxes_of_a_forkserver_are_separate_and_end_like_others() -> None:

@@ -58,7 +58,7 @@ def main() -> None:
     try:
         os.setsid()
         kernel.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: never outlive Hermes
-        _limit_resources(plan)
+        _limit_memory(plan)
         hosts = _open_hosts(plan, programs, link)
         host_setup.connect_hosts([(host.plan.name, host.plan.address, host.pid) for host in hosts])
     except OSError as error:
@@ -82,10 +82,13 @@ def _open_hosts(
 def _start_hosts(
     plan: BoxPlan, programs: tuple[tuple[str, bytes], ...], link: _socket.socket
 ) -> "list[RunningHost]":
-    kernel.system_call("unshare", CLONE_NEW_USERS | CLONE_NEW_NETWORK)
-    messages.send_message(link, ID_MAP_REQUEST)
-    messages.receive_message(link)
-    copied_hosts.become_first_user()
+    _create_outer_user_namespace(link)
+    if plan.own_users:
+        _limit_processes(plan.processes)
+        kernel.system_call("setns", copied_hosts.create_user_namespace(), CLONE_NEW_USERS)
+        copied_hosts.become_first_user()
+    _limit_processes(plan.processes)
+    kernel.system_call("unshare", CLONE_NEW_NETWORK)
     host_setup.bring_up_interface("lo")
     plans = [host_plan_from_fields(fields) for fields in plan.hosts]
     started = [_start_host(host, NewHostRoot(plan, host, programs)) for host in plans]
@@ -96,6 +99,7 @@ def _start_hosts(
 
 def _copy_hosts(plan: BoxPlan) -> "list[RunningHost]":
     sources = copied_hosts.enter_source_box(plan.copied_pids)
+    _limit_processes(plan.processes + sum(len(find_descendants(pid)) for pid in plan.copied_pids))
     users = copied_hosts.create_user_namespace()
     hosts = []
     for source, fields in zip(sources, plan.hosts, strict=True):
@@ -114,10 +118,8 @@ def _copy_machine(
     plan: BoxPlan, programs: tuple[tuple[str, bytes], ...], link: _socket.socket
 ) -> "list[RunningHost]":
     if plan.own_users:
-        kernel.system_call("unshare", CLONE_NEW_USERS)
-        messages.send_message(link, ID_MAP_REQUEST)
-        messages.receive_message(link)
-        copied_hosts.become_first_user()
+        _create_outer_user_namespace(link)
+    _limit_processes(plan.processes)
     users = copied_hosts.create_user_namespace()
     host = host_plan_from_fields(plan.hosts[0])
     started = _start_host(host, machine_root.MachineRoot(plan, host, programs, users))
@@ -155,9 +157,23 @@ def send_plan(link: _socket.socket, plan: BoxPlan, programs: tuple[tuple[str, by
         os.close(fd)
 
 
-def _limit_resources(plan: BoxPlan) -> None:
-    """The kernel counts processes over the whole user namespace: this bounds a fork bomb."""
-    resource.setrlimit(resource.RLIMIT_NPROC, (plan.processes, plan.processes))
+def _create_outer_user_namespace(link: _socket.socket) -> None:
+    kernel.system_call("unshare", CLONE_NEW_USERS)
+    messages.send_message(link, ID_MAP_REQUEST)
+    messages.receive_message(link)
+    copied_hosts.become_first_user()
+
+
+def _limit_processes(count: int) -> None:
+    """Bounds a fork bomb. The kernel counts the processes of the user in this user namespace.
+
+    A namespace made below counts all its users together against the limit of its creator. Set
+    before the first namespace, the limit would also count what the caller runs elsewhere.
+    """
+    resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+
+
+def _limit_memory(plan: BoxPlan) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if plan.watched_memory_mb:
         size = plan.watched_memory_mb << 20

@@ -77,6 +77,7 @@ class BoxInitProcess:
                 self._release()
                 raise
         plan.cgroups = self.cgroup.folders
+        plan.own_users = not is_root()
         if not self.cgroup.memory and (plan.copies_machine or plan.copied_pids):
             plan.watched_memory_mb = plan.memory_mb
             plan.hosts = tuple({**fields, "counted_memory": False} for fields in plan.hosts)

@@ -77,7 +77,7 @@ async def copy_machine(
     host.started_units = tuple(_unit_name(each.name) for each in units if each.running)
     secrets, databases = await to_thread.run_sync(partial(_find_left_out, hidden))
     box = Box([host], memory_mb=limits.memory_mb, processes=limits.processes, opener=opener)
-    box.plan.copies_machine, box.plan.own_users = True, not is_root()
+    box.plan.copies_machine = True
     box.plan.hidden, box.plan.omitted, box.plan.time_s = secrets, databases, limits.time_s
     try:
         await box.__aenter__()
