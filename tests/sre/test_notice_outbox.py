@@ -14,7 +14,7 @@ import pytest
 from notice_server import door
 
 from hermes.core.bus import Bus
-from hermes.core.errors import SettingsError, StoreFull
+from hermes.core.errors import DeliveryError, SettingsError, StoreFull
 from hermes.core.events import Event
 from hermes.core.events.operations import (
     NotificationAttempted,
@@ -25,7 +25,7 @@ from hermes.core.events.operations import (
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.sre.notifications.notifier import Notifier
-from hermes.sre.notifications.sink_protocol import DeliveryError, NotificationSink, SinkFilter
+from hermes.sre.notifications.sink_protocol import NotificationSink, SinkFilter
 from hermes.sre.notifications.sinks import (
     LogSink,
     NtfySink,

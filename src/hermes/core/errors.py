@@ -138,3 +138,28 @@ def innermost_error(error: BaseException) -> BaseException:
         important = error.subgroup(KeyboardInterrupt) or error.subgroup(StoreError)
         error = (important or error).exceptions[0]
     return error
+
+
+class DeliveryError(HermesError):
+    """A delivery failed. `permanent`: a retry would fail, too."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        permanent: bool = False,
+        may_have_arrived: bool = False,
+        retry_after_s: float = 0.0,
+    ) -> None:
+        super().__init__(message)
+        self.permanent, self.may_have_arrived = permanent, may_have_arrived
+        self.retry_after_s = retry_after_s
+        """What the platform asks for; 0 when it says nothing."""
+
+
+class ChannelFailed(HermesError):
+    """The connection to a platform ended. `permanent`: only a person can correct the reason."""
+
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent

@@ -8,7 +8,7 @@ from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
 from hermes.core.bus import Bus
-from hermes.core.errors import StoreError
+from hermes.core.errors import DeliveryError, StoreError
 from hermes.core.events.operations import (
     NotificationAttempted,
     NotificationQueued,
@@ -21,7 +21,7 @@ from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
 from hermes.sre.notifications.composer import NotificationComposer
 from hermes.sre.notifications.notification_state import NOTIFICATION_KINDS, NotificationState
-from hermes.sre.notifications.sink_protocol import DeliveryError, NotificationSink, SinkFilter
+from hermes.sre.notifications.sink_protocol import NotificationSink, SinkFilter
 from hermes.sre.settings import NoticeSettings
 
 DELIVERY_KINDS = ("notice.queued", "notice.tried", "notice.sent")

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from hermes.core.errors import HermesError
+from hermes.core.errors import DeliveryError as DeliveryError  # part of the plug-in interface
 from hermes.core.events.incidents import Severity
 from hermes.core.events.operations import NotificationKind, NotificationQueued
 from hermes.core.messages import Value
@@ -14,16 +14,6 @@ from hermes.sre.settings import SinkSettings
 
 SEVERITIES_GRAVEST_FIRST: tuple[Severity, ...] = ("P0", "P1", "P2", "P3")
 REPEATED_SUFFIX = " (repeated)"
-
-
-class DeliveryError(HermesError):
-    """A delivery failed. `permanent`: a retry would fail, too."""
-
-    def __init__(
-        self, message: str, *, permanent: bool = False, may_have_arrived: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.permanent, self.may_have_arrived = permanent, may_have_arrived
 
 
 class NotificationSink(Protocol):

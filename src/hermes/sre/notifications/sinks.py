@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import anyio
 import msgspec
 
-from hermes.core.errors import PluginError, SettingsError
+from hermes.core.errors import DeliveryError, PluginError, SettingsError
 from hermes.core.events.operations import NotificationQueued
 from hermes.core.foreign_text import visible_line, visible_text
 from hermes.core.plugins import BUILT_IN, call_plugin, load_plugin, own_settings
@@ -28,7 +28,6 @@ from hermes.plumbing.http_client import (
 )
 from hermes.sre.notifications.sink_protocol import (
     ChannelOpening,
-    DeliveryError,
     NotificationSink,
     SinkFilter,
     notification_payload,
