@@ -51,7 +51,9 @@ class Conversation:
         directory: str = "",
         system: str | None = None,
         unattended: bool = False,
+        by: str = "",
     ) -> "Conversation":
+        """`by` is the person for whom it works; empty: the one of the dependencies."""
         if run and await _run_exists(dependencies, run):
             raise SettingsError(f"run {run!r} is already in the journal; resume it instead")
         begun = RunStarted(
@@ -63,6 +65,7 @@ class Conversation:
             directory=directory,
             tools=tuple(spec.name for spec in dependencies.executor.specs),
             unattended=unattended,
+            by=by or dependencies.by,
         )
         events: list[Event] = [begun]
         prompt = build_prompt(dependencies, directory) if system is None else system
@@ -131,19 +134,20 @@ class Conversation:
     def model(self) -> Model:
         return self._session.dependencies.model
 
-    async def say(self, text: str) -> str:
+    async def say(self, text: str, *, by: str = "") -> str:
         """One turn, until the model answers in words; empty when it was interrupted.
 
+        `by` is the person who says it; empty: the one of the dependencies, else of the run.
         Raises errors of models, budgets and the store, after recording that the turn failed.
         """
         self._require_idle()
         if self.open:
             await self._close("interrupted", "cut off before", "a crash")
-        answer = await self._turn(partial(self._begin_turn, text))
+        answer = await self._turn(partial(self._begin_turn, text, by))
         inbox = self._session.inbox
         while inbox and self.ended is not None and self.ended.outcome in ("answered", "exhausted"):
             later = inbox.popleft()  # sent at the moment in which the turn ended
-            answer = await self._turn(partial(self._begin_turn, later))
+            answer = await self._turn(partial(self._begin_turn, later, by))
         return answer
 
     async def carry_on(self) -> str | None:
@@ -200,11 +204,13 @@ class Conversation:
         if self._scope is not None:
             raise SettingsError("a turn is running: steer or interrupt it, or wait for its end")
 
-    async def _begin_turn(self, text: str) -> str:
+    async def _begin_turn(self, text: str, by: str) -> str:
         session = self._session
+        begun = session.history.begun
+        by = by or session.dependencies.by or (begun.by if begun else "")
         session.failed_compressions = 0
         await session.record(
-            TurnStarted(run=self.run, turn=session.history.turn + 1),
+            TurnStarted(run=self.run, turn=session.history.turn + 1, by=by),
             MessageAdded(run=self.run, message=user_message(text)),
             *await session.dependencies.recall(self.run, text),
         )

@@ -62,7 +62,7 @@ class DataMarker:
         return replace(result, content=mark_as_data(text, source, self._run) + remark)
 
 
-HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset({"cli", "python", "chat", "cron", "batch"})
+HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset({"cli", "python", "chat", "cron", "batch", "web"})
 """Origins where the request is a person's. A subagent's comes from a model, an incident's from
 an alert, a drill's from a scenario."""
 _TODO_TOOL, _CLARIFY_TOOL = "todo", "clarify"
@@ -159,6 +159,7 @@ class TrustReplay:
                     isolated=asked.isolated,
                     cwd=asked.cwd,
                     command=asked.command,
+                    actor=asked.actor,
                 )
             )
 
