@@ -14,7 +14,7 @@ from hermes.gateway.manifest import ChannelManifest, configured_channels
 from hermes.gateway.settings import ChannelSettings, ChannelsSettings
 from hermes.settings.load import LoadedSettings, load
 
-PLUGIN = '''
+PLUGIN = """
 from collections.abc import AsyncIterator
 from typing import Self
 
@@ -53,7 +53,7 @@ RADIO = ChannelManifest(
     name="radio", title="Radio", settings=RadioSettings, runtime="hermes_plugin_radio:open_radio"
 )
 ENTRY_POINTS = {"hermes.channels": {"radio": RADIO}}
-'''
+"""
 
 
 def loaded_from(folder: Path, config: str = "", **variables: str) -> LoadedSettings:
