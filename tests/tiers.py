@@ -25,6 +25,7 @@ FILES_BY_TIER = {
         "cli/",
         "declared/test_authors",
         "declared/test_collect",
+        "gateway/test_channel_loading",
         "previous_version/",
         "skills/test_automatic_review",
         "skills/test_exchange_command",

@@ -179,7 +179,8 @@ async def open_application(
         await stack.enter_async_context(memory)
         search = JournalSearch(loaded)
         stack.callback(search.close)
-        await stack.enter_async_context(index_in_background(search, store))
+        if settings.memory.index:
+            await stack.enter_async_context(index_in_background(search, store))
         earlier = search if search.has_index else None
         memory.session_recall = earlier
         skills = ApplicationSkills(loaded, folder, store)

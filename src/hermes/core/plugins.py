@@ -40,6 +40,11 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "singularity": "hermes.environments.singularity:open_singularity",
         "ssh": "hermes.environments.ssh:open_ssh",
     },
+    "channels": {
+        "discord": "hermes.gateway.channels.discord.manifest:MANIFEST",
+        "slack": "hermes.gateway.channels.slack.manifest:MANIFEST",
+        "telegram": "hermes.gateway.channels.telegram.manifest:MANIFEST",
+    },
     "notifications": {
         "log": "hermes.sre.notifications.sinks:open_log",
         "ntfy": "hermes.sre.notifications.sinks:open_ntfy",
