@@ -26,6 +26,7 @@ from hermes.app.tooling import (
     application_tools,
     build_tooling,
     configured_environment,
+    copy_tools,
 )
 from hermes.core.actions import AnswersApprovals, Approver
 from hermes.core.bus import Bus
@@ -189,11 +190,12 @@ async def open_application(
         await stack.enter_async_context(memory)
         search = JournalSearch(loaded)
         stack.callback(search.close)
-        await stack.enter_async_context(index_in_background(search, store))
+        if settings.memory.index:
+            await stack.enter_async_context(index_in_background(search, store))
         earlier = search if search.has_index else None
         memory.session_recall = earlier
         skills = ApplicationSkills(loaded, folder, store)
-        own = application_tools(loaded, memory, earlier, skills)
+        own = application_tools(loaded, memory, earlier, skills) | copy_tools(environment)
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
         own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)

@@ -33,7 +33,7 @@ class TurnStarted(BaseEvent, tag="turn.started", kw_only=True, frozen=True):
 
     turn: int
     by: str = ""
-    """Who asked: the name of a person, or `channel:id` for one who has none."""
+    """The person who asked, by their name in `people`, or `telegram:123`."""
 
 
 class TurnEnded(BaseEvent, tag="turn.ended", kw_only=True, frozen=True):
