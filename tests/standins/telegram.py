@@ -11,7 +11,7 @@ import anyio
 from aiohttp import web
 
 from hermes.core.channels import Address, Channel
-from hermes.gateway.channels.telegram.channel import TelegramChannel
+from hermes.gateway.channels.telegram.runtime import TelegramChannel
 from hermes.testing.channels import ShownMessage
 from standins.common import RETRY_AFTER_S, StandinBase, expect_arguments, send_half
 

@@ -7,7 +7,9 @@ import pytest
 
 from hermes.core.channels import Address, InboundMessage
 from hermes.core.errors import ChannelFailed, DeliveryError
-from hermes.gateway.channels.telegram.channel import TelegramChannel
+from hermes.gateway.channels.telegram.manifest import MANIFEST
+from hermes.gateway.channels.telegram.runtime import TelegramChannel
+from hermes.gateway.settings import TelegramSettings
 from hermes.testing.channels import ChatChannelContract, listening, message
 from standins.telegram import GROUP_ID, PERSON, SENT_AT, TOKEN, TelegramStandin
 
@@ -209,3 +211,10 @@ async def test_pictures_and_sounds_are_sent_as_such(
         await channel.send(message(platform.group, "", files=files))
     sent = [call for call in platform.calls if call.startswith("send")]
     assert sent == ["sendPhoto", "sendVoice", "sendDocument"]
+
+
+async def test_it_is_opened_by_its_manifest(platform: TelegramStandin) -> None:
+    settings = TelegramSettings(base_url=platform.url, home_channel=GROUP_ID)
+    async with MANIFEST(settings, {"TELEGRAM_BOT_TOKEN": TOKEN}) as channel:
+        await channel.send(message(Address("telegram"), "hello"))
+    assert [each.chat for each in platform.shown()] == [str(GROUP_ID)]

@@ -1,1 +1,1 @@
-"""Chat channels, one folder a platform: each translates between messages and the platform."""
+"""Chat platforms, one folder each."""

@@ -1,1 +1,1 @@
-"""Telegram, by the Bot API with long polling."""
+"""The channel Telegram."""

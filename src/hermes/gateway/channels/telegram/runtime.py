@@ -6,7 +6,7 @@ delivered again. The outgoing side has no key against repetition: a lost answer 
 """
 
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -41,6 +41,7 @@ from hermes.core.channels import Address, Button, InboundMessage, MediaItem, Out
 from hermes.core.errors import ChannelFailed, DeliveryError
 from hermes.gateway.channels.hidden_secrets import hide_secrets, secrets_hidden_in_logs
 from hermes.gateway.channels.inbound.telegram_updates import TelegramIdentity, read_update
+from hermes.gateway.settings import TelegramSettings
 
 BASE_URL = "https://api.telegram.org"
 POLL_TIMEOUT_S = 50
@@ -55,6 +56,14 @@ AUDIO_SUFFIXES = frozenset({".mp3", ".m4a"})
 SPOKEN_SUFFIXES = frozenset({".ogg", ".oga", ".opus"})
 NO_TOPICS = ("not a forum", "not enough rights", "forums are disabled", "topics are disabled")
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+def open_channel(settings: TelegramSettings, secrets: Mapping[str, str]) -> "TelegramChannel":
+    return TelegramChannel(
+        secrets["TELEGRAM_BOT_TOKEN"],
+        home=settings.home_chat,
+        base_url=settings.base_url or BASE_URL,
+    )
 
 
 class TelegramChannel:
