@@ -100,10 +100,14 @@ async def test_nothing_grows_with_the_number_of_conversations(tmp_path: Path) ->
             if number in (9, SESSIONS - 1):
                 gc.collect()
                 counts.append(_kept_objects())
-                descriptors.append(sum(1 for _ in Path("/proc/self/fd").iterdir()))
+                descriptors.append(_open_descriptors())
         assert not any((loaded.home / "locks").iterdir())
     assert counts[1] <= counts[0]
     assert descriptors[1] <= descriptors[0] + 20
+
+
+def _open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def _kept_objects() -> int:
