@@ -47,6 +47,7 @@ FILES_BY_TIER = {
     "box": (
         "app/test_agent_drill",
         "app/test_experiments_in_a_box",
+        "app/test_fix_tests",
         "app/test_gym_replay",
         "app/test_lessons",
         "app/test_skill_of_a_drill",

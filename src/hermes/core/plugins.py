@@ -91,6 +91,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "skills_list": "hermes.tools.skills:skills_list",
         "terminal": "hermes.tools.terminal:terminal",
         "todo": "hermes.tools.conversation:make_todo",
+        "try_on_copy": "hermes.tools.terminal:try_on_copy",
         "write_file": "hermes.tools.files.read_write:make_write_file",
     },
 }
