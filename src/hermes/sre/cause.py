@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.checks import CheckResult, IndependentChecks
 
 CauseStatus = Literal["proved", "ruled-out", "not-reproduced", "impossible"]
@@ -73,6 +74,8 @@ class FailingCase:
     checks: IndependentChecks
     publish: Callable[..., Awaitable[Sequence[int]]]
     attempt: int
+    daemons: Sequence[PlainDaemon] = ()
+    """How services without a supervisor were started."""
 
 
 class CauseFinder(Protocol):
