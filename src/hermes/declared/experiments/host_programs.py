@@ -152,9 +152,7 @@ class HostPrograms(Value, frozen=True, kw_only=True):
         )
 
 
-async def read_host_programs(
-    run: RunCommand, daemons: Sequence[PlainDaemon] = ()
-) -> HostPrograms:
+async def read_host_programs(run: RunCommand, daemons: Sequence[PlainDaemon] = ()) -> HostPrograms:
     """What cannot be read is missing: nothing is concluded from its absence. `daemons`: how those
     without a supervisor were started."""
     _, output = await run(_UNITS_SCRIPT, b"")

@@ -114,9 +114,7 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
     others = [each for each in readers if each not in failing]
     rest = [each for each in failing if each not in own]
     steps += [
-        ([_restart(each, paths) for each in group], None)
-        for group in (own, others, rest)
-        if group
+        ([_restart(each, paths) for each in group], None) for group in (own, others, rest) if group
     ]
     return steps or [([], timeout)]
 
