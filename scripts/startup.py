@@ -2,7 +2,8 @@
 
 usage: python scripts/startup.py
 
-Start-up time grows with the modules that are imported; the count does not depend on the machine.
+Start-up time grows with the modules that are imported. The count does not depend on the machine:
+the probes are listed, not found on the host, and nothing is indexed in the background.
 """
 
 import subprocess
@@ -12,6 +13,11 @@ from pathlib import Path
 
 MAX_MODULES = {"--version": 5, "chat -q": 200, "watch": 340}
 SOURCE = Path(__file__).resolve().parents[1] / "src"
+PROBES_TEXT = """\
+probes:
+  - {name: disk-root, kind: disk, what: /, limit: 100}
+  - {name: log, kind: log, what: /dev/null}
+"""
 MARKER = "modules loaded: "
 PROGRAM = f"""
 import atexit, runpy, sys
@@ -26,7 +32,12 @@ runpy.run_module("hermes.cli", run_name="__main__", alter_sys=True)
 
 
 def count_modules(arguments: list[str], home: Path) -> int:
-    variables = {"HERMES_HOME": str(home), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "NO_COLOR": "1"}
+    variables = {
+        "HERMES_HOME": str(home),
+        "HERMES_MEMORY__INDEX": "false",
+        "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+        "NO_COLOR": "1",
+    }
     printed = subprocess.check_output(
         [sys.executable, "-c", PROGRAM, *arguments],
         env={**variables, "PYTHONPATH": str(SOURCE)},  # this checkout, not the installed one
@@ -42,6 +53,8 @@ def main() -> int:
     exceeded = False
     with tempfile.TemporaryDirectory() as folder:
         home, script = Path(folder, "home"), Path(folder, "replies.jsonl")
+        home.mkdir(mode=0o700)
+        (home / "probes.yaml").write_text(PROBES_TEXT)
         script.write_text('{"text": "hello"}\n')
         commands = {
             "--version": ["--version"],

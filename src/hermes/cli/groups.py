@@ -282,8 +282,8 @@ DRILL_COMMANDS = {
     "show": ("drills.run:show", "One scenario: its alert, its checks"),
     "run": ("drills.run:run", "Let an agent handle one, and score it"),
     "selftest": ("drills.bench:selftest", "Check the scenarios themselves"),
-    "shell": ("drills.shell:shell", "Work on one by hand"),
-    "score": ("drills.shell:score", "Score the drill that is open in a shell"),
+    "shell": ("drills.incident_drills:shell", "Work on one by hand"),
+    "score": ("drills.incident_drills:score", "Score the drill that is open in a shell"),
     "bench": ("drills.bench:bench", "Compare agents over many scenarios and seeds"),
     "from-incident": ("drills.incident_drills:from_incident", "Make a drill from an incident"),
 }

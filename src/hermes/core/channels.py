@@ -6,8 +6,9 @@ checked with `isinstance`.
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import Literal, Protocol, Self, get_args, runtime_checkable
 
+from hermes.core.messages import AttachedText as AttachedText
 from hermes.core.messages import Value
 
 
@@ -36,6 +37,37 @@ class Button(Value, frozen=True):
     """What a press sends back: at most 64 bytes of UTF-8, an id and a verb and nothing else."""
 
 
+MAX_PRESS_BYTES = 64
+"""Of `Button.data`: what Telegram allows, the least of all platforms."""
+
+PressVerb = Literal[
+    "once", "session", "always", "deny",  # a question of the policy
+    "go", "stop",  # an announced action
+    "ack", "status", "mute", "report",  # an incident
+    "answer",  # a question of the agent
+]  # fmt: skip
+
+
+def press_data(verb: PressVerb, id: str) -> str:
+    """`Button.data` for a verb and the id of an approval, an incident or a question.
+
+    Raises `ValueError` for data that a platform would cut.
+    """
+    data = f"{verb}:{id}"
+    if not id or len(data.encode()) > MAX_PRESS_BYTES:
+        raise ValueError(f"{data!r} does not fit on a button: at most {MAX_PRESS_BYTES} bytes")
+    return data
+
+
+def parse_press(data: str) -> tuple[PressVerb, str] | None:
+    """The verb and the id; None for data that Hermes did not write."""
+    verb, colon, id = data.partition(":")
+    known = next((each for each in get_args(PressVerb) if each == verb), None)
+    if known is None or not colon or not id or len(data.encode()) > MAX_PRESS_BYTES:
+        return None
+    return known, id
+
+
 class OutgoingMessage(Value, kw_only=True, frozen=True):
     """A message as a channel sends it: already redacted and short enough for the channel."""
 
@@ -50,14 +82,6 @@ class OutgoingMessage(Value, kw_only=True, frozen=True):
     """Reference of the message that this one answers."""
     files: tuple[str, ...] = ()
     """Paths of files to send with it."""
-
-
-class AttachedText(Value, frozen=True):
-    """Text in a message that its sender did not type: it is untrusted."""
-
-    source: Literal["quote", "forward", "thread", "file", "link", "transcript"]
-    text: str
-    author: str = ""
 
 
 class MediaItem(Value, kw_only=True, frozen=True):
@@ -105,7 +129,11 @@ class InboundMessage(Value, kw_only=True, frozen=True):
 
 
 class Channel(Protocol):
-    """A chat platform. Used as an async context manager: it connects on entry."""
+    """A chat platform, used as an async context manager.
+
+    After entry it can send. It receives nothing before `listen()` is iterated: another process may
+    be the one that listens, and two connections would share the messages between them.
+    """
 
     name: str
 
@@ -113,7 +141,7 @@ class Channel(Protocol):
     async def __aexit__(self, *exc_info: object) -> None: ...
 
     def listen(self) -> AsyncIterator[InboundMessage]:
-        """Asking for the next message acknowledges the last one to the platform.
+        """Begins to receive. Asking for the next message acknowledges the last one.
 
         The caller has recorded it by then. Raises `ChannelFailed` when the connection ends.
         """

@@ -51,6 +51,8 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Tokens that recalled text may take in one turn."""
     recall_sessions: bool = True
     """Recall what was said in other sessions too, not only facts."""
+    index: bool = True
+    """Index new events for search while Hermes works; off: the next search indexes them."""
     scoring: RecallSettings = RecallSettings()
     """How passages are found and ranked, and when nothing is better than something."""
     learn: bool = True
