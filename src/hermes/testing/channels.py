@@ -14,6 +14,7 @@ from hermes.core.channels import (
     Address,
     AnswersPresses,
     Button,
+    CatchesUp,
     Channel,
     EditsMessages,
     FetchesMedia,
@@ -153,7 +154,7 @@ class ChatChannelContract(ContractSuite):
             first = await next_message()
             await platform.write("second")
             unacknowledged = await next_message()
-        async with platform.connect() as restarted, listening(platform, restarted) as next_message:
+        async with restarted(platform, first) as next_message:
             again = await next_message_but(first.key, next_message)
         assert (again.text, again.key) == ("second", unacknowledged.key)
         assert first.key != unacknowledged.key
@@ -412,10 +413,7 @@ class ChatChannelContract(ContractSuite):
                 assert not error.permanent
                 found = None
         if found is None:
-            async with (
-                platform.connect() as restarted,
-                listening(platform, restarted) as next_message,
-            ):
+            async with restarted(platform, first) as next_message:
                 found = await next_message_but(first.key, next_message)
         assert found.text == "after"
 
@@ -463,6 +461,16 @@ async def listening(platform: ChatPlatform, channel: Channel) -> AsyncIterator[N
                 await platform.receiving()
             yield next_message
             group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def restarted(platform: ChatPlatform, last: InboundMessage) -> AsyncIterator[NextMessage]:
+    """Listens anew, as after a restart that knows `last` from the journal."""
+    async with platform.connect() as channel:
+        if isinstance(channel, CatchesUp):
+            channel.resume({last.address: last.reference})
+        async with listening(platform, channel) as next_message:
+            yield next_message
 
 
 async def next_message_but(key: str, next_message: NextMessage) -> InboundMessage:
