@@ -18,6 +18,7 @@ import msgspec
 from hermes.core.events import (
     approvals,
     changes,
+    chats,
     experiments,
     incidents,
     memory,
@@ -41,12 +42,15 @@ EVENT_TYPES: dict[str, type[Event]] = {
         experiments,
         operations,
         changes,
+        chats,
     )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }
 
-DURABLE_KINDS = frozenset({"tool.approved", "approval.answered", "grant.given", "alert.raised"})
+DURABLE_KINDS = frozenset(
+    {"tool.approved", "approval.answered", "grant.given", "alert.raised", "chat.received"}
+)
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
 _UNKNOWN_VALUE_ERROR = "Invalid enum value"
