@@ -21,6 +21,7 @@ from hermes.core.events import (
     chats,
     experiments,
     incidents,
+    jobs,
     memory,
     operations,
     runs,
@@ -42,6 +43,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         experiments,
         operations,
         changes,
+        jobs,
         chats,
     )
     for kind in vars(module).values()
@@ -49,7 +51,14 @@ EVENT_TYPES: dict[str, type[Event]] = {
 }
 
 DURABLE_KINDS = frozenset(
-    {"tool.approved", "approval.answered", "grant.given", "alert.raised", "chat.received"}
+    {
+        "tool.approved",
+        "approval.answered",
+        "grant.given",
+        "alert.raised",
+        "job.started",
+        "chat.received",
+    }
 )
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
