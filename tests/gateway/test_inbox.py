@@ -56,7 +56,7 @@ def test_without_a_list_nobody_is_heard() -> None:
 
     empty = Inbox(TelegramSettings(), Nobody(), lambda address: True)
     for sender in (ALLOWED, PAIRED, NAMED, STRANGER):
-        assert empty.decide(message(sender), 0.0).verdict == "stranger"
+        assert empty.decide(message(sender), 0.0).verdict == "unknown"
         assert empty.decide(message(sender, "-100", mentioned=True), 0.0).verdict == "ignored"
 
 
@@ -64,11 +64,11 @@ def test_a_stranger_is_told_once_an_hour_how_to_pair() -> None:
     gate = inbox()
     times = [0.0, 10.0, 3599.0, 3601.0, 3602.0]
     told = [gate.decide(message(STRANGER), at) for at in times]
-    assert [each.verdict for each in told] == ["stranger"] * 5
+    assert [each.verdict for each in told] == ["unknown"] * 5
     assert [each.tell for each in told] == [True, False, False, True, False]
-    assert gate.strangers == 5
+    assert gate.unknown_messages == 5
     group = gate.decide(message("5", "-100", mentioned=True), 0.0)
-    assert group == InboxDecision("stranger", False, "neither allowed nor paired")
+    assert group == InboxDecision("unknown", False, "neither allowed nor paired")
 
 
 @pytest.mark.parametrize(

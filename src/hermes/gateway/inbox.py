@@ -11,12 +11,12 @@ from hermes.core.channels import Address, InboundMessage
 from hermes.core.messages import Value
 from hermes.gateway.settings import ChannelSettings
 
-STRANGER_NOTE_INTERVAL_S = 3600.0
+UNKNOWN_SENDER_INTERVAL_S = 3600.0
 """Seconds between two answers to somebody who is not known."""
 FLOOD_WINDOW_S = 60.0
 MAX_REMEMBERED_SENDERS = 5_000
 
-InboxVerdict = Literal["heard", "ignored", "stranger", "flood"]
+InboxVerdict = Literal["heard", "ignored", "unknown", "flood"]
 
 
 class InboxDecision(Value, frozen=True):
@@ -50,7 +50,7 @@ class Inbox:
         self._max_per_minute = max_messages_per_minute
         self._recent: OrderedDict[str, deque[float]] = OrderedDict()
         self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
-        self.strangers = 0
+        self.unknown_messages = 0
         """How many messages of unknown people were not heard."""
 
     def decide(self, message: InboundMessage, now: float) -> InboxDecision:
@@ -58,11 +58,11 @@ class Inbox:
         if not message.direct and not self._is_for_us(message):
             return InboxDecision("ignored", reason="not for us")
         if not self.knows(message.address.channel, message.sender):
-            self.strangers += 1
+            self.unknown_messages += 1
             tell = message.direct and self._may_tell(
-                "stranger", message.sender, now, STRANGER_NOTE_INTERVAL_S
+                "unknown", message.sender, now, UNKNOWN_SENDER_INTERVAL_S
             )
-            return InboxDecision("stranger", tell, "neither allowed nor paired")
+            return InboxDecision("unknown", tell, "neither allowed nor paired")
         if self._is_flood(message.sender, now):
             tell = self._may_tell("flood", message.sender, now, FLOOD_WINDOW_S)
             return InboxDecision("flood", tell, "too many messages")
