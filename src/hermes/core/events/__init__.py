@@ -22,6 +22,7 @@ from hermes.core.events import (
     incidents,
     memory,
     operations,
+    people,
     runs,
     skills,
     tools,
@@ -41,12 +42,16 @@ EVENT_TYPES: dict[str, type[Event]] = {
         experiments,
         operations,
         changes,
+        people,
     )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }
 
-DURABLE_KINDS = frozenset({"tool.approved", "approval.answered", "grant.given", "alert.raised"})
+DURABLE_KINDS = frozenset(
+    {"tool.approved", "approval.answered", "grant.given", "alert.raised"}
+    | {"person.added", "person.removed", "pairing.approved", "pairing.revoked"}
+)
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
 _UNKNOWN_VALUE_ERROR = "Invalid enum value"
