@@ -20,8 +20,10 @@ from hermes.core.events import (
     changes,
     experiments,
     incidents,
+    jobs,
     memory,
     operations,
+    people,
     runs,
     skills,
     tools,
@@ -41,12 +43,17 @@ EVENT_TYPES: dict[str, type[Event]] = {
         experiments,
         operations,
         changes,
+        people,
+        jobs,
     )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }
 
-DURABLE_KINDS = frozenset({"tool.approved", "approval.answered", "grant.given", "alert.raised"})
+DURABLE_KINDS = frozenset(
+    {"tool.approved", "approval.answered", "grant.given", "alert.raised", "job.started"}
+    | {"person.added", "person.removed", "pairing.approved", "pairing.revoked"}
+)
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
 _UNKNOWN_VALUE_ERROR = "Invalid enum value"
