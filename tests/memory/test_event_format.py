@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pinned_chats import PINNED_CHATS
 from pinned_incidents import PINNED_INCIDENTS
 from pinned_jobs import PINNED_JOBS
+from pinned_people import PINNED_PEOPLE
 from pinned_skills import PINNED_SKILLS
 from pinned_watch import PINNED_WATCH
 
@@ -284,6 +285,7 @@ ALL_PINNED = [
     *PINNED_CHATS,
     *PINNED_INCIDENTS,
     *PINNED_JOBS,
+    *PINNED_PEOPLE,
     *PINNED_SKILLS,
     *PINNED_WATCH,
 ]

@@ -24,6 +24,7 @@ from hermes.core.events import (
     jobs,
     memory,
     operations,
+    people,
     runs,
     skills,
     tools,
@@ -43,6 +44,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         experiments,
         operations,
         changes,
+        people,
         jobs,
         chats,
     )
@@ -51,14 +53,8 @@ EVENT_TYPES: dict[str, type[Event]] = {
 }
 
 DURABLE_KINDS = frozenset(
-    {
-        "tool.approved",
-        "approval.answered",
-        "grant.given",
-        "alert.raised",
-        "job.started",
-        "chat.received",
-    }
+    {"tool.approved", "approval.answered", "grant.given", "alert.raised", "job.started"}
+    | {"person.added", "person.removed", "pairing.approved", "pairing.revoked", "chat.received"}
 )
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
