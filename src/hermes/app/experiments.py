@@ -19,7 +19,11 @@ from hermes.declared.authors import AuthorSearch, read_host_logs
 from hermes.declared.collectors.collect import CollectOptions, collect_state
 from hermes.declared.collectors.readers import RunCommand, environment_runner
 from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial, service_steps
-from hermes.declared.experiments.host_programs import HostPrograms, read_host_programs
+from hermes.declared.experiments.host_programs import (
+    HostPrograms,
+    HostService,
+    read_host_programs,
+)
 from hermes.declared.experiments.put_back import reverted_changes, text_parts_of
 from hermes.declared.experiments.rehearsal import (
     RehearsedRevert,
@@ -34,6 +38,7 @@ from hermes.declared.settings import DeclaredSettings
 from hermes.declared.state import State, StateChange, compare
 from hermes.declared.store import StateStore
 from hermes.environments.copies import Copyable
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
 from hermes.sre.checks import ProbeChecks
 from hermes.sre.undo import UNDO_FOLDER
@@ -59,10 +64,12 @@ class ExperimentHost:
     run: RunCommand
 
     @classmethod
-    def through(cls, environment: Environment, store: StateStore) -> "ExperimentHost":
+    def through(
+        cls, environment: Environment, store: StateStore, daemons: Sequence[PlainDaemon] = ()
+    ) -> "ExperimentHost":
         """All through the environment: for a host of the gym."""
         run = environment_runner(environment)
-        options = CollectOptions(host=environment.target)
+        options = CollectOptions(host=environment.target, daemons=tuple(daemons))
 
         async def collect(known: State | None) -> State:
             return await collect_state(run, known=known, store=store, options=options)
@@ -71,12 +78,15 @@ class ExperimentHost:
 
 
 def open_cause_finder(
-    application: Application, store: StateStore | None = None
+    application: Application,
+    store: StateStore | None = None,
+    daemons: Sequence[PlainDaemon] = (),
 ) -> "ExperimentFinder":
-    """For the environment of the application; `store`: in place of that of its home."""
+    """For the environment of the application; `store`: in place of that of its home, with the
+    daemons that a watch would remember."""
     environment, loaded = application.agent_dependencies.environment, application.loaded
     if store is not None:
-        host = ExperimentHost.through(environment, store)
+        host = ExperimentHost.through(environment, store, daemons)
     else:
         own = HostStates(loaded, environment)
         host = ExperimentHost(environment, own.host, own.store, own.collect, own.run)
@@ -127,7 +137,7 @@ class _FinderWork:
             kind = self._host.environment.name
             return _impossible(f"an environment of the kind {kind} cannot be copied")
         live = await self._host.collect(known)
-        programs = await read_host_programs(self._host.run)
+        programs = await read_host_programs(self._host.run, self._case.daemons)
         services = self._failing_services(programs)
         suspects = await self._suspects(known, live, programs, services)
         setup = CopySetup(
@@ -157,16 +167,14 @@ class _FinderWork:
     def _failing_services(self, programs: HostPrograms) -> list[str]:
         named = [each.service for each in self._case.failing] + [self._case.details.service]
         names = dict.fromkeys(each.removesuffix(".service") for each in named if each)
-        return [name for name in names if programs.named(name) is not None]
+        found = (programs.named(name) for name in names)
+        return list(dict.fromkeys(each.name for each in found if each is not None))
 
     async def _suspects(
         self, known: State, live: State, programs: HostPrograms, services: Sequence[str]
     ) -> tuple[Suspect, ...]:
         own = [each for name in services if (each := programs.named(name))]
-        errors = [
-            (await self._host.run(ERROR_LINES_SCRIPT.format(unit=shlex.quote(name)), b""))[1]
-            for name in services[:3]
-        ]
+        errors = [(await self._host.run(_error_lines_script(each), b""))[1] for each in own[:3]]
         details = self._case.details
         context = ServiceContext(
             names=tuple(services),
@@ -207,7 +215,7 @@ class _FinderWork:
         )[:2000]
         authors = await self._find_authors(known, cause.causes)
         first = cause.causes[0].suspect
-        steps, why = await self._steps(cause.causes, authors, rehearsed)
+        steps, why = await self._steps(cause.causes, authors, rehearsed, setup.programs)
         units = [
             each.target for each in rehearsed.activations if each.kind in ("restart", "reload")
         ]
@@ -235,7 +243,11 @@ class _FinderWork:
         return [search.find(each).name or UNKNOWN_AUTHOR for each in changes]
 
     async def _steps(
-        self, causes: Sequence[Revert], authors: Sequence[str], rehearsed: RehearsedRevert
+        self,
+        causes: Sequence[Revert],
+        authors: Sequence[str],
+        rehearsed: RehearsedRevert,
+        programs: HostPrograms,
     ) -> tuple[tuple[CauseFixStep, ...], str]:
         """Empty, with the reason, where the revert is left to people."""
         if not rehearsed.works:
@@ -251,7 +263,7 @@ class _FinderWork:
                 if change.item.kind == "service":
                     steps += [
                         CauseFixStep(command=command, undo=undo, recent_by=recent_by)
-                        for command, undo in service_steps(change)
+                        for command, undo in service_steps(change, programs)
                     ]
                     continue
                 plan = plan_revert(change, self._store, folder)
@@ -287,6 +299,14 @@ class _FinderWork:
         window = timedelta(seconds=self._finder.respect_s)
         recent = change.at is None or datetime.now(UTC) - change.at < window
         return author if recent else ""
+
+
+def _error_lines_script(service: HostService) -> str:
+    """Prints what it said last."""
+    if service.commands:
+        logs = " ".join(shlex.quote(each) for each in service.logs)
+        return f"tail -q -n 40 -- {logs} 2>/dev/null | tail -c 6000" if logs else "true"
+    return ERROR_LINES_SCRIPT.format(unit=shlex.quote(service.name))
 
 
 def _impossible(why: str) -> CauseResult:

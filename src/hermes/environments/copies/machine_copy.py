@@ -83,7 +83,7 @@ async def copy_machine(
         await box.__aenter__()
     except EnvironmentFailed as error:
         raise CannotCopyError(explain_failure(str(error))) from error
-    return BoxCopy(box, 0, limits, units, cwd=cwd)
+    return BoxCopy(box, 0, limits, cwd=cwd)  # all units are under its own systemctl
 
 
 class MachineCopier:
