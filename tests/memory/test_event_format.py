@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pinned_incidents import PINNED_INCIDENTS
 from pinned_jobs import PINNED_JOBS
+from pinned_people import PINNED_PEOPLE
 from pinned_skills import PINNED_SKILLS
 from pinned_watch import PINNED_WATCH
 
@@ -282,6 +283,7 @@ ALL_PINNED = [
     *PINNED_WITH_DICTS,
     *PINNED_INCIDENTS,
     *PINNED_JOBS,
+    *PINNED_PEOPLE,
     *PINNED_SKILLS,
     *PINNED_WATCH,
 ]

@@ -23,6 +23,7 @@ from hermes.core.events import (
     jobs,
     memory,
     operations,
+    people,
     runs,
     skills,
     tools,
@@ -42,6 +43,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         experiments,
         operations,
         changes,
+        people,
         jobs,
     )
     for kind in vars(module).values()
@@ -50,6 +52,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
 
 DURABLE_KINDS = frozenset(
     {"tool.approved", "approval.answered", "grant.given", "alert.raised", "job.started"}
+    | {"person.added", "person.removed", "pairing.approved", "pairing.revoked"}
 )
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
