@@ -6,6 +6,7 @@ nonce is remembered, and that Discord lets the rate limits of the library pass.
 
 import asyncio
 import json
+import re
 from typing import Any
 
 from aiohttp import WSMsgType, web
@@ -169,7 +170,8 @@ class DiscordStandin(StandinBase):
             reference=message["id"],
             chat=str(channel.get("parent_id", channel["id"])),
             thread=str(channel["id"]) if "parent_id" in channel else "",
-            text=message["content"],
+            text=_displayed(message["content"]),
+            styled=_styled(message["content"]),
             buttons=[
                 [(each["label"], each["custom_id"]) for each in row["components"]]
                 for row in message["components"]
@@ -231,7 +233,7 @@ class DiscordStandin(StandinBase):
                 return self._answer(press, await request.json())
             case ["POST", "webhooks", application, "press-token"] if application == BOT_ID:
                 payload = await self._payload(request, {**CONTENT}, {"content", "flags"})
-                self.private_answers.append(payload["content"])
+                self.private_answers.append(_displayed(payload["content"]))
                 return {"id": self._new_id()}
         return self._unknown(request)
 
@@ -350,7 +352,7 @@ class DiscordStandin(StandinBase):
         self.responses.append((press, answer["type"]))
         if answer["type"] == 4:
             assert answer["data"]["flags"] == 64
-            self.private_answers.append(answer["data"]["content"])
+            self.private_answers.append(_displayed(answer["data"]["content"]))
         self.changed()
 
     async def _attachment(self, request: web.Request) -> web.Response:
@@ -425,6 +427,24 @@ def _failed(failure: str) -> web.Response:
     if failure == "server error":
         return web.Response(status=503, text="upstream connect error")
     return _json({"code": 0, "message": "401: Unauthorized"}, status=401)
+
+
+def _displayed(content: str) -> str:
+    """Without Markdown: blocks of code as they are, else marks away and escapes undone."""
+    if block := re.fullmatch(r"```\n(.*)\n```", content, re.DOTALL):
+        return block[1]
+    content = re.sub(r"(?<!\\)\[([^\]\\]*)\]\(<[^>]*>\)", r"\1", content)
+    content = re.sub(r"(?<!\\)\*\*(\w+)\*\*", r"\1", content)
+    return re.sub(r"\\([^A-Za-z0-9\s])", r"\1", content)
+
+
+def _styled(content: str) -> dict[str, str]:
+    found = {}
+    if bold := re.search(r"(?<!\\)\*\*(\w+)\*\*", content):
+        found["bold"] = bold[1]
+    if link := re.search(r"\[(\w+)\]\(<https://example\.org/a\?b=c>\)", content):
+        found["link"] = link[1]
+    return found
 
 
 async def wait_for_response(standin: DiscordStandin) -> None:

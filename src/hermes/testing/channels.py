@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import anyio
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hermes.core.channels import (
     Address,
@@ -22,6 +23,7 @@ from hermes.core.channels import (
     OpensThreads,
     OutgoingMessage,
     ShowsTyping,
+    TextSpan,
 )
 from hermes.core.errors import ChannelFailed, DeliveryError
 from hermes.testing.environments import ContractSuite
@@ -41,6 +43,8 @@ class ShownMessage(msgspec.Struct, kw_only=True):
     thread: str = ""
     text: str = ""
     """Without the platform's markup."""
+    styled: dict[str, str] = {}
+    """By style: the words that have it."""
     buttons: list[list[tuple[str, str]]] = []
     """Rows of label and data."""
     reply_to: str = ""
@@ -221,10 +225,22 @@ class ChatChannelContract(ContractSuite):
     async def test_markup_of_the_platform_in_a_text_has_no_effect(
         self, platform: ChatPlatform, channel: Channel
     ) -> None:
-        await channel.send(message(platform.group, f"```\n{HOSTILE_TEXT}\n```"))
+        await channel.send(message(platform.group, HOSTILE_TEXT))
+        code = (TextSpan(0, len(HOSTILE_TEXT), "pre"),)
+        await channel.send(replace(message(platform.group, HOSTILE_TEXT), key="2", spans=code))
+        for shown in platform.shown():
+            assert shown.text == HOSTILE_TEXT
+            assert not shown.notifies
+
+    async def test_styles_are_shown_where_the_platform_has_them(
+        self, platform: ChatPlatform, channel: Channel
+    ) -> None:
+        """The offsets of an emoji differ from platform to platform."""
+        spans = (TextSpan(3, 7, "bold"), TextSpan(11, 15, "link", "https://example.org/a?b=c"))
+        await channel.send(replace(message(platform.group, "🚨: shop is slow 🐌"), spans=spans))
         [shown] = platform.shown()
-        assert HOSTILE_TEXT in shown.text
-        assert not shown.notifies
+        assert shown.text == "🚨: shop is slow 🐌"
+        assert shown.styled in ({}, {"bold": "shop", "link": "slow"})
 
     async def test_an_answer_names_the_message_that_it_answers(
         self, platform: ChatPlatform, channel: Channel

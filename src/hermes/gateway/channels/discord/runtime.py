@@ -34,6 +34,7 @@ from hermes.gateway.channels.inbound.discord_gateway import (
     discord,
     receiving,
 )
+from hermes.gateway.markdown import StyledText, render_text
 from hermes.gateway.settings import DiscordSettings
 
 LOGGERS = ("discord.client", "discord.gateway", "discord.http", "discord.state")
@@ -244,7 +245,11 @@ class DiscordChannel:
         token, answered = self._presses.get(press, ("", False))
         if not token:
             raise DeliveryError("this press can no longer be answered", permanent=True)
-        payload = {"content": text, "flags": EPHEMERAL, "allowed_mentions": {"parse": []}}
+        payload = {
+            "content": render_text(StyledText(text), "markdown"),
+            "flags": EPHEMERAL,
+            "allowed_mentions": {"parse": []},
+        }
         if answered and text:
             await self._call("POST", f"/webhooks/{self._client.application_id}/{token}", payload)
         elif not answered:
@@ -344,7 +349,7 @@ class DiscordChannel:
 
 def _content(message: OutgoingMessage) -> dict[str, Any]:
     content: dict[str, Any] = {
-        "content": message.text,
+        "content": render_text(StyledText(message.text, message.spans), "markdown"),
         "flags": SUPPRESS_EMBEDS,
         "allowed_mentions": {"parse": []},
     }
