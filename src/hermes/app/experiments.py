@@ -24,7 +24,12 @@ from hermes.declared.experiments.host_programs import (
     HostService,
     read_host_programs,
 )
-from hermes.declared.experiments.put_back import reverted_changes, text_parts_of
+from hermes.declared.experiments.put_back import (
+    CannotRevertError,
+    find_targets,
+    reverted_changes,
+    text_parts_of,
+)
 from hermes.declared.experiments.rehearsal import (
     RehearsedRevert,
     rehearse_revert,
@@ -139,7 +144,9 @@ class _FinderWork:
         live = await self._host.collect(known)
         programs = await read_host_programs(self._host.run, self._case.daemons)
         services = self._failing_services(programs)
-        suspects = await self._suspects(known, live, programs, services)
+        ranked = await self._suspects(known, live, programs, services)
+        suspects = tuple(each for each in ranked if self._can_be_put_back(each))
+        stuck = [each.label for each in ranked if each not in suspects]
         setup = CopySetup(
             source=source,
             run_checks=partial(run_on_copy, self._case, self._case.checks),
@@ -155,9 +162,12 @@ class _FinderWork:
             suspects, trial, limits=self._finder.limits, record=self._record
         )
         if cause.status != "proved":
+            status, why = cause.status, cause.why
+            if status == "ruled-out" and stuck:
+                status, why = "impossible", _not_tried_text(stuck)
             return CauseResult(
-                status=cause.status,
-                why=self._finder.redact(cause.why),
+                status=status,
+                why=self._finder.redact(why),
                 suspects=cause.suspects,
                 experiments=len(cause.experiments),
                 evidence=tuple(self._numbers),
@@ -187,6 +197,15 @@ class _FinderWork:
             first_failure_at=details.since or details.opened_at,
         )
         return rank_suspects(compare(known, live), context)
+
+    def _can_be_put_back(self, suspect: Suspect) -> bool:
+        if suspect.change.item.kind != "file":
+            return True
+        try:
+            find_targets(Revert(suspect=suspect), self._store.content)
+        except CannotRevertError:
+            return False
+        return True
 
     async def _record(self, experiment: Experiment) -> None:
         details = self._case.details
@@ -279,7 +298,7 @@ class _FinderWork:
         if len(files) < len(steps):  # once, after all files
             files.append(CauseFixStep(command=RELOAD_UNITS, undo=RELOAD_UNITS))
         after = [CauseFixStep(command=e.command, undo="true") for e in rehearsed.activations]
-        return (*files, *after), ""
+        return join_steps([*files, *after]), ""
 
     async def _stage(self, folder: str, plans: Sequence[RevertPlan]) -> None:
         """Put the contents from before into our own folder, which only root can read."""
@@ -307,6 +326,30 @@ def _error_lines_script(service: HostService) -> str:
         logs = " ".join(shlex.quote(each) for each in service.logs)
         return f"tail -q -n 40 -- {logs} 2>/dev/null | tail -c 6000" if logs else "true"
     return ERROR_LINES_SCRIPT.format(unit=shlex.quote(service.name))
+
+
+def join_steps(steps: Sequence[CauseFixStep]) -> tuple[CauseFixStep, ...]:
+    """As one command, so that people are asked or told once. A file that was moved away can only be
+    moved back if the step succeeded: it stays a step of its own."""
+    joined: list[CauseFixStep] = []
+    for step in steps:
+        last = joined[-1] if joined else None
+        if last is None or any(each.command.startswith("mv ") for each in (last, step)):
+            joined.append(step)
+            continue
+        undo = [each.undo for each in (step, last) if each.undo not in ("", "true")]
+        joined[-1] = CauseFixStep(
+            command=f"{last.command} && {{ {step.command}; }}",
+            undo="; ".join(undo) or "true",
+            recent_by=last.recent_by or step.recent_by,
+        )
+    return tuple(joined)
+
+
+def _not_tried_text(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
+    named = f"{', '.join(labels[:3])}{more}"
+    return f"what else changed is no cause, but the contents from before are not known of {named}"
 
 
 def _impossible(why: str) -> CauseResult:
