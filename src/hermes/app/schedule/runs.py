@@ -16,6 +16,7 @@ import msgspec
 
 from hermes.agent.conversation import Conversation
 from hermes.app.application import Application, open_application
+from hermes.app.people import load_people
 from hermes.app.run_locks import RunLocked, RunLocks, lock_run, unlock_run
 from hermes.app.skills.library import tool_caller
 from hermes.core.bus import Bus
@@ -132,8 +133,9 @@ class JobRunner:
         if spec.command and started.attempt > 1:
             return JobResult(outcome="unknown", reason=UNKNOWN_EFFECT)
         try:
+            answerable = await self._can_be_answered(spec)
             async with open_application(
-                _job_settings(self._loaded, spec),
+                _job_settings(self._loaded, spec, wait=answerable),
                 origin="cron",
                 model=spec.model,
                 toolsets=spec.toolsets,
@@ -303,10 +305,10 @@ def result_notice(job: Job, row: JobOccurrence, result: JobResult) -> Notificati
     return NotificationQueued(
         run=SCHEDULE_RUN,
         notice=f"job:{row.id}",
-        about="result",  # type: ignore[arg-type]
+        about="result",
         title=title[:300],
         text=result.text or result.reason,
-        sinks=(Address.parse(job.spec.deliver).channel,),
+        to=job.spec.deliver,
     )
 
 
@@ -319,15 +321,16 @@ async def send_heartbeat(url: str) -> bool:
     return answer.status < 400
 
 
-def _job_settings(loaded: LoadedSettings, spec: JobSpec) -> LoadedSettings:
-    """The limits of the job in place of those of the settings, where they are lower."""
+def _job_settings(loaded: LoadedSettings, spec: JobSpec, *, wait: bool) -> LoadedSettings:
+    """With the limits of the job. Questions wait for people only if somebody can answer them."""
     limits = loaded.settings.agent.limits
     if spec.limits.tokens:
         limits = msgspec.structs.replace(limits, run_tokens=spec.limits.tokens)
     if spec.limits.usd:
         limits = msgspec.structs.replace(limits, run_usd=spec.limits.usd)
     agent = msgspec.structs.replace(loaded.settings.agent, limits=limits)
-    settings = msgspec.structs.replace(loaded.settings, agent=agent)
+    policy = msgspec.structs.replace(loaded.settings.policy, wait=wait)
+    settings = msgspec.structs.replace(loaded.settings, agent=agent, policy=policy)
     return msgspec.structs.replace(loaded, settings=settings)
 
 

@@ -31,13 +31,13 @@ def edit_jobs(
     """Change jobs as the user of this process. A refused job is wrong usage."""
     import anyio
 
-    from hermes.app.policy import user_name
+    from hermes.app.people import local_actor
     from hermes.app.schedule.jobs import JobEditor
     from hermes.memory.store import open_journal
 
     async def run() -> EditResult:
         async with open_journal(loaded.store) as journal:
-            return await change(JobEditor(loaded, journal, user_name()))
+            return await change(JobEditor(loaded, journal, await local_actor(loaded, journal)))
 
     try:
         return anyio.run(run)
