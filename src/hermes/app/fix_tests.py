@@ -44,7 +44,7 @@ START_S = 1.0
 MAX_CHANGED_SHOWN = 8
 MAX_OUTPUT_CHARS = 4000
 _NOISE = re.compile(r"^/(run|tmp|var/log|var/run|var/tmp|proc|sys|dev)(/|$)")
-RecordTest = Callable[[FixTested], Awaitable[None]]
+RecordTest = Callable[[str, FixTested], Awaitable[None]]
 
 
 class CopyFixTester:
@@ -106,7 +106,7 @@ class CopyFixTester:
             fix=self._redact(result.name)[:300],
             by=by,
             outcome=result.outcome,
-            checks=tuple(each.check for each in case.failing),
+            checks=result.passed or tuple(each.check for each in case.failing),
             detail=self._redact(result.detail)[:300],
             recovery_s=round(result.recovery_s, 3),
             seconds=round(result.seconds, 3),
@@ -131,7 +131,7 @@ class CopyFixTester:
         texts = []
         for number, result in enumerate(results):
             event = self._event(case, "model", result)
-            await record(event)
+            await record(commands[number], event)
             ran = shown.get(number, "[it was not run]")
             texts.append(f"{ran}\n[checks on the copy: {_outcome_words(event)}]")
         return _join_candidates(commands, texts)
@@ -141,6 +141,8 @@ def _outcome_words(event: FixTested) -> str:
     checks = ", ".join(event.checks)
     if event.outcome == "recovered":
         return f"{checks} failed before and passed {event.recovery_s:.1f} s after; others unchanged"
+    if event.outcome == "helped":
+        return f"{checks} failed before and passes now, but not all: {event.detail}"
     if event.outcome == "failed":
         return f"still failing: {event.detail}"
     if event.outcome == "not-reproduced":

@@ -54,6 +54,7 @@ def build_request(
     ask, call = ask_options_of(decision), action.call
     command = _command_text(action)
     undo = decision.undo if isinstance(decision, PolicyVerdict) else ""
+    tested = decision.tested if isinstance(decision, PolicyVerdict) else ""
     return ApprovalRequested(
         run=action.run,
         at=now,
@@ -78,6 +79,7 @@ def build_request(
         tainted=redact(decision.tainted),
         variables=decision.variables,
         prompted=prompted,
+        tested=redact(tested),
     )
 
 
