@@ -87,7 +87,7 @@ class CopyFixTester:
             raise CannotCopyError(f"{self._environment.name} cannot be copied")
         if not isinstance(case.checks, ProbeChecks):
             raise CannotCopyError("its checks cannot be run on a copy")
-        programs = await read_host_programs(self._run)
+        programs = await read_host_programs(self._run, case.daemons)
         named = [each.service for each in case.failing] + [case.details.service]
         names = dict.fromkeys(each.removesuffix(".service") for each in named if each)
         return CopySetup(
@@ -95,7 +95,7 @@ class CopyFixTester:
             run_checks=partial(run_on_copy, case, case.checks),
             expected=expected_readings(case),
             programs=programs,
-            services=[name for name in names if programs.named(name) is not None],
+            services=[each.name for name in names if (each := programs.named(name))],
             store=self._store,
         )
 

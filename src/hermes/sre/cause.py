@@ -10,6 +10,7 @@ from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.protocols import Tool
 from hermes.skills.playbook.commands import ExecuteCall
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.checks import CheckResult, IndependentChecks
 
 CauseStatus = Literal["proved", "ruled-out", "not-reproduced", "impossible"]
@@ -79,6 +80,8 @@ class FailingCase:
     checks: IndependentChecks
     publish: Callable[..., Awaitable[Sequence[int]]]
     attempt: int
+    daemons: Sequence[PlainDaemon] = ()
+    """How services without a supervisor were started."""
 
 
 class CauseFinder(Protocol):

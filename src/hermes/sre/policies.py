@@ -151,7 +151,8 @@ class FixTestPolicy(PolicyWrapper):
 
 class RecentChangePolicy(PolicyWrapper):
     """Asks before a recent change by a person, or by somebody unknown, is reverted, unless a rule
-    whose name begins with `recent-changes` allows it. `recent`: by call, who made the change."""
+    whose name begins with `recent-changes` allows or announces it. An announcement by other rules
+    is not enough: silence is no approval. `recent`: by call, who made the change."""
 
     def __init__(self, policy: Policy, recent: Mapping[str, str]) -> None:
         super().__init__(policy)
@@ -159,12 +160,16 @@ class RecentChangePolicy(PolicyWrapper):
 
     def decide(self, action: Action) -> Decision:
         decision, who = super().decide(action), self._recent.get(action.call.id, "")
-        if not who or decision.verdict in ("ask", "deny"):
+        ask = getattr(decision, "ask", None)
+        announced = ask is not None and ask.announce > 0
+        if not who or (decision.verdict in ("ask", "deny") and not announced):
             return decision
         allowing = (decision.rule, *getattr(decision, "also", ()))
         if any(rule.startswith(RECENT_CHANGES_RULES) for rule in allowing):
             return decision
         reason = f"it reverts a recent change by {who}"
+        if isinstance(decision, PolicyVerdict) and decision.ask is not None:
+            decision = replace(decision, ask=replace(decision.ask, announce=0.0))
         return replace(decision, verdict="ask", rule=RECENT_CHANGE_RULE, reason=reason)
 
 

@@ -201,6 +201,7 @@ async def find_failing_case(
                 checks=baseline.independent_checks,
                 publish=work.publish,
                 attempt=number,
+                daemons=tuple(work.context.daemons()),
             )
     return None
 
