@@ -16,7 +16,7 @@ from hermes.core.events.experiments import FixTested
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import CommandResult, Environment, Tool
 from hermes.declared.collectors.readers import RunCommand, environment_runner
-from hermes.declared.experiments.copy_trial import CopySetup
+from hermes.declared.experiments.copy_trial import CopySetup, copied_service
 from hermes.declared.experiments.fix_trial import Fix, FixTestResult, FixTrial
 from hermes.declared.experiments.host_programs import (
     HostPrograms,
@@ -208,10 +208,7 @@ def concerned_services(programs: HostPrograms, commands: Sequence[str]) -> list[
         if re.search(rf"(?<![\w-]){re.escape(each.name)}(?![\w-])", text)
         or any(each.reads(path) for path in paths)
     ]
-    return [
-        CopyService(name=each.name, definition=each.definition, running=not each.idle)
-        for each in found
-    ]
+    return [copied_service(each) for each in found]
 
 
 async def _run_shown(copy: HostCopy, command: str, timeout_s: float) -> tuple[int, str]:
