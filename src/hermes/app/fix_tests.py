@@ -17,7 +17,12 @@ from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import CommandResult, Environment, Tool
 from hermes.declared.collectors.readers import RunCommand, environment_runner
 from hermes.declared.experiments.copy_trial import CopySetup, copied_service
-from hermes.declared.experiments.fix_trial import Fix, FixTestResult, FixTrial
+from hermes.declared.experiments.fix_trial import (
+    MAX_TEST_S,
+    Fix,
+    FixTestResult,
+    FixTrial,
+)
 from hermes.declared.experiments.host_programs import (
     HostPrograms,
     named_paths,
@@ -57,9 +62,12 @@ class CopyFixTester:
         *,
         redact: Callable[[str], str],
         run: RunCommand | None = None,
+        limit_s: float = MAX_TEST_S,
     ) -> None:
-        """`run`: in place of commands through the environment, where it is this machine."""
+        """`run`: in place of commands through the environment, where it is this machine.
+        `limit_s`: of one test."""
         self._environment, self._store, self._redact = environment, store, redact
+        self._limit_s = limit_s
         self._run = run or environment_runner(environment)
 
     @property
@@ -71,7 +79,7 @@ class CopyFixTester:
     ) -> Sequence[FixTested]:
         setup = await self._setup(case)
         fixes = [Fix(each.name, partial(_apply_candidate, each)) for each in candidates]
-        results = await FixTrial(setup).run(fixes)
+        results = await FixTrial(setup, limit_s=self._limit_s).run(fixes)
         return [
             self._event(case, each.by, result)
             for each, result in zip(candidates, results, strict=True)
@@ -125,7 +133,7 @@ class CopyFixTester:
         fixes = [Fix(each, partial(apply, number)) for number, each in enumerate(commands)]
         try:
             setup = await self._setup(case)
-            results = await FixTrial(setup, limit_s=timeout_s + SPARE_TEST_S).run(fixes)
+            results = await FixTrial(setup, limit_s=timeout_s + self._limit_s).run(fixes)
         except (CannotCopyError, EnvironmentFailed) as error:
             raise ToolError(f"no test on a copy: {error}") from error
         texts = []
