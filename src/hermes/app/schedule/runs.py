@@ -150,6 +150,12 @@ class JobRunner:
         except HermesError as error:
             return JobResult(outcome="failed", reason=str(error))
 
+    async def _can_be_answered(self, spec: JobSpec) -> bool:
+        """Whether somebody with a name is in the channel that the results go to."""
+        channel = Address.parse(spec.deliver).channel
+        people = await load_people(self._loaded, self._bus.journal)
+        return any(channel in person.ids for person in people)
+
     async def _limited(self, spec: JobSpec, work: Callable[[], Awaitable[JobResult]]) -> JobResult:
         limit = spec.limits.seconds or self._loaded.settings.schedule.time_limit
         try:
