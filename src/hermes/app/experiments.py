@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ from typing import TypeGuard
 
 from hermes.app.application import Application
 from hermes.app.copied_checks import expected_readings, run_on_copy
+from hermes.app.fix_tests import CopyFixTester
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.states import HostStates
 from hermes.core.errors import ToolError
@@ -97,6 +99,13 @@ def open_cause_finder(
         host = ExperimentHost(environment, own.host, own.store, own.collect, own.run)
     respect_s = loaded.settings.declared.respect_people
     return ExperimentFinder(host, redact=SecretRedactor(loaded), respect_s=respect_s)
+
+
+def open_fix_tester(application: Application) -> CopyFixTester:
+    """For the environment of the application."""
+    environment, loaded = application.agent_dependencies.environment, application.loaded
+    own = HostStates(loaded, environment)
+    return CopyFixTester(environment, own.store, redact=SecretRedactor(loaded), run=own.run)
 
 
 class ExperimentFinder:
@@ -228,7 +237,9 @@ class _FinderWork:
     async def _proved(
         self, known: State, cause: RootCause, setup: CopySetup, trial: CopyTrial
     ) -> CauseResult:
+        began = time.monotonic()
         rehearsed = await rehearse_revert(setup, trial, cause.causes)
+        rehearsal_s = time.monotonic() - began
         diff = self._finder.redact(
             "\n".join(_diff_of(each, self._store.content) for each in cause.causes)
         )[:2000]
@@ -253,6 +264,8 @@ class _FinderWork:
             suspects=cause.suspects,
             experiments=len(cause.experiments),
             evidence=tuple(self._numbers),
+            recovered=setup.expected.failing_names if rehearsed.works else (),
+            rehearsal_s=rehearsal_s,
         )
 
     async def _find_authors(self, known: State, causes: Sequence[Revert]) -> list[str]:
@@ -285,7 +298,7 @@ class _FinderWork:
                         for command, undo in service_steps(change, programs)
                     ]
                     continue
-                plan = plan_revert(change, self._store, folder)
+                plan = plan_revert(change, self._store, folder, is_live=True)
                 if plan.impossible:
                     return (), plan.impossible
                 plans.append(plan)
