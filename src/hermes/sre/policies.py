@@ -133,8 +133,9 @@ class RecentChangePolicy(PolicyWrapper):
         if not who or decision.verdict in ("ask", "deny"):
             return decision
         allowing = (decision.rule, *getattr(decision, "also", ()))
-        if any(rule.startswith(RECENT_CHANGES_RULES) for rule in allowing):
-            return decision
+        for rule in allowing:
+            if rule.startswith(RECENT_CHANGES_RULES):
+                return replace(decision, rule=rule, reason=f"a recent change by {who}")
         reason = f"it reverts a recent change by {who}"
         return replace(decision, verdict="ask", rule=RECENT_CHANGE_RULE, reason=reason)
 
