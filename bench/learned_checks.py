@@ -76,7 +76,7 @@ class Played:
             self.alarms.append(Alarm(name, verdict.check, minute, verdict.detail, asked))
 
     def observations(self, minute: ServiceMinute) -> Iterator[Observation]:
-        """As `hermes.sre.probes.learned.watching` and `host_measures` make them."""
+        """As `hermes.sre.probes.learned.watching` makes them."""
         name, at = self.service.name, minute.at
         started = minute.process.started_at if minute.process is not None else 0.0
         if minute.process is not None:

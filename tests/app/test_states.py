@@ -54,8 +54,8 @@ async def test_only_commands_that_ran_and_may_have_changed_something_are_possibl
     journal = InMemoryJournal()
     after = datetime.now(UTC)
     for id, started in (
-        ("changed", ToolStarted(run="r", call_id="changed", risk=Risk.WRITE, effects=("write",))),
-        ("read", ToolStarted(run="r", call_id="read", risk=Risk.WRITE, effects=("read",))),
+        ("changed", ToolStarted(run="r", call_id="changed", risk=Risk.CHANGE, effects=("write",))),
+        ("read", ToolStarted(run="r", call_id="read", risk=Risk.CHANGE, effects=("read",))),
         ("refused", ToolDecided(run="r", call_id="refused", verdict="deny", rule="no")),
     ):
         call = ToolCall(id, "terminal", {"command": f"{id} /etc/app.conf"})

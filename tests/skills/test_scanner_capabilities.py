@@ -3,8 +3,8 @@
 import pytest
 
 from hermes.learning.exchange_publisher import shell_effects
-from hermes.skills.scanner.capabilities import find_actions
 from hermes.skills.scanner.finding import SkillFile
+from hermes.skills.scanner.rules.capabilities import find_actions
 from hermes.skills.scanner.scan import ScanResult, scan_skill
 
 

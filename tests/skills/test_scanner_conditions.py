@@ -3,8 +3,8 @@
 import pytest
 
 from hermes.learning.exchange_publisher import shell_effects
-from hermes.skills.scanner.file_structure import count_expanded_words
 from hermes.skills.scanner.finding import SkillFile
+from hermes.skills.scanner.rules.file_structure import count_expanded_words
 from hermes.skills.scanner.scan import ScanResult, scan_skill
 from hermes.skills.scanner.shell_text import extract_commands
 

@@ -9,7 +9,7 @@ import pytest
 from hermes.learning.exchange_publisher import shell_effects
 from hermes.skills.format import referenced_snippets
 from hermes.skills.scanner.finding import SkillFile, read_skill_files
-from hermes.skills.scanner.packages import find_lookalike
+from hermes.skills.scanner.rules.packages import find_lookalike
 from hermes.skills.scanner.scan import ScanResult, scan_skill
 
 BENCH = Path(__file__).parents[2] / "bench"

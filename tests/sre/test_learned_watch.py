@@ -20,16 +20,17 @@ from hermes.core.incident import QUESTION_LABEL
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.sre.learned_evidence import LearnedEvidence
 from hermes.sre.probes.answer_facts import describe_answer
-from hermes.sre.probes.learned.host_measures import (
-    HostMeasures,
-    count_entries,
-    find_queue_folders,
-    find_service_parts,
-)
 from hermes.sre.probes.learned.learner import LearnedChecks
 from hermes.sre.probes.learned.state import CheckMark, LearnedState, Observation
 from hermes.sre.probes.learned.store import LEARNED_FILE, LearnedStore
-from hermes.sre.probes.learned.watching import LearnedObserver, observation_of
+from hermes.sre.probes.learned.watching import (
+    HostMeasures,
+    LearnedObserver,
+    count_entries,
+    find_queue_folders,
+    find_service_parts,
+    observation_of,
+)
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.probe_runner import ProbeResult, run_probes
 from hermes.sre.probes.scheduler import ProbeScheduler

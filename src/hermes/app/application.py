@@ -16,8 +16,9 @@ from hermes.agent.history import find_interrupted_runs, rebuild_history
 from hermes.app.journal_search import JournalSearch, index_in_background
 from hermes.app.journal_upkeep import CheckpointSigner, open_buffered_journal
 from hermes.app.models import ApplicationModels
+from hermes.app.people import PeopleRegister
 from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended
-from hermes.app.run_locks import RunLocked, RunLocks, lock_run
+from hermes.app.run_locks import RunLocked, RunLocks, lock_run, unlock_run
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.skills.library import SKILL_VIEW_TOOL, ApplicationSkills
 from hermes.app.skills.workshop import skill_tools
@@ -26,6 +27,7 @@ from hermes.app.tooling import (
     application_tools,
     build_tooling,
     configured_environment,
+    copy_tools,
 )
 from hermes.core.actions import AnswersApprovals, Approver
 from hermes.core.bus import Bus
@@ -51,8 +53,11 @@ if TYPE_CHECKING:
 MAX_RECENT_RUNS = 50
 """Runs among which the latest conversation is searched; drills do not count."""
 
-CHAT_ORIGINS = ("cli", "python", "chat")
+CHAT_ORIGINS = ("cli", "python", "chat", "web")
 """Origins with a person; a drill or a batch gets the model that it names, however small."""
+
+LOCAL_ORIGINS = ("cli", "python", "batch")
+"""Origins where the user of this process is the person; others name one, or there is none."""
 
 AskPerson = Callable[[str, Sequence[str]], Awaitable[str | None]]
 
@@ -70,6 +75,9 @@ class Application:
     directory: str
     run_locks: RunLocks
     memory: SessionMemory
+    people: PeopleRegister
+    policy: LazyPolicy
+    approver: ApplicationApprover
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -78,26 +86,62 @@ class Application:
         found = (*self.tooling.problems, *self.memory.warnings)
         return (*([detected] if detected else []), *found)
 
-    async def begin(self, task: str = "", *, unattended: bool = False) -> Conversation:
-        run = new_id("run")
-        await lock_run(run, self.run_locks, self.journal)
-        self.memory.learn_from_run(run)
+    async def begin(
+        self,
+        task: str = "",
+        *,
+        run: str = "",
+        unattended: bool = False,
+        by: str = "",
+        environment: Environment | None = None,
+    ) -> Conversation:
+        """`by` is the person for whom it works; empty: the user of this process.
+
+        `environment` is that of this conversation alone; it is open, and stays so until `release`.
+        """
+        run = run or new_id("run")
+        await self._hold(run)
         sections = (*self.agent_dependencies.sections, *self.memory.sections())
-        dependencies = replace(self._chat_dependencies(), sections=sections)
+        dependencies = replace(self._chat_dependencies(environment), sections=sections)
         return await Conversation.begin(
-            dependencies, task=task, run=run, directory=self.directory, unattended=unattended
+            dependencies,
+            task=task,
+            run=run,
+            directory=self.directory,
+            unattended=unattended,
+            by=by,
         )
 
-    async def resume(self, run: str = "") -> Conversation:
+    async def resume(
+        self, run: str = "", *, environment: Environment | None = None
+    ) -> Conversation:
         """Resume a conversation from the journal; the latest when none is named.
 
         Raises `RunLocked` while another process works on it.
         """
         run = run or await self._latest()
         await self._refuse_drill_run(run)
+        await self._hold(run)
+        return await Conversation.resume(self._chat_dependencies(environment), run)
+
+    async def release(self, run: str) -> None:
+        """The opposite of `begin` and `resume`: learn from the run, forget it, give it back.
+
+        Any process may resume it then. What it said and did is in the journal.
+        """
+        try:
+            await self.memory.release_run(run)
+        finally:
+            self.policy.forget(run)
+            self.approver.forget(run)
+            if self.agent_dependencies.budget is not None:
+                self.agent_dependencies.budget.forget(run)
+            await unlock_run(run, self.run_locks, self.journal)
+
+    async def _hold(self, run: str) -> None:
         await lock_run(run, self.run_locks, self.journal)
+        self.policy.keep(run)
         self.memory.learn_from_run(run)
-        return await Conversation.resume(self._chat_dependencies(), run)
 
     def open_model(self, reference: str) -> Model:
         """For a conversation. Raises `SettingsError`."""
@@ -109,15 +153,17 @@ class Application:
         await self.models.open_checked(reference)
         return self.open_model(reference)
 
-    def _chat_dependencies(self) -> AgentDependencies:
+    def _chat_dependencies(self, environment: Environment | None) -> AgentDependencies:
+        own = environment or self.agent_dependencies.environment
         if self.agent_dependencies.origin not in CHAT_ORIGINS:
-            return self.agent_dependencies
+            return replace(self.agent_dependencies, environment=own)
         instead = self.models.substitute_for(
             self.agent_dependencies.model.name, Path(self.directory)
         )
         return replace(
             self.agent_dependencies,
             model=instead or self.agent_dependencies.model,
+            environment=own,
             open_model=self.open_model,
         )
 
@@ -183,14 +229,15 @@ async def open_application(
         earlier = search if search.has_index else None
         memory.session_recall = earlier
         skills = ApplicationSkills(loaded, folder, store)
-        own = application_tools(loaded, memory, earlier, skills)
+        own = application_tools(loaded, memory, earlier, skills) | copy_tools(environment)
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
         own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)
         tooling = build_tooling(loaded, model=model, toolsets=toolsets, own=own)
         tools = LayeredTools(tooling.catalogue.tools, made_tools)
         policy = LazyPolicy(loaded, folder, isolated=environment.isolated)
-        person = ApplicationApprover(loaded, bus, policy, redactor, approver)
+        people = PeopleRegister(loaded, store)
+        person = ApplicationApprover(loaded, bus, policy, redactor, approver, people)
         chosen = models.open(model or settings.model.default)
         summary = reference_for_role("summary", settings.model)
         dependencies = AgentDependencies(
@@ -207,6 +254,7 @@ async def open_application(
             price=usage_cost,
             estimate=estimate_tokens,
             origin=origin,
+            by=await people.local_actor() if origin in LOCAL_ORIGINS else "",
             recall=memory.recall,
             budget=SpendingBudget(store, settings.agent.limits),
             sections=(skills.section(),) if SKILL_VIEW_TOOL in tooling.catalogue.tools else (),
@@ -215,7 +263,18 @@ async def open_application(
         run_locks = RunLocks(loaded.home / "locks")
         stack.callback(run_locks.close)
         yield Application(
-            loaded, store, bus, dependencies, models, tooling, str(folder), run_locks, memory
+            loaded,
+            store,
+            bus,
+            dependencies,
+            models,
+            tooling,
+            str(folder),
+            run_locks,
+            memory,
+            people,
+            policy,
+            person,
         )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from hermes.app.application import Application, open_application
-from hermes.app.policy import user_name
+from hermes.app.people import user_name
 from hermes.app.skills.library import tool_caller
 from hermes.app.states import HostStates
 from hermes.core.actions import Approver
@@ -138,6 +138,7 @@ def _step_runner(application: Application) -> RunStep:
         call=lambda call: executor.execute(call, context),
         artifacts=dependencies.artifacts,
         processes=dependencies.processes,
+        actor=dependencies.by,
     )
     execute = tool_caller(executor, context)
 

@@ -26,8 +26,16 @@ from hermes.declared.experiments.copy_trial import (
     service_steps,
 )
 from hermes.declared.experiments.description import describe_causes
-from hermes.declared.experiments.host_programs import HostPrograms, read_host_programs
-from hermes.declared.experiments.put_back import reverted_changes
+from hermes.declared.experiments.host_programs import (
+    HostPrograms,
+    HostService,
+    read_host_programs,
+)
+from hermes.declared.experiments.put_back import (
+    CannotRevertError,
+    find_targets,
+    reverted_changes,
+)
 from hermes.declared.experiments.rehearsal import (
     RehearsedRevert,
     rehearse_revert,
@@ -40,6 +48,7 @@ from hermes.declared.settings import DeclaredSettings
 from hermes.declared.state import State, StateChange, compare
 from hermes.declared.store import StateStore
 from hermes.environments.copies import Copyable
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
 from hermes.sre.checks import ProbeChecks
 from hermes.sre.undo import UNDO_FOLDER
@@ -65,10 +74,12 @@ class ExperimentHost:
     run: RunCommand
 
     @classmethod
-    def through(cls, environment: Environment, store: StateStore) -> "ExperimentHost":
+    def through(
+        cls, environment: Environment, store: StateStore, daemons: Sequence[PlainDaemon] = ()
+    ) -> "ExperimentHost":
         """All through the environment: for a host of the gym."""
         run = environment_runner(environment)
-        options = CollectOptions(host=environment.target)
+        options = CollectOptions(host=environment.target, daemons=tuple(daemons))
 
         async def collect(known: State | None) -> State:
             return await collect_state(run, known=known, store=store, options=options)
@@ -77,12 +88,15 @@ class ExperimentHost:
 
 
 def open_cause_finder(
-    application: Application, store: StateStore | None = None
+    application: Application,
+    store: StateStore | None = None,
+    daemons: Sequence[PlainDaemon] = (),
 ) -> "ExperimentFinder":
-    """For the environment of the application; `store`: in place of that of its home."""
+    """For the environment of the application; `store`: in place of that of its home, with the
+    daemons that a watch would remember."""
     environment, loaded = application.agent_dependencies.environment, application.loaded
     if store is not None:
-        host = ExperimentHost.through(environment, store)
+        host = ExperimentHost.through(environment, store, daemons)
     else:
         own = HostStates(loaded, environment)
         host = ExperimentHost(environment, own.host, own.store, own.collect, own.run)
@@ -148,9 +162,11 @@ class _FinderWork:
             kind = self._host.environment.name
             return _impossible(f"an environment of the kind {kind} cannot be copied")
         live = await self._host.collect(known)
-        programs = await read_host_programs(self._host.run)
+        programs = await read_host_programs(self._host.run, self._case.daemons)
         services = self._failing_services(programs)
-        suspects = await self._suspects(known, live, programs, services)
+        ranked = await self._suspects(known, live, programs, services)
+        suspects = tuple(each for each in ranked if self._can_be_put_back(each))
+        stuck = [each.label for each in ranked if each not in suspects]
         setup = CopySetup(
             source=source,
             run_checks=partial(run_on_copy, self._case, self._case.checks),
@@ -171,9 +187,12 @@ class _FinderWork:
             rehearse=partial(self._rehearse, setup, trial),
         )
         if cause.status != "proved":
+            status, why = cause.status, cause.why
+            if status == "ruled-out" and stuck:
+                status, why = "impossible", _not_tried_text(stuck)
             return CauseResult(
-                status=cause.status,
-                why=self._finder.redact(cause.why),
+                status=status,
+                why=self._finder.redact(why),
                 suspects=cause.suspects,
                 experiments=len(cause.experiments),
                 evidence=tuple(self._numbers),
@@ -183,16 +202,14 @@ class _FinderWork:
     def _failing_services(self, programs: HostPrograms) -> list[str]:
         named = [each.service for each in self._case.failing] + [self._case.details.service]
         names = dict.fromkeys(each.removesuffix(".service") for each in named if each)
-        return [name for name in names if programs.named(name) is not None]
+        found = (programs.named(name) for name in names)
+        return list(dict.fromkeys(each.name for each in found if each is not None))
 
     async def _suspects(
         self, known: State, live: State, programs: HostPrograms, services: Sequence[str]
     ) -> tuple[Suspect, ...]:
         own = [each for name in services if (each := programs.named(name))]
-        errors = [
-            (await self._host.run(ERROR_LINES_SCRIPT.format(unit=shlex.quote(name)), b""))[1]
-            for name in services[:3]
-        ]
+        errors = [(await self._host.run(_error_lines_script(each), b""))[1] for each in own[:3]]
         details = self._case.details
         context = ServiceContext(
             names=tuple(services),
@@ -232,6 +249,15 @@ class _FinderWork:
             seconds=time.monotonic() - began,
         )
 
+    def _can_be_put_back(self, suspect: Suspect) -> bool:
+        if suspect.change.item.kind != "file":
+            return True
+        try:
+            find_targets(Revert(suspect=suspect), self._store.content)
+        except CannotRevertError:
+            return False
+        return True
+
     async def _record(self, experiment: Experiment) -> None:
         details = self._case.details
         numbers = await self._case.publish(
@@ -260,7 +286,7 @@ class _FinderWork:
         text = describe_causes(cause.causes, authors[0], unit, self._store.content)
         redact = self._finder.redact
         first = cause.causes[0].suspect
-        steps, why = await self._steps(cause.causes, authors, rehearsed)
+        steps, why = await self._steps(cause.causes, authors, rehearsed, setup.programs)
         units = [
             each.target for each in rehearsed.activations if each.kind in ("restart", "reload")
         ]
@@ -289,7 +315,11 @@ class _FinderWork:
         return [search.find(each).name or UNKNOWN_AUTHOR for each in changes]
 
     async def _steps(
-        self, causes: Sequence[Revert], authors: Sequence[str], rehearsed: RehearsedRevert
+        self,
+        causes: Sequence[Revert],
+        authors: Sequence[str],
+        rehearsed: RehearsedRevert,
+        programs: HostPrograms,
     ) -> tuple[tuple[CauseFixStep, ...], str]:
         """Empty, with the reason, where the revert is left to people."""
         if not rehearsed.works:
@@ -305,7 +335,7 @@ class _FinderWork:
                 if change.item.kind == "service":
                     steps += [
                         CauseFixStep(command=command, undo=undo, recent_by=recent_by)
-                        for command, undo in service_steps(change)
+                        for command, undo in service_steps(change, programs)
                     ]
                     continue
                 plan = plan_revert(change, self._store, folder)
@@ -321,7 +351,7 @@ class _FinderWork:
         if len(files) < len(steps):  # once, after all files
             files.append(CauseFixStep(command=RELOAD_UNITS, undo=RELOAD_UNITS))
         after = [CauseFixStep(command=e.command, undo="true") for e in rehearsed.activations]
-        return (*files, *after), ""
+        return join_steps([*files, *after]), ""
 
     async def _stage(self, folder: str, plans: Sequence[RevertPlan]) -> None:
         """Put the contents from before into our own folder, which only root can read."""
@@ -341,6 +371,38 @@ class _FinderWork:
         window = timedelta(seconds=self._finder.respect_s)
         recent = change.at is None or datetime.now(UTC) - change.at < window
         return author if recent else ""
+
+
+def _error_lines_script(service: HostService) -> str:
+    """Prints what it said last."""
+    if service.commands:
+        logs = " ".join(shlex.quote(each) for each in service.logs)
+        return f"tail -q -n 40 -- {logs} 2>/dev/null | tail -c 6000" if logs else "true"
+    return ERROR_LINES_SCRIPT.format(unit=shlex.quote(service.name))
+
+
+def join_steps(steps: Sequence[CauseFixStep]) -> tuple[CauseFixStep, ...]:
+    """As one command, so that people are asked or told once. A file that was moved away can only be
+    moved back if the step succeeded: it stays a step of its own."""
+    joined: list[CauseFixStep] = []
+    for step in steps:
+        last = joined[-1] if joined else None
+        if last is None or any(each.command.startswith("mv ") for each in (last, step)):
+            joined.append(step)
+            continue
+        undo = [each.undo for each in (step, last) if each.undo not in ("", "true")]
+        joined[-1] = CauseFixStep(
+            command=f"{last.command} && {{ {step.command}; }}",
+            undo="; ".join(undo) or "true",
+            recent_by=last.recent_by or step.recent_by,
+        )
+    return tuple(joined)
+
+
+def _not_tried_text(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
+    named = f"{', '.join(labels[:3])}{more}"
+    return f"what else changed is no cause, but the contents from before are not known of {named}"
 
 
 def _impossible(why: str) -> CauseResult:

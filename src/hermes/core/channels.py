@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Literal, Protocol, Self, get_args, runtime_checkable
 
+from hermes.core.messages import AttachedText as AttachedText
 from hermes.core.messages import Value
 
 
@@ -34,6 +35,19 @@ class Button(Value, frozen=True):
     label: str
     data: str
     """What a press sends back: at most 64 bytes of UTF-8, an id and a verb and nothing else."""
+
+
+SpanStyle = Literal["bold", "italic", "strike", "code", "pre", "link", "quote"]
+
+
+class TextSpan(Value, frozen=True):
+    """How a part of a text is shown: from `start` up to `end`, in code points."""
+
+    start: int
+    end: int
+    style: SpanStyle
+    value: str = ""
+    """The address of a link, or the language of a code block (`pre`)."""
 
 
 MAX_PRESS_BYTES = 64
@@ -74,21 +88,16 @@ class OutgoingMessage(Value, kw_only=True, frozen=True):
     """The same for every attempt. Channels that can, hand it to the platform against repetition."""
     to: Address
     text: str
-    """CommonMark. The channel parses and renders it; it never passes it on as markup."""
+    """Plain text. A platform with a markup of its own gets every character of it escaped."""
+    spans: tuple[TextSpan, ...] = ()
+    """How parts of the text are shown, by their beginning, the longer first. Where the platform
+    knows no such style, the words stay."""
     buttons: tuple[tuple[Button, ...], ...] = ()
     """Rows of buttons."""
     reply_to: str = ""
     """Reference of the message that this one answers."""
     files: tuple[str, ...] = ()
     """Paths of files to send with it."""
-
-
-class AttachedText(Value, frozen=True):
-    """Text in a message that its sender did not type: it is untrusted."""
-
-    source: Literal["quote", "forward", "thread", "file", "link", "transcript"]
-    text: str
-    author: str = ""
 
 
 class MediaItem(Value, kw_only=True, frozen=True):

@@ -5,8 +5,10 @@ from typing import Literal
 import msgspec
 
 from hermes.agent.settings import AgentSettings
+from hermes.core.people import PersonSettings
 from hermes.declared.settings import DeclaredSettings
 from hermes.environments.settings import TerminalSettings
+from hermes.gateway.settings import ChannelsSettings
 from hermes.gym.settings import GymSettings
 from hermes.memory.settings import MemorySettings, StoreSettings
 from hermes.models.settings import ModelSettings
@@ -43,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The tools of the agent."""
     policy: PolicySettings = PolicySettings()
     """The policy that decides about every tool call."""
+    people: dict[str, PersonSettings] = {}
+    """Who is who: a name, its ids on this machine and on chat platforms, and its groups."""
     memory: MemorySettings = MemorySettings()
     """What is remembered from session to session."""
     skills: SkillSettings = SkillSettings()
@@ -55,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """States of the host and changes."""
     gym: GymSettings = GymSettings()
     """Drills and their boxes."""
+    channels: ChannelsSettings = ChannelsSettings()
+    """Chat platforms, and how people are talked to there."""
     web: WebSettings = WebSettings()
     """The HTTP server: receives alerts, serves health and metrics."""
     store: StoreSettings = StoreSettings()

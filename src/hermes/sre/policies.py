@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from hermes.core.actions import Action, Decision, Policy, PolicyWrapper
-from hermes.policy.actions.tool_calls import read_intent
+from hermes.policy.actions.tool_calls import COPY_TOOL, read_intent
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
+from hermes.policy.rules.rule import PolicyVerdict
 from hermes.skills.supervisors.commands import HostSupervisors, UnsupportedActionError
 from hermes.skills.supervisors.units import HostUnit, PlainDaemon
 
@@ -122,7 +123,8 @@ def _start_command(daemon: PlainDaemon) -> str:
 
 class RecentChangePolicy(PolicyWrapper):
     """Asks before a recent change by a person, or by somebody unknown, is reverted, unless a rule
-    whose name begins with `recent-changes` allows it. `recent`: by call, who made the change."""
+    whose name begins with `recent-changes` allows or announces it. An announcement by other rules
+    is not enough: silence is no approval. `recent`: by call, who made the change."""
 
     def __init__(self, policy: Policy, recent: Mapping[str, str]) -> None:
         super().__init__(policy)
@@ -130,13 +132,17 @@ class RecentChangePolicy(PolicyWrapper):
 
     def decide(self, action: Action) -> Decision:
         decision, who = super().decide(action), self._recent.get(action.call.id, "")
-        if not who or decision.verdict in ("ask", "deny"):
+        ask = getattr(decision, "ask", None)
+        announced = ask is not None and ask.announce > 0
+        if not who or (decision.verdict in ("ask", "deny") and not announced):
             return decision
         allowing = (decision.rule, *getattr(decision, "also", ()))
         for rule in allowing:
             if rule.startswith(RECENT_CHANGES_RULES):
                 return replace(decision, rule=rule, reason=f"a recent change by {who}")
         reason = f"it reverts a recent change by {who}"
+        if isinstance(decision, PolicyVerdict) and decision.ask is not None:
+            decision = replace(decision, ask=replace(decision.ask, announce=0.0))
         return replace(decision, verdict="ask", rule=RECENT_CHANGE_RULE, reason=reason)
 
 
@@ -190,6 +196,8 @@ def action_effects(action: Action, decision: Decision) -> frozenset[str]:
     """Effects by the policy, and by an analysis of the command."""
     intent = read_intent(action, "/root")
     command, decided = action.command or intent.command, frozenset(decision.effects)
+    if action.call.name == COPY_TOOL:  # what it changes stays in the copy
+        return decided
     if not command:
         return decided | intent.effects or frozenset({"unknown"})
     found = analyse_command(command, cwd=action.cwd or "/")

@@ -6,7 +6,8 @@ no package needs to know another.
 
 To add an event: add a class to the file of its subject, with a `tag` of its own. Old journals stay
 readable, so fields are only ever added, each with a default; a changed meaning is a new kind. A
-kind that this version does not know is read as `UnknownEvent` and kept unchanged.
+kind that this version does not know is read as `UnknownEvent` and kept unchanged, and so is an
+event with a value that this version does not know, such as a new origin of a run.
 """
 
 from datetime import datetime
@@ -19,8 +20,10 @@ from hermes.core.events import (
     changes,
     experiments,
     incidents,
+    jobs,
     memory,
     operations,
+    people,
     runs,
     skills,
     tools,
@@ -40,13 +43,21 @@ EVENT_TYPES: dict[str, type[Event]] = {
         experiments,
         operations,
         changes,
+        people,
+        jobs,
     )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }
 
-DURABLE_KINDS = frozenset({"tool.approved", "approval.answered", "grant.given", "alert.raised"})
+DURABLE_KINDS = frozenset(
+    {"tool.approved", "approval.answered", "grant.given", "alert.raised", "job.started"}
+    | {"person.added", "person.removed", "pairing.approved", "pairing.revoked"}
+)
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
+
+_UNKNOWN_VALUE_ERROR = "Invalid enum value"
+"""How msgspec begins its error for a value that a Literal or an enum does not have."""
 
 _EVENT_ENCODER = msgspec.json.Encoder()
 
@@ -59,7 +70,11 @@ def decode_event(kind: str, body: bytes | str) -> Event | UnknownEvent:
     """Read an event back. Raises `msgspec.DecodeError` when the body is damaged."""
     known = EVENT_TYPES.get(kind)
     if known is not None:
-        return msgspec.json.decode(body, type=known)
+        try:
+            return msgspec.json.decode(body, type=known)
+        except msgspec.ValidationError as error:
+            if not str(error).startswith(_UNKNOWN_VALUE_ERROR):
+                raise
     raw: dict[str, Any] = msgspec.json.decode(body)
     return UnknownEvent(
         kind=kind,

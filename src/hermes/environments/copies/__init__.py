@@ -5,7 +5,7 @@ processes and network, and it ends with the process that made it.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from hermes.core.errors import HermesError
 from hermes.core.messages import Value
@@ -42,6 +42,8 @@ class CopyService(Value, kw_only=True, frozen=True):
     """Whether it runs when the copy is made: it is then started with the copy."""
     restart: str = ""
     """The command that restarts it, where the copy has the supervisor of its host."""
+    stop: str = ""
+    """The command that stops it, in the same way."""
 
 
 class HostCopy(Protocol):
@@ -57,6 +59,8 @@ class HostCopy(Protocol):
     async def restart(self, unit: str) -> CopyOutput:
         """Starts or restarts one service inside the copy as its unit effectively says."""
         ...
+
+    async def stop(self, unit: str) -> CopyOutput: ...
 
     async def reload_units(self) -> None:
         """Reads the unit files again."""
@@ -77,3 +81,9 @@ class Copyable(Protocol):
     ) -> HostCopy:
         """Raises `CannotCopyError`."""
         ...
+
+
+def can_be_copied(environment: object) -> TypeGuard[Copyable]:
+    """Whether a copy may be tried. An environment that never allows one has `copyable` False."""
+    offered = bool(getattr(environment, "copyable", True))
+    return offered and callable(getattr(environment, "copy", None))

@@ -1,8 +1,13 @@
 """Copies of a box: a second box over the files of the first, with the same units."""
 
+import fcntl
 import os
+import select
 import shlex
-from collections.abc import Sequence
+import sys
+import termios
+import tty
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -12,7 +17,46 @@ from hermes.core.errors import EnvironmentFailed
 from hermes.environments.boxes.box import Box
 from hermes.environments.boxes.local_backend import LocalBoxBackend
 from hermes.environments.copies import CannotCopyError, CopyLimits, CopyOutput, CopyService
-from hermes.environments.copies.terminal import join_terminals, open_terminal
+
+PIECE_BYTES = 1 << 16
+
+
+def open_terminal() -> tuple[int, int]:
+    """Both ends of a new terminal of the size of ours."""
+    outer, inner = os.openpty()
+    try:
+        size = fcntl.ioctl(sys.stdin.fileno(), termios.TIOCGWINSZ, bytes(8))
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, size)
+    except OSError:
+        pass  # ours has no size
+    return outer, inner
+
+
+def join_terminals(outer: int, has_ended: Callable[[], bool]) -> None:
+    """Passes on what is typed and printed until the program has ended."""
+    typed = sys.stdin.fileno()
+    before = termios.tcgetattr(typed)
+    tty.setraw(typed)
+    try:
+        while not has_ended():
+            ready, _, _ = select.select([typed, outer], [], [], 0.2)
+            if outer in ready and not _pass_on(outer, sys.stdout.fileno()):
+                return
+            if typed in ready and not _pass_on(typed, outer):
+                return
+    finally:
+        termios.tcsetattr(typed, termios.TCSADRAIN, before)
+
+
+def _pass_on(source: int, target: int) -> bool:
+    try:
+        piece = os.read(source, PIECE_BYTES)
+    except OSError:  # the last program has closed the terminal
+        return False
+    view = memoryview(piece)
+    while view:
+        view = view[os.write(target, view) :]
+    return bool(piece)
 
 
 class BoxCopy:
@@ -28,6 +72,7 @@ class BoxCopy:
         cwd: str = "/root",
     ) -> None:
         self._restarts = {each.name: each.restart for each in units if each.restart}
+        self._stops = {each.name: each.stop for each in units if each.stop}
         self._box, self._host, self._limits = box, host, limits
         self._ends_at = anyio.current_time() + limits.time_s
         self._open = True
@@ -85,6 +130,9 @@ class BoxCopy:
         return await self.run(
             f"systemctl reset-failed {name} 2>/dev/null; systemctl restart {name}"
         )
+
+    async def stop(self, unit: str) -> CopyOutput:
+        return await self.run(self._stops.get(unit) or f"systemctl stop {shlex.quote(unit)}")
 
     async def reload_units(self) -> None:
         await self.run("! command -v systemctl >/dev/null || systemctl daemon-reload")

@@ -158,6 +158,9 @@ class PostgresJournal(StoreReader):
         """Lock a run among all machines. Empty when it is ours, else who has it."""
         return await self._writer.claim(run)
 
+    async def release_claim(self, run: str) -> None:
+        await self._writer.release_claim(run)
+
     async def close(self) -> None:
         """Write what was appended, then close. Later calls raise `StoreError`."""
         if self._closed:
@@ -270,10 +273,11 @@ async def list_runs(
     ).fetchall():
         event = read_event(seq, at, run.encode(), kind.encode(), body.encode())
         events.setdefault(run, []).append(event)
-    return [
+    summaries = (
         summarize_run(events[run], messages=messages, last_at=from_micros(last_at))
         for run, messages, last_at in listed
-    ]
+    )
+    return [summary for summary in summaries if summary is not None]
 
 
 POSTGRES_QUERIES = StoreQueries(last_seq, first_since, fetch_page, list_runs)

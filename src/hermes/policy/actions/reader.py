@@ -4,7 +4,7 @@ import hashlib
 import os
 import posixpath
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -23,6 +23,7 @@ from hermes.policy.actions.action_effects import (
     IncidentFacts,
     fingerprint,
     root_run,
+    step_in_copy,
 )
 from hermes.policy.actions.judged_files import file_clock_ns, files_at_verdict
 from hermes.policy.actions.lent_access import (
@@ -33,7 +34,7 @@ from hermes.policy.actions.lent_access import (
 from hermes.policy.actions.repository_objects import find_printed_file
 from hermes.policy.actions.repository_programs import find_hook_folder, mark_hook_changes
 from hermes.policy.actions.root_launcher import mark_root_commands
-from hermes.policy.actions.tool_calls import ToolIntent, read_intent
+from hermes.policy.actions.tool_calls import COPY_TOOL, ToolIntent, read_intent
 from hermes.policy.actions.written_files import (
     WrittenFiles,
     find_imported_file,
@@ -70,7 +71,7 @@ def file_digest(path: str) -> str:
         return ""
 
 
-_MAX_RUNS = 500
+_MAX_ENDED_RUNS = 500
 _MAX_PATHS_PER_RUN = 5_000
 _MAX_TYPED_CHARS = 20_000
 FORGOTTEN_DIGEST = "forgotten"
@@ -85,6 +86,8 @@ class _RunActivity:
 
 class RunMemory:
     def __init__(self) -> None:
+        self.living: Container[str] = frozenset()
+        """Runs that are in use: what they did is never forgotten."""
         self._runs: OrderedDict[str, _RunActivity] = OrderedDict()
 
     def record_write(self, run: str, path: str, digest: str) -> None:
@@ -127,10 +130,13 @@ class RunMemory:
         self._runs.pop(root_run(run), None)
 
     def _activity_of(self, run: str) -> _RunActivity:
-        known = self._runs.setdefault(root_run(run), _RunActivity())
-        self._runs.move_to_end(root_run(run))
-        if len(self._runs) > _MAX_RUNS:
-            self._runs.popitem(last=False)
+        family = root_run(run)
+        known = self._runs.setdefault(family, _RunActivity())
+        self._runs.move_to_end(family)
+        if len(self._runs) > _MAX_ENDED_RUNS:
+            ended = [each for each in self._runs if each != family and each not in self.living]
+            for each in ended[:-_MAX_ENDED_RUNS]:
+                del self._runs[each]
         return known
 
 
@@ -223,7 +229,9 @@ class ActionReader:
             steps = tuple(_mark_imported_files(step, folders) for step in steps)
             steps = tuple(_mark_printed_objects(step, folders) for step in steps)
             steps = tuple(map(mark_hook_changes, steps))
-        where = _location_of(action, situation.where)
+        where, in_copy = _location_of(action, situation.where), action.call.name == COPY_TOOL
+        if in_copy:
+            steps, dynamic = tuple(map(step_in_copy, steps)), ()
         effects = ActionEffects(
             tool=action.call.name,
             steps=steps,
@@ -249,14 +257,16 @@ class ActionReader:
             incident=situation.incident,
             variables=variables,
             dynamic=dynamic,
-            kernel=action.kernel,
+            kernel=None if in_copy else action.kernel,
             files=files_at_verdict(
-                steps if looks_into_files and not action.reviewed else (),
+                steps if not in_copy and looks_into_files and not action.reviewed else (),
                 lambda step: _folders_searched(step, folders),
                 judged_at,
             ),
             protected=tuple(own for own in self.own_paths if is_below_changes(own, cwd, steps)),
         )
+        if in_copy:
+            return effects
         effects = mark_root_commands(effects)
         if action.reviewed:  # its programs were chosen together
             return effects

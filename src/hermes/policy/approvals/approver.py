@@ -1,7 +1,7 @@
 """Asks people for approval and keeps the requests, answers and grants in the journal."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -71,6 +71,10 @@ class GrantStore:
         for held in past.grants.values():
             if not held.revoked:
                 self._grants.give(held.grant, used=held.used)
+
+    def forget(self, run: str) -> None:
+        self._last_read.pop(run, None)
+        self._grants.end(run)
 
     async def use_grant(self, action: str, run: str) -> Grant | None:
         """Uses a grant for the action, if there is one that was not revoked."""
@@ -168,6 +172,10 @@ class JournalApprover:
         self._grant_store = GrantStore(bus, *clocks)
         self._histories: dict[str, ApprovalHistory] = {}
 
+    def set_groups(self, groups: Mapping[str, tuple[str, ...]]) -> None:
+        """Who belongs to which group from now on."""
+        self._options = replace(self._options, groups=dict(groups))
+
     async def __call__(self, action: Action, decision: Decision) -> Approval:
         """Raises `StoreError` when the request cannot be saved."""
         subject = ApprovalSubject(
@@ -177,6 +185,12 @@ class JournalApprover:
             return await self._resolve(subject)
         except ExceptionGroup as group:
             raise innermost_error(group) from group
+
+    def forget(self, run: str) -> None:
+        """Its history is read from the journal again when it is needed."""
+        for each in [each for each in self._histories if each.partition("/")[0] == run]:
+            del self._histories[each]
+            self._grant_store.forget(each)
 
     async def _resolve(self, subject: ApprovalSubject) -> Approval:
         run, manners = subject.action.run, self._options

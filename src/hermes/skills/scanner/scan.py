@@ -9,21 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.core.messages import Value
-from hermes.skills.scanner.backdoors import (
-    check_always_blocked,
-    check_backdoors,
-    check_weak_secrets,
-)
-from hermes.skills.scanner.capabilities import check_actions, check_hosts, find_embedded_programs
 from hermes.skills.scanner.deobfuscation import (
     check_hidden_text,
     decode_hidden_texts,
     normalize_text,
-)
-from hermes.skills.scanner.file_structure import (
-    check_disguised_files,
-    check_expansion,
-    check_structure,
 )
 from hermes.skills.scanner.finding import (
     DOCUMENT_SUFFIXES,
@@ -33,17 +22,32 @@ from hermes.skills.scanner.finding import (
     decide_scan_verdict,
     find_fenced_python,
 )
-from hermes.skills.scanner.logic_bombs import check_logic_bombs
 from hermes.skills.scanner.other_languages import check_other_code, check_string_tricks
-from hermes.skills.scanner.packages import (
+from hermes.skills.scanner.patterns import load_pattern, read_pattern_file
+from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
+from hermes.skills.scanner.python.code_checks import check_python
+from hermes.skills.scanner.rules.backdoors import (
+    check_always_blocked,
+    check_backdoors,
+    check_weak_secrets,
+)
+from hermes.skills.scanner.rules.capabilities import (
+    check_actions,
+    check_hosts,
+    find_embedded_programs,
+)
+from hermes.skills.scanner.rules.file_structure import (
+    check_disguised_files,
+    check_expansion,
+    check_structure,
+)
+from hermes.skills.scanner.rules.logic_bombs import check_logic_bombs
+from hermes.skills.scanner.rules.packages import (
     check_dependencies,
     check_install_hooks,
     check_package_sources,
 )
-from hermes.skills.scanner.patterns import load_pattern, read_pattern_file
-from hermes.skills.scanner.prose import check_prose, check_sentences
-from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
-from hermes.skills.scanner.python.code_checks import check_python
+from hermes.skills.scanner.rules.prose import check_prose, check_sentences
 from hermes.skills.scanner.shell_text import (
     CONCRETE_TARGET,
     ReadEffects,

@@ -95,6 +95,7 @@ class ExperimentResponder:
             checks=baseline.independent_checks,
             publish=self._work.publish,
             attempt=number,
+            daemons=tuple(self._work.context.daemons()),
         )
         try:
             with anyio.move_on_after(EXPERIMENTS_TIMEOUT_S):

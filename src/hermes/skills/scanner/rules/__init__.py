@@ -1,0 +1,1 @@
+"""What the scanner of foreign skills looks for, one file for each kind of finding."""
