@@ -11,6 +11,7 @@ from typing import TypeGuard
 
 from hermes.app.application import Application
 from hermes.app.copied_checks import expected_readings, run_on_copy
+from hermes.app.fix_tests import CopyFixTester
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.states import HostStates, own_commands
 from hermes.core.errors import ToolError
@@ -117,6 +118,13 @@ async def _no_commands(after: datetime) -> Sequence[OwnCommand]:
     return ()
 
 
+def open_fix_tester(application: Application) -> CopyFixTester:
+    """For the environment of the application."""
+    environment, loaded = application.agent_dependencies.environment, application.loaded
+    own = HostStates(loaded, environment)
+    return CopyFixTester(environment, own.store, redact=SecretRedactor(loaded), run=own.run)
+
+
 class ExperimentFinder:
     """A `CauseFinder` for one host. `respect_s`: a change by a person, or by an unknown author,
     that is younger is reverted only after approval."""
@@ -148,7 +156,8 @@ class _FinderWork:
         self._finder, self._case = finder, case
         self._host, self._store = finder.host, finder.host.store
         self._numbers: list[int] = []
-        self._rehearsed: dict[tuple[str, ...], RehearsedRevert] = {}
+        self._rehearsed: dict[tuple[str, ...], tuple[RehearsedRevert, float]] = {}
+        """By the causes: the rehearsal of their revert, and its seconds."""
 
     async def run(self) -> CauseResult:
         known = self._store.latest(self._host.name)
@@ -241,12 +250,13 @@ class _FinderWork:
     ) -> TrialResult:
         began = time.monotonic()
         found = await rehearse_revert(setup, trial, causes)
-        self._rehearsed[tuple(each.label for each in causes)] = found
+        seconds = time.monotonic() - began
+        self._rehearsed[tuple(each.label for each in causes)] = found, seconds
         steps = ", ".join(f"{each.kind} {each.target}" for each in found.activations)
         return TrialResult(
             outcome="passes" if found.works else "fails",
             detail=found.why or (f"it takes effect after: {steps}" if steps else ""),
-            seconds=time.monotonic() - began,
+            seconds=seconds,
         )
 
     def _can_be_put_back(self, suspect: Suspect) -> bool:
@@ -280,7 +290,9 @@ class _FinderWork:
         self, known: State, cause: RootCause, setup: CopySetup, trial: CopyTrial
     ) -> CauseResult:
         labels = tuple(each.label for each in cause.causes)
-        rehearsed = self._rehearsed.get(labels) or await rehearse_revert(setup, trial, cause.causes)
+        if labels not in self._rehearsed:
+            await self._rehearse(setup, trial, cause.causes)
+        rehearsed, rehearsal_s = self._rehearsed[labels]
         authors = await self._find_authors(known, cause.causes)
         unit = setup.services[0] if setup.services else ""
         text = describe_causes(cause.causes, authors[0], unit, self._store.content)
@@ -305,6 +317,8 @@ class _FinderWork:
             suspects=cause.suspects,
             experiments=len(cause.experiments),
             evidence=tuple(self._numbers),
+            recovered=setup.expected.failing_names if rehearsed.works else (),
+            rehearsal_s=rehearsal_s,
         )
 
     async def _find_authors(self, known: State, causes: Sequence[Revert]) -> list[str]:

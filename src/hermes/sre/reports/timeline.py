@@ -8,6 +8,7 @@ from hermes.core.events.experiments import (
     ExperimentRan,
     ExperimentsEnded,
     ExperimentsStarted,
+    FixTested,
     IncidentStateKept,
     LessonLearned,
 )
@@ -40,6 +41,7 @@ from hermes.sre.reports.experiments import (
     kept_text,
     lesson_text,
     started_text,
+    tested_text,
 )
 from hermes.sre.reports.statements import playbooks_not_matched, playbooks_unchecked
 
@@ -274,6 +276,7 @@ _TEXT_BY_EVENT: dict[type, Callable[..., str]] = {
     ExperimentsStarted: started_text,
     ExperimentRan: experiment_text,
     ExperimentsEnded: ended_text,
+    FixTested: tested_text,
     IncidentStateKept: kept_text,
     LessonLearned: lesson_text,
     PlaybookStarted: _playbook_started_text,
