@@ -87,6 +87,7 @@ def approval_request_data(question: ApprovalQuestion, loaded: LoadedSettings) ->
         "rule": request.rule,
         "reason": request.reason,
         "undo": request.undo,
+        "tested": request.tested,
         "place": request.place,
         "tainted": request.tainted,
         "requester": request.requester,

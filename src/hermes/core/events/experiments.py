@@ -6,6 +6,19 @@ from hermes.core.events.base import BaseEvent
 from hermes.core.messages import Value
 
 
+class ExperimentsStarted(BaseEvent, tag="experiment.started", kw_only=True, frozen=True):
+    """The changes that may be the cause were listed; experiments on copies follow."""
+
+    incident: str
+    suspects: tuple[str, ...] = ()
+    """The most suspicious ones, as `file /etc/x.conf`; never their content."""
+    reasons: tuple[str, ...] = ()
+    """Why each of them is suspicious, in words."""
+    suspect_count: int = 0
+    checks: tuple[str, ...] = ()
+    """The failing checks that are run on the copies."""
+
+
 class ExperimentRan(BaseEvent, tag="experiment.ran", kw_only=True, frozen=True):
     """The failing checks ran in a copy of the host in which some changes were reverted."""
 
@@ -48,11 +61,12 @@ class FixTested(BaseEvent, tag="fix.tested", kw_only=True, frozen=True):
     """The name of the playbook, or the command."""
     by: str = ""
     """`playbook`, `experiment` or `model`."""
-    outcome: Literal["recovered", "failed", "not-reproduced", "unclear"]
-    """`not-reproduced`: the unchanged copy did not fail as the host does, so nothing was shown.
-    `unclear`: it could not be tried, took too long, or other checks failed with it."""
+    outcome: Literal["recovered", "helped", "failed", "not-reproduced", "unclear"]
+    """`helped`: some of the failing checks passed. `not-reproduced`: the unchanged copy did not
+    fail as the host does, so nothing was shown. `unclear`: it could not be tried, took too long, or
+    other checks failed with it."""
     checks: tuple[str, ...] = ()
-    """Those that fail on the host."""
+    """Those that fail on the host; where it recovered or helped, those that passed on the copy."""
     detail: str = ""
     """What the checks said on the copy, redacted."""
     recovery_s: float = 0.0
