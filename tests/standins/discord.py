@@ -13,7 +13,7 @@ from aiohttp import WSMsgType, web
 
 from hermes.core.channels import Address, Channel
 from hermes.gateway.channels.discord.runtime import DiscordChannel
-from hermes.testing.channels import ShownMessage
+from hermes.testing.chat_platform import ShownMessage
 from standins.common import StandinBase, expect_arguments, send_half
 
 TOKEN = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs"

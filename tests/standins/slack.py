@@ -14,7 +14,7 @@ from aiohttp import WSMsgType, web
 from hermes.core.channels import Address, Channel
 from hermes.gateway.channels.inbound.slack_socket import SocketTiming
 from hermes.gateway.channels.slack.runtime import SlackChannel
-from hermes.testing.channels import ShownMessage
+from hermes.testing.chat_platform import ShownMessage
 from standins.common import RETRY_AFTER_S, StandinBase, expect_arguments, send_half
 
 BOT_TOKEN = "xoxb-17653672481-19874698323-pdFZKVeTuE8sk7oOcBrzbqgy"

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from hermes.core.channels import Address, Channel
 from hermes.gateway.channels.telegram.runtime import TelegramChannel
-from hermes.testing.channels import ShownMessage
+from hermes.testing.chat_platform import ShownMessage
 from standins.common import RETRY_AFTER_S, StandinBase, expect_arguments, send_half
 
 TOKEN = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw"

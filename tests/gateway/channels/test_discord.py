@@ -9,7 +9,8 @@ from hermes.core.errors import ChannelFailed, DeliveryError
 from hermes.gateway.channels.discord.manifest import MANIFEST
 from hermes.gateway.channels.discord.runtime import DiscordChannel
 from hermes.gateway.settings import DiscordSettings
-from hermes.testing.channels import ChatChannelContract, listening, message
+from hermes.testing.channels import ChatChannelContract
+from hermes.testing.chat_platform import listening, message
 from standins.discord import BOT, DIRECT, GROUP, TOKEN, DiscordStandin, wait_for_response
 
 pytestmark = pytest.mark.anyio
