@@ -1,12 +1,15 @@
 """Learns from people: what they changed to end an incident that Hermes had escalated."""
 
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 from msgspec.structs import replace
 
 from hermes.app.application import Application
+from hermes.app.contrast_checks import find_contrasts
 from hermes.app.copied_checks import CopyEnvironment, repeated_requests
 from hermes.app.incident_states import IncidentStates, load_state, read_kept_states
 from hermes.app.secret_redactor import SecretRedactor
@@ -14,7 +17,7 @@ from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.app.states import HostStates
 from hermes.core.errors import EnvironmentFailed
-from hermes.core.events.experiments import IncidentStateKept, LessonLearned
+from hermes.core.events.experiments import IncidentStateKept, KeptReading, LessonLearned
 from hermes.core.incident import Incident, IncidentDetails, read_incident
 from hermes.core.messages import Value
 from hermes.declared.collectors.readers import environment_runner
@@ -29,7 +32,7 @@ from hermes.declared.experiments.suspects import ServiceContext, Suspect, rank_s
 from hermes.declared.experiments.text_parts import render_diff
 from hermes.declared.experiments.trial import Revert
 from hermes.declared.state import State, StateChange, compare
-from hermes.environments.copies import CannotCopyError, HostCopy
+from hermes.environments.copies import CannotCopyError, Copyable, HostCopy, can_be_copied
 from hermes.learning.fix_commands import CannotRepeatError, FixCommand, FixedFile
 from hermes.learning.people_fix import PeopleFix, draft_from_fix, with_proof
 from hermes.skills.distill.distillation import DistilledSkill
@@ -100,14 +103,17 @@ class _LessonWork:
         fixes = _differences(self._recovered, self._failing, services)
         if not fixes:
             return self._unproved(fixes, "no file, service or setting differs since it failed")
-        if all(each.ok for each in self._kept.readings):
-            return self._unproved(fixes, "no check of the incident failed when it was escalated")
         source: object = self._environment
-        if not callable(getattr(source, "copy", None)):
+        if not can_be_copied(source):
             kind = self._environment.name
             return self._unproved(fixes, f"an environment of the kind {kind} cannot be copied")
+        restored = RestoredHost(source, fixes, programs, services, self._read)
+        if all(each.ok for each in self._kept.readings):
+            await self._add_contrasts(source, restored, programs, services, fixes)
+        if all(each.ok for each in self._kept.readings):
+            return self._unproved(fixes, "no check of the incident failed when it was escalated")
         setup = CopySetup(
-            source=RestoredHost(source, fixes, programs, services, self._read),  # type: ignore[arg-type]
+            source=restored,
             run_checks=self._checks_on_copy,
             expected=self._expected(),
             programs=programs,
@@ -122,6 +128,56 @@ class _LessonWork:
             return self._unproved(fixes, f"{_STATUS_TEXTS[cause.status]}: {cause.why}", cause)
         rehearsed = await rehearse_revert(setup, trial, cause.causes)
         return await self._proved(setup, trial, cause, rehearsed)
+
+    async def _add_contrasts(
+        self,
+        source: Copyable,
+        restored: Copyable,
+        programs: HostPrograms,
+        services: Sequence[str],
+        fixes: Sequence[Suspect],
+    ) -> None:
+        """Checks that tell the failing state from the recovered one, for this lesson and drills."""
+        run = environment_runner(self._environment)
+        logs = [
+            (await run(f"journalctl -u {shlex.quote(name)} -n 200 -o cat -q --no-pager", b""))[1]
+            for name in services[:2]
+        ]
+        text = f"{self._details.facts.combined_text}\n{b''.join(logs).decode('utf-8', 'replace')}"
+        setups = [
+            CopySetup(
+                source=each,
+                run_checks=self._checks_on_copy,
+                expected=self._expected(),
+                programs=programs,
+                services=services,
+                store=self._store,
+                suspects=fixes,
+            )
+            for each in (restored, source)
+        ]
+        try:
+            async with open_copy(setups[0]) as failing, open_copy(setups[1]) as recovered:
+                found = await find_contrasts(
+                    failing, recovered, services, self._checks.probes, text
+                )
+        except (CannotCopyError, EnvironmentFailed):
+            return
+        if not found:
+            return
+        probes = [each.probe for each in found]
+        self._checks = ProbeChecks([*self._checks.probes, *probes], self._environment)
+        readings = [
+            KeptReading(check=each.probe.name, ok=False, detail=self._writer.redact(each.detail))
+            for each in found
+        ]
+        self._kept = replace(
+            self._kept,
+            at=datetime.now(UTC),
+            readings=(*self._kept.readings, *readings),
+            probes=(*self._kept.probes, *(msgspec.json.encode(each).decode() for each in probes)),
+        )
+        await self._writer.states.publish(self._kept)
 
     async def _proved(
         self, setup: CopySetup, trial: CopyTrial, cause: RootCause, rehearsed: RehearsedRevert
