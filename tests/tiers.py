@@ -46,6 +46,7 @@ FILES_BY_TIER = {
     ),
     "box": (
         "app/test_agent_drill",
+        "app/test_contrast_checks",
         "app/test_experiments_in_a_box",
         "app/test_fix_tests",
         "app/test_gym_replay",

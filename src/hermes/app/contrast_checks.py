@@ -27,15 +27,16 @@ _REQUEST = re.compile(r"\b(?:GET|HEAD)\s+(/[\w./~-]*)")
 _TOKEN = re.compile(r"[\w.-]{4,60}")
 _BUSY = """
 m=$(systemctl show -p MainPID --value -- {unit} 2>/dev/null); [ "${{m:-0}}" -gt 0 ] || exit {idle}
-wants() {{ cat /proc/$m/task/*/schedstat | awk '{{ s += $1 + $2 }} END {{ print s }}'; }}
+wants() {{ awk '{{ s += $1 + $2 }} END {{ printf "%.0f\\n", s }}' /proc/$m/task/*/schedstat; }}
 a=$(wants); s=$(date +%s%N); sleep 0.8; b=$(wants); e=$(date +%s%N)
 percent=$(( 100 * (b - a) / (e - s) ))
 """
 _GROWTH = """
 m=$(systemctl show -p MainPID --value -- {unit} 2>/dev/null); [ "${{m:-0}}" -gt 0 ] || exit {idle}
 kb() {{ awk '/^VmRSS/ {{ print $2 }}' /proc/$m/status 2>/dev/null; }}
+k=$(date +%s%N)  # new requests each time: answers may be kept
 ask() {{ for i in $(seq $1 $2); do
-  curl -s -o /dev/null -m 2 "http://127.0.0.1:{port}{path}?n=$i"; done; }}
+  curl -sf -o /dev/null -m 3 "http://127.0.0.1:{port}{path}?n=$k-$i" || exit {idle}; done; }}
 ask 1 20; a=$(kb); ask 21 50; b=$(kb)
 kilobytes=$(( ${{b:-0}} - ${{a:-0}} ))
 """

@@ -37,6 +37,9 @@ class FixedFile(Value, frozen=True, kw_only=True):
     failing_mode: str = ""
     new_mode: str = "644"
     """For a file that the fix creates."""
+    link: str = ""
+    """What it names, for a link that people set."""
+    failing_link: str = ""
 
 
 class FixCommand(Value, frozen=True, kw_only=True):
@@ -127,6 +130,13 @@ def _has_assignments_only(lines: Sequence[str]) -> bool:
 def _commands_of(file: FixedFile, kept: str) -> Iterator[FixCommand]:
     path = shlex.quote(file.path)
     keep = f"mkdir -p {KEPT} && cp -a {path} {kept}"
+    if file.link:
+        before = file.failing_link
+        yield FixCommand(
+            command=f"ln -sfn {shlex.quote(file.link)} {path}",
+            undo=f"ln -sfn {shlex.quote(before)} {path}" if before else f"rm -f {path}",
+        )
+        return
     if file.fixed is None and file.failing is not None:
         yield FixCommand(
             command=f"mkdir -p {KEPT} && mv {path} {kept}",
