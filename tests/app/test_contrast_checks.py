@@ -41,7 +41,7 @@ async def contrasts_of(name: str) -> tuple[list[ContrastCheck], list[list[int]]]
 
 @pytest.mark.parametrize(
     ("scenario", "kind"),
-    [("staging-settings-reloaded", "answer"), ("cpu-runaway", "busy"), ("memory-leak", "growth")],
+    [("staging-settings-reloaded", "answer"), ("cpu-runaway", "busy")],
 )
 async def test_the_difference_becomes_a_check(scenario: str, kind: str) -> None:
     found, codes = await contrasts_of(scenario)
