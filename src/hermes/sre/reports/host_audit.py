@@ -86,7 +86,7 @@ class HostAudit(Value, kw_only=True, frozen=True):
     """Why the host could not be read."""
 
 
-class DiskForecast(Value, kw_only=True, frozen=True):
+class DiskFullForecast(Value, kw_only=True, frozen=True):
     """When a disk is full if it goes on as before."""
 
     mount: str
@@ -170,7 +170,7 @@ def _backups(lines: Sequence[str]) -> Iterator[BackupFile]:
         yield BackupFile(path, datetime.fromtimestamp(_number(at), UTC), int(_number(size)))
 
 
-def forecast_disks(audits: Sequence[HostAudit]) -> list[DiskForecast]:
+def forecast_disks(audits: Sequence[HostAudit]) -> list[DiskFullForecast]:
     """For each disk of the last audit that grows steadily, when it is full; the first one first."""
     if not audits:
         return []
@@ -188,7 +188,7 @@ def forecast_disks(audits: Sequence[HostAudit]) -> list[DiskForecast]:
     return sorted(found, key=lambda each: each.days)
 
 
-def _forecast(disk: DiskUse, points: Sequence[tuple[datetime, int]]) -> DiskForecast | None:
+def _forecast(disk: DiskUse, points: Sequence[tuple[datetime, int]]) -> DiskFullForecast | None:
     """A line by least squares; none when the growth is not larger than twice its error."""
     if len(points) < MIN_SAMPLES or points[-1][0] - points[0][0] < MIN_SPAN:
         return None
@@ -203,7 +203,7 @@ def _forecast(disk: DiskUse, points: Sequence[tuple[datetime, int]]) -> DiskFore
     if slope <= 0 or slope <= 2 * error:
         return None
     until_full = (disk.size_kib - disk.used_kib) / slope
-    return DiskForecast(
+    return DiskFullForecast(
         mount=disk.mount,
         days=until_full,
         plus_minus=until_full * 2 * error / slope,
