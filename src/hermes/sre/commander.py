@@ -170,7 +170,8 @@ class Commander:
         if recorded.phase is not None and recorded.last_at is not None:
             self._resumed = True
             self._gap = max(0.0, (datetime.now(UTC) - recorded.last_at).total_seconds())
-        result = await self._within_time(recorded)
+        with self._work.context.claims.release_after(details.incident):
+            result = await self._within_time(recorded)
         await self._finish(result)
         return result
 
