@@ -42,19 +42,13 @@ from hermes.declared.experiments.rehearsal import (
     rehearse_revert,
 )
 from hermes.declared.experiments.root_cause import ExperimentLimits, RootCause, find_root_cause
-<<<<<<< HEAD
 from hermes.declared.experiments.suspects import (
     ServiceContext,
     Suspect,
     rank_suspects,
     service_reversal,
 )
-from hermes.declared.experiments.text_parts import render_diff, revert_parts
-from hermes.declared.experiments.trial import Experiment, Revert
-=======
-from hermes.declared.experiments.suspects import ServiceContext, Suspect, rank_suspects
 from hermes.declared.experiments.trial import Experiment, Revert, TrialResult
->>>>>>> main
 from hermes.declared.revert import RELOAD_UNITS, RevertPlan, order_changes, plan_revert
 from hermes.declared.settings import DeclaredSettings
 from hermes.declared.state import State, StateChange, compare

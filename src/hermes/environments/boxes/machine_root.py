@@ -36,9 +36,11 @@ state() {
 }
 case "$verb" in
   status)
-    [ "$#" -gt 0 ] || set -- $(systemctl list-units --all | sed -n 's/^[^A-Za-z0-9]*\\([^ ]*\\)[.]service .*/\\1/p')
+    names='s/^[^A-Za-z0-9]*\\([^ ]*\\)[.]service .*/\\1/p'
+    [ "$#" -gt 0 ] || set -- $(systemctl list-units --all | sed -n "$names")
     for each; do state "$each"; done ;;
-  start|stop|restart) for each; do systemctl "$verb" "${each##*:}" || exit 7; echo "$each: ok"; done ;;
+  start|stop|restart)
+    for each; do systemctl "$verb" "${each##*:}" || exit 7; echo "$each: ok"; done ;;
   pid) for each; do systemctl show -p MainPID --value "${each##*:}"; done ;;
   reread|update|add|avail) systemctl daemon-reload ;;
   *) echo "*** Unknown syntax: $verb" >&2; exit 2 ;;
