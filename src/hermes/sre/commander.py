@@ -344,7 +344,7 @@ class Commander:
             await work(self._work.details)
         except StoreError:
             raise
-        except HermesError as error:
+        except (HermesError, OSError) as error:
             await self._enter(phase, detail=f"failed: {error}"[:500])
 
     async def _enter(self, phase: IncidentPhase, attempt: int = 0, detail: str = "") -> None:
