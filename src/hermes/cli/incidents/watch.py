@@ -10,13 +10,14 @@ from typing import Any
 import anyio
 import click
 
+from hermes.app.views import find_incident
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.incidents.live_state import (
     LiveIncident,
     event_line,
     fold_live_incident,
 )
-from hermes.cli.incidents.lookup import complete_incident_id, find_incident
+from hermes.cli.incidents.lookup import complete_incident_id
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, wants_color
 from hermes.core.bus import Bus
