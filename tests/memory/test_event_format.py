@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pinned_chats import PINNED_CHATS
 from pinned_incidents import PINNED_INCIDENTS
 from pinned_jobs import PINNED_JOBS
 from pinned_people import PINNED_PEOPLE
@@ -281,6 +282,7 @@ PINNED_WITH_DICTS: list[tuple[Event, str]] = [
 ALL_PINNED = [
     *PINNED.items(),
     *PINNED_WITH_DICTS,
+    *PINNED_CHATS,
     *PINNED_INCIDENTS,
     *PINNED_JOBS,
     *PINNED_PEOPLE,

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ from typing import TypeGuard
 
 from hermes.app.application import Application
 from hermes.app.copied_checks import expected_readings, run_on_copy
+from hermes.app.fix_tests import CopyFixTester
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.states import HostStates
 from hermes.core.errors import ToolError
@@ -24,7 +26,12 @@ from hermes.declared.experiments.host_programs import (
     HostService,
     read_host_programs,
 )
-from hermes.declared.experiments.put_back import reverted_changes, text_parts_of
+from hermes.declared.experiments.put_back import (
+    CannotRevertError,
+    find_targets,
+    reverted_changes,
+    text_parts_of,
+)
 from hermes.declared.experiments.rehearsal import (
     RehearsedRevert,
     rehearse_revert,
@@ -94,6 +101,13 @@ def open_cause_finder(
     return ExperimentFinder(host, redact=SecretRedactor(loaded), respect_s=respect_s)
 
 
+def open_fix_tester(application: Application) -> CopyFixTester:
+    """For the environment of the application."""
+    environment, loaded = application.agent_dependencies.environment, application.loaded
+    own = HostStates(loaded, environment)
+    return CopyFixTester(environment, own.store, redact=SecretRedactor(loaded), run=own.run)
+
+
 class ExperimentFinder:
     """A `CauseFinder` for one host. `respect_s`: a change by a person, or by an unknown author,
     that is younger is reverted only after approval."""
@@ -139,7 +153,9 @@ class _FinderWork:
         live = await self._host.collect(known)
         programs = await read_host_programs(self._host.run, self._case.daemons)
         services = self._failing_services(programs)
-        suspects = await self._suspects(known, live, programs, services)
+        ranked = await self._suspects(known, live, programs, services)
+        suspects = tuple(each for each in ranked if self._can_be_put_back(each))
+        stuck = [each.label for each in ranked if each not in suspects]
         setup = CopySetup(
             source=source,
             run_checks=partial(run_on_copy, self._case, self._case.checks),
@@ -155,9 +171,12 @@ class _FinderWork:
             suspects, trial, limits=self._finder.limits, record=self._record
         )
         if cause.status != "proved":
+            status, why = cause.status, cause.why
+            if status == "ruled-out" and stuck:
+                status, why = "impossible", _not_tried_text(stuck)
             return CauseResult(
-                status=cause.status,
-                why=self._finder.redact(cause.why),
+                status=status,
+                why=self._finder.redact(why),
                 suspects=cause.suspects,
                 experiments=len(cause.experiments),
                 evidence=tuple(self._numbers),
@@ -188,6 +207,15 @@ class _FinderWork:
         )
         return rank_suspects(compare(known, live), context)
 
+    def _can_be_put_back(self, suspect: Suspect) -> bool:
+        if suspect.change.item.kind != "file":
+            return True
+        try:
+            find_targets(Revert(suspect=suspect), self._store.content)
+        except CannotRevertError:
+            return False
+        return True
+
     async def _record(self, experiment: Experiment) -> None:
         details = self._case.details
         numbers = await self._case.publish(
@@ -209,7 +237,9 @@ class _FinderWork:
     async def _proved(
         self, known: State, cause: RootCause, setup: CopySetup, trial: CopyTrial
     ) -> CauseResult:
+        began = time.monotonic()
         rehearsed = await rehearse_revert(setup, trial, cause.causes)
+        rehearsal_s = time.monotonic() - began
         diff = self._finder.redact(
             "\n".join(_diff_of(each, self._store.content) for each in cause.causes)
         )[:2000]
@@ -234,6 +264,8 @@ class _FinderWork:
             suspects=cause.suspects,
             experiments=len(cause.experiments),
             evidence=tuple(self._numbers),
+            recovered=setup.expected.failing_names if rehearsed.works else (),
+            rehearsal_s=rehearsal_s,
         )
 
     async def _find_authors(self, known: State, causes: Sequence[Revert]) -> list[str]:
@@ -266,7 +298,7 @@ class _FinderWork:
                         for command, undo in service_steps(change, programs)
                     ]
                     continue
-                plan = plan_revert(change, self._store, folder)
+                plan = plan_revert(change, self._store, folder, is_live=True)
                 if plan.impossible:
                     return (), plan.impossible
                 plans.append(plan)
@@ -279,7 +311,7 @@ class _FinderWork:
         if len(files) < len(steps):  # once, after all files
             files.append(CauseFixStep(command=RELOAD_UNITS, undo=RELOAD_UNITS))
         after = [CauseFixStep(command=e.command, undo="true") for e in rehearsed.activations]
-        return (*files, *after), ""
+        return join_steps([*files, *after]), ""
 
     async def _stage(self, folder: str, plans: Sequence[RevertPlan]) -> None:
         """Put the contents from before into our own folder, which only root can read."""
@@ -307,6 +339,30 @@ def _error_lines_script(service: HostService) -> str:
         logs = " ".join(shlex.quote(each) for each in service.logs)
         return f"tail -q -n 40 -- {logs} 2>/dev/null | tail -c 6000" if logs else "true"
     return ERROR_LINES_SCRIPT.format(unit=shlex.quote(service.name))
+
+
+def join_steps(steps: Sequence[CauseFixStep]) -> tuple[CauseFixStep, ...]:
+    """As one command, so that people are asked or told once. A file that was moved away can only be
+    moved back if the step succeeded: it stays a step of its own."""
+    joined: list[CauseFixStep] = []
+    for step in steps:
+        last = joined[-1] if joined else None
+        if last is None or any(each.command.startswith("mv ") for each in (last, step)):
+            joined.append(step)
+            continue
+        undo = [each.undo for each in (step, last) if each.undo not in ("", "true")]
+        joined[-1] = CauseFixStep(
+            command=f"{last.command} && {{ {step.command}; }}",
+            undo="; ".join(undo) or "true",
+            recent_by=last.recent_by or step.recent_by,
+        )
+    return tuple(joined)
+
+
+def _not_tried_text(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
+    named = f"{', '.join(labels[:3])}{more}"
+    return f"what else changed is no cause, but the contents from before are not known of {named}"
 
 
 def _impossible(why: str) -> CauseResult:

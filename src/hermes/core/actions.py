@@ -147,6 +147,8 @@ class Action(Value, kw_only=True, frozen=True):
     """The command line, when the tool runs a command."""
     reviewed: bool = False
     """Its text is part of this program; only quoted values were filled in."""
+    tested: bool = False
+    """It belongs to a fix that ended the failure on a copy of the host."""
     kernel: KernelSupport | None = None
     """What the environment can enforce; None when it was not asked."""
     actor: str = ""

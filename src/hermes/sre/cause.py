@@ -49,6 +49,9 @@ class CauseResult(Value, kw_only=True, frozen=True):
     experiments: int = 0
     evidence: tuple[int, ...] = ()
     """Numbers of the events of the experiments."""
+    recovered: tuple[str, ...] = ()
+    """Checks that passed when its revert was rehearsed on a copy."""
+    rehearsal_s: float = 0.0
 
     @property
     def summary(self) -> str:
@@ -118,6 +121,6 @@ class FixTester(Protocol):
         """The results in the order of the candidates, not yet published. Raises `HermesError`."""
         ...
 
-    def tool(self, case: FailingCase, record: Callable[[FixTested], Awaitable[None]]) -> Tool:
-        """The tool with which a model tests a command; `record` gets each result."""
+    def tool(self, case: FailingCase, record: Callable[[str, FixTested], Awaitable[None]]) -> Tool:
+        """The tool with which a model tests commands; `record` gets each with its result."""
         ...

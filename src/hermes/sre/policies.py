@@ -7,17 +7,19 @@ about untrusted text do not apply to it; all other rules do.
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from hermes.core.actions import Action, Decision, Policy, PolicyWrapper
+from hermes.core.events.experiments import FixTested
 from hermes.policy.actions.tool_calls import COPY_TOOL, read_intent
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.policy.rules.rule import PolicyVerdict
 from hermes.skills.supervisors.commands import HostSupervisors, UnsupportedActionError
 from hermes.skills.supervisors.units import HostUnit, PlainDaemon
+from hermes.sre.reports.experiments import describe_test
 
 READ_ONLY_RULE = "investigators-only-look"
 UNATTENDED_RULE = "checks-do-not-ask"
@@ -119,6 +121,32 @@ def _start_command(daemon: PlainDaemon) -> str:
         return supervisors.render("start", daemon.name)
     except UnsupportedActionError:
         return ""
+
+
+FindTest = Callable[[Action], FixTested | None]
+"""The test of the fix that an action belongs to; None where there was none."""
+
+
+class FixTestPolicy(PolicyWrapper):
+    """Tells the rules and the people who are asked how the fix of an action did on a copy."""
+
+    def __init__(self, policy: Policy, find_test: FindTest) -> None:
+        super().__init__(policy)
+        self._find_test = find_test
+
+    def decide(self, action: Action) -> Decision:
+        decision, test = super().decide(self._with_test(action)), self._find_test(action)
+        if test is None or not isinstance(decision, PolicyVerdict):
+            return decision
+        return replace(decision, tested=describe_test(test))
+
+    def started(self, action: Action) -> None:
+        super().started(self._with_test(action))
+
+    def _with_test(self, action: Action) -> Action:
+        test = self._find_test(action)
+        passed = test is not None and test.outcome in ("recovered", "helped")
+        return replace(action, tested=True) if passed else action
 
 
 class RecentChangePolicy(PolicyWrapper):

@@ -140,6 +140,7 @@ class ApprovalPrompt:
         facts = [f"effects: {', '.join(request.effects)}"] if request.effects else []
         facts.append(f"rule {request.rule}" + (f": {request.reason}" if request.reason else ""))
         facts.append(f"undo: {request.undo or 'no undo known'}")
+        facts += [request.tested] if request.tested else []
         if self.announced_s:
             facts.append(f"runs in {format_duration(self.announced_s)} unless someone stops it")
         else:

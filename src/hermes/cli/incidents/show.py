@@ -15,6 +15,7 @@ from hermes.core.incident import Incident
 from hermes.memory.store import JournalStore, store_exists
 from hermes.plumbing.units import format_duration, ordinal
 from hermes.sre.reports.actions import IncidentAction
+from hermes.sre.reports.experiments import tested_text
 from hermes.sre.reports.report_data import (
     LISTING_KINDS,
     MAX_SEPARATE_QUERIES,
@@ -142,6 +143,7 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
                 f"{clip(action.command, 80)} [{_change_outcome(data, action)}]"
                 for action in changed
             ],
+            "tests": [clip(tested_text(each), 160) for each in incident.tests],
             **_refused_fields(data),
             "times": f"to detect {format_duration(times.detect)}"
             f" · to begin {format_duration(times.acknowledge)} · to repair {repaired}",

@@ -18,6 +18,7 @@ import msgspec
 from hermes.core.events import (
     approvals,
     changes,
+    chats,
     experiments,
     incidents,
     jobs,
@@ -45,6 +46,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         changes,
         people,
         jobs,
+        chats,
     )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
@@ -52,7 +54,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
 
 DURABLE_KINDS = frozenset(
     {"tool.approved", "approval.answered", "grant.given", "alert.raised", "job.started"}
-    | {"person.added", "person.removed", "pairing.approved", "pairing.revoked"}
+    | {"person.added", "person.removed", "pairing.approved", "pairing.revoked", "chat.received"}
 )
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 

@@ -83,18 +83,23 @@ def copy_services(setup: CopySetup) -> list[CopyService]:
     paths = [path for each in setup.suspects for path in each.paths]
     concerned = setup.programs.services_of(paths)
     return [
-        CopyService(
-            name=each.name,
-            definition=each.definition,
-            running=not each.idle,
-            restart=each.commands.get("restart", ""),
-            stop=each.commands.get("stop", ""),
-        )
+        copied_service(each)
         for each in setup.programs.services
         if each.name in setup.services
         or (each in concerned and not each.idle)
         or (each.commands and (each.running or _is_switched(setup, each)))
     ]
+
+
+def copied_service(service: HostService) -> CopyService:
+    """As the copy starts it."""
+    return CopyService(
+        name=service.name,
+        definition=service.definition,
+        running=not service.idle,
+        restart=service.commands.get("restart", ""),
+        stop=service.commands.get("stop", ""),
+    )
 
 
 def _is_switched(setup: CopySetup, service: HostService) -> bool:

@@ -5,7 +5,9 @@ A file that was changed concerns a service when its unit, its program or its set
 
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.declared.experiments.suspects import Suspect, names_item
@@ -50,6 +52,8 @@ _SYSTEM_FOLDERS = ("/usr/", "/bin/", "/lib", "/sbin/", "/proc/", "/sys/", "/dev/
 COPIED_KINDS = ("supervisord", "runit", "s6", "openrc", "sysvinit", "daemon")
 """Supervisors whose services also run in a copy; containers need an engine."""
 _UNIT_ACTIONS = ("start", "stop", "restart", "reload_definitions")
+_VARIABLES_BETWEEN = re.compile(r",\s*(?=[A-Za-z_]\w*=)")
+"""supervisord writes all variables in one line."""
 _OWN_COMMAND = re.compile(r"/hermes\b.* watch\b")
 _SCHEDULE = re.compile(r"^\s*(?:@\w+|(?:[\d*,/\w-]+\s+){4}[\d*,/\w-]+)\s+(\S.*)$")
 
@@ -209,7 +213,26 @@ async def _other_units(
         if each.kind in COPIED_KINDS and not _OWN_COMMAND.search("\n".join(each.definition))
     ]
     supervisors = HostSupervisors(listed, daemons)
-    return {each.name: (each, _commands_of(each.name, supervisors)) for each in listed}
+    started = {each.name: each.command for each in daemons}
+    return {
+        each.name: (
+            replace(each, definition=_started_by(each, started)),
+            _commands_of(each.name, supervisors),
+        )
+        for each in listed
+    }
+
+
+def _started_by(unit: HostUnit, commands: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Its definition with what starts it: its process may show only a title."""
+    others = tuple(each for each in unit.definition if not each.startswith("ExecStart="))
+    if unit.kind == "sysvinit" and unit.file:
+        ways = (f"ExecStart={unit.file} start", f"ExecStop={unit.file} stop", "Type=forking")
+        return (*ways, *(each for each in others if not each.startswith("User=")))
+    command = commands.get(unit.name)
+    if unit.kind == "daemon" and command:
+        return (f"ExecStart={shlex.join(command)}", *others)
+    return unit.definition
 
 
 def _commands_of(name: str, supervisors: HostSupervisors) -> dict[str, str]:
@@ -224,11 +247,17 @@ def _commands_of(name: str, supervisors: HostSupervisors) -> dict[str, str]:
 
 
 def _unit_text(unit: HostUnit) -> str:
-    """As a unit of systemd. A program that goes to the background by itself is followed there."""
+    """As a unit of systemd. A program that goes to the background by itself is followed there.
+    Files of variables are those that the program names; they may be missing."""
     lines = [*unit.definition, f"SourcePath={unit.file or unit.kind}"]
     if unit.kind == "daemon":
         lines.append("Type=forking")
-    return "\n".join(lines)
+    return "\n".join(
+        _VARIABLES_BETWEEN.sub("\nEnvironment=", line)
+        if line.startswith("Environment=")
+        else line.replace("EnvironmentFile=/", "EnvironmentFile=-/")
+        for line in lines
+    )
 
 
 async def _read_named_files(run: RunCommand, texts: Sequence[str]) -> dict[str, str]:

@@ -322,6 +322,7 @@ class JournalApprover:
                 undo=request.undo,
                 place=request.place,
                 prompted=request.prompted,
+                tested=request.tested,
             )
         )
         tally = AnswerTally(request)
