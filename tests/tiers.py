@@ -91,6 +91,7 @@ FILES_BY_TIER = {
     "torture": (
         "agent/test_killed_for_real",
         "declared/test_recording_killed",
+        "gateway/test_delivery_kills",
         "memory/search/test_search_processes",
         "memory/test_journal_processes",
         "memory/test_store_faults",
