@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from incident_story import BEGAN, RUN, Tale, resolved
 
+from hermes.core.channels import parse_press
 from hermes.core.events import Event
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import (
@@ -147,6 +148,17 @@ def test_each_minute_says_how_far_it_is_and_a_missed_minute_is_not_made_up_for()
     assert [notice.notice.rsplit(":", 1)[1] for notice in updates] == ["1", "2", "3", "9"]
     assert "remediate, attempt 2" in updates[0].text
     assert "systemctl restart web" in updates[0].text
+    first = updates[0].notice
+    assert [notice.edits for notice in updates] == ["", first, first, first]
+
+
+def test_an_incident_can_be_acknowledged_and_muted_by_a_press() -> None:
+    teller, tale = Teller(), Tale()
+    tale.opened()
+    teller.hear(*tale.events)
+    (declared,) = teller.told
+    pressed = [parse_press(button.data) for row in declared.buttons for button in row]
+    assert pressed == [(verb, declared.incident) for verb in ("ack", "status", "mute", "report")]
 
 
 def test_p3s_wake_nobody() -> None:

@@ -298,7 +298,7 @@ class _FinderWork:
                         for command, undo in service_steps(change, programs)
                     ]
                     continue
-                plan = plan_revert(change, self._store, folder)
+                plan = plan_revert(change, self._store, folder, is_live=True)
                 if plan.impossible:
                     return (), plan.impossible
                 plans.append(plan)

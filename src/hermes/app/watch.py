@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -39,6 +40,9 @@ from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.settings import POLICY_SET_BY_MODE
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
+
+if TYPE_CHECKING:
+    from hermes.gateway.manifest import ConfiguredChannel
 
 NO_MODEL = "none"
 """In place of a model: playbooks alone."""
@@ -173,15 +177,15 @@ async def open_watch(
             probes=len(probes),
             until_writable=monitor.until_writable if monitor else None,
         )
-        notifier, outbox = _open_notifications(application, lines=lines)
+        in_box = environment is not None
+        notifications = _open_notifications(application, lines=lines, in_box=in_box)
         async with anyio.create_task_group() as group:
             if monitor is not None:
                 group.start_soon(monitor.run)
             group.start_soon(_fill_playbooks, playbooks)
             if environment is None:
                 group.start_soon(_record_states, loaded)
-            await group.start(notifier.run)
-            await group.start(outbox.run)
+            await notifications.start(group)
             await group.start(watch.run)
             gauges = monitor.gauges if monitor else dict[str, float]
             address = await _open_alert_sources(group, application, watch, gauges, listen=listen)
@@ -208,9 +212,7 @@ async def open_watch(
                 else None,
             )
             if not _rebuild_event(application).is_set():
-                with anyio.move_on_after(FINAL_NOTIFICATIONS_TIMEOUT_S):
-                    await notifier.wait_until_queued()
-                    await outbox.wait_until_delivered()
+                await notifications.finish()
             group.cancel_scope.cancel()
 
 
@@ -253,7 +255,33 @@ async def _fill_playbooks(playbook_cache: PlaybookCache) -> None:
         await playbook_cache.fill()
 
 
-def _open_notifications(application: Application, *, lines: bool) -> tuple[Notifier, Outbox]:
+@dataclass(frozen=True)
+class WatchNotifications:
+    """What composes notifications, what delivers them, and the chats that are configured."""
+
+    application: Application
+    notifier: Notifier
+    outbox: Outbox
+    channels: "Mapping[str, ConfiguredChannel]"
+
+    async def start(self, group: TaskGroup) -> None:
+        await group.start(self.notifier.run)
+        await group.start(self.outbox.run)
+        if self.channels:
+            from hermes.app.channels import start_channels
+
+            await start_channels(group, self.application, self.outbox, self.channels)
+
+    async def finish(self) -> None:
+        """Send what is due before the watch ends."""
+        with anyio.move_on_after(FINAL_NOTIFICATIONS_TIMEOUT_S):
+            await self.notifier.wait_until_queued()
+            await self.outbox.wait_until_delivered()
+
+
+def _open_notifications(
+    application: Application, *, lines: bool, in_box: bool
+) -> WatchNotifications:
     loaded = application.loaded
     settings = loaded.settings.sre.notices
     sinks = open_sinks(
@@ -263,9 +291,18 @@ def _open_notifications(application: Application, *, lines: bool) -> tuple[Notif
         write=_print_line if lines else None,
         report=write_warning,
     )
-    notifier = Notifier(application.bus, [accepts for _, accepts in sinks], settings)
-    outbox = Outbox(application.bus, [SinkTransport(sink) for sink, _ in sinks], settings)
-    return notifier, outbox
+    filters, channels = [accepts for _, accepts in sinks], dict[str, "ConfiguredChannel"]()
+    if not in_box and loaded.settings.channels.begun(loaded.secrets.get):
+        from hermes.app.channels import home_chat_filters, usable_channels
+
+        channels = usable_channels(loaded, write_warning)
+        filters += home_chat_filters(channels)
+    return WatchNotifications(
+        application,
+        Notifier(application.bus, filters, settings),
+        Outbox(application.bus, [SinkTransport(sink) for sink, _ in sinks], settings),
+        channels,
+    )
 
 
 def _print_line(text: str) -> None:

@@ -25,6 +25,8 @@ ResultT = TypeVar("ResultT")
 TIMEOUT_GRACE_S = 2.0
 """Seconds for the environment to stop a command after its timeout."""
 MAX_CHECKS = 16
+MIN_NAMED_CHARS = 4
+"""A shorter name of a probe says nothing in a text: a port may be any number."""
 _MAX_GUARD_UNITS = 6
 """Healthy units that are checked for side effects of a fix."""
 _SERVICE_LABELS = ("service", "job", "unit", "name", "app", "container", "check")
@@ -212,7 +214,21 @@ async def open_independent_checks(
     if not any(each.service for each in relevant):
         found = await discover_probes(environment)
         relevant = relevant_probes(details, (*probes, *found.probes))
-    return checks_of_probes(relevant[:MAX_CHECKS], environment, more)
+    chosen = named_first(details.facts.combined_text, relevant)[:MAX_CHECKS]
+    return checks_of_probes(chosen, environment, more)
+
+
+def named_first(text: str, probes: Sequence[Probe]) -> tuple[Probe, ...]:
+    """Those that the text of the alert names, by name, address or path, before all others."""
+    named = [each for each in probes if _is_named(text, each.name) or _is_named(text, each.what)]
+    return (*named, *(each for each in probes if each not in named))
+
+
+def _is_named(text: str, words: str) -> bool:
+    """As a whole, not as the beginning or end of another name."""
+    if len(words) < MIN_NAMED_CHARS:
+        return False
+    return re.search(rf"(?<![\w./-]){re.escape(words)}(?![\w-]|[./]\w)", text) is not None
 
 
 class ProbeChecks:

@@ -255,9 +255,8 @@ class Commander:
         await self._enter("assess", recorded.attempt)
         baseline = await take_baseline(self._work, recorded.failing, recorded.weak)
         await self._enter("verify", recorded.attempt)
-        why = f"the playbook {recorded.playing} was interrupted" if recorded.playing else ""
-        if not why and not baseline.failing:
-            why = "it was interrupted, and no check observed the problem"
+        # What was done before may be enough, also of an interrupted playbook: the checks tell.
+        why = "" if baseline.failing else "it was interrupted, and no check observed the problem"
         verification = await verify(self._work, baseline, recorded.attempt, why_not=why)
         if verification.ok:
             return _verified_result(recorded)

@@ -1,5 +1,6 @@
 """Decides which notifications are due, for which sinks, and limits their rate."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
@@ -7,6 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from hermes.core.channels import Button, PressVerb, press_data
 from hermes.core.events.incidents import (
     AlertsJoined,
 )
@@ -41,6 +43,8 @@ class _DueNotification:
     render: Callable[[], NotificationText]
     incident: str = ""
     severity: str = ""
+    edits: str = ""
+    buttons: tuple[tuple[Button, ...], ...] = ()
     to_all_sinks: bool = False
     """It concerns the watch itself: sent to every sink, whatever its filter."""
 
@@ -119,7 +123,8 @@ class NotificationComposer:
             id = incident.details.incident
             doing = state.activities.get(id, "")
             render = partial(templates.render_update, incident, doing, waiting.count(id), now)
-            yield _incident_notification(incident, "update", name, render)
+            due_now = _incident_notification(incident, "update", name, render)
+            yield dataclasses.replace(due_now, edits=state.first_updates.get(id, ""))
 
     def _briefing(self, state: NotificationState, now: datetime) -> Iterator[_DueNotification]:
         if not self._settings.briefing:
@@ -191,6 +196,8 @@ class NotificationComposer:
             incident=due.incident,
             severity=due.severity,
             sinks=tuple(sinks),
+            edits=due.edits,
+            buttons=due.buttons,
         )
 
 
@@ -228,7 +235,31 @@ def _incident_notification(
     incident: Incident, kind: NotificationKind, name: str, render: Callable[[], NotificationText]
 ) -> _DueNotification:
     id = incident.details.incident
-    return _DueNotification(f"{id}:{name}", kind, render, incident=id, severity=incident.severity)
+    return _DueNotification(
+        f"{id}:{name}",
+        kind,
+        render,
+        incident=id,
+        severity=incident.severity,
+        buttons=_incident_buttons(kind, id),
+    )
+
+
+def _incident_buttons(kind: NotificationKind, id: str) -> tuple[tuple[Button, ...], ...]:
+    """What people can do about it with one press, where a channel has buttons."""
+    labels: dict[NotificationKind, tuple[tuple[PressVerb, str], ...]] = {
+        "declared": (
+            ("ack", "👀 Acknowledge"),
+            ("status", "Status"),
+            ("mute", "🔇 Mute"),
+            ("report", "Report"),
+        ),
+        "escalated": (("ack", "👀 Acknowledge"), ("status", "Status"), ("report", "Report")),
+        "resolved": (("report", "Report"),),
+    }
+    if kind not in labels:
+        return ()
+    return (tuple(Button(label, press_data(verb, id)) for verb, label in labels[kind]),)
 
 
 def _is_urgent(notice: NotificationQueued) -> bool:

@@ -81,6 +81,8 @@ class NotificationState:
         self.missed_rounds: dict[int, HealthMissed] = {}
         self.home_events: dict[str, HomeDirectoryEvent] = {}
         """By notification id: events about the home directory of the watch."""
+        self.first_updates: dict[str, str] = {}
+        """By incident: the notification that shows its progress; later ones replace it."""
         self.queued: set[str] = set()
         self.queued_at: list[datetime] = []
         """Times of the last notifications, for the rate limit."""
@@ -121,6 +123,8 @@ class NotificationState:
             for seq, each in self.joined_parts.items()
             if part_notice_id(seq, each) not in self.queued
         }
+        if notice.about == "update" and notice.incident:
+            self.first_updates.setdefault(notice.incident, notice.notice)
         self._settle_incident(notice)
 
     def forget(self, before: datetime) -> None:
@@ -183,6 +187,7 @@ class NotificationState:
         """Free the memory of the report and the activity of an ended incident."""
         self.incidents[id] = replace(self.incidents[id], report="")
         self.activities.pop(id, None)
+        self.first_updates.pop(id, None)
         self.pending_approvals = {
             key: each for key, each in self.pending_approvals.items() if each[1] != id
         }
