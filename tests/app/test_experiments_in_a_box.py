@@ -56,7 +56,7 @@ async def test_the_edited_line_is_named_and_reverted(tmp_path: Path) -> None:
     assert ended.causes == ("file /etc/ledger/ledger.conf",)
     assert ended.diff.startswith("/etc/ledger/ledger.conf:\n-workers = ")
     diagnosed = next(each for each in events if isinstance(each, IncidentDiagnosed))
-    assert diagnosed.component == "/etc/ledger/ledger.conf"
+    assert diagnosed.component == "ledger.service: /etc/ledger/ledger.conf, line 3"
     assert diagnosed.evidence
     assert all(each.undo for each in events if isinstance(each, ChangeBegan))
     first = next(each for each in events if isinstance(each, ExperimentRan))

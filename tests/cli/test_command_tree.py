@@ -63,6 +63,7 @@ ELSEWHERE |= {"hermes people add", "hermes people remove"}
 ELSEWHERE |= {"hermes changes show", "hermes changes revert"}
 ELSEWHERE |= {f"hermes state {verb}" for verb in ("show", "diff", "delete")}
 ELSEWHERE |= {"hermes drill from-incident", "hermes incident replay"}
+ELSEWHERE |= {f"hermes cron {verb}" for verb in ("run", "remove", "apply")}
 """They need a server, damage, states, or somebody who asks, and have tests of their own."""
 ARGUMENTS = {
     "hermes config get": ["model.default"],
@@ -81,6 +82,11 @@ ARGUMENTS = {
     "hermes drill show": ["config-typo-after-edit"],
     "hermes incident open": ["the shop shows old prices"],
     "hermes maintenance add": ["web", "--for", "1h"],
+    "hermes cron add": ["every day at 9", "look"],
+    "hermes cron show": ["audit"],
+    "hermes cron pause": ["audit"],
+    "hermes cron resume": ["audit"],
+    "hermes task add": ["--cron", "0 9 * * *", "look"],
     "hermes health forget": ["redis-server"],
     "hermes memory add": ["orders writes to db-7"],
     "hermes skills show": ["port-taken"],

@@ -17,6 +17,8 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "changes": ("states.changes", "What changed on the host, when and by whom; revert it"),
             "state": ("groups", "States of the host: list, show, compare, record"),
             "approvals": ("groups", "Answer approval requests; list grants"),
+            "cron": ("groups", "Jobs by schedule: add, list, run, pause, history"),
+            "task": ("groups", "Add a job: hermes task add --cron '0 9 * * *' TASK"),
             "maintenance": ("groups", "Windows in which alerts open no incident"),
             "service": ("groups", "Keep the watch running: install, status, logs, uninstall"),
         },

@@ -157,6 +157,56 @@ def maintenance() -> None:
     """
 
 
+CRON_COMMANDS = {
+    "add": ("schedule.edit:add", "Add a job: words, cron or a date, and what to do"),
+    "list": ("schedule.show:list_", "All jobs, their next times and last outcomes"),
+    "show": ("schedule.show:show", "One job with its meaning and last result"),
+    "next": ("schedule.show:next_", "The next times of jobs, or of a schedule to try"),
+    "run": ("schedule.show:run", "Run a job now"),
+    "pause": ("schedule.edit:pause", "Stop a job until it is resumed"),
+    "resume": ("schedule.edit:resume", "End a pause"),
+    "remove": ("schedule.edit:remove", "Remove a job; its history stays"),
+    "history": ("schedule.show:history", "What became of every due time"),
+    "export": ("schedule.edit:export", "Write all jobs as YAML"),
+    "apply": ("schedule.edit:apply", "Make the jobs as in a file"),
+}
+
+
+@cli_group(
+    CRON_COMMANDS,
+    """
+hermes cron add "every weekday at 9" "check the backups" --to telegram
+hermes cron list
+hermes cron next "every other friday at 16:00"    try a schedule
+hermes cron run backups
+hermes cron history backups --since 7d
+hermes cron pause briefing
+hermes cron export -o jobs.yaml && hermes cron apply jobs.yaml
+""",
+    default="list",
+)
+def cron() -> None:
+    """Jobs: instructions for the agent, or commands, at their times. Without a command: list.
+
+    `hermes watch` runs what is due. Every due time has one outcome in the history.
+
+    Exit codes: 0 fine, 1 a run failed, 2 a schedule or a job was refused, 6 the store failed.
+    """
+
+
+TASK_COMMANDS = {"add": ("schedule.edit:task_add", "Add a job")}
+
+
+@cli_group(
+    TASK_COMMANDS,
+    """
+hermes task add --cron "0 */6 * * *" "Check disk usage on all servers. Send results to Telegram."
+""",
+)
+def task() -> None:
+    """Add jobs; `hermes cron` lists and changes them."""
+
+
 SERVICE_COMMANDS = {
     "install": ("monitoring.service:install", "Keep the watch running, also after a reboot"),
     "status": ("monitoring.service:status", "Whether it is installed and running"),

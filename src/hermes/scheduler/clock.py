@@ -143,6 +143,8 @@ class ScheduleClock:
     async def _run(self, job: Job, row: JobOccurrence) -> None:
         try:
             await self._run_occurrence(job, row)
+        except StoreError:  # it is still open, and is handed over again
+            return
         finally:
             self._running.discard(row.id)
 
