@@ -1,9 +1,9 @@
-"""A gateway in the process: real application, journal, outbox and commands; the chat is in memory."""
+"""A gateway in the process: everything is real but the chat, which is in memory."""
 
 import json
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,12 @@ import anyio
 
 from hermes.app import open_application
 from hermes.app.application import Application
-from hermes.app.gateway import open_chat_service, serve_channel
 from hermes.app.chats.service import ChatService
+from hermes.app.gateway import open_gateway_parts, serve_channel
 from hermes.core.channels import Address, InboundMessage
+from hermes.gateway.chat_transport import ChatTransport
+from hermes.gateway.manifest import ChannelLimits
+from hermes.gateway.questions import QuestionNotifier
 from hermes.gateway.settings import TelegramSettings
 from hermes.settings.load import LoadedSettings, load
 from hermes.testing.chats import MemoryChannel
@@ -50,9 +53,7 @@ def chat_settings(
         "channels.talk.progress_every": "0.01",
         **{key.replace("__", "."): value for key, value in more.items()},
     }
-    return load(
-        home=tmp_path / "home", variables={"PATH": os.environ["PATH"]}, overrides=overrides
-    )
+    return load(home=tmp_path / "home", variables={"PATH": os.environ["PATH"]}, overrides=overrides)
 
 
 _numbers = iter(range(1, 1_000_000))
@@ -95,11 +96,19 @@ async def open_gateway(
 ) -> AsyncIterator[ChatGateway]:
     channel = channel or MemoryChannel()
     folder = Path(loaded.settings.channels.talk.cwd)
-    async with open_application(loaded, origin="chat", directory=folder, **more) as application:
-        async with anyio.create_task_group() as group:
-            service = open_chat_service(application, folder)
-            await group.start(service.outbox.run)
-            await group.start(service.chats.run)
-            group.start_soon(serve_channel, service, channel, settings)
-            yield ChatGateway(application, service.chats, channel)
-            group.cancel_scope.cancel()
+    async with (
+        open_application(loaded, origin="chat", directory=folder, **more) as application,
+        AsyncExitStack() as stack,
+        anyio.create_task_group() as group,
+    ):
+        parts = open_gateway_parts(application)
+        transport = ChatTransport(
+            channel, ChannelLimits(max_buttons=8), folder=loaded.home / "outbox"
+        )
+        await group.start(parts.outbox.run)
+        await group.start(QuestionNotifier(application.bus, []).run)
+        await group.start(parts.chats.run)
+        await stack.enter_async_context(parts.outbox.serving(transport))
+        group.start_soon(serve_channel, parts, channel, settings)
+        yield ChatGateway(application, parts.chats, channel)
+        group.cancel_scope.cancel()

@@ -15,6 +15,7 @@ import anyio
 
 from hermes.agent.conversation import Conversation
 from hermes.app.application import Application
+from hermes.app.chats.media import ChatMedia
 from hermes.app.chats.progress import TurnDisplay, chat_progress_mode
 from hermes.app.chats.replies import (
     ChatTurn,
@@ -99,8 +100,7 @@ class ChatContext:
     folder: Path
     """Where sessions begin to work."""
     limits: TurnLimits
-    prepare: Callable[[ChatReceived], Awaitable[tuple[str, tuple[AttachedText, ...]]]]
-    """Turns the media of a message into words; returns its text and the words of others."""
+    media: ChatMedia
     channels: dict[str, Channel] = field(default_factory=dict)
     """The channels that are connected now."""
     idle_close_s: float = IDLE_CLOSE_S
@@ -224,7 +224,8 @@ class SessionWorker:
             text = FULL_TEXT.format(count=settings.max_waiting)
             await self._tell(text, (key,), "refused")
             return
-        text, attached = await self._context.prepare(event)
+        channel = self._context.channels.get(event.message.address.channel)
+        text, attached = await self._context.media.prepare(event, channel)
         if not event.message.direct and text:
             text = f"{speaker_label(event.person, event.message.sender_name)}: {text}"
         message = PreparedMessage(key, event.person, text, attached)
