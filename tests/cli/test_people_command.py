@@ -3,9 +3,14 @@
 import json
 import os
 import pwd
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import anyio
 from hermes_command import Hermes
+
+from hermes.core.events.approvals import ApprovalRequested
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 
@@ -61,3 +66,29 @@ def test_the_file_wins_and_its_mistakes_have_a_line(hermes: Hermes) -> None:
     assert wrong.returncode == 3
     assert "config.yaml:3" in wrong.stderr
     assert "telegram:7 is already an id of alice" in wrong.stderr
+
+
+def test_a_user_without_a_name_cannot_approve_and_is_told_what_to_do(hermes: Hermes) -> None:
+    request = ApprovalRequested(
+        run="run-1",
+        approval="ask-20260304-050607-4f2a1c",
+        call_id="c",
+        tool="terminal",
+        shown="systemctl restart web",
+        until=datetime.now(UTC) + timedelta(minutes=10),
+    )
+    hermes.home.mkdir(exist_ok=True)
+
+    async def fill() -> None:
+        async with SqliteJournal.open(hermes.home / "journal.db") as journal:
+            await journal.append(request)
+
+    anyio.run(fill)
+    file = hermes.home / "config.yaml"
+    file.write_text("people:\n  alice: {unix: nobody-here}\n")
+    denied = hermes("approvals", "approve", "4f2a1c")
+    assert denied.returncode == 7
+    assert f"hermes people add NAME unix:{USER}" in denied.stderr
+    file.write_text(f"people:\n  alice: {{unix: {USER}}}\n")
+    done = json.loads(hermes("approvals", "approve", "4f2a1c", "--json").stdout)
+    assert (done["by"], done["outcome"]) == ("alice", "recorded")
