@@ -17,6 +17,7 @@ TIERS = {
 
 FILES_BY_TIER = {
     "command": (
+        "app/chats/",
         "app/test_application",
         "app/test_audit",
         "app/test_every_road",

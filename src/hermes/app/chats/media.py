@@ -36,13 +36,13 @@ class ChatMedia:
         message = event.message
         lines, attached = [message.text] if message.text else [], list(message.attached)
         for media in message.media:
-            line, more = await self._describe(media, channel, voice=message.voice)
+            line, more = await self._describe(media, channel, spoken=message.voice)
             lines.append(f"[{line}]")
             attached += more
         return "\n".join(lines), tuple(attached)
 
     async def _describe(
-        self, media: MediaItem, channel: Channel | None, *, voice: bool
+        self, media: MediaItem, channel: Channel | None, *, spoken: bool
     ) -> tuple[str, list[AttachedText]]:
         if media.kind == "sticker":
             described = await to_thread.run_sync(self._stickers.describe, media)
@@ -52,7 +52,7 @@ class ChatMedia:
             path, data = await self._fetch(media, channel)
         except (HermesError, OSError) as error:
             return f"{media.kind} that could not be received: {error}", []
-        if media.kind == "audio" and voice:
+        if media.kind == "audio" and spoken:
             return f"{NO_TRANSCRIPT_NOTE}; kept as {path}", []
         more = _text_parts(name, path, data)
         shown = "its text is below" if more else f"{len(data)} bytes"
