@@ -67,6 +67,7 @@ ELSEWHERE |= {f"hermes cron {verb}" for verb in ("run", "remove", "apply")}
 """They need a server, damage, states, or somebody who asks, and have tests of their own."""
 ARGUMENTS = {
     "hermes config get": ["model.default"],
+    "hermes channels test": ["log"],
     "hermes sessions show": [RUN],
     "hermes sessions search": ["why"],
     "hermes sessions import": ["--jsonl", os.devnull],

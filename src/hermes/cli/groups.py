@@ -96,6 +96,31 @@ def people() -> None:
     """
 
 
+CHANNEL_COMMANDS = {
+    "list": ("admin.channels:list_", "All chats and sinks, whether they work, and what waits"),
+    "test": ("admin.channels:test", "Send a test message"),
+}
+
+
+@cli_group(
+    CHANNEL_COMMANDS,
+    """
+hermes channels                                   all chats and sinks
+hermes channels list --json
+hermes channels test telegram                     a message to its home chat
+""",
+    default="list",
+)
+def channels() -> None:
+    """Chats and sinks: which are configured, which work, what waits. Without a command: list.
+
+    A chat is configured by its token in the file .env of the home folder (TELEGRAM_BOT_TOKEN), and
+    by the id of the chat for notifications (TELEGRAM_HOME_CHANNEL).
+
+    Exit codes: 0 fine, 1 a message could not be sent, 2 wrong usage, 3 settings.
+    """
+
+
 APPROVAL_COMMANDS = {
     "list": ("approvals:list_", "The open requests"),
     "show": ("approvals:show", "One request in full"),
