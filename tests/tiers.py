@@ -90,6 +90,7 @@ FILES_BY_TIER = {
         "web/test_real_monitors",
     ),
     "torture": (
+        "app/test_killed_gateway",
         "agent/test_killed_for_real",
         "declared/test_recording_killed",
         "memory/search/test_search_processes",

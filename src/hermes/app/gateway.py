@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hermes.app.application import Application, open_application
@@ -18,7 +18,7 @@ from hermes.app.chats.media import ChatMedia
 from hermes.app.chats.service import ChatService
 from hermes.app.chats.sessions import ChatSessions
 from hermes.app.chats.worker import ChatContext, TurnLimits
-from hermes.app.run_locks import RunLocked, RunLocks
+from hermes.app.run_locks import RunLocked, lock_run
 from hermes.core.channels import Channel
 from hermes.core.errors import SettingsError
 from hermes.gateway.manifest import ConfiguredChannel
@@ -28,6 +28,7 @@ from hermes.settings.load import LoadedSettings
 
 Report = Callable[[str], object]
 CHANNEL_LOCK_PREFIX = "channel-"
+FINAL_DELIVERY_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -100,22 +101,43 @@ async def _run_gateway(
         raise SettingsError(
             f"the folder of chats {folder} is not there: make it, or set MESSAGING_CWD"
         )
-    locks = RunLocks(loaded.home / "locks")
-    try:
-        claimed = claim_channels(locks, channels, report)
-        if not claimed:
-            return
-        async with open_application(
-            loaded, origin="chat", model=model, directory=folder
-        ) as application:
-            parts = open_gateway_parts(application)
-            async with anyio.create_task_group() as group:
-                await group.start(parts.outbox.run)
-                await group.start(parts.chats.run)
-                await start_chat_channels(group, parts, claimed)
-                report(f"listening: {', '.join(sorted(claimed))}")
-    finally:
-        locks.close()
+    async with open_application(
+        loaded, origin="chat", model=model, directory=folder
+    ) as application:
+        claimed = await claim_channels(application, channels, report)
+        if claimed:
+            await _serve_until_cancelled(open_gateway_parts(application), claimed, report)
+
+
+async def _serve_until_cancelled(
+    parts: GatewayParts, channels: dict[str, ConfiguredChannel], report: Report
+) -> None:
+    """When it is cancelled, running turns have some time to end and to be delivered."""
+    async with anyio.create_task_group() as group:
+        scope = await group.start(_serve, parts, channels)
+        report(f"listening: {', '.join(sorted(channels))}")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await parts.chats.finish()
+                with anyio.move_on_after(FINAL_DELIVERY_TIMEOUT_S):
+                    await parts.outbox.wait_until_delivered()
+            scope.cancel()
+
+
+async def _serve(
+    parts: GatewayParts,
+    channels: dict[str, ConfiguredChannel],
+    *,
+    task_status: TaskStatus[anyio.CancelScope],
+) -> None:
+    with anyio.CancelScope(shield=True) as scope:
+        async with anyio.create_task_group() as group:
+            await group.start(parts.outbox.run)
+            await group.start(parts.chats.run)
+            await start_chat_channels(group, parts, channels)
+            task_status.started(scope)
 
 
 async def start_chat_channels(
@@ -127,14 +149,15 @@ async def start_chat_channels(
     await start_channels(group, parts.context.application, parts.outbox, channels, listen=listen)
 
 
-def claim_channels(
-    locks: RunLocks, channels: dict[str, ConfiguredChannel], report: Report
+async def claim_channels(
+    application: Application, channels: dict[str, ConfiguredChannel], report: Report
 ) -> dict[str, ConfiguredChannel]:
     """Those that no other process receives from: two would take each other's messages."""
     claimed = {}
     for name, each in channels.items():
         try:
-            locks.acquire(f"{CHANNEL_LOCK_PREFIX}{name}")
+            lock = f"{CHANNEL_LOCK_PREFIX}{name}"
+            await lock_run(lock, application.run_locks, application.journal)
         except RunLocked as error:
             report(f"{name} is not received here: {error}")
         else:

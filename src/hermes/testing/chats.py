@@ -102,7 +102,7 @@ class MemoryChannel:
         """What was sent and not deleted."""
         return [message.text for message in self.shown.values()]
 
-    async def wait_for(self, text: str, *, count: int = 1, timeout_s: float = 20.0) -> str:
+    async def wait_for(self, text: str, *, count: int = 1, timeout_s: float = 90.0) -> str:
         """The reference of a message with this text, once it was sent `count` times."""
         with anyio.fail_after(timeout_s):
             while True:
@@ -111,7 +111,7 @@ class MemoryChannel:
                     return found[-1]
                 await self._changed.wait()
 
-    async def until(self, done: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
+    async def until(self, done: Callable[[], bool], *, timeout_s: float = 90.0) -> None:
         """Wait until something that this channel saw makes it true."""
         with anyio.fail_after(timeout_s):
             while not done():

@@ -6,6 +6,7 @@ turn, or another outcome, also when the process ends in between.
 
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,6 +33,8 @@ from hermes.core.channels import (
     Channel,
     InboundMessage,
     OpensThreads,
+    OutgoingMessage,
+    parse_press,
 )
 from hermes.core.errors import DeliveryError, HermesError
 from hermes.core.events import Event
@@ -78,6 +81,7 @@ class ChatService:
         self._workers: dict[str, SessionWorker] = {}
         self._group: TaskGroup | None = None
         self._receiving = anyio.Lock()
+        self._finishing = False
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """When it is cancelled, running turns have some time to end; the rest stays resumable."""
@@ -88,8 +92,8 @@ class ChatService:
             try:
                 await anyio.sleep_forever()
             finally:
-                with anyio.CancelScope(shield=True), anyio.move_on_after(SHUTDOWN_GRACE_S):
-                    await self._finish_turns()
+                with anyio.CancelScope(shield=True):
+                    await self.finish()
                 scope.cancel()
 
     async def _work(self, *, task_status: TaskStatus[anyio.CancelScope]) -> None:
@@ -100,6 +104,12 @@ class ChatService:
                     await self._dispatch(event, resumed=True)
                 task_status.started(scope)
                 await anyio.sleep_forever()
+
+    async def finish(self) -> None:
+        """Receive nothing more, and give running turns some time to end."""
+        self._finishing = True
+        with anyio.move_on_after(SHUTDOWN_GRACE_S):
+            await self._finish_turns()
 
     async def _finish_turns(self) -> None:
         working = [worker for worker in self._workers.values() if worker.turn_running]
@@ -117,6 +127,8 @@ class ChatService:
         self, channel: Channel, settings: ChannelSettings, message: InboundMessage
     ) -> None:
         """Record a message if it is for Hermes; the caller acknowledges it afterwards."""
+        if self._finishing:
+            await anyio.sleep_forever()  # not acknowledged, so the platform sends it again
         async with self._receiving:
             if self._context.sessions.is_known(message_key(message)):
                 return
@@ -144,14 +156,19 @@ class ChatService:
         return inbox
 
     async def _answer_unheard(self, message: InboundMessage, decision: InboxDecision) -> None:
-        """Nothing of such a message is recorded."""
-        if not decision.tell:
+        """Nothing of such a message is recorded, and neither is a code in the answer."""
+        channel = self._context.channels.get(message.address.channel)
+        if not decision.tell or channel is None:
             return
         if decision.verdict == "flood":
             text = FLOOD_TEXT.format(count=self._context.settings.max_messages_per_minute)
         else:
             text = await self._offer_pairing(message)
-        await self.application.bus.publish(queue_text("gateway", str(message.address), text))
+        if text:
+            with suppress(HermesError):
+                await channel.send(
+                    OutgoingMessage(key=new_id("note"), to=message.address, text=text)
+                )
 
     async def _assign(
         self, channel: Channel, message: InboundMessage, people: People
@@ -297,8 +314,13 @@ class ChatService:
         await self._publish(queue_text(event.run, event.to, text), handled)
 
     async def _answer_press(self, event: ChatReceived) -> str:
-        from hermes.app.chats.presses import answer_press
+        from hermes.app.chats.presses import OLD_BUTTON_TEXT, answer_press
 
+        pressed = parse_press(event.message.pressed)
+        if pressed is not None and pressed[0] == "answer":
+            worker = self._workers.get(event.session)
+            taken = worker is not None and worker.answer_question(pressed[1])
+            return "Thank you." if taken else OLD_BUTTON_TEXT
         try:
             return await answer_press(self.application, event)
         except HermesError as error:

@@ -4,6 +4,7 @@ It lives while the session is in use. Later the next message begins another one,
 """
 
 import random
+import secrets
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -29,7 +30,7 @@ from hermes.app.chats.replies import (
 from hermes.app.chats.sessions import ChatSessions
 from hermes.app.tooling import configured_environment
 from hermes.core.actions import Action
-from hermes.core.channels import Address, Channel
+from hermes.core.channels import Address, Button, Channel, press_data
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event
 from hermes.core.events.chats import ChatOutcome, ChatReceived, message_key
@@ -39,7 +40,9 @@ from hermes.gateway.settings import TalkSettings
 
 IDLE_CLOSE_S = 600.0
 """Seconds without a message after which a session gives back its environment and its run."""
-PROCESS_CHECK_S = 60.0
+QUESTION_TIMEOUT_S = 1800.0
+"""Seconds that a question of the agent waits for an answer."""
+MAX_LABEL_CHARS = 40
 FULL_TEXT = "{count} messages wait already, so this one is not answered; send it again later."
 LIMIT_TEXT = "Other turns are running. This one begins when one of them ends."
 RESTARTED_TEXT = "Hermes was restarted before it could do this; send it again."
@@ -90,6 +93,35 @@ class IdleCommand:
     run: Callable[[Conversation], Awaitable[str]]
 
 
+class OpenQuestion:
+    """What the agent wants to know from the people of a chat."""
+
+    def __init__(self, id: str, choices: tuple[str, ...]) -> None:
+        self.id, self._choices = id, choices
+        self._answer = ""
+        self._answered = anyio.Event()
+
+    def buttons(self) -> tuple[tuple[Button, ...], ...]:
+        return tuple(
+            (Button(each[:MAX_LABEL_CHARS], press_data("answer", f"{self.id}.{number}")),)
+            for number, each in enumerate(self._choices)
+        )
+
+    def answer(self, text: str) -> None:
+        self._answer = text
+        self._answered.set()
+
+    def choose(self, number: int) -> bool:
+        if number >= len(self._choices):
+            return False
+        self.answer(self._choices[number])
+        return True
+
+    async def wait(self) -> str:
+        await self._answered.wait()
+        return self._answer
+
+
 @dataclass
 class ChatContext:
     """What all sessions of a gateway share."""
@@ -122,6 +154,7 @@ class SessionWorker:
         self._turns = ChatTurns()
         self._preparing = 0
         self._interrupted_by_message = False
+        self._question: OpenQuestion | None = None
 
     # What others ask for.
 
@@ -185,12 +218,14 @@ class SessionWorker:
             try:
                 await self._update_turns()
                 if self._turns.begun:
-                    conversation = await application.resume(self.run_id, environment=environment)
+                    conversation = await application.resume(
+                        self.run_id, environment=environment, ask=self._ask
+                    )
                 else:
                     task = self._incoming[0].message.text if self._incoming else ""
                     by = self._incoming[0].person if self._incoming else ""
                     conversation = await application.begin(
-                        task, run=self.run_id, by=by, environment=environment
+                        task, run=self.run_id, by=by, environment=environment, ask=self._ask
                     )
                 conversation.resumable = True
                 self.conversation = conversation
@@ -219,6 +254,10 @@ class SessionWorker:
     async def _take_message(self, event: ChatReceived) -> None:
         settings, key = self._context.settings, message_key(event.message)
         if key in self._turns.keys:  # part of a turn that an earlier process began
+            return
+        if self._question is not None and (event.message.direct or event.message.quoted):
+            self._question.answer(event.message.text)
+            await self._publish(mark_handled(self.run_id, (key,), "answer"))
             return
         if self.waiting > settings.max_waiting:
             text = FULL_TEXT.format(count=settings.max_waiting)
@@ -306,6 +345,28 @@ class SessionWorker:
         except HermesError as error:
             text = str(error)
         await self._tell(text, (command.key,), "command")
+
+    async def _ask(self, question: str, choices: Sequence[str]) -> str | None:
+        """Ask the people of the chat; None when nobody answers in time."""
+        asked = self._question = OpenQuestion(secrets.token_hex(4), tuple(choices))
+        listed = "".join(f"\n{number}. {each}" for number, each in enumerate(choices, 1))
+        text = f"❓ {question}{listed}"
+        try:
+            await self._publish(
+                queue_text(self.run_id, self.to, text, about="question", buttons=asked.buttons())
+            )
+            with anyio.move_on_after(QUESTION_TIMEOUT_S):
+                return await asked.wait()
+            return None
+        finally:
+            self._question = None
+
+    def answer_question(self, id: str) -> bool:
+        """A button of a question was pressed; False when it is not open any more."""
+        question, _, number = id.partition(".")
+        if self._question is None or self._question.id != question or not number.isdecimal():
+            return False
+        return self._question.choose(int(number))
 
     # What it tells.
 
