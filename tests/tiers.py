@@ -47,6 +47,7 @@ FILES_BY_TIER = {
     ),
     "box": (
         "app/test_agent_drill",
+        "app/test_contrast_checks",
         "app/test_experiments_in_a_box",
         "app/test_fix_tests",
         "app/test_gym_replay",
@@ -93,6 +94,7 @@ FILES_BY_TIER = {
         "app/test_killed_gateway",
         "agent/test_killed_for_real",
         "declared/test_recording_killed",
+        "gateway/test_delivery_kills",
         "memory/search/test_search_processes",
         "memory/test_journal_processes",
         "memory/test_store_faults",

@@ -53,6 +53,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         {
             "policy": ("groups", "What the agent may do: check, explain, test, replay"),
             "people": ("groups", "Who is who: names, ids on chat platforms, groups"),
+            "pairing": ("groups", "Let people talk to Hermes in chats: list, approve, revoke"),
             "audit": ("admin.audit", "Decisions and actions, with proof"),
             "journal": ("admin.storage", "Verify, export, compact or salvage the journal"),
             "store": ("admin.storage", "Show the store, or move it"),
