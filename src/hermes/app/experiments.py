@@ -42,7 +42,12 @@ from hermes.declared.experiments.rehearsal import (
     rehearse_revert,
 )
 from hermes.declared.experiments.root_cause import ExperimentLimits, RootCause, find_root_cause
-from hermes.declared.experiments.suspects import ServiceContext, Suspect, rank_suspects
+from hermes.declared.experiments.suspects import (
+    ServiceContext,
+    Suspect,
+    rank_suspects,
+    service_reversal,
+)
 from hermes.declared.experiments.trial import Experiment, Revert, TrialResult
 from hermes.declared.revert import RELOAD_UNITS, RevertPlan, order_changes, plan_revert
 from hermes.declared.settings import DeclaredSettings
@@ -364,7 +369,17 @@ class _FinderWork:
         files = [each for each in steps if each.command != RELOAD_UNITS]
         if len(files) < len(steps):  # once, after all files
             files.append(CauseFixStep(command=RELOAD_UNITS, undo=RELOAD_UNITS))
-        after = [CauseFixStep(command=e.command, undo="true") for e in rehearsed.activations]
+        started = {
+            each.name
+            for cause in causes
+            if "start" in service_reversal(cause.suspect.change)
+            if (each := programs.named(cause.suspect.change.item.key)) is not None
+        }
+        after = [
+            CauseFixStep(command=each.command, undo="true")
+            for each in rehearsed.activations
+            if each.kind != "restart" or each.target not in started
+        ]
         return join_steps([*files, *after]), ""
 
     async def _stage(self, folder: str, plans: Sequence[RevertPlan]) -> None:
