@@ -23,6 +23,7 @@ FILES_BY_TIER = {
         "app/test_every_road",
         "app/test_health_answers",
         "app/test_hostile_text",
+        "app/test_watch_in_a_chat",
         "cli/",
         "declared/test_authors",
         "declared/test_collect",
