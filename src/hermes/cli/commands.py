@@ -27,6 +27,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         "Chat",
         'hermes chat -q "is anything wrong?"',
         {
+            "gateway": ("groups", "Talk with people through chat channels: run, status, install"),
             "chat": ("chat_command", "Talk to the agent; -q asks one question and ends"),
             "sessions": ("sessions.commands", "List, show, search, import, export conversations"),
             "recall": ("sessions.search", "What earlier sessions say about a question"),

@@ -460,3 +460,28 @@ def copy() -> None:
 
     Exit codes: that of the command; 1 the machine cannot be copied, 5 the copy failed.
     """
+
+
+GATEWAY_COMMANDS = {
+    "run": ("monitoring.gateway:run", "Serve the configured channels until it is stopped"),
+    "status": ("monitoring.gateway:status", "The channels, and who receives from each"),
+    "install": ("monitoring.service:install", "Keep it running: `hermes service install`"),
+}
+
+
+@cli_group(
+    GATEWAY_COMMANDS,
+    """
+hermes gateway run                     until Ctrl-C
+hermes gateway status
+""",
+    default="status",
+)
+def gateway() -> None:
+    """Conversations with people through chat channels. Without a command: status.
+
+    `hermes channels list` shows what a channel needs. Nobody is heard before somebody with a shell
+    lets them in: `hermes people add NAME telegram:ID`.
+
+    Exit codes: 0 fine, 2 wrong usage, 3 no channel can be used.
+    """
