@@ -138,7 +138,9 @@ class Attempts:
             return None
         if self._experiments.may_ask and (again := await self._try_playbook_again(number)):
             return again
-        attempt = await self._experiments.revert(number, self._find_recovery, self._enter)
+        attempt = await self._experiments.revert(
+            number, self._baseline, self._find_recovery, self._enter
+        )
         if attempt is None:
             return None
         verification = await self._verify(number, attempt.failure, attempt.unit)

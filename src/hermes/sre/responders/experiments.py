@@ -83,13 +83,24 @@ class ExperimentResponder:
         return recent and not self._work.context.environment.isolated
 
     async def revert(
-        self, number: int, find_recovery: Callable[[], Awaitable[str]], enter: EnterPhase
+        self,
+        number: int,
+        baseline: Baseline,
+        find_recovery: Callable[[], Awaitable[str]],
+        enter: EnterPhase,
     ) -> RevertAttempt | None:
-        """None when nothing was changed: it was refused."""
+        """None when nothing was changed: it was refused, or another incident did it."""
         cause, self._to_revert = self._to_revert, None
         assert cause is not None
+        if await self._waited_for_others(cause.causes) and not await find_failing_case(
+            self._work, baseline, number
+        ):
+            return None  # another incident has reverted it meanwhile
         await enter("remediate", number, cause.component)
         return await self._revert(cause, number, find_recovery)
+
+    async def _waited_for_others(self, causes: Sequence[str]) -> bool:
+        return await self._work.context.claims.claim(self._work.details.incident, causes)
 
     async def _find(self, number: int, baseline: Baseline) -> CauseResult:
         finder = self._work.context.cause_finder
