@@ -9,9 +9,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeGuard
 
+from msgspec.structs import replace
+
 from hermes.app.application import Application
 from hermes.app.copied_checks import expected_readings, run_on_copy
 from hermes.app.fix_tests import CopyFixTester
+from hermes.app.incident_states import keep_failing_state
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.states import HostStates, own_commands
 from hermes.core.errors import ToolError
@@ -56,7 +59,7 @@ from hermes.declared.store import StateStore
 from hermes.environments.copies import Copyable
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
-from hermes.sre.checks import ProbeChecks
+from hermes.sre.checks import CheckResult, ProbeChecks
 from hermes.sre.undo import UNDO_FOLDER
 
 COMMAND_TIMEOUT_S = 60.0
@@ -64,6 +67,8 @@ MAX_NAMED_IN_EVENT = 12
 RESPECT_PEOPLE_S = DeclaredSettings().respect_people
 UNKNOWN_AUTHOR = "an unknown author"
 _DATA_FOLDERS = re.compile(r"/data/|^/var/(lib|spool|mail|backups)/|/queue")
+_SETTINGS_FILE = re.compile(r"\.(?:conf|cnf|cfg|ini|ya?ml|toml)$")
+"""PostgreSQL has its settings beside its data."""
 ERROR_LINES_SCRIPT = "journalctl -u {unit} -n 40 -o cat -q --no-pager 2>/dev/null | tail -c 6000"
 
 
@@ -211,7 +216,17 @@ class _FinderWork:
                 experiments=len(cause.experiments),
                 evidence=tuple(self._numbers),
             )
+        await self._keep_failing(live)
         return await self._proved(known, cause, setup, trial)
+
+    async def _keep_failing(self, live: State) -> None:
+        """For a drill: after the revert, the failing state is gone."""
+        case, state = self._case, replace(live, host=self._host.name)
+        passing = [CheckResult(check=each, ok=True) for each in case.passing]
+        results = [*case.failing, *passing]
+        await case.publish(
+            keep_failing_state(self._store, state, case.details, results, case.checks)
+        )
 
     def _failing_services(self, programs: HostPrograms) -> list[str]:
         named = [each.service for each in self._case.failing] + [self._case.details.service]
@@ -449,4 +464,5 @@ def _is_data(cause: Revert) -> bool:
     if change.verb == "added" and not cause.suspect.below:
         return False
     content = "content" in change.differing or change.verb != "changed"
-    return content and bool(_DATA_FOLDERS.search(change.item.key))
+    key = change.item.key
+    return content and bool(_DATA_FOLDERS.search(key)) and not _SETTINGS_FILE.search(key)
