@@ -28,6 +28,7 @@ from hermes.app.tooling import (
     build_tooling,
     configured_environment,
     copy_tools,
+    schedule_tools,
 )
 from hermes.core.actions import AnswersApprovals, Approver
 from hermes.core.bus import Bus
@@ -244,12 +245,13 @@ async def open_application(
         memory.session_recall = earlier
         skills = ApplicationSkills(loaded, folder, store)
         own = application_tools(loaded, memory, earlier, skills) | copy_tools(environment)
+        policy = LazyPolicy(loaded, folder, isolated=environment.isolated)
+        own |= schedule_tools(loaded, store, policy)
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
         own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)
         tooling = build_tooling(loaded, model=model, toolsets=toolsets, own=own)
         tools = LayeredTools(tooling.catalogue.tools, made_tools)
-        policy = LazyPolicy(loaded, folder, isolated=environment.isolated)
         people = PeopleRegister(loaded, store)
         person = ApplicationApprover(loaded, bus, policy, redactor, approver, people)
         chosen = models.open(model or settings.model.default)

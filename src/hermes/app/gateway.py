@@ -6,9 +6,11 @@ imported before it is configured.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
@@ -18,11 +20,13 @@ from hermes.app.chats.media import ChatMedia
 from hermes.app.chats.service import ChatService
 from hermes.app.chats.sessions import ChatSessions
 from hermes.app.chats.worker import ChatContext, TurnLimits
+from hermes.app.people import PAIRING_FOLDER
 from hermes.app.run_locks import RunLocked, lock_run
-from hermes.core.channels import Channel
+from hermes.core.channels import Channel, InboundMessage
 from hermes.core.errors import SettingsError
 from hermes.gateway.manifest import ConfiguredChannel
 from hermes.gateway.outbox import Outbox
+from hermes.gateway.pairing import PairingCodes
 from hermes.gateway.settings import ChannelSettings
 from hermes.settings.load import LoadedSettings
 
@@ -59,7 +63,15 @@ def open_gateway_parts(application: Application, outbox: Outbox | None = None) -
         media=ChatMedia(loaded.home, talk),
     )
     outbox = outbox or Outbox(application.bus, [], loaded.settings.sre.notices)
-    return GatewayParts(outbox, ChatService(context), context)
+    codes = PairingCodes(loaded.home / PAIRING_FOLDER)
+
+    async def offer_pairing(message: InboundMessage) -> str:
+        offer = partial(
+            codes.offer, message.address.channel, message.sender, shown=message.sender_name
+        )
+        return (await to_thread.run_sync(offer)).text
+
+    return GatewayParts(outbox, ChatService(context, offer_pairing=offer_pairing), context)
 
 
 async def serve_channel(parts: GatewayParts, channel: Channel, settings: ChannelSettings) -> None:

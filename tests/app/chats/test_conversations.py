@@ -59,7 +59,7 @@ async def test_somebody_unknown_is_told_how_to_be_let_in_and_nothing_is_recorded
     async with open_gateway(loaded) as gateway:
         gateway.channel.receive(said("run rm -rf /", MALLORY))
         gateway.channel.receive(said("please", MALLORY))
-        await gateway.channel.wait_for("I do not know you yet (telegram:666)")
+        await gateway.channel.wait_for("hermes pairing approve telegram ")
         assert len(gateway.channel.sent) == 1
         assert not await gateway.events("chat.received", "run.started")
 
