@@ -33,6 +33,7 @@ CHANGES = {
     "hermes audit export",
     "hermes drill shell",
     "hermes copy shell",
+    "hermes gateway run",
     "hermes rl serve",
     "hermes model set",
     "hermes setup",
@@ -60,6 +61,7 @@ ELSEWHERE |= {f"hermes incident {verb}" for verb in ("ack", "close", "reopen")}
 ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publish", "revoke")}
 ELSEWHERE |= {"hermes service logs", "hermes service uninstall", "hermes backup", "hermes restore"}
 ELSEWHERE |= {"hermes people add", "hermes people remove"}
+ELSEWHERE |= {"hermes pairing approve", "hermes pairing revoke"}
 ELSEWHERE |= {"hermes changes show", "hermes changes revert"}
 ELSEWHERE |= {f"hermes state {verb}" for verb in ("show", "diff", "delete")}
 ELSEWHERE |= {"hermes drill from-incident", "hermes incident replay"}
@@ -80,6 +82,7 @@ ARGUMENTS = {
     "hermes copy run": ["true"],
     "hermes copy diff": ["true"],
     "hermes service install": ["--kind", "systemd", "--print"],
+    "hermes gateway install": ["--kind", "systemd", "--print"],
     "hermes drill show": ["config-typo-after-edit"],
     "hermes incident open": ["the shop shows old prices"],
     "hermes maintenance add": ["web", "--for", "1h"],

@@ -1,6 +1,10 @@
 """`hermes cron` and `hermes task`: what is added is echoed, run, recorded and kept."""
 
 import json
+import subprocess
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -156,3 +160,55 @@ def test_next_tries_a_schedule_out(hermes: Hermes) -> None:
     assert done.stdout.count("Fri ") == 3
     assert "only every 14 days" in done.stdout
     assert hermes("cron", "next", "--json").returncode == 0
+
+
+@pytest.fixture
+def watch(hermes: Hermes) -> Iterator[subprocess.Popen[bytes]]:
+    command = [*hermes.command, "watch", "--no-listen", "--model", "none"]
+    process = subprocess.Popen(command, env=hermes.env, stdout=subprocess.DEVNULL)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def wait_for(hermes: Hermes, job: str, outcome: str) -> dict[str, str]:
+    """The row of the job, once it has this outcome."""
+    for _ in range(300):
+        rows = json.loads(hermes("cron", "history", job, "--json").stdout or "[]")
+        if found := [row for row in rows if row["outcome"] == outcome]:
+            return dict(found[0])
+        time.sleep(0.2)
+    raise AssertionError(f"{job} has no row {outcome}: {rows}")
+
+
+def test_the_watch_runs_what_is_due(hermes: Hermes, watch: subprocess.Popen[bytes]) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=4)
+    done = hermes("cron", "add", f"{soon:%Y-%m-%dT%H:%M:%SZ}", "look", "--name", "once")
+    assert done.returncode == 0, done.stderr
+    row = wait_for(hermes, "once", "ran")
+    assert row["text"] == "all backups are there"
+    rounds = json.loads(hermes("cron", "history", "health", "--json").stdout)
+    assert rounds[0]["occurrence"].endswith("-at-start")
+    hermes("cron", "add", "every day at 9", "echo hi", "--command", "--name", "hi")
+    done = hermes("cron", "run", "hi", "--json")
+    assert json.loads(done.stdout)["text"].strip() == "hi"
+
+
+def test_a_command_that_a_crash_cut_off_is_not_repeated(
+    hermes: Hermes, watch: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    command = f"echo x >> {mark}; sleep 30"
+    soon = datetime.now(UTC) + timedelta(seconds=3)
+    added = hermes(
+        "cron", "add", f"{soon:%Y-%m-%dT%H:%M:%SZ}", command, "--command", "--name", "slow"
+    )
+    assert added.returncode == 0, added.stderr
+    row = wait_for(hermes, "slow", "running")
+    watch.kill()
+    watch.wait()
+    with subprocess.Popen([*hermes.command, "watch", "--no-listen"], env=hermes.env) as again:
+        row = wait_for(hermes, "slow", "unknown")
+        again.kill()
+    assert "not repeated" in row["reason"]
+    assert not mark.exists() or mark.read_text() == "x\n"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 from incident_house import MEND, Host, commanded, events
 
@@ -13,9 +14,9 @@ from hermes.core.events.incidents import (
     IncidentDiagnosed,
     PhaseEntered,
 )
-from hermes.core.incident import read_incident
+from hermes.core.incident import IncidentDetails, read_incident
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
-from hermes.sre.commander import Commander
+from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.reports.report_data import read_incident_records
 from hermes.sre.reports.report_text import render_report
 from hermes.sre.reports.statements import find_excluded_causes, resolver_of
@@ -134,6 +135,42 @@ async def test_a_recent_change_of_a_person_is_reverted_only_after_approval(host:
     assert not refusing.well()
 
 
+class TraceFinder(ScriptedFinder):
+    """A fault that leaves its trace while the experiments run."""
+
+    def __init__(self, result: CauseResult, trace: Path) -> None:
+        super().__init__(result)
+        self._trace = trace
+
+    async def find(self, case: FailingCase) -> CauseResult:
+        self._trace.touch()
+        return await super().find(case)
+
+
+def add_playbook_with_trace(host: Host) -> None:
+    """Its signature is found only after the trace is there."""
+    host.playbook("web", MEND)
+    file = host.folder / "skills/web/playbook.yaml"
+    file.write_text(file.read_text().replace("test ! -f well-web", "test -f trace"))
+
+
+async def test_playbooks_look_again_before_people_are_asked(host: Host) -> None:
+    add_playbook_with_trace(host)
+    recent = CauseFixStep(command=REVERT.command, undo=REVERT.undo, recent_by="ann")
+    result = CauseResult(status="proved", component="x", mechanism="y", steps=(recent,))
+    host.finder = TraceFinder(result, host.folder / "trace")
+    ending = await commanded(host)
+    assert (ending.outcome, ending.answered_by) == ("resolved", "playbook")
+    assert host.ledger == ["web-1"]
+
+
+async def test_a_revert_that_asks_nobody_comes_before_the_second_look(host: Host) -> None:
+    add_playbook_with_trace(host)
+    host.finder = TraceFinder(PROVED, host.folder / "trace")
+    assert (await commanded(host)).answered_by == "experiment"
+    assert host.ledger == ["revert"]
+
+
 @pytest.mark.parametrize(
     ("result", "words"),
     [
@@ -207,3 +244,18 @@ async def test_after_a_crash_a_revert_is_not_made_again(host: Host) -> None:
         ending = await Commander(ground, case).run()
     assert ending.outcome == "escalated"
     assert not finder.cases
+
+
+async def test_two_incidents_with_one_cause_revert_it_once(host: Host) -> None:
+    host.finder = ScriptedFinder(PROVED)
+    first, second = await host.opened(), await host.opened("incident-2")
+    endings: list[IncidentResult] = []
+    async with host.ground() as ground, anyio.create_task_group() as group:
+        for case in (first, second):
+
+            async def work(case: IncidentDetails = case) -> None:
+                endings.append(await Commander(ground, case).run())
+
+            group.start_soon(work)
+    assert host.ledger == ["revert"]
+    assert sorted(each.outcome for each in endings) == ["recovered", "resolved"]

@@ -9,9 +9,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeGuard
 
+from msgspec.structs import replace
+
 from hermes.app.application import Application
 from hermes.app.copied_checks import expected_readings, run_on_copy
 from hermes.app.fix_tests import CopyFixTester
+from hermes.app.incident_states import keep_failing_state
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.states import HostStates, own_commands
 from hermes.core.errors import ToolError
@@ -42,7 +45,12 @@ from hermes.declared.experiments.rehearsal import (
     rehearse_revert,
 )
 from hermes.declared.experiments.root_cause import ExperimentLimits, RootCause, find_root_cause
-from hermes.declared.experiments.suspects import ServiceContext, Suspect, rank_suspects
+from hermes.declared.experiments.suspects import (
+    ServiceContext,
+    Suspect,
+    rank_suspects,
+    service_reversal,
+)
 from hermes.declared.experiments.trial import Experiment, Revert, TrialResult
 from hermes.declared.revert import RELOAD_UNITS, RevertPlan, order_changes, plan_revert
 from hermes.declared.settings import DeclaredSettings
@@ -51,7 +59,7 @@ from hermes.declared.store import StateStore
 from hermes.environments.copies import Copyable
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
-from hermes.sre.checks import ProbeChecks
+from hermes.sre.checks import CheckResult, ProbeChecks
 from hermes.sre.undo import UNDO_FOLDER
 
 COMMAND_TIMEOUT_S = 60.0
@@ -59,6 +67,8 @@ MAX_NAMED_IN_EVENT = 12
 RESPECT_PEOPLE_S = DeclaredSettings().respect_people
 UNKNOWN_AUTHOR = "an unknown author"
 _DATA_FOLDERS = re.compile(r"/data/|^/var/(lib|spool|mail|backups)/|/queue")
+_SETTINGS_FILE = re.compile(r"\.(?:conf|cnf|cfg|ini|ya?ml|toml)$")
+"""PostgreSQL has its settings beside its data."""
 ERROR_LINES_SCRIPT = "journalctl -u {unit} -n 40 -o cat -q --no-pager 2>/dev/null | tail -c 6000"
 
 
@@ -206,7 +216,17 @@ class _FinderWork:
                 experiments=len(cause.experiments),
                 evidence=tuple(self._numbers),
             )
+        await self._keep_failing(live)
         return await self._proved(known, cause, setup, trial)
+
+    async def _keep_failing(self, live: State) -> None:
+        """For a drill: after the revert, the failing state is gone."""
+        case, state = self._case, replace(live, host=self._host.name)
+        passing = [CheckResult(check=each, ok=True) for each in case.passing]
+        results = [*case.failing, *passing]
+        await case.publish(
+            keep_failing_state(self._store, state, case.details, results, case.checks)
+        )
 
     def _failing_services(self, programs: HostPrograms) -> list[str]:
         named = [each.service for each in self._case.failing] + [self._case.details.service]
@@ -364,7 +384,17 @@ class _FinderWork:
         files = [each for each in steps if each.command != RELOAD_UNITS]
         if len(files) < len(steps):  # once, after all files
             files.append(CauseFixStep(command=RELOAD_UNITS, undo=RELOAD_UNITS))
-        after = [CauseFixStep(command=e.command, undo="true") for e in rehearsed.activations]
+        started = {
+            each.name
+            for cause in causes
+            if "start" in service_reversal(cause.suspect.change)
+            if (each := programs.named(cause.suspect.change.item.key)) is not None
+        }
+        after = [
+            CauseFixStep(command=each.command, undo="true")
+            for each in rehearsed.activations
+            if each.kind != "restart" or each.target not in started
+        ]
         return join_steps([*files, *after]), ""
 
     async def _stage(self, folder: str, plans: Sequence[RevertPlan]) -> None:
@@ -434,4 +464,5 @@ def _is_data(cause: Revert) -> bool:
     if change.verb == "added" and not cause.suspect.below:
         return False
     content = "content" in change.differing or change.verb != "changed"
-    return content and bool(_DATA_FOLDERS.search(change.item.key))
+    key = change.item.key
+    return content and bool(_DATA_FOLDERS.search(key)) and not _SETTINGS_FILE.search(key)

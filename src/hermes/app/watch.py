@@ -20,7 +20,7 @@ from hermes.app.learned_checks import open_learned_checks
 from hermes.app.models import ModelReachability
 from hermes.app.policy import LazyPolicy
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
-from hermes.core.errors import SettingsError, StoreError
+from hermes.core.errors import ScheduleError, SettingsError, StoreError
 from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Environment
 from hermes.gateway.outbox import Outbox
@@ -31,7 +31,6 @@ from hermes.memory.journal.buffered_journal import BufferedJournal
 from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings
 from hermes.sre.context import IncidentContext
-from hermes.sre.health import HealthSchedule
 from hermes.sre.notifications.notifier import Notifier
 from hermes.sre.probes.inventory import InventoryStore
 from hermes.sre.probes.probe import Probe
@@ -86,6 +85,39 @@ class RunningWatch:
     reachability: ModelReachability | None = None
     """None where no model is used."""
 
+    job_settings: LoadedSettings | None = None
+    """Those that jobs run under: without the mode of the watch."""
+    scheduler: ProbeScheduler | None = None
+    """What runs the probes; None in a gym box, where nothing is scheduled."""
+
+    async def keep_schedule(self) -> None:
+        """Run what is due, or stand by while another process does, until cancelled."""
+        from hermes.app.jobs import builtin_jobs
+        from hermes.app.schedule.rhythms import health_job, report_jobs
+        from hermes.app.schedule.scheduler import keep_schedule
+
+        loaded, application = self.job_settings, self.application
+        if loaded is None or self.scheduler is None:
+            return
+        try:
+            specs = builtin_jobs(loaded)
+        except ScheduleError as error:
+            write_warning(f"the schedule is not kept: {error}")
+            return
+        environment = application.agent_dependencies.environment
+        built_in = {
+            "health": health_job(loaded, application.bus, probe_rounds(self.scheduler)),
+            **report_jobs(loaded, application.journal, environment),
+        }
+        await keep_schedule(
+            loaded,
+            application.bus,
+            application.run_locks,
+            specs=specs,
+            built_in=built_in,
+            at_start=("health",),
+        )
+
     async def until_rebuilt(self) -> None:
         """Return when the journal has to be opened again: leave the block, and enter another."""
         await _rebuild_event(self.application).wait()
@@ -120,6 +152,7 @@ async def open_watch(
 
     `adapt` may change a probe, or leave it out.
     """
+    job_settings = loaded
     loaded, asked = (
         apply_watch_mode(_with_waiting_approvals(loaded)),
         "" if model == NO_MODEL else model,
@@ -193,9 +226,6 @@ async def open_watch(
                 group.start_soon(_follow_services, application, scheduler, store, adapt)
             if probes or found.found_now:
                 group.start_soon(scheduler.run)
-                group.start_soon(
-                    HealthSchedule(application.bus, probe_rounds(scheduler), settings.health).run
-                )
             yield RunningWatch(
                 application,
                 watch,
@@ -210,6 +240,8 @@ async def open_watch(
                 reachability=ModelReachability(loaded, application.agent_dependencies.model.name)
                 if responder is not None
                 else None,
+                job_settings=job_settings,
+                scheduler=scheduler if environment is None else None,
             )
             if not _rebuild_event(application).is_set():
                 await notifications.finish()

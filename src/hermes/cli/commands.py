@@ -27,6 +27,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         "Chat",
         'hermes chat -q "is anything wrong?"',
         {
+            "gateway": ("groups", "Talk with people through chat channels: run, status, install"),
             "chat": ("chat_command", "Talk to the agent; -q asks one question and ends"),
             "sessions": ("sessions.commands", "List, show, search, import, export conversations"),
             "recall": ("sessions.search", "What earlier sessions say about a question"),
@@ -52,6 +53,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         {
             "policy": ("groups", "What the agent may do: check, explain, test, replay"),
             "people": ("groups", "Who is who: names, ids on chat platforms, groups"),
+            "pairing": ("groups", "Let people talk to Hermes in chats: list, approve, revoke"),
             "audit": ("admin.audit", "Decisions and actions, with proof"),
             "journal": ("admin.storage", "Verify, export, compact or salvage the journal"),
             "store": ("admin.storage", "Show the store, or move it"),

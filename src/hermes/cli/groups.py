@@ -96,6 +96,32 @@ def people() -> None:
     """
 
 
+PAIRING_COMMANDS = {
+    "list": ("admin.people:pairings", "Who waits with a code, and who was let in"),
+    "approve": ("admin.people:approve", "Let somebody in who got a code"),
+    "revoke": ("admin.people:revoke", "Let somebody in no longer"),
+}
+
+
+@cli_group(
+    PAIRING_COMMANDS,
+    """
+hermes pairing                                    who waits, and who was let in
+hermes pairing approve telegram 7KQ2M9XA --as alice
+hermes pairing revoke telegram 123456789
+""",
+    default="list",
+)
+def pairing() -> None:
+    """Who may talk to Hermes in chats. Without a command: list.
+
+    An unknown person who writes to Hermes gets a code, valid for an hour; somebody with a shell on
+    this machine confirms it. After five wrong codes a channel takes none for an hour.
+
+    Exit codes: 0 fine, 1 there is no such code or pairing, 2 wrong usage, 7 denied.
+    """
+
+
 CHANNEL_COMMANDS = {
     "list": ("admin.channels:list_", "All chats and sinks, whether they work, and what waits"),
     "test": ("admin.channels:test", "Send a test message"),
@@ -433,4 +459,29 @@ def copy() -> None:
     /dev/shm are empty, and databases that run are left out. It ends with the command.
 
     Exit codes: that of the command; 1 the machine cannot be copied, 5 the copy failed.
+    """
+
+
+GATEWAY_COMMANDS = {
+    "run": ("monitoring.gateway:run", "Serve the configured channels until it is stopped"),
+    "status": ("monitoring.gateway:status", "The channels, and who receives from each"),
+    "install": ("monitoring.service:install", "Keep it running: `hermes service install`"),
+}
+
+
+@cli_group(
+    GATEWAY_COMMANDS,
+    """
+hermes gateway run                     until Ctrl-C
+hermes gateway status
+""",
+    default="status",
+)
+def gateway() -> None:
+    """Conversations with people through chat channels. Without a command: status.
+
+    `hermes channels list` shows what a channel needs. Nobody is heard before somebody with a shell
+    lets them in: `hermes people add NAME telegram:ID`.
+
+    Exit codes: 0 fine, 2 wrong usage, 3 no channel can be used.
     """

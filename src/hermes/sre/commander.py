@@ -170,7 +170,8 @@ class Commander:
         if recorded.phase is not None and recorded.last_at is not None:
             self._resumed = True
             self._gap = max(0.0, (datetime.now(UTC) - recorded.last_at).total_seconds())
-        result = await self._within_time(recorded)
+        with self._work.context.claims.release_after(details.incident):
+            result = await self._within_time(recorded)
         await self._finish(result)
         return result
 
@@ -343,7 +344,7 @@ class Commander:
             await work(self._work.details)
         except StoreError:
             raise
-        except HermesError as error:
+        except (HermesError, OSError) as error:
             await self._enter(phase, detail=f"failed: {error}"[:500])
 
     async def _enter(self, phase: IncidentPhase, attempt: int = 0, detail: str = "") -> None:

@@ -21,7 +21,7 @@ from hermes.app.run_locks import RunLocked, RunLocks, lock_run, unlock_run
 from hermes.app.skills.library import tool_caller
 from hermes.core.bus import Bus
 from hermes.core.channels import Address
-from hermes.core.errors import HermesError, innermost_error
+from hermes.core.errors import HermesError, StoreError, innermost_error
 from hermes.core.events import Event
 from hermes.core.events.jobs import (
     SCHEDULE_RUN,
@@ -185,7 +185,12 @@ class JobRunner:
             notice=notice.notice if notice is not None else "",
         )
         events: list[Event] = [ended] if notice is None else [notice, ended]
-        await self._bus.publish(*events)
+        try:
+            await self._bus.publish(*events)
+        except StoreError:
+            if not job.spec.builtin:
+                raise
+            self._table.apply(ended)  # checks go on while the journal cannot be written
         if job.spec.heartbeat_url and result.outcome in ("ran", "nothing"):
             await send_heartbeat(job.spec.heartbeat_url)
 

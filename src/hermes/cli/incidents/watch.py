@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import click
 
+from hermes.app.views import find_incident
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.incidents.live_state import (
     LiveIncident,
@@ -17,7 +18,7 @@ from hermes.cli.incidents.live_state import (
     fold_live_incident,
     only_reads,
 )
-from hermes.cli.incidents.lookup import complete_incident_id, find_incident
+from hermes.cli.incidents.lookup import complete_incident_id
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, wants_color
 from hermes.core.bus import Bus
