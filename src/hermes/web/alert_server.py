@@ -141,7 +141,7 @@ class AlertEndpoints:
         if status >= HTTPStatus.BAD_REQUEST and status not in _STATUSES_COUNTED_BY_INTAKE:
             self._alert_metrics.count_rejected(status.phrase.lower().replace(" ", "-"))
 
-    def _check_head(self, request: HttpRequest) -> None:
+    async def _check_head(self, request: HttpRequest) -> None:
         # Browsers send an Origin with every POST. Without this check, any web page opened on this
         # host could raise alerts on the loopback address.
         if "origin" in request.headers:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.events import (
+    access,
     approvals,
     changes,
     experiments,
@@ -40,6 +41,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         experiments,
         operations,
         changes,
+        access,
     )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
