@@ -25,6 +25,7 @@ FILES_BY_TIER = {
         "cli/",
         "declared/test_authors",
         "declared/test_collect",
+        "gateway/test_channel_loading",
         "previous_version/",
         "skills/test_automatic_review",
         "skills/test_exchange_command",
@@ -46,6 +47,7 @@ FILES_BY_TIER = {
     "box": (
         "app/test_agent_drill",
         "app/test_experiments_in_a_box",
+        "app/test_fix_tests",
         "app/test_gym_replay",
         "app/test_lessons",
         "app/test_skill_of_a_drill",

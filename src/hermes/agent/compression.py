@@ -73,7 +73,8 @@ def _full_text(message: Message) -> str:
     if message.result is not None:
         return f"result ({message.result.status}): {message.result.content}"
     calls = "".join(f"\ncall: {_describe_call(call, 600)}" for call in message.calls)
-    return f"{message.role}: {message.text}{calls}"
+    attached = "".join(f"\nattached ({part.source}): {part.text}" for part in message.attached)
+    return f"{message.role}: {message.text}{attached}{calls}"
 
 
 def _describe_call(call: ToolCall, size: int = 160) -> str:

@@ -1,6 +1,6 @@
 """A conversation: one run in the journal, and the operations on it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from hermes.core.events.runs import (
     TurnUndone,
 )
 from hermes.core.events.tools import ToolFinished
-from hermes.core.messages import Message, Usage
+from hermes.core.messages import AttachedText, Message, Usage
 from hermes.core.protocols import Model
 from hermes.core.run_ids import new_id, working_for_run
 from hermes.tools.executor import Executor
@@ -131,19 +131,20 @@ class Conversation:
     def model(self) -> Model:
         return self._session.dependencies.model
 
-    async def say(self, text: str) -> str:
+    async def say(self, text: str, *, attached: Sequence[AttachedText] = (), by: str = "") -> str:
         """One turn, until the model answers in words; empty when it was interrupted.
 
+        `attached` are words of others, which the policy does not trust; `by` is who speaks.
         Raises errors of models, budgets and the store, after recording that the turn failed.
         """
         self._require_idle()
         if self.open:
             await self._close("interrupted", "cut off before", "a crash")
-        answer = await self._turn(partial(self._begin_turn, text))
+        answer = await self._turn(partial(self._begin_turn, user_message(text, attached), by))
         inbox = self._session.inbox
         while inbox and self.ended is not None and self.ended.outcome in ("answered", "exhausted"):
             later = inbox.popleft()  # sent at the moment in which the turn ended
-            answer = await self._turn(partial(self._begin_turn, later))
+            answer = await self._turn(partial(self._begin_turn, later, by))
         return answer
 
     async def carry_on(self) -> str | None:
@@ -161,9 +162,9 @@ class Conversation:
             return None
         return await self._turn(self._finish_turn)
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str, *, attached: Sequence[AttachedText] = ()) -> None:
         """Text for the running turn: added before the next call of the model."""
-        self._session.inbox.append(text)
+        self._session.inbox.append(user_message(text, attached))
 
     def interrupt(self) -> None:
         """End the running turn: running tools are cancelled, and their calls answered
@@ -200,13 +201,13 @@ class Conversation:
         if self._scope is not None:
             raise SettingsError("a turn is running: steer or interrupt it, or wait for its end")
 
-    async def _begin_turn(self, text: str) -> str:
+    async def _begin_turn(self, message: Message, by: str) -> str:
         session = self._session
         session.failed_compressions = 0
         await session.record(
-            TurnStarted(run=self.run, turn=session.history.turn + 1),
-            MessageAdded(run=self.run, message=user_message(text)),
-            *await session.dependencies.recall(self.run, text),
+            TurnStarted(run=self.run, turn=session.history.turn + 1, by=by),
+            MessageAdded(run=self.run, message=message),
+            *await session.dependencies.recall(self.run, message.text),
         )
         return await run_turn(session)
 

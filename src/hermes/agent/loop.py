@@ -18,7 +18,7 @@ from hermes.core.errors import (
 from hermes.core.events import Event
 from hermes.core.events.runs import MessageAdded, TurnEnded
 from hermes.core.events.tools import ToolFinished
-from hermes.core.messages import Completion, Message, ToolCall, ToolResult
+from hermes.core.messages import AttachedText, Completion, Message, ToolCall, ToolResult
 
 TurnOutcome = Literal["answered", "interrupted", "exhausted", "failed"]
 
@@ -98,7 +98,7 @@ def _answered_event(session: ConversationSession, reply: Completion, last: bool)
 
 def _check_finish(session: ConversationSession, reply: Completion, message: Message) -> None:
     if reply.finish == "length" and any(call.malformed for call in message.calls):
-        session.inbox.appendleft(CUT_OFF_NOTE)
+        session.inbox.appendleft(user_message(CUT_OFF_NOTE))
     elif reply.finish == "filtered" and not (message.calls or message.text.strip()):
         raise PermanentModelError(f"{reply.model or 'the provider'} withheld its answer (filtered)")
 
@@ -110,14 +110,14 @@ async def ask_for_summary(session: ConversationSession) -> str:
 
 async def add_steering_messages(session: ConversationSession) -> None:
     if session.inbox:
-        texts = list(session.inbox)
+        waiting = list(session.inbox)
         session.inbox.clear()
         try:
             await session.record(
-                *(MessageAdded(run=session.run, message=user_message(t)) for t in texts)
+                *(MessageAdded(run=session.run, message=message) for message in waiting)
             )
         except StoreError:
-            session.inbox.extendleft(reversed(texts))  # not recorded, so not yet sent
+            session.inbox.extendleft(reversed(waiting))  # not recorded, so not yet sent
             raise
 
 
@@ -163,8 +163,8 @@ def _batches(calls: Sequence[ToolCall], alone: set[str]) -> Iterator[list[ToolCa
         yield batch
 
 
-def user_message(text: str) -> Message:
-    return Message(role="user", text=text)
+def user_message(text: str, attached: Sequence[AttachedText] = ()) -> Message:
+    return Message(role="user", text=text, attached=tuple(attached))
 
 
 def turn_ended(session: ConversationSession, outcome: TurnOutcome, reason: str = "") -> TurnEnded:

@@ -59,8 +59,8 @@ class ConversationSession:
     executor: Executor
     budget: SpendingBudget
     gauge: ContextGauge = field(init=False)
-    inbox: deque[str] = field(default_factory=deque)
-    """Texts sent while a turn runs, added before the next call of the model."""
+    inbox: deque[Message] = field(default_factory=deque)
+    """Messages sent while a turn runs, added before the next call of the model."""
     notes: list[str] = field(default_factory=list)
     """What the person should know once, such as a limit that cannot be checked."""
     notes_kept: int = 0

@@ -27,6 +27,16 @@ TRUSTED_TOOLS = frozenset({"clarify", "todo"})
 """Tools that return a person's answer, or the agent's own list: no untrusted text."""
 
 
+ATTACHED_NAMES = {
+    "quote": "a quoted message",
+    "forward": "a forwarded message",
+    "thread": "earlier messages of the thread",
+    "file": "an attached file",
+    "link": "the preview of a link",
+    "transcript": "a recording",
+}
+
+
 class DataMarker:
     """Remembers what it marked: the same messages are shown repeatedly."""
 
@@ -43,6 +53,8 @@ class DataMarker:
         self, message: Message, tools: Mapping[str, str], remarks: Mapping[str, str]
     ) -> Message:
         result = message.result
+        if message.attached:
+            return replace(message, text=text_with_attached(message, self._run), attached=())
         if result is None or result.status == "denied":  # a refusal is our own text
             return message
         source = tools.get(result.call_id, "a tool")
@@ -60,6 +72,15 @@ class DataMarker:
         remark = remarks.get(result.call_id, "")
         text = result.content.removesuffix(remark)
         return replace(result, content=mark_as_data(text, source, self._run) + remark)
+
+
+def text_with_attached(message: Message, run: str) -> str:
+    """What the person typed, and below it the words of others between marks."""
+    parts = [message.text] if message.text else []
+    for part in message.attached:
+        author = f", by {part.author}" if part.author else ""
+        parts.append(mark_as_data(part.text, f"{ATTACHED_NAMES[part.source]}{author}", run))
+    return "\n\n".join(parts)
 
 
 HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset({"cli", "python", "chat", "cron", "batch"})
@@ -90,6 +111,7 @@ class TrustTracker:
         text = _spoken_text(event)
         if text and (self._person or text.startswith(RECALL_NOTE_PREFIX)):
             self._trusted_texts.append(text)
+        self._read += _attached_texts(event)
 
     def read_prompt(self, prompt: str) -> None:
         """Notes and files of the working folder are in the prompt; they are untrusted."""
@@ -106,10 +128,8 @@ class TrustTracker:
         if not isinstance(policy, TracksText):
             return
         if self._replay_needed:
-            self._replay_needed, self._trusted_texts = (
-                False,
-                [],
-            )  # the text is in the journal as well
+            # The texts so far are in the journal as well, except for the prompt's.
+            self._replay_needed, self._trusted_texts = False, []
             await TrustReplay(self._run, self._person, policy, artifacts).replay(journal)
         for text in self._read:
             policy.heard(self._run, text, False)
@@ -134,6 +154,8 @@ class TrustReplay:
         async for event in _family_events(journal, self._run):
             call = self._calls.apply(event)
             text = _spoken_text(event) if event.run == self._run else ""
+            for attached in _attached_texts(event):
+                self._policy.heard(event.run, attached, False)
             if text.startswith(RECALL_NOTE_PREFIX):
                 self._policy.heard(event.run, text, False)
             elif text and self._person:
@@ -192,3 +214,9 @@ def _spoken_text(event: Event | UnknownEvent) -> str:
     if not isinstance(event, MessageAdded) or event.message.role != "user":
         return ""
     return "" if event.message.text in SYSTEM_NOTES else event.message.text
+
+
+def _attached_texts(event: Event | UnknownEvent) -> list[str]:
+    if not isinstance(event, MessageAdded):
+        return []
+    return [part.text for part in event.message.attached]

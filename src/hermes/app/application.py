@@ -26,6 +26,7 @@ from hermes.app.tooling import (
     application_tools,
     build_tooling,
     configured_environment,
+    copy_tools,
 )
 from hermes.core.actions import AnswersApprovals, Approver
 from hermes.core.bus import Bus
@@ -183,7 +184,7 @@ async def open_application(
         earlier = search if search.has_index else None
         memory.session_recall = earlier
         skills = ApplicationSkills(loaded, folder, store)
-        own = application_tools(loaded, memory, earlier, skills)
+        own = application_tools(loaded, memory, earlier, skills) | copy_tools(environment)
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
         own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)

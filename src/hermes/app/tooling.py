@@ -10,12 +10,13 @@ from hermes.core.knowledge import KeepsNotes, ReadsSkillLibrary, SearchesSession
 from hermes.core.messages import Value
 from hermes.core.plugins import plugin_names
 from hermes.core.protocols import Environment, Tool
+from hermes.environments.copies import can_be_copied
 from hermes.environments.open import EnvironmentOpening, open_environment, select_variables
 from hermes.settings.default_model import LOCAL_MODEL
 from hermes.settings.load import LoadedSettings
 from hermes.tools.memory import make_memory, make_session_search
 from hermes.tools.skills import make_skills
-from hermes.tools.terminal import make_terminal
+from hermes.tools.terminal import make_terminal, make_try_on_copy
 from hermes.tools.toolsets import ToolCatalog, build_catalog
 
 
@@ -38,7 +39,7 @@ def environment_options(loaded: LoadedSettings, folder: Path) -> EnvironmentOpen
     )
 
 
-DELEGATE_TOOL, SESSION_SEARCH_TOOL = "delegate", "session_search"
+DELEGATE_TOOL, SESSION_SEARCH_TOOL, COPY_TOOL = "delegate", "session_search", "try_on_copy"
 
 
 class AgentTooling(Value, frozen=True):
@@ -63,6 +64,17 @@ def application_tools(
     return {**own, "memory": make_memory(notes)} if loaded.settings.memory.notes else own
 
 
+def copy_tools(environment: Environment) -> dict[str, Tool]:
+    """None where the environment cannot be copied."""
+
+    async def run(commands: Sequence[str], timeout_s: float) -> str:
+        from hermes.app.fix_tests import try_commands  # copies are loaded with the first one
+
+        return await try_commands(environment, commands, timeout_s)
+
+    return {COPY_TOOL: make_try_on_copy(run)} if can_be_copied(environment) else {}
+
+
 def build_tooling(
     loaded: LoadedSettings,
     *,
@@ -81,9 +93,10 @@ def build_tooling(
         if loaded.settings.model.default == LOCAL_MODEL and not toolsets:
             # So small a model calls tools without need; it may only talk.
             settings = msgspec.structs.replace(settings, toolsets=())
-    if own is not None and SESSION_SEARCH_TOOL not in own:  # there is no earlier session
-        disabled = (*settings.disabled, SESSION_SEARCH_TOOL)
-        settings = msgspec.structs.replace(settings, disabled=disabled)
+    # There is no earlier session, or the environment cannot be copied.
+    optional = () if own is None else (SESSION_SEARCH_TOOL, COPY_TOOL)
+    if missing := [name for name in optional if name not in (own or ())]:
+        settings = msgspec.structs.replace(settings, disabled=(*settings.disabled, *missing))
     terminal = loaded.settings.terminal
     extra: dict[str, Tool] = {
         "terminal": make_terminal(timeout=terminal.timeout, max_timeout=terminal.max_timeout),

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Literal, Protocol, Self, get_args, runtime_checkable
 
+from hermes.core.messages import AttachedText as AttachedText
 from hermes.core.messages import Value
 
 
@@ -81,14 +82,6 @@ class OutgoingMessage(Value, kw_only=True, frozen=True):
     """Reference of the message that this one answers."""
     files: tuple[str, ...] = ()
     """Paths of files to send with it."""
-
-
-class AttachedText(Value, frozen=True):
-    """Text in a message that its sender did not type: it is untrusted."""
-
-    source: Literal["quote", "forward", "thread", "file", "link", "transcript"]
-    text: str
-    author: str = ""
 
 
 class MediaItem(Value, kw_only=True, frozen=True):

@@ -49,9 +49,19 @@ class ToolResult(Value, kw_only=True, frozen=True):
     """Where the whole text is kept when `content` is only a preview."""
 
 
+class AttachedText(Value, frozen=True):
+    """Text in a message that its sender did not type: it is untrusted."""
+
+    source: Literal["quote", "forward", "thread", "file", "link", "transcript"]
+    text: str
+    author: str = ""
+
+
 class Message(Value, kw_only=True, frozen=True):
     role: Literal["system", "user", "assistant", "tool"]
     text: str = ""
+    attached: tuple[AttachedText, ...] = ()
+    """Of a user message: what others wrote. The model sees it marked as data."""
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
     result: ToolResult | None = None

@@ -40,6 +40,11 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "singularity": "hermes.environments.singularity:open_singularity",
         "ssh": "hermes.environments.ssh:open_ssh",
     },
+    "channels": {
+        "discord": "hermes.gateway.channels.discord.manifest:MANIFEST",
+        "slack": "hermes.gateway.channels.slack.manifest:MANIFEST",
+        "telegram": "hermes.gateway.channels.telegram.manifest:MANIFEST",
+    },
     "notifications": {
         "log": "hermes.sre.notifications.sinks:open_log",
         "ntfy": "hermes.sre.notifications.sinks:open_ntfy",
@@ -86,6 +91,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "skills_list": "hermes.tools.skills:skills_list",
         "terminal": "hermes.tools.terminal:terminal",
         "todo": "hermes.tools.conversation:make_todo",
+        "try_on_copy": "hermes.tools.terminal:try_on_copy",
         "write_file": "hermes.tools.files.read_write:make_write_file",
     },
 }

@@ -7,6 +7,7 @@ import pwd
 import shutil
 import socket
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -89,6 +90,7 @@ class LocalEnvironment:
 
     name = "local"
     isolated = False
+    copyable = sys.platform == "linux"
 
     def __init__(
         self,

@@ -135,6 +135,7 @@ def message_tokens(message: Message) -> int:
     total = TOKENS_PER_MESSAGE + text_tokens(message.text) + text_tokens(message.reasoning)
     if message.result is not None:
         total += text_tokens(message.result.content, CODE_CHARS_PER_TOKEN)
+    total += sum(text_tokens(part.text) + TOKENS_PER_CALL for part in message.attached)
     for call in message.calls:
         written = call.malformed or (str(call.arguments) if call.arguments else "")
         total += TOKENS_PER_CALL + text_tokens(written, CODE_CHARS_PER_TOKEN)

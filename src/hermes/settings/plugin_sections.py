@@ -13,6 +13,7 @@ import msgspec
 
 from hermes.core.errors import PluginError, SettingsError
 from hermes.core.plugins import (
+    BUILT_IN,
     PluginWithSettings,
     load_plugin,
     outside_plugins,
@@ -20,6 +21,8 @@ from hermes.core.plugins import (
     suggest_plugin,
 )
 from hermes.environments.settings import TerminalSettings
+from hermes.gateway.manifest import ChannelManifest
+from hermes.gateway.settings import ChannelsSettings
 from hermes.plumbing.problems import Problem
 from hermes.settings.origins import GivenValue, KeyPath, dotted_key
 from hermes.settings.schema import Settings
@@ -37,9 +40,13 @@ def settings_type(home: Path, given: Sequence[GivenValue] = ()) -> tuple[type[Se
     """
     problems: list[str] = []
     named = {str(each.path[1]) for each in given if each.path[0] == "terminal" and each.path[2:]}
+    chats = {str(each.path[1]) for each in given if each.path[0] == "channels" and each.path[2:]}
     environments = _sections("environments", TerminalSettings, home, named, problems)
     channels = _sections("notifications", SinkSettings, home, _named_kinds(given), problems)
+    platforms = _sections("channels", ChannelsSettings, home, chats, problems)
     root = Settings
+    if platforms:
+        root = _replace_field(root, ("channels",), _extended(ChannelsSettings, platforms))
     if environments:
         root = _replace_field(root, ("terminal",), _extended(TerminalSettings, environments))
     if channels:
@@ -63,6 +70,8 @@ def _sections(
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in sorted({*outside_plugins(group, home), *named}):
+        if name in BUILT_IN[group]:
+            continue
         if name in base.__struct_fields__:
             problems.append(f"the plug-in {name} of hermes.{group} has the name of a setting")
             continue
@@ -74,7 +83,7 @@ def _sections(
         except SettingsError:
             continue
         else:
-            if isinstance(plugin, PluginWithSettings):
+            if isinstance(plugin, PluginWithSettings | ChannelManifest):
                 found[name] = plugin.settings | None
     return found
 

@@ -7,6 +7,7 @@ import msgspec
 from hermes.agent.settings import AgentSettings
 from hermes.declared.settings import DeclaredSettings
 from hermes.environments.settings import TerminalSettings
+from hermes.gateway.settings import ChannelsSettings
 from hermes.gym.settings import GymSettings
 from hermes.memory.settings import MemorySettings, StoreSettings
 from hermes.models.settings import ModelSettings
@@ -55,6 +56,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """States of the host and changes."""
     gym: GymSettings = GymSettings()
     """Drills and their boxes."""
+    channels: ChannelsSettings = ChannelsSettings()
+    """Chat platforms, and how people are talked to there."""
     web: WebSettings = WebSettings()
     """The HTTP server: receives alerts, serves health and metrics."""
     store: StoreSettings = StoreSettings()

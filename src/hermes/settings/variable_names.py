@@ -11,6 +11,25 @@ KEY_BY_VARIABLE: Mapping[str, str] = {
     "HERMES_TOOL_PROGRESS": "display.tool_progress",
     "HERMES_TOOL_PROGRESS_MODE": "display.tool_progress_mode",
     "MEMORY_DB_URL": "store.url",
+    **{
+        f"{name.upper()}_{key}": f"channels.{name}.{key.lower()}"
+        for name in (
+            *("telegram", "slack", "discord", "whatsapp"),
+            *("signal", "mattermost", "matrix", "email"),
+        )
+        for key in ("ALLOWED_USERS", "ALLOWED_GROUPS", "HOME_CHANNEL")
+    },
+    "SIGNAL_HTTP_URL": "channels.signal.url",
+    "SIGNAL_ACCOUNT": "channels.signal.account",
+    "WHATSAPP_PHONE_NUMBER_ID": "channels.whatsapp.phone_number_id",
+    "MATTERMOST_URL": "channels.mattermost.url",
+    "MATRIX_HOMESERVER": "channels.matrix.homeserver",
+    "EMAIL_ADDRESS": "channels.email.address",
+    "EMAIL_SMTP_HOST": "channels.email.smtp_host",
+    "EMAIL_IMAP_HOST": "channels.email.imap_host",
+    "HERMES_HUMAN_DELAY_MODE": "channels.talk.human_delay_mode",
+    "HERMES_HUMAN_DELAY_MIN_MS": "channels.talk.human_delay_min_ms",
+    "HERMES_HUMAN_DELAY_MAX_MS": "channels.talk.human_delay_max_ms",
     "TERMINAL_ENV": "terminal.backend",
     "TERMINAL_CWD": "terminal.cwd",
     "TERMINAL_TIMEOUT": "terminal.timeout",

@@ -1,12 +1,15 @@
-"""Defines how the root cause of an incident is found by experiment, and the data it returns."""
+"""Defines how causes are found and fixes are tested on copies, and the data that this returns."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
+from hermes.core.events.experiments import FixTested
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
+from hermes.core.protocols import Tool
+from hermes.skills.playbook.commands import ExecuteCall
 from hermes.sre.checks import CheckResult, IndependentChecks
 
 CauseStatus = Literal["proved", "ruled-out", "not-reproduced", "impossible"]
@@ -85,3 +88,33 @@ class CauseFinder(Protocol):
         ...
 
     async def find(self, case: FailingCase) -> CauseResult: ...
+
+
+@dataclass(frozen=True)
+class FixCandidate:
+    """A fix that may be tested."""
+
+    name: str
+    by: str
+    """`playbook`, `experiment` or `model`."""
+    apply: Callable[[ExecuteCall], Awaitable[str]]
+    """Runs it with these commands; returns why it failed by its own account, or an empty text."""
+
+
+class FixTester(Protocol):
+    """Tests fixes on copies of the host, beside an unchanged one. Changes nothing on the host."""
+
+    @property
+    def available(self) -> bool:
+        """Whether the host may be copied."""
+        ...
+
+    async def test(
+        self, case: FailingCase, candidates: Sequence[FixCandidate]
+    ) -> Sequence[FixTested]:
+        """The results in the order of the candidates, not yet published. Raises `HermesError`."""
+        ...
+
+    def tool(self, case: FailingCase, record: Callable[[FixTested], Awaitable[None]]) -> Tool:
+        """The tool with which a model tests a command; `record` gets each result."""
+        ...

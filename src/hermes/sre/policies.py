@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from hermes.core.actions import Action, Decision, Policy, PolicyWrapper
-from hermes.policy.actions.tool_calls import read_intent
+from hermes.policy.actions.tool_calls import COPY_TOOL, read_intent
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.skills.supervisors.commands import HostSupervisors, UnsupportedActionError
@@ -189,6 +189,8 @@ def action_effects(action: Action, decision: Decision) -> frozenset[str]:
     """Effects by the policy, and by an analysis of the command."""
     intent = read_intent(action, "/root")
     command, decided = action.command or intent.command, frozenset(decision.effects)
+    if action.call.name == COPY_TOOL:  # what it changes stays in the copy
+        return decided
     if not command:
         return decided | intent.effects or frozenset({"unknown"})
     found = analyse_command(command, cwd=action.cwd or "/")

@@ -14,7 +14,7 @@ from hermes.core.events.incidents import ChangeBegan, ChangesUndone
 from hermes.core.incident import Incident, IncidentChange
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
-from hermes.policy.actions.tool_calls import read_intent
+from hermes.policy.actions.tool_calls import COPY_TOOL, read_intent
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.policy.undo import NO_UNDO, KnownUndoPolicy, find_undo
@@ -161,6 +161,8 @@ class ChangeRecorder:
     async def _record_change(self, action: Action, decision: Decision) -> str:
         """Why the change must not be made; empty when it was recorded."""
         call = action.call
+        if call.name == COPY_TOOL:
+            return ""
         if self._playbook and call.id not in self._undo_commands:
             return ""
         if not self._playbook and decision.effects and set(decision.effects) <= READING_EFFECTS:

@@ -1,7 +1,8 @@
-"""The tools `terminal` and `process`: commands, background processes, and the advice about sudo."""
+"""The tools `terminal`, `process` and `try_on_copy`, and the advice about sudo."""
 
 import re
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -83,6 +84,40 @@ def make_terminal(*, timeout: float = 120.0, max_timeout: float = 600.0) -> Func
 
 
 terminal = make_terminal()
+
+MAX_CANDIDATES, MAX_COPY_TIMEOUT_S = 4, 60.0
+CopyRunner = Callable[[Sequence[str], float], Awaitable[str]]
+"""Runs each command on a copy of its own, for at most so many seconds; returns what they showed."""
+
+
+def make_try_on_copy(run: CopyRunner) -> FunctionTool:
+    @tool(risk=Risk.CHANGE)
+    async def try_on_copy(
+        context: ToolContext,
+        commands: Annotated[
+            tuple[str, ...], about(f"1 to {MAX_CANDIDATES}; each runs on its own fresh copy")
+        ],
+        timeout: Annotated[
+            float, about(f"seconds for each, at most {MAX_COPY_TIMEOUT_S:g}")
+        ] = 20.0,
+    ) -> str:
+        """Test bash commands on a copy of the host, side by side, before one runs on the host.
+
+        Nothing they change reaches the host, so changes need no approval. In an incident the
+        failing checks run on the copy before and after.
+        """
+        if not 1 <= len(commands) <= MAX_CANDIDATES:
+            raise ToolError(f"give 1 to {MAX_CANDIDATES} commands, not {len(commands)}")
+        return await run(commands, max(1.0, min(timeout, MAX_COPY_TIMEOUT_S)))
+
+    return try_on_copy
+
+
+async def _refuse_copies(commands: Sequence[str], timeout_s: float) -> str:
+    raise ToolError("the host cannot be copied here")
+
+
+try_on_copy = make_try_on_copy(_refuse_copies)
 
 
 async def _start_background(

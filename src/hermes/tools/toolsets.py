@@ -41,6 +41,7 @@ TOOLSETS: Mapping[str, Toolset] = {
         tools=("read_file", "write_file", "patch", "search_files"),
     ),
     "code": Toolset(about="Python that calls the other tools", tools=("execute_code",)),
+    "copies": Toolset(about="tests on copies of the host", tools=("try_on_copy",)),
     "planning": Toolset(about="a list of steps, questions", tools=("todo", "clarify")),
     "memory": Toolset(
         about="notes for later sessions, search in earlier ones", tools=("memory", "session_search")
@@ -70,7 +71,7 @@ TOOLSETS: Mapping[str, Toolset] = {
             "plugins",
         ),
     ),
-    "all": Toolset(about="all there is", includes=("default",)),
+    "all": Toolset(about="all there is", includes=("default", "copies")),
     "hermes-cli": Toolset(about="in the terminal", includes=("default",)),
     "hermes-telegram": Toolset(about="on Telegram", includes=("default",)),
     "hermes-discord": Toolset(about="on Discord", includes=("default",)),

@@ -40,6 +40,27 @@ class ExperimentsEnded(BaseEvent, tag="experiment.ended", kw_only=True, frozen=T
     seconds: float = 0.0
 
 
+class FixTested(BaseEvent, tag="fix.tested", kw_only=True, frozen=True):
+    """A fix ran on a copy of the host, beside an unchanged copy, before it ran on the host."""
+
+    incident: str
+    fix: str
+    """The name of the playbook, or the command."""
+    by: str = ""
+    """`playbook`, `experiment` or `model`."""
+    outcome: Literal["recovered", "failed", "not-reproduced", "unclear"]
+    """`not-reproduced`: the unchanged copy did not fail as the host does, so nothing was shown.
+    `unclear`: it could not be tried, took too long, or other checks failed with it."""
+    checks: tuple[str, ...] = ()
+    """Those that fail on the host."""
+    detail: str = ""
+    """What the checks said on the copy, redacted."""
+    recovery_s: float = 0.0
+    """From the start of the fix until the checks passed."""
+    seconds: float = 0.0
+    """Of the whole test."""
+
+
 class KeptReading(Value, frozen=True, kw_only=True):
     """What a check said when the state was kept."""
 

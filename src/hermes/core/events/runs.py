@@ -30,6 +30,8 @@ class TurnStarted(BaseEvent, tag="turn.started", kw_only=True, frozen=True):
     """A request of a person, or of Hermes itself, to the agent."""
 
     turn: int
+    by: str = ""
+    """The person who asked, by their name in `people`, or `telegram:123`."""
 
 
 class TurnEnded(BaseEvent, tag="turn.ended", kw_only=True, frozen=True):

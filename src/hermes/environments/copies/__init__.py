@@ -5,7 +5,7 @@ processes and network, and it ends with the process that made it.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from hermes.core.errors import HermesError
 from hermes.core.messages import Value
@@ -77,3 +77,9 @@ class Copyable(Protocol):
     ) -> HostCopy:
         """Raises `CannotCopyError`."""
         ...
+
+
+def can_be_copied(environment: object) -> TypeGuard[Copyable]:
+    """Whether a copy may be tried. An environment that never allows one has `copyable` False."""
+    offered = bool(getattr(environment, "copyable", True))
+    return offered and callable(getattr(environment, "copy", None))

@@ -51,6 +51,8 @@ class RemoteEnvironment:
     """`start` is the first working folder, empty for the default of the host; `variables` are
     those of commands, in addition to the host's own."""
 
+    copyable = False
+
     def __init__(
         self,
         name: str,

@@ -43,6 +43,8 @@ class BoxHostClient:
 class BoxHostEnvironment(RemoteEnvironment):
     """A `Copyable` environment."""
 
+    copyable = True
+
     def __init__(self, box: Box, host: int, name: str, variables: Mapping[str, str]) -> None:
         client, settings = BoxHostClient(box, host), TerminalSettings()
         super().__init__(

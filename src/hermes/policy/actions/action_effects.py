@@ -7,7 +7,11 @@ import msgspec
 from hermes.core.actions import KernelSupport
 from hermes.core.events.base import RunOrigin
 from hermes.core.messages import Value
-from hermes.policy.commands.effects import READING_EFFECTS, CommandTarget
+from hermes.policy.commands.effects import (
+    READING_EFFECTS,
+    RETURNED_EFFECTS,
+    CommandTarget,
+)
 
 INTERPRETER_PROGRAMS = frozenset(
     {".", "source", "sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "busybox", "expect"}
@@ -43,6 +47,19 @@ class ActionStep(Value, kw_only=True, frozen=True):
     def is_read_only(self) -> bool:
         """True when it only reads."""
         return self.effects <= READING_EFFECTS
+
+
+def step_in_copy(step: ActionStep) -> ActionStep:
+    """What of a step concerns the host when it runs in a copy: what it reads, not what it changes.
+    A step that only changes is none that rules about programs and paths could match."""
+    if step.is_read_only:
+        return step
+    left = step.effects & RETURNED_EFFECTS
+    if not left:
+        return ActionStep(node=step.node, effects=frozenset({"read"}))
+    kept = left | (step.effects & READING_EFFECTS)
+    why = tuple(line for line in step.why if line.partition(":")[0] in kept)
+    return msgspec.structs.replace(step, effects=kept, changes=(), repositories=(), why=why)
 
 
 class ActionLocation(Value, kw_only=True, frozen=True):

@@ -23,6 +23,7 @@ from hermes.policy.actions.action_effects import (
     IncidentFacts,
     fingerprint,
     root_run,
+    step_in_copy,
 )
 from hermes.policy.actions.judged_files import file_clock_ns, files_at_verdict
 from hermes.policy.actions.lent_access import (
@@ -33,7 +34,7 @@ from hermes.policy.actions.lent_access import (
 from hermes.policy.actions.repository_objects import find_printed_file
 from hermes.policy.actions.repository_programs import find_hook_folder, mark_hook_changes
 from hermes.policy.actions.root_launcher import mark_root_commands
-from hermes.policy.actions.tool_calls import ToolIntent, read_intent
+from hermes.policy.actions.tool_calls import COPY_TOOL, ToolIntent, read_intent
 from hermes.policy.actions.written_files import (
     WrittenFiles,
     find_imported_file,
@@ -223,7 +224,9 @@ class ActionReader:
             steps = tuple(_mark_imported_files(step, folders) for step in steps)
             steps = tuple(_mark_printed_objects(step, folders) for step in steps)
             steps = tuple(map(mark_hook_changes, steps))
-        where = _location_of(action, situation.where)
+        where, in_copy = _location_of(action, situation.where), action.call.name == COPY_TOOL
+        if in_copy:
+            steps, dynamic = tuple(map(step_in_copy, steps)), ()
         effects = ActionEffects(
             tool=action.call.name,
             steps=steps,
@@ -249,14 +252,16 @@ class ActionReader:
             incident=situation.incident,
             variables=variables,
             dynamic=dynamic,
-            kernel=action.kernel,
+            kernel=None if in_copy else action.kernel,
             files=files_at_verdict(
-                steps if looks_into_files and not action.reviewed else (),
+                steps if not in_copy and looks_into_files and not action.reviewed else (),
                 lambda step: _folders_searched(step, folders),
                 judged_at,
             ),
             protected=tuple(own for own in self.own_paths if is_below_changes(own, cwd, steps)),
         )
+        if in_copy:
+            return effects
         effects = mark_root_commands(effects)
         if action.reviewed:  # its programs were chosen together
             return effects

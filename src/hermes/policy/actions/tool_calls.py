@@ -30,6 +30,8 @@ _CONTROL_CHARACTER = re.compile(r"[^\x20-\x7e\t\n\xa0-\U0010ffff]")
 _LIVE = re.compile(r"(\*+|\?|\[[\w!^.-]+\]|[{},])")
 """What in a glob stands for other characters."""
 _DIFF_FILE_NAME = re.compile(r"^(?:---|\+\+\+) (.+?)\s*$", re.MULTILINE)
+COPY_TOOL = "try_on_copy"
+"""The tool whose commands run in a copy of the host."""
 
 
 class ToolIntent(Value, kw_only=True, frozen=True):
@@ -114,12 +116,24 @@ def _patch_intent(arguments: Mapping[str, Any], home: str) -> ToolIntent:
     return msgspec.structs.replace(intent, command=f"{reads}; {intent.command}")
 
 
+def _copy_intent(arguments: Mapping[str, Any], home: str) -> ToolIntent:
+    """Each command has a shell of its own: what one leaves open must not hide the next."""
+    commands = arguments.get("commands")
+    if not isinstance(commands, list | tuple) or not all(
+        isinstance(each, str) for each in commands
+    ):
+        return _invalid_intent(COPY_TOOL)
+    command = "; ".join(f"bash -c {quote(each)}" for each in commands)
+    return ToolIntent(command=command, shown="" if command else "nothing")
+
+
 _INTENT_READERS: Mapping[str, Callable[[Mapping[str, Any], str], ToolIntent]] = {
     "terminal": _terminal_intent,
     "read_file": _read_file_intent,
     "search_files": _search_files_intent,
     "write_file": _write_file_intent,
     "patch": _patch_intent,
+    COPY_TOOL: _copy_intent,
 }
 
 

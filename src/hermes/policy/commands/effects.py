@@ -31,6 +31,13 @@ READING_EFFECTS: frozenset[str] = READ_ONLY_EFFECTS
 ALWAYS_DENIED_EFFECTS: frozenset[str] = frozenset({"wipe", "fork-bomb", "self-change"})
 """Effects that no policy and no exception can allow. All of them are irreversible."""
 
+RETURNED_EFFECTS: frozenset[str] = frozenset({"secret-read", "network-out", "wipe", "fork-bomb"})
+"""What is judged of a command in a copy of the host: secrets in its output, other hosts, and what
+is denied everywhere. Whatever else it changes stays in the copy, also our own files."""
+
+_UNREADABLE_EFFECTS = frozenset({"exec-dynamic", "unknown"})
+"""What a command with these reads is not known before it runs."""
+
 PathLookup = Callable[[str], str]
 """Resolves the symlinks of an absolute path; returns the path itself if there are none."""
 
@@ -99,3 +106,18 @@ class CommandAnalysis(Value, kw_only=True, frozen=True):
     @property
     def changes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(path for command in self.commands for path in command.changes))
+
+    @property
+    def unknown_reads(self) -> str:
+        """Why it may print what its text does not name; empty when all that it reads is known."""
+        if found := (*self.dynamic, *self.problems):
+            return found[0]
+        if self.effects & _UNREADABLE_EFFECTS:
+            return "what it reads is known only when it runs"
+        changed = [path.rstrip("/") for path in self.changes]
+        for command in self.commands:
+            if command.effects <= READING_EFFECTS and any(
+                f"{path}/".startswith(f"{each}/") for path in command.paths for each in changed
+            ):
+                return f"{command.program} reads what it has changed itself"
+        return ""
