@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, Protocol
 
-from hermes.core.channels import AttachedText
-from hermes.core.messages import Usage, Value
+from hermes.core.messages import AttachedText, Usage, Value
 
 
 class TurnText(Value, frozen=True):

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from hermes.core.channels import AttachedText
-from hermes.plumbing.http_service import ErrorBody, HttpRefusal
+from hermes.core.messages import AttachedText
+from hermes.plumbing.http_service import HttpRefusal
 
 TEXT_PART_TYPES = ("text", "input_text", "output_text")
 
@@ -88,11 +88,3 @@ def history_digest(texts: Iterable[tuple[str, str]]) -> str:
     """Digest of roles and texts. Empty for no text at all."""
     pairs = [[role, text.strip()] for role, text in texts]
     return hashlib.sha256(msgspec.json.encode(pairs)).hexdigest() if pairs else ""
-
-
-def render_openai_error(status: HTTPStatus, message: str) -> ErrorBody:
-    kind = "invalid_request_error" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "server_error"
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
-        kind = "rate_limit_error"
-    error = {"message": message, "type": kind, "param": None, "code": status.phrase.lower()}
-    return ErrorBody(msgspec.json.encode({"error": error}))
