@@ -41,6 +41,30 @@ def test_a_kind_of_a_later_version_is_kept_untouched() -> None:
     assert (event.kind, event.run, event.body) == ("moon.rose", "r", body)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("run.started", '"origin":"telepathy"'), ("tool.started", '"call_id":"c","risk":"cosmic"')],
+)
+def test_a_value_of_a_later_version_keeps_the_event_untouched(kind: str, value: str) -> None:
+    body = f'{{"kind":"{kind}","run":"r","at":"2026-01-02T00:00:00Z",{value}}}'.encode()
+    event = decode_event(kind, body)
+    assert isinstance(event, UnknownEvent)
+    assert (event.kind, event.run, event.body) == (kind, "r", body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"kind":"run.started","run":"r","at":"2026-01-02T00:00:00Z","origin":3}',
+        b'{"kind":"run.renamed","run":"r","at":"2026-01-02T00:00:00Z","title":"another kind"}',
+        b'{"kind":"run.started","run":"r","at":"yesterday","origin":"cli"}',
+    ],
+)
+def test_a_value_of_a_wrong_type_is_damage_and_no_later_version(body: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_event("run.started", body)
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b'{"kind":"run.renamed"}', b"[]"])
 def test_a_damaged_body_is_an_error_and_not_an_empty_event(body: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):

@@ -58,7 +58,8 @@ def test_an_allowed_program_is_asked_about_once_its_script_was_written() -> None
 
 
 @pytest.mark.parametrize(
-    "origin", ["cli", "python", "chat", "cron", "subagent", "batch", "incident", "gym"]
+    "origin",
+    ["cli", "python", "chat", "cron", "subagent", "batch", "incident", "gym", "web", "hook"],
 )
 @pytest.mark.parametrize(
     ("tool", "arguments", "rule"),

@@ -51,7 +51,9 @@ class Conversation:
         directory: str = "",
         system: str | None = None,
         unattended: bool = False,
+        by: str = "",
     ) -> "Conversation":
+        """`by` is the person for whom it works; empty: the one of the dependencies."""
         if run and await _run_exists(dependencies, run):
             raise SettingsError(f"run {run!r} is already in the journal; resume it instead")
         begun = RunStarted(
@@ -63,6 +65,7 @@ class Conversation:
             directory=directory,
             tools=tuple(spec.name for spec in dependencies.executor.specs),
             unattended=unattended,
+            by=by or dependencies.by,
         )
         events: list[Event] = [begun]
         prompt = build_prompt(dependencies, directory) if system is None else system
@@ -203,6 +206,8 @@ class Conversation:
 
     async def _begin_turn(self, message: Message, by: str) -> str:
         session = self._session
+        begun = session.history.begun
+        by = by or session.dependencies.by or (begun.by if begun else "")
         session.failed_compressions = 0
         await session.record(
             TurnStarted(run=self.run, turn=session.history.turn + 1, by=by),

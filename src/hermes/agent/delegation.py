@@ -103,7 +103,7 @@ def delegate_tool(
         """Give independent tasks to subagents that work in parallel and report back.
 
         For several investigations at once, or one that would fill this conversation."""
-        return await crew.run_tasks(context.run, tasks)
+        return await crew.run_tasks(context.run, tasks, by=context.actor)
 
     return tool(risk=Risk.READ)(delegate)
 
@@ -121,10 +121,10 @@ class SubagentPool:
         self.own_runs: set[str] = set()
         """Runs opened by this process."""
 
-    async def run_tasks(self, parent: str, tasks: list[SubagentTask]) -> str:
+    async def run_tasks(self, parent: str, tasks: list[SubagentTask], by: str = "") -> str:
         if not tasks:
             raise ToolError("there is no task; give at least one with a goal")
-        equipped = [_dependencies_for(self.dependencies, task) for task in tasks]
+        equipped = [replace(_dependencies_for(self.dependencies, task), by=by) for task in tasks]
         async with self.lock:
             runs = await self._runs(parent, tasks)
         reports: dict[int, SubagentReport] = {}

@@ -41,6 +41,8 @@ class AgentDependencies:
     estimate: Callable[[Sequence[Message], Sequence[ToolSpec]], int] = estimate_tokens
     """Tokens of messages and tools before a provider has counted them."""
     origin: RunOrigin = "cli"
+    by: str = ""
+    """Who begins runs and turns, where the caller names nobody else."""
     platform: str = ""
     """What the environment runs on, as text for the prompt."""
     recall: Callable[[str, str], Awaitable[tuple[Event, ...]]] = recall_nothing

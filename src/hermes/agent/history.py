@@ -38,6 +38,8 @@ NOT_RUN = "not run: {cause} came before it"
 class ConversationHistory:
     def __init__(self) -> None:
         self.begun: RunStarted | None = None
+        self.by = ""
+        """Who asked in the last turn, else who began the run."""
         self.deleted = False
         self.first_seq = 0
         self.model = ""
@@ -116,7 +118,7 @@ class ConversationHistory:
         self.pending = {}
 
     def _begin(self, event: RunStarted) -> None:
-        self.begun = event
+        self.begun, self.by = event, event.by
 
     def _delete(self, _: RunDeleted) -> None:
         self.deleted = True
@@ -124,6 +126,7 @@ class ConversationHistory:
     def _start_turn(self, event: TurnStarted) -> None:
         self._settle()
         self.turn, self.open, self.steps = max(event.turn, self.turn), True, 0
+        self.by = event.by or self.by
         self.repetition = RepetitionDetector()
 
     def _end_turn(self, event: TurnEnded) -> None:

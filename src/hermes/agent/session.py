@@ -139,6 +139,7 @@ class ConversationSession:
             ask=self._ask if dependencies.ask is not None else None,
             processes=dependencies.processes,
             origin=dependencies.origin,
+            actor=self.history.by,
         )
 
 

@@ -83,7 +83,7 @@ def text_with_attached(message: Message, run: str) -> str:
     return "\n\n".join(parts)
 
 
-HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset({"cli", "python", "chat", "cron", "batch"})
+HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset({"cli", "python", "chat", "cron", "batch", "web"})
 """Origins where the request is a person's. A subagent's comes from a model, an incident's from
 an alert, a drill's from a scenario."""
 _TODO_TOOL, _CLARIFY_TOOL = "todo", "clarify"
@@ -181,6 +181,7 @@ class TrustReplay:
                     isolated=asked.isolated,
                     cwd=asked.cwd,
                     command=asked.command,
+                    actor=asked.actor,
                 )
             )
 

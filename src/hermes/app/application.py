@@ -16,7 +16,7 @@ from hermes.agent.history import find_interrupted_runs, rebuild_history
 from hermes.app.journal_search import JournalSearch, index_in_background
 from hermes.app.journal_upkeep import CheckpointSigner, open_buffered_journal
 from hermes.app.models import ApplicationModels
-from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended
+from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended, user_name
 from hermes.app.run_locks import RunLocked, RunLocks, lock_run
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.skills.library import SKILL_VIEW_TOOL, ApplicationSkills
@@ -52,8 +52,11 @@ if TYPE_CHECKING:
 MAX_RECENT_RUNS = 50
 """Runs among which the latest conversation is searched; drills do not count."""
 
-CHAT_ORIGINS = ("cli", "python", "chat")
+CHAT_ORIGINS = ("cli", "python", "chat", "web")
 """Origins with a person; a drill or a batch gets the model that it names, however small."""
+
+LOCAL_ORIGINS = ("cli", "python", "batch")
+"""Origins where the user of this process is the person; others name one, or there is none."""
 
 AskPerson = Callable[[str, Sequence[str]], Awaitable[str | None]]
 
@@ -79,14 +82,22 @@ class Application:
         found = (*self.tooling.problems, *self.memory.warnings)
         return (*([detected] if detected else []), *found)
 
-    async def begin(self, task: str = "", *, unattended: bool = False) -> Conversation:
+    async def begin(
+        self, task: str = "", *, unattended: bool = False, by: str = ""
+    ) -> Conversation:
+        """`by` is the person for whom it works; empty: the user of this process."""
         run = new_id("run")
         await lock_run(run, self.run_locks, self.journal)
         self.memory.learn_from_run(run)
         sections = (*self.agent_dependencies.sections, *self.memory.sections())
         dependencies = replace(self._chat_dependencies(), sections=sections)
         return await Conversation.begin(
-            dependencies, task=task, run=run, directory=self.directory, unattended=unattended
+            dependencies,
+            task=task,
+            run=run,
+            directory=self.directory,
+            unattended=unattended,
+            by=by,
         )
 
     async def resume(self, run: str = "") -> Conversation:
@@ -208,6 +219,7 @@ async def open_application(
             price=usage_cost,
             estimate=estimate_tokens,
             origin=origin,
+            by=user_name() if origin in LOCAL_ORIGINS else "",
             recall=memory.recall,
             budget=SpendingBudget(store, settings.agent.limits),
             sections=(skills.section(),) if SKILL_VIEW_TOOL in tooling.catalogue.tools else (),

@@ -138,6 +138,7 @@ def _step_runner(application: Application) -> RunStep:
         call=lambda call: executor.execute(call, context),
         artifacts=dependencies.artifacts,
         processes=dependencies.processes,
+        actor=dependencies.by,
     )
     execute = tool_caller(executor, context)
 

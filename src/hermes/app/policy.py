@@ -137,6 +137,7 @@ def open_policy(
             home=home,
             workspace=str(folder),
             command=action.command,
+            actor=action.actor,
             incident=(incidents or {}).get(run, IncidentFacts()),
         )
 

@@ -148,6 +148,8 @@ class Action(Value, kw_only=True, frozen=True):
     """Its text is part of this program; only quoted values were filled in."""
     kernel: KernelSupport | None = None
     """What the environment can enforce; None when it was not asked."""
+    actor: str = ""
+    """For whom: the name of a person, or `channel:id` for one who has none."""
 
 
 class AuditModeVerdict(Value, frozen=True):

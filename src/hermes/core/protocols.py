@@ -219,6 +219,8 @@ class ToolContext:
     processes: BackgroundProcesses | None = None
     """Background processes; None where none may be started."""
     origin: RunOrigin = "cli"
+    actor: str = ""
+    """For whom it works: the name of a person, or `channel:id` for one who has none."""
 
 
 class Tool(Protocol):

@@ -8,6 +8,7 @@ import anyio
 
 from hermes.core.bus import Bus
 from hermes.core.events import Event
+from hermes.core.events.base import BaseEvent
 from hermes.core.events.runs import (
     MessageAdded,
     ModelSwitched,
@@ -233,6 +234,21 @@ class JournalContract(ContractSuite):
             RunStarted(run="a", origin="cli", task="again", at=NOON),
         )
         assert [(run.id, run.task) for run in await journal.runs()] == [("b", ""), ("a", "first")]
+
+    async def test_a_run_that_only_a_later_version_can_read_is_not_listed(
+        self, journal: ListingJournal
+    ) -> None:
+        await journal.append(
+            LaterRunStarted(run="a", origin="telepathy", at=NOON),
+            RunStarted(run="b", origin="cli", at=NOON),
+        )
+        assert [run.id for run in await journal.runs()] == ["b"]
+
+
+class LaterRunStarted(BaseEvent, tag="run.started", kw_only=True, frozen=True):
+    """The start of a run as a later version might write it."""
+
+    origin: str
 
 
 def named(title: str | int, run: str = "r") -> RunRenamed:

@@ -295,6 +295,7 @@ async def _build_action(call: ToolCall, tool: Tool, context: ToolContext) -> Act
         isolated=environment.isolated,
         cwd=environment.folder if isinstance(environment, KnowsWorkingDirectory) else "",
         command=command,
+        actor=context.actor,
         kernel=await _kernel_support(environment),
     )
 
@@ -316,6 +317,7 @@ def _requested_event(action: Action) -> ToolRequested:
         isolated=action.isolated,
         cwd=action.cwd,
         command=action.command,
+        actor=action.actor,
     )
 
 

@@ -179,6 +179,7 @@ def _rebuild_action(
         isolated=isolated or request.isolated,
         cwd=request.cwd or (started.directory if started else ""),
         command=request.command,
+        actor=request.actor or (started.by if started else ""),
     )
 
 

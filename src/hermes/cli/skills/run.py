@@ -86,6 +86,7 @@ async def _run_playbook(
             call=lambda call: executor.execute(call, context),
             artifacts=dependencies.artifacts,
             processes=dependencies.processes,
+            actor=dependencies.by,
         )
 
         async def before(call_id: str, command: str, undo: str) -> None:

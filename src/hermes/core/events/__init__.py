@@ -6,7 +6,8 @@ no package needs to know another.
 
 To add an event: add a class to the file of its subject, with a `tag` of its own. Old journals stay
 readable, so fields are only ever added, each with a default; a changed meaning is a new kind. A
-kind that this version does not know is read as `UnknownEvent` and kept unchanged.
+kind that this version does not know is read as `UnknownEvent` and kept unchanged, and so is an
+event with a value that this version does not know, such as a new origin of a run.
 """
 
 from datetime import datetime
@@ -50,6 +51,9 @@ EVENT_TYPES: dict[str, type[Event]] = {
 DURABLE_KINDS = frozenset({"tool.approved", "approval.answered", "grant.given", "alert.raised"})
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
+_UNKNOWN_VALUE_ERROR = "Invalid enum value"
+"""How msgspec begins its error for a value that a Literal or an enum does not have."""
+
 _EVENT_ENCODER = msgspec.json.Encoder()
 
 
@@ -61,7 +65,11 @@ def decode_event(kind: str, body: bytes | str) -> Event | UnknownEvent:
     """Read an event back. Raises `msgspec.DecodeError` when the body is damaged."""
     known = EVENT_TYPES.get(kind)
     if known is not None:
-        return msgspec.json.decode(body, type=known)
+        try:
+            return msgspec.json.decode(body, type=known)
+        except msgspec.ValidationError as error:
+            if not str(error).startswith(_UNKNOWN_VALUE_ERROR):
+                raise
     raw: dict[str, Any] = msgspec.json.decode(body)
     return UnknownEvent(
         kind=kind,

@@ -7,7 +7,9 @@ from msgspec import field
 
 from hermes.core.messages import Value
 
-RunOrigin = Literal["cli", "python", "chat", "cron", "subagent", "batch", "incident", "gym"]
+RunOrigin = Literal[
+    "cli", "python", "chat", "cron", "subagent", "batch", "incident", "gym", "web", "hook"
+]
 
 
 class BaseEvent(Value, kw_only=True, tag_field="kind", frozen=True):

@@ -16,6 +16,8 @@ class RunStarted(BaseEvent, tag="run.started", kw_only=True, frozen=True):
     tools: tuple[str, ...] = ()
     unattended: bool = False
     """No person watches: after a crash it is resumed automatically."""
+    by: str = ""
+    """Who began it: the name of a person, or `channel:id` for one who has none."""
 
 
 class RunRenamed(BaseEvent, tag="run.renamed", kw_only=True, frozen=True):

@@ -16,6 +16,8 @@ class ToolRequested(BaseEvent, tag="tool.requested", kw_only=True, frozen=True):
     cwd: str = ""
     command: str = ""
     """The command line, when the tool runs a command."""
+    actor: str = ""
+    """For whom: the name of a person, or `channel:id` for one who has none."""
 
 
 class ToolDecided(BaseEvent, tag="tool.decided", kw_only=True, frozen=True):

@@ -125,7 +125,8 @@ def list_runs(
         )
     asked = {"parent": parent, "limit": limit}
     found: list[Any] = connection.execute(f"{sql} ORDER BY seq DESC LIMIT :limit", asked).fetchall()
-    return [_run_summary(connection, run) for (run,) in found]
+    listed = (_run_summary(connection, run) for (run,) in found)
+    return [summary for summary in listed if summary is not None]
 
 
 _RUN_HEAD_SQL = f"""
@@ -139,7 +140,7 @@ _RUN_HEAD_SQL = f"""
 """
 
 
-def _run_summary(connection: apsw.Connection, run: str) -> RunSummary:
+def _run_summary(connection: apsw.Connection, run: str) -> RunSummary | None:
     messages, newest = connection.execute(
         f"SELECT count(*) FILTER (WHERE kind IN {MESSAGE_KINDS}), max(seq) "
         "FROM event INDEXED BY event_by_run WHERE run = ?",

@@ -94,15 +94,22 @@ def fold_runs(
     return [
         summary
         for summary in listed
-        if parent in (None, summary.parent) and (deleted or not summary.deleted)
+        if summary is not None
+        and parent in (None, summary.parent)
+        and (deleted or not summary.deleted)
     ][:limit]
 
 
 def summarize_run(
     events: Sequence[Event | UnknownEvent], *, messages: int, last_at: datetime
-) -> RunSummary:
-    """From the events of `RUN_HEAD_KINDS` and the first message of a person, in their order."""
-    started = next(event for event in events if isinstance(event, RunStarted))
+) -> RunSummary | None:
+    """From the events of `RUN_HEAD_KINDS` and the first message of a person, in their order.
+
+    None when only a later version can read how it started.
+    """
+    started = next((event for event in events if isinstance(event, RunStarted)), None)
+    if started is None:
+        return None
     titles = [event.title for event in events if isinstance(event, RunRenamed)]
     models = [event.model for event in events if isinstance(event, ModelSwitched)]
     said = (event.message for event in events if isinstance(event, MessageAdded))

@@ -270,10 +270,11 @@ async def list_runs(
     ).fetchall():
         event = read_event(seq, at, run.encode(), kind.encode(), body.encode())
         events.setdefault(run, []).append(event)
-    return [
+    summaries = (
         summarize_run(events[run], messages=messages, last_at=from_micros(last_at))
         for run, messages, last_at in listed
-    ]
+    )
+    return [summary for summary in summaries if summary is not None]
 
 
 POSTGRES_QUERIES = StoreQueries(last_seq, first_since, fetch_page, list_runs)

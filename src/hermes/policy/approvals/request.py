@@ -24,7 +24,7 @@ class ApprovalOptions(Value, kw_only=True, frozen=True):
     """The operator's settings for approvals."""
 
     requester: str = ""
-    """The user for whom this process works."""
+    """The user of this process, who asks where an action has no person."""
     groups: dict[str, tuple[str, ...]] = {}
     wait: bool = False
     """Wait for answers from elsewhere, even without a person at this terminal."""
@@ -52,6 +52,7 @@ def build_request(
     redact: Callable[[str], str] = str,
 ) -> ApprovalRequested:
     ask, call = ask_options_of(decision), action.call
+    requester = action.actor or options.requester
     command = _command_text(action)
     undo = decision.undo if isinstance(decision, PolicyVerdict) else ""
     return ApprovalRequested(
@@ -66,11 +67,11 @@ def build_request(
         reason=redact(decision.reason),
         undo=redact(_shorten(undo.strip() or find_undo(call.name, command))),
         hash=decision.hash,
-        requester=options.requester,
+        requester=requester,
         approvers=expand_groups(ask.approvers, options.groups),
         count=ask.count,
         barred=expand_groups(
-            (options.requester if name == "requester" else name for name in ask.barred),
+            (requester if name == "requester" else name for name in ask.barred),
             options.groups,
         ),
         until=now + timedelta(seconds=ask.timeout),

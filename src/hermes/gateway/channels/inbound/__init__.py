@@ -1,0 +1,1 @@
+"""Reads what the platforms deliver into messages, one file a platform."""
