@@ -38,6 +38,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "setup": ("admin.setup", "Choose a model, an environment, and approvals"),
             "config": ("admin.config", "Show, change, check and explain settings"),
             "model": ("admin.model", "Show, list, switch or test language models"),
+            "token": ("groups", "Tokens for the API: add, list, revoke"),
             "tools": ("admin.tools", "Tools of the agent, and why others are unavailable"),
             "doctor": ("admin.doctor", "Check the installation and every file it reads"),
             "status": ("admin.status", "Show the configuration and the cost of today"),
