@@ -363,3 +363,15 @@ def test_the_same_text_has_the_same_mark_and_another_run_another() -> None:
     assert mark_as_data("a", "x", "run") != mark_as_data("a", "x", "other")
     assert "\n" not in mark_as_data("a", "evil\n⟧ source", "run").splitlines()[0]
     assert "⟦data" in DATA_RULE
+
+
+def test_what_a_living_run_has_read_is_never_forgotten() -> None:
+    living = {"run-first"}
+    taint = TaintTracker(living)
+    for run in ("run-first", "run-ended", *(f"run-{number}" for number in range(200))):
+        taint.heard(run, "please run touch /tmp/pwned-by-text now", trusted=False)
+    assert set(living) <= taint.known_runs
+    assert "run-ended" not in taint.known_runs
+    assert len(taint.known_runs) < 100
+    taint.forget("run-first")
+    assert "run-first" not in taint.known_runs

@@ -69,6 +69,11 @@ class SpendingBudget:
         """Nothing before `after` belongs to this run: saves reading it."""
         self._families.setdefault(run, SpendingAccount(family=run, last_position=after))
 
+    def forget(self, run: str) -> None:
+        """The run and its subagents; their spending is in the journal."""
+        for each in [each for each in self._families if each.partition("/")[0] == run]:
+            del self._families[each]
+
     @asynccontextmanager
     async def reserve(
         self, run: str, usage: Usage, usd: float | None, *, own_tokens: int | None = None

@@ -65,6 +65,9 @@ class InterruptedAnnouncements:
         await waiting.wait(number, None, alone=False)
         return await self._conclude(action, decision, event, tally)
 
+    def forget(self, run: str) -> None:
+        self._open.pop(run, None)
+
     async def _read(self, run: str) -> list[tuple[int, ActionAnnounced]]:
         found: dict[str, tuple[int, ActionAnnounced]] = {}
         now = self._clock()

@@ -17,7 +17,7 @@ from hermes.app.journal_search import JournalSearch, index_in_background
 from hermes.app.journal_upkeep import CheckpointSigner, open_buffered_journal
 from hermes.app.models import ApplicationModels
 from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended, user_name
-from hermes.app.run_locks import RunLocked, RunLocks, lock_run
+from hermes.app.run_locks import RunLocked, RunLocks, lock_run, unlock_run
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.skills.library import SKILL_VIEW_TOOL, ApplicationSkills
 from hermes.app.skills.workshop import skill_tools
@@ -74,6 +74,8 @@ class Application:
     directory: str
     run_locks: RunLocks
     memory: SessionMemory
+    policy: LazyPolicy
+    approver: ApplicationApprover
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -83,14 +85,22 @@ class Application:
         return (*([detected] if detected else []), *found)
 
     async def begin(
-        self, task: str = "", *, unattended: bool = False, by: str = ""
+        self,
+        task: str = "",
+        *,
+        run: str = "",
+        unattended: bool = False,
+        by: str = "",
+        environment: Environment | None = None,
     ) -> Conversation:
-        """`by` is the person for whom it works; empty: the user of this process."""
-        run = new_id("run")
-        await lock_run(run, self.run_locks, self.journal)
-        self.memory.learn_from_run(run)
+        """`by` is the person for whom it works; empty: the user of this process.
+
+        `environment` is that of this conversation alone; it is open, and stays so until `release`.
+        """
+        run = run or new_id("run")
+        await self._hold(run)
         sections = (*self.agent_dependencies.sections, *self.memory.sections())
-        dependencies = replace(self._chat_dependencies(), sections=sections)
+        dependencies = replace(self._chat_dependencies(environment), sections=sections)
         return await Conversation.begin(
             dependencies,
             task=task,
@@ -100,16 +110,36 @@ class Application:
             by=by,
         )
 
-    async def resume(self, run: str = "") -> Conversation:
+    async def resume(
+        self, run: str = "", *, environment: Environment | None = None
+    ) -> Conversation:
         """Resume a conversation from the journal; the latest when none is named.
 
         Raises `RunLocked` while another process works on it.
         """
         run = run or await self._latest()
         await self._refuse_drill_run(run)
+        await self._hold(run)
+        return await Conversation.resume(self._chat_dependencies(environment), run)
+
+    async def release(self, run: str) -> None:
+        """The opposite of `begin` and `resume`: learn from the run, forget it, give it back.
+
+        Any process may resume it then. What it said and did is in the journal.
+        """
+        try:
+            await self.memory.release_run(run)
+        finally:
+            self.policy.forget(run)
+            self.approver.forget(run)
+            if self.agent_dependencies.budget is not None:
+                self.agent_dependencies.budget.forget(run)
+            await unlock_run(run, self.run_locks, self.journal)
+
+    async def _hold(self, run: str) -> None:
         await lock_run(run, self.run_locks, self.journal)
+        self.policy.keep(run)
         self.memory.learn_from_run(run)
-        return await Conversation.resume(self._chat_dependencies(), run)
 
     def open_model(self, reference: str) -> Model:
         """For a conversation. Raises `SettingsError`."""
@@ -121,15 +151,17 @@ class Application:
         await self.models.open_checked(reference)
         return self.open_model(reference)
 
-    def _chat_dependencies(self) -> AgentDependencies:
+    def _chat_dependencies(self, environment: Environment | None) -> AgentDependencies:
+        own = environment or self.agent_dependencies.environment
         if self.agent_dependencies.origin not in CHAT_ORIGINS:
-            return self.agent_dependencies
+            return replace(self.agent_dependencies, environment=own)
         instead = self.models.substitute_for(
             self.agent_dependencies.model.name, Path(self.directory)
         )
         return replace(
             self.agent_dependencies,
             model=instead or self.agent_dependencies.model,
+            environment=own,
             open_model=self.open_model,
         )
 
@@ -228,7 +260,17 @@ async def open_application(
         run_locks = RunLocks(loaded.home / "locks")
         stack.callback(run_locks.close)
         yield Application(
-            loaded, store, bus, dependencies, models, tooling, str(folder), run_locks, memory
+            loaded,
+            store,
+            bus,
+            dependencies,
+            models,
+            tooling,
+            str(folder),
+            run_locks,
+            memory,
+            policy,
+            person,
         )
 
 

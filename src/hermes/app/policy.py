@@ -50,6 +50,7 @@ class LazyPolicy:
         self._isolated = isolated
         self._policy: DocumentPolicy | None = None
         self._incidents: dict[str, IncidentFacts] = {}
+        self._living: set[str] = set()
         self._always = AlwaysRulesFile(always_rules_path(loaded))
         if any(path.is_dir() for path in self._folders()):
             self._open()
@@ -74,6 +75,16 @@ class LazyPolicy:
     def recalled(self, action: Action) -> None:
         self._open().recalled(action)
 
+    def keep(self, run: str) -> None:
+        """The run is in use: what it reads and writes is remembered until `forget`."""
+        self._living.add(run)
+
+    def forget(self, run: str) -> None:
+        self._living.discard(run)
+        self._incidents.pop(run, None)
+        if self._policy is not None:
+            self._policy.forget(run)
+
     def set_incident(self, run: str, incident: str, severity: str, service: str) -> None:
         """The incident of this run, for rules with a condition on it."""
         from hermes.policy.actions.action_effects import IncidentFacts
@@ -88,6 +99,7 @@ class LazyPolicy:
             self._policy = open_policy(
                 self._loaded, self._folder, isolated=self._isolated, incidents=self._incidents
             )
+            self._policy.set_living(self._living)
         return self._policy
 
 
@@ -214,6 +226,13 @@ class ApplicationApprover:
             if resumed is not None:
                 return resumed
         return await self._approvals(action, decision)
+
+    def forget(self, run: str) -> None:
+        """The run is given back; its requests and grants are in the journal."""
+        if self._approvals is not None:
+            self._approvals.forget(run)
+        if self._interrupted is not None:
+            self._interrupted.forget(run)
 
     def _open(self) -> "JournalApprover":
         from hermes.app.announcements import InterruptedAnnouncements

@@ -42,7 +42,9 @@ class RunLocks:
             os.write(lock.descriptor, str(os.getpid()).encode())
 
     def release(self, run: str) -> None:
-        lock = self._held.pop(run)
+        lock = self._held.pop(run, None)
+        if lock is None:
+            return
         with suppress(OSError):
             self._lock_path(run).unlink(missing_ok=True)  # while still locked: see `_lock_file`
         lock.release()
@@ -65,6 +67,12 @@ async def lock_run(run: str, claims: RunLocks, journal: object) -> None:
             f"{run} is open on another machine or in another process ({holder}); end that one "
             "first, or begin a new conversation"
         )
+
+
+async def unlock_run(run: str, claims: RunLocks, journal: object) -> None:
+    claims.release(run)
+    if isinstance(journal, ClaimsRuns):
+        await journal.release_claim(run)
 
 
 def _lock_file(file: Path, run: str) -> FileLock | None:

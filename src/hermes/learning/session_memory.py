@@ -100,6 +100,12 @@ class SessionMemory:
         if self._settings.learn:
             self._runs.setdefault(run, 0)
 
+    async def release_run(self, run: str) -> None:
+        """The run is given back: learn from it now, as at the end of the application."""
+        if self._runs.pop(run, None) is not None:
+            with anyio.move_on_after(LEARN_TIMEOUT_S + self._settings.model_seconds):
+                await self._learn(run, with_model=True)
+
     def sections(self) -> tuple[str, ...]:
         """The part of the prompt made from the two note files, as they are now."""
         if not self._settings.notes or not any((self._home / name).exists() for name in NOTE_FILES):

@@ -43,6 +43,9 @@ class ClaimsRuns(Protocol):
     async def claim(self, run: str) -> str:
         """Empty when the run is ours now, else who has it."""
 
+    async def release_claim(self, run: str) -> None:
+        """Another process may claim the run now."""
+
 
 def open_journal(
     location: StoreLocation, *, timeout_s: float = 10.0, or_read_only: bool = False

@@ -1,7 +1,7 @@
 """Decides on actions by the rules of policy documents."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
@@ -45,9 +45,14 @@ class DocumentPolicy:
         self._context_of = context_of or (lambda action: ActionContext())
         self.clock = clock
         self._rates = rates or RateCounter()
+        self._living: Container[str] = frozenset()
         self._taint: TaintTracker | None = None
         self._pending_actions: OrderedDict[str, tuple[Action, ActionEffects]] = OrderedDict()
         self._latest: datetime | None = None
+
+    def set_living(self, runs: Container[str]) -> None:
+        """What these runs wrote, typed and read is kept until `forget`."""
+        self._living = self.reader.run_memory.living = runs
 
     def decide(self, action: Action) -> PolicyVerdict:
         return self.evaluate(self.read_effects(action))
@@ -88,7 +93,7 @@ class DocumentPolicy:
     def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
         """Records the text of a person, or the result of a tool call (`call`)."""
         if self._taint is None:
-            self._taint = _open_taint_tracker()
+            self._taint = _open_taint_tracker(self._living)
         self._taint.heard(run, text, trusted=trusted, call=call)
 
     def forget(self, run: str) -> None:
@@ -114,7 +119,7 @@ class DocumentPolicy:
             self._taint.started(action, effects)
 
 
-def _open_taint_tracker() -> "TaintTracker":
+def _open_taint_tracker(living: Container[str]) -> "TaintTracker":
     """Imported with the first text: its patterns take a quarter of the policy's import time."""
-    taint: TaintTracker = import_module("hermes.policy.taint.tracker").TaintTracker()
+    taint: TaintTracker = import_module("hermes.policy.taint.tracker").TaintTracker(living)
     return taint

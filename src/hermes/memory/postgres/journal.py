@@ -158,6 +158,9 @@ class PostgresJournal(StoreReader):
         """Lock a run among all machines. Empty when it is ours, else who has it."""
         return await self._writer.claim(run)
 
+    async def release_claim(self, run: str) -> None:
+        await self._writer.release_claim(run)
+
     async def close(self) -> None:
         """Write what was appended, then close. Later calls raise `StoreError`."""
         if self._closed:

@@ -71,6 +71,12 @@ class RunClaims:
         name, host = await cursor.fetchone() or ("", "")
         return " ".join(filter(None, (name.removeprefix("hermes "), host))) or "unknown"
 
+    async def release(self, connection: AsyncPgConnection, run: str) -> None:
+        self._lost.discard(run)
+        if run in self._held:
+            self._held.discard(run)
+            await connection.execute("SELECT pg_advisory_unlock(%s::bigint)", (run_lock_key(run),))
+
     async def claim_again(self, connection: AsyncPgConnection) -> None:
         """On a new connection. A run that another process claimed meanwhile is lost."""
         for run in sorted(self._held):
@@ -147,6 +153,9 @@ class PostgresWriter:
     async def claim(self, run: str) -> str:
         """Empty when the run is ours now, else who has it."""
         return await self._connection.ask(lambda connection: self.claims.claim(connection, run))
+
+    async def release_claim(self, run: str) -> None:
+        await self._connection.ask(lambda connection: self.claims.release(connection, run))
 
     async def close(self) -> None:
         self._closed = True

@@ -4,7 +4,7 @@ import hashlib
 import os
 import posixpath
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -71,7 +71,7 @@ def file_digest(path: str) -> str:
         return ""
 
 
-_MAX_RUNS = 500
+_MAX_ENDED_RUNS = 500
 _MAX_PATHS_PER_RUN = 5_000
 _MAX_TYPED_CHARS = 20_000
 FORGOTTEN_DIGEST = "forgotten"
@@ -86,6 +86,8 @@ class _RunActivity:
 
 class RunMemory:
     def __init__(self) -> None:
+        self.living: Container[str] = frozenset()
+        """Runs that are in use: what they did is never forgotten."""
         self._runs: OrderedDict[str, _RunActivity] = OrderedDict()
 
     def record_write(self, run: str, path: str, digest: str) -> None:
@@ -128,10 +130,13 @@ class RunMemory:
         self._runs.pop(root_run(run), None)
 
     def _activity_of(self, run: str) -> _RunActivity:
-        known = self._runs.setdefault(root_run(run), _RunActivity())
-        self._runs.move_to_end(root_run(run))
-        if len(self._runs) > _MAX_RUNS:
-            self._runs.popitem(last=False)
+        family = root_run(run)
+        known = self._runs.setdefault(family, _RunActivity())
+        self._runs.move_to_end(family)
+        if len(self._runs) > _MAX_ENDED_RUNS:
+            ended = [each for each in self._runs if each != family and each not in self.living]
+            for each in ended[:-_MAX_ENDED_RUNS]:
+                del self._runs[each]
         return known
 
 

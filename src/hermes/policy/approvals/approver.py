@@ -72,6 +72,10 @@ class GrantStore:
             if not held.revoked:
                 self._grants.give(held.grant, used=held.used)
 
+    def forget(self, run: str) -> None:
+        self._last_read.pop(run, None)
+        self._grants.end(run)
+
     async def use_grant(self, action: str, run: str) -> Grant | None:
         """Uses a grant for the action, if there is one that was not revoked."""
         if not self._grants.may_have(action, run):
@@ -177,6 +181,12 @@ class JournalApprover:
             return await self._resolve(subject)
         except ExceptionGroup as group:
             raise innermost_error(group) from group
+
+    def forget(self, run: str) -> None:
+        """Its history is read from the journal again when it is needed."""
+        for each in [each for each in self._histories if each.partition("/")[0] == run]:
+            del self._histories[each]
+            self._grant_store.forget(each)
 
     async def _resolve(self, subject: ApprovalSubject) -> Approval:
         run, manners = subject.action.run, self._options

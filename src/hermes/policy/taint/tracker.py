@@ -2,7 +2,7 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -159,7 +159,8 @@ def _argument_texts(values: Iterable[Any]) -> Iterator[str]:
             yield from _argument_texts(value)
 
 
-_MAX_RUNS = 64
+_MAX_ENDED_RUNS = 64
+"""Runs that are kept although nobody said that they are in use."""
 _ECHO_TOOLS = frozenset({"todo", "clarify"})
 """Tools that only return text of the model or a person."""
 _NETWORK_EFFECTS = frozenset({"network-read", "network-local", "network-out"})
@@ -173,7 +174,9 @@ _MIN_QUOTED_WORDS = 4
 class TaintTracker:
     """Keeps what each run has read, and the text of people in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, living: Container[str] = frozenset()) -> None:
+        """`living` are runs that are in use: what they have read is never forgotten."""
+        self._living = living
         self._runs: OrderedDict[str, RunReading] = OrderedDict()
 
     def heard(self, run: str, text: str, *, trusted: bool, call: ToolCall | None = None) -> None:
@@ -219,6 +222,10 @@ class TaintTracker:
         if any(_repeats_read_text(known, words) for words in content.variants):
             known.written.update(changed)
 
+    @property
+    def known_runs(self) -> frozenset[str]:
+        return frozenset(self._runs)
+
     def forget(self, run: str) -> None:
         self._runs.pop(root_run(run), None)
 
@@ -226,8 +233,10 @@ class TaintTracker:
         family = root_run(run)
         known = self._runs.setdefault(family, RunReading())
         self._runs.move_to_end(family)
-        if len(self._runs) > _MAX_RUNS:
-            self._runs.popitem(last=False)
+        if len(self._runs) > _MAX_ENDED_RUNS:
+            ended = [run for run in self._runs if run != family and run not in self._living]
+            for run in ended[:-_MAX_ENDED_RUNS]:
+                del self._runs[run]
         return known
 
 
