@@ -150,10 +150,10 @@ class LocalEnvironment:
                         group.start_soon(process.kill)
                 for tree in running_trees(self._confined_trees) if self._confined_trees else ():
                     group.start_soon(tree.end)
-        for process in self._started:
-            process.close()
-        self._open = None
-        await self.server.close()
+            for process in self._started:
+                process.close()
+            self._open = None
+            await self.server.close()
         self._leftovers.close()
         self._stack.close()
 

@@ -1,19 +1,26 @@
 """Turns of the agent for callers of the API."""
 
-import math
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
+from typing import Generic, TypeVar
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
+from anyio.streams.memory import MemoryObjectReceiveStream
 
 from hermes.agent.conversation import Conversation
 from hermes.app.application import Application
+from hermes.app.tooling import configured_environment
 from hermes.core.bus import BusItem, Glimpse
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.access import ApiHistoryRecorded
 from hermes.core.events.approvals import ApprovalRequested
+from hermes.core.events.base import RunOrigin
 from hermes.core.events.runs import (
     MessageAdded,
     ModelAnswered,
@@ -33,38 +40,61 @@ from hermes.web.agent_turns import (
     TurnToolCall,
 )
 
+T = TypeVar("T")
 OWN_MODEL_NAME = "hermes"
 """Stands for the configured model in the list of models."""
 MAX_TURNS = 8
 """Turns at once."""
+IDLE_TIMEOUT_S = 300.0
+"""How long a conversation is kept open for its next turn. Later it is resumed from the journal."""
 TOO_MANY_TURNS = "as many turns as possible are being worked on; try again in a minute"
-ORIGIN = "web"
+ORIGIN: RunOrigin = "web"
+
+
+class Queue(Generic[T]):
+    """Items for one reader. Waiting for one may be cancelled, and needs no closing."""
+
+    def __init__(self) -> None:
+        self._items: deque[T] = deque()
+        self._filled = anyio.Event()
+
+    def put(self, item: T) -> None:
+        self._items.append(item)
+        self._filled.set()
+
+    async def get(self) -> T:
+        while not self._items:
+            self._filled = anyio.Event()
+            await self._filled.wait()
+        return self._items.popleft()
 
 
 class ApplicationTurn:
     """One turn. It runs to its end, also when nobody reads its parts."""
 
-    def __init__(self, conversation: Conversation, number: int) -> None:
+    def __init__(self, conversation: Conversation) -> None:
         self.run = conversation.run
-        self.number = number
+        self.number = conversation.next_turn
         self.model = conversation.model.name
         self._conversation = conversation
-        self._send, self._receive = anyio.create_memory_object_stream[TurnPart](math.inf)
+        self._parts = Queue[TurnPart]()
 
     async def next_part(self) -> TurnPart:
-        return await self._receive.receive()
+        return await self._parts.get()
 
     def interrupt(self) -> None:
         self._conversation.interrupt()
 
-    async def work(
-        self, application: Application, text: str, attached: Sequence[AttachedText], person: str
-    ) -> None:
+    async def work(self, application: Application, request: "_TurnRequest") -> None:
         before = self._conversation.usage
-        async with application.bus.subscribe() as items, anyio.create_task_group() as group:
-            group.start_soon(self._show, items)
-            end = await self._say(text, attached, person)
-            group.cancel_scope.cancel()
+        async with application.bus.subscribe() as items:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._show, items)
+                end = await self._say(request)
+                group.cancel_scope.cancel()
+            with suppress(anyio.WouldBlock, anyio.EndOfStream):
+                while True:
+                    self._show_item(items.receive_nowait())
         used = self._conversation.usage
         usage = Usage(
             used.input_tokens - before.input_tokens,
@@ -72,11 +102,13 @@ class ApplicationTurn:
             used.cached_tokens - before.cached_tokens,
             used.cost_usd - before.cost_usd,
         )
-        self._send.send_nowait(msgspec.structs.replace(end, usage=usage))
+        self._parts.put(msgspec.structs.replace(end, usage=usage))
 
-    async def _say(self, text: str, attached: Sequence[AttachedText], person: str) -> TurnEnd:
+    async def _say(self, request: "_TurnRequest") -> TurnEnd:
         try:
-            answer = await self._conversation.say(text, attached=attached, by=person)
+            answer = await self._conversation.say(
+                request.text, attached=request.attached, by=request.person
+            )
         except HermesError as error:
             return TurnEnd(outcome="failed", reason=str(error))
         ended = self._conversation.ended
@@ -84,11 +116,14 @@ class ApplicationTurn:
             return TurnEnd(answer=answer)
         return TurnEnd(answer=answer, outcome=ended.outcome, reason=ended.reason)
 
-    async def _show(self, items: anyio.abc.ObjectReceiveStream[BusItem]) -> None:
+    async def _show(self, items: MemoryObjectReceiveStream[BusItem]) -> None:
         async for item in items:
-            part = self._part_of(item)
-            if part is not None:
-                self._send.send_nowait(part)
+            self._show_item(item)
+
+    def _show_item(self, item: BusItem) -> None:
+        part = self._part_of(item)
+        if part is not None:
+            self._parts.put(part)
 
     def _part_of(self, item: BusItem) -> TurnPart | None:
         if isinstance(item, Glimpse):
@@ -103,11 +138,80 @@ class ApplicationTurn:
         return None
 
 
+@dataclass(frozen=True)
+class _TurnRequest:
+    turn: ApplicationTurn
+    text: str
+    attached: tuple[AttachedText, ...]
+    person: str
+
+
+class ApiSession:
+    """One conversation with an environment of its own, kept open between its turns for a while."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._requests = Queue[_TurnRequest]()
+        self._conversation: Conversation | None = None
+        self.turn: ApplicationTurn | None = None
+        """The one that is being worked on."""
+        self.ended = False
+
+    @property
+    def conversation(self) -> Conversation:
+        assert self._conversation is not None, "the session was not started"
+        return self._conversation
+
+    async def serve(
+        self, run: str, task: str, person: str, *, task_status: TaskStatus[None]
+    ) -> None:
+        """Work on turns until none comes for a while. `run` is resumed; without it, one begins."""
+        application = self._application
+        folder = Path(application.directory)
+        async with configured_environment(application.loaded, folder) as environment:
+            if run:
+                self._conversation = await application.resume(run, environment=environment)
+            else:
+                self._conversation = await application.begin(
+                    task, by=person, environment=environment
+                )
+            try:
+                task_status.started()
+                await self._work_on_turns()
+            finally:
+                self.ended = True
+                with anyio.CancelScope(shield=True):
+                    await application.release(self._conversation.run)
+
+    async def _work_on_turns(self) -> None:
+        while True:
+            request = None
+            with anyio.move_on_after(IDLE_TIMEOUT_S):
+                request = await self._requests.get()
+            if request is None:
+                return
+            try:
+                await request.turn.work(self._application, request)
+            finally:
+                self.turn = None
+
+    def start_turn(
+        self, text: str, attached: Sequence[AttachedText], person: str
+    ) -> ApplicationTurn:
+        """Raises `SettingsError` while another turn runs."""
+        if self.turn is not None:
+            run = self.conversation.run
+            raise SettingsError(f"{run} is still being worked on; wait, or cancel it")
+        self.turn = ApplicationTurn(self.conversation)
+        self._requests.put(_TurnRequest(self.turn, text, tuple(attached), person))
+        return self.turn
+
+
 class ApplicationTurns:
     def __init__(self, application: Application, group: TaskGroup) -> None:
         self._application = application
         self._group = group
-        self._active: dict[str, ApplicationTurn] = {}
+        self._sessions: dict[str, ApiSession] = {}
 
     async def begin(
         self, text: str, *, person: str, model: str = "", history: Sequence[AttachedText] = ()
@@ -116,22 +220,23 @@ class ApplicationTurns:
         opened = None
         if model not in ("", OWN_MODEL_NAME, self._application.agent_dependencies.model.name):
             opened = self._application.open_model(model)
-        conversation = await self._application.begin(text, by=person)
+        session = await self._open_session("", text, person)
         if opened is not None:
-            await conversation.switch(opened)
-        return self._start(conversation, text, history, person)
+            await session.conversation.switch(opened)
+        return session.start_turn(text, history, person)
 
     async def resume(
         self, run: str, text: str, *, person: str, history: Sequence[AttachedText] = ()
     ) -> ApplicationTurn:
         self._check_capacity()
-        if run in self._active:
-            raise SettingsError(f"{run} is still being worked on; wait, or cancel it")
-        conversation = await self._application.resume(run)
-        return self._start(conversation, text, history, person)
+        session = self._sessions.get(run)
+        if session is None or session.ended:
+            session = await self._open_session(run, text, person)
+        return session.start_turn(text, history, person)
 
     def find_active(self, run: str) -> ApplicationTurn | None:
-        return self._active.get(run)
+        session = self._sessions.get(run)
+        return session.turn if session is not None else None
 
     def model_names(self) -> Sequence[str]:
         default = self._application.agent_dependencies.model.name
@@ -142,31 +247,17 @@ class ApplicationTurns:
     ) -> RecordedAnswer | None:
         return await read_answer(self._application.journal, run, turn, person)
 
+    async def _open_session(self, run: str, task: str, person: str) -> ApiSession:
+        """Raises `HermesError`."""
+        session = ApiSession(self._application)
+        await self._group.start(session.serve, run, task, person)
+        self._sessions = {each: kept for each, kept in self._sessions.items() if not kept.ended}
+        self._sessions[session.conversation.run] = session
+        return session
+
     def _check_capacity(self) -> None:
-        if len(self._active) >= MAX_TURNS:
+        if sum(each.turn is not None for each in self._sessions.values()) >= MAX_TURNS:
             raise SettingsError(TOO_MANY_TURNS)
-
-    def _start(
-        self,
-        conversation: Conversation,
-        text: str,
-        attached: Sequence[AttachedText],
-        person: str,
-    ) -> ApplicationTurn:
-        turn = ApplicationTurn(conversation, conversation.next_turn)
-        self._active[turn.run] = turn
-        self._group.start_soon(self._work, turn, text, attached, person)
-        return turn
-
-    async def _work(
-        self, turn: ApplicationTurn, text: str, attached: Sequence[AttachedText], person: str
-    ) -> None:
-        try:
-            await turn.work(self._application, text, attached, person)
-        finally:
-            del self._active[turn.run]
-            with anyio.CancelScope(shield=True):
-                await self._application.release(turn.run)
 
 
 async def read_answer(
