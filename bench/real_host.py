@@ -1,10 +1,14 @@
 """Real services on real hosts without systemd, broken in real ways; what `hermes watch` says of it.
 
 usage: python bench/real_host.py [--quick] [--only KIND|OUTAGE|HOST] [--hosts 4] [--seed 0] [--json]
+  [--without-state] [--respect-people] [--without-kills]
 
 nginx, redis, PostgreSQL and a small HTTP API run under supervisord or as plain daemons, each host
 in namespaces of its own (root is needed; nothing touches the real host). The watch runs with the
-default policy and without a model, and is killed with -9 about a hundred times. The bench breaks
+default policy and without a model, and is killed with -9 about a hundred times. It has a known good
+state with the contents of secret files (declared.secret_files), and a rule that announces the
+revert of recent changes of people; both can be withheld. What
+people stopped on purpose is such a change too; playbooks leave it stopped. The bench breaks
 things, ends each outage itself when the product has not, and compares everything that the product
 says with its own checks.
 """
@@ -26,7 +30,7 @@ from typing import Any
 from real_host.host_pool import HostPool
 from real_host.judge import Finding, judge
 from real_host.outages import BY_NAME
-from real_host.plans import BLIND, PLANS, QUICK, Plan
+from real_host.plans import BLIND, PLANS, QUICK, Plan, Terms
 from real_host.scene import DETECTION_LIMIT_S, RECOVERY_LIMIT_S, Played, Record
 from real_host.services import MANAGERS, prepare
 
@@ -54,16 +58,16 @@ WORST = ("untrue", "duplicate", "lost", "contradiction", "ended")
 def choose(arguments: argparse.Namespace) -> list[Plan]:
     """The plans that are wanted, less the scenes that are not."""
     plans = QUICK if arguments.quick else (*PLANS, *BLIND)
-    only = arguments.only
-    if not only:
-        return list(plans)
-    chosen = []
-    for plan in plans:
+    terms = Terms(state=not arguments.without_state, respect_people=arguments.respect_people)
+    only, chosen = arguments.only, []
+    for plan in (each.under(terms, kills=not arguments.without_kills) for each in plans):
         kinds = {name: BY_NAME[name].kind for scene in plan.scenes for name in scene.outages}
         scenes = tuple(
             scene
             for scene in plan.scenes
-            if only == plan.name or any(only in (name, kinds[name]) for name in scene.outages)
+            if not only
+            or set(only.split(",")) & {plan.name, plan.manager}
+            or any(set(only.split(",")) & {name, kinds[name]} for name in scene.outages)
         )
         if scenes:
             chosen.append(replace(plan, scenes=scenes))
@@ -106,6 +110,16 @@ def resolution_of(rows: list[dict[str, Any]]) -> dict[str, str]:
     return found
 
 
+def kinds_of(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """For each kind of outage: how many were resolved by the product."""
+    found = {}
+    for kind in sorted({row["kind"] for row in rows}):
+        some = [row for row in rows if row["kind"] == kind]
+        resolved = [r for r in some if r["healed_before_the_bench"] and r["resolved_by"]]
+        found[kind] = f"{len(resolved)} of {len(some)}"
+    return found
+
+
 def totals_of(
     rows: list[dict[str, Any]], played: list[Played], findings: list[Finding]
 ) -> dict[str, Any]:
@@ -131,7 +145,8 @@ def totals_of(
         "named_within_30_s": within("named_s", DETECTION_LIMIT_S),
         "named_within_30_s_less_waiting": within("named_s", DETECTION_LIMIT_S, less_waiting=True),
         "recovery_reported_within_60_s": within("recovery_s", RECOVERY_LIMIT_S),
-        "resolved_by_playbooks": resolution_of(valid),
+        "resolved_by_playbooks_and_experiments": resolution_of(valid),
+        "resolved_by_kind": kinds_of(valid),
         "collateral": [
             f"{r['host']} {r['outage']}: {r['collateral']}" for r in rows if r["collateral"]
         ],
@@ -179,7 +194,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="5 outages, less than two minutes")
-    parser.add_argument("--only", help="a kind, an outage or a host")
+    parser.add_argument("--only", help="kinds, outages, hosts or managers, with commas between")
+    parser.add_argument("--without-state", action="store_true", help="without a known good state")
+    parser.add_argument(
+        "--respect-people", action="store_true", help="without the rule for reverts"
+    )
+    parser.add_argument("--without-kills", action="store_true", help="the watch is left alone")
     parser.add_argument("--hosts", type=int, default=4, help="hosts at the same time")
     parser.add_argument("--seed", type=int, default=0, help="for the moments of the kills")
     parser.add_argument("--json", action="store_true", help="print JSON")

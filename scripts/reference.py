@@ -51,11 +51,9 @@ def setting_tables() -> str:
     lines: list[str] = []
     defaults = setting_values(Settings())
     for section, field in struct_fields(Settings).items():
-        kind = section_type(field.type)
-        assert kind is not None
         lines += ["", f"## {section}", "", field_docs(Settings).get(section, ""), ""]
         lines += ["| key | type | default | meaning | variables |", "|---|---|---|---|---|"]
-        for key, type_, default, about in _keys(kind, section):
+        for key, type_, default, about in _section_keys(section, field):
             shown = (
                 f"`{json.dumps(default, ensure_ascii=False)}`" if default is not ... else "required"
             )
@@ -121,6 +119,19 @@ def builder_table() -> str:
         ]
         lines.append(f"| `build.{name}({', '.join(words)})` | {_cell(about)} |")
     return "\n".join(lines)
+
+
+def _section_keys(
+    section: str, field: msgspec.structs.FieldInfo
+) -> Iterator[tuple[str, Any, Any, str]]:
+    """The keys of a section, or of a mapping whose names people choose."""
+    kind = section_type(field.type)
+    if kind is not None:
+        yield from _keys(kind, section)
+        return
+    yield section, field.type, _default(field), field_docs(Settings).get(section, "")
+    for below in filter(None, map(section_type, get_args(field.type))):
+        yield from _keys(below, f"{section}.NAME")
 
 
 def _keys(kind: type[msgspec.Struct], above: str) -> Iterator[tuple[str, Any, Any, str]]:

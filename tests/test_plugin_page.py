@@ -19,9 +19,9 @@ from hermes.core.events.operations import NotificationQueued
 from hermes.core.messages import Risk, ToolCall
 from hermes.core.plugins import outside_plugins, plugin_problems
 from hermes.environments.local import LocalEnvironment
+from hermes.gateway.sinks import open_sinks
 from hermes.settings.edit import set_value
 from hermes.settings.load import LoadedSettings, load
-from hermes.sre.notifications.sinks import open_sinks
 from hermes.sre.probes.admission import admit_probes
 from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
 from hermes.sre.probes.probe_file import load_probes

@@ -38,7 +38,7 @@ cd root
 mount -t proc proc proc
 mount --rbind /dev dev
 mount --rbind /sys sys
-for folder in run tmp; do mount -t tmpfs -o size=32m tmpfs $folder; done
+for folder in run tmp opt; do mount -t tmpfs -o size=32m tmpfs $folder; done
 chmod 1777 tmp
 rm -rf var/log/* srv/* var/lib/redis/* usr/bin/systemctl bin/systemctl
 mkdir -p var/lib/hermes mnt/old

@@ -1,6 +1,6 @@
 """Which host sees which outages. Committed before anything of the product was tuned to it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -12,6 +12,17 @@ class Scene:
 
 
 @dataclass(frozen=True)
+class Terms:
+    """What the watch has, apart from the host."""
+
+    state: bool = True
+    """A known good state, as a watch records after ten healthy minutes."""
+    respect_people: bool = False
+    """Recent changes of people wait for an approval, which nobody gives here. Else a rule of the
+    policy announces their revert."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """One fresh host from its start to its end."""
 
@@ -19,6 +30,10 @@ class Plan:
     manager: str
     kills: bool
     scenes: tuple[Scene, ...]
+    terms: Terms = Terms()
+
+    def under(self, terms: Terms, *, kills: bool) -> "Plan":
+        return replace(self, terms=terms, kills=self.kills and kills)
 
 
 def one(name: str) -> Scene:

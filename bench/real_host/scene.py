@@ -24,7 +24,7 @@ SETTLE_S = 15.0  # a watch is left alone for so long before anything breaks
 OUTAGE_VISIBLE_S = 15.0
 FINE_AGAIN_S = 40.0
 ESCALATION_S = 8.0  # an incident is given so long to be escalated before the outage is ended
-RESOLUTION_LIMIT_S = 150.0  # a restart is announced for 30 s, checked for 20 s, on a busy machine
+RESOLUTION_LIMIT_S = 240.0  # experiments, two announcements of 30 s, checked for 20 s, when busy
 GIVEN_UP_S = 12.0  # after the last escalation, for an incident that is still worked on
 HEALTHY_S = 6.0  # so long all is fine before the outage counts as ended by the product
 CONFIGURATION = "/etc/nginx /etc/redis /etc/shop /etc/supervisor /etc/hosts /srv"
@@ -150,7 +150,7 @@ class Player:
             services.start_all()
             services.create_database()
             self._observer = Observer(host)
-            self._watch = Watch(host)
+            self._watch = Watch(host, self.plan.terms)
             self._stage = Stage(host, services, self._watch)
             return self._play_scenes()
         finally:
@@ -161,6 +161,8 @@ class Player:
         watch.start()
         watch.wait_until_on_call()
         time.sleep(SETTLE_S)
+        if self.plan.terms.state:
+            watch.record_known_good_state()
         killer = Killer(watch, self._seed, KILL_GAP_S, KILLS_PER_HOST) if self.plan.kills else None
         try:
             for scene in self.plan.scenes:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from real_host.namespace import WATCH_HOME, CommandError, Namespace, clean_environment
+from real_host.plans import Terms
 
 HERMES = str(Path(sys.executable).with_name("hermes"))
 NOTICES = "/var/log/hermes-notices.log"
@@ -31,6 +32,22 @@ sre:
         name: bench
         path: {NOTICES}
         severity: P3
+declared:
+  secret_files: true  # so that the settings of the shop, with a password in them, can be reverted
+"""
+RECENT_CHANGES_RULE = """\
+apiVersion: hermes/v1
+kind: ActionPolicy
+metadata:
+  name: recent-changes-of-the-bench
+  description: A proved cause may be reverted although somebody changed it recently
+spec:
+  match:
+    any:
+      - effects: [write, delete]
+        reviewed: true
+      - effects: service-change
+  decide: {effect: ask, announce: 30s}
 """
 
 
@@ -55,7 +72,8 @@ class Notice:
 class Watch:
     """One `hermes watch`: started, killed, started again; what it says is collected."""
 
-    def __init__(self, host: Namespace) -> None:
+    def __init__(self, host: Namespace, terms: Terms | None = None) -> None:
+        terms = terms or Terms()
         self._host = host
         self._process: subprocess.Popen[bytes] | None = None
         self._output = host.folder.parent / f"{host.name}.watch"
@@ -70,6 +88,10 @@ class Watch:
         self.deaths: list[str] = []
         self._waits: list[tuple[float, int, float]] = []
         host.path(f"{WATCH_HOME}/config.yaml").write_text(CONFIG)
+        if not terms.respect_people:
+            host.path(f"{WATCH_HOME}/policies").mkdir()
+            rule = host.path(f"{WATCH_HOME}/policies/recent-changes.yaml")
+            rule.write_text(RECENT_CHANGES_RULE)
         self._reader = threading.Thread(target=self._follow, daemon=True)
         self._reader.start()
 
@@ -195,6 +217,12 @@ class Watch:
             more = {key: value.get(key, "") or "" for key in ("incident", "severity")}
             repeated = bool(value.get("repeated"))
             self.notices.append(Notice(time.time(), repeated=repeated, **fields, **more))
+
+    def record_known_good_state(self) -> None:
+        """As the watch does by itself when all checks have passed for ten minutes."""
+        code, _, problem = self.ask_whole("state record --known-good")
+        if code:
+            raise CommandError(f"{self._host.name}: no state could be recorded: {problem}")
 
     def ask(self, words: str) -> tuple[int, str]:
         """Another command of the same home: exit code and standard output."""

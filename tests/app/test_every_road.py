@@ -180,7 +180,6 @@ MAY_REACH_OUT = {
     "gateway/": "talks to people on their channels",
     "app/service/": "installs the watch where a person asked for it; tells its manager it is up",
     "policy/audit/signer.py": "signs in a child process with a fixed program",
-    "sre/notifications/sinks.py": "tells people, at the addresses that the operator named",
     "sre/prometheus.py": "asks the Prometheus that the settings name, and only asks",
 }
 

@@ -59,6 +59,7 @@ ELSEWHERE |= {f"hermes incident {verb}" for verb in ("show", "timeline", "report
 ELSEWHERE |= {f"hermes incident {verb}" for verb in ("ack", "close", "reopen")}
 ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publish", "revoke")}
 ELSEWHERE |= {"hermes service logs", "hermes service uninstall", "hermes backup", "hermes restore"}
+ELSEWHERE |= {"hermes people add", "hermes people remove"}
 ELSEWHERE |= {"hermes changes show", "hermes changes revert"}
 ELSEWHERE |= {f"hermes state {verb}" for verb in ("show", "diff", "delete")}
 ELSEWHERE |= {"hermes drill from-incident", "hermes incident replay"}

@@ -4,7 +4,7 @@ import anyio
 import msgspec
 import pytest
 
-from hermes.app.policy import user_name
+from hermes.app.people import user_name
 from hermes.cli.chat.questions import QuestionQueue, TerminalApprover
 from hermes.cli.render.terminal_text import TextStyle, display_width
 from hermes.core.actions import Action, Approval

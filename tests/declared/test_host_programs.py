@@ -6,6 +6,7 @@ import pytest
 from hermes.declared.experiments.host_programs import HostPrograms, read_host_programs
 from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.state import Item, ItemId, StateChange
+from hermes.skills.supervisors.units import PlainDaemon
 
 UNITS = b"""@@hermes@@ unit web.service active
 # /etc/systemd/system/web.service
@@ -80,3 +81,48 @@ def test_what_a_unit_defines_comes_without_comments(programs: HostPrograms) -> N
     assert "# comment=1" not in web.definition
     assert web.reloadable
     assert web.running
+
+
+LISTED = """unit=shop:web\tkind\tsupervisord
+unit=shop:web\tstate\tactive
+unit=shop:web\tfile\t/etc/supervisor/conf.d/web.conf
+unit=shop:web\tdefine\tExecStart=/opt/web 'a b'
+unit=shop:web\tdefine\tEnvironment=A=1,B=x,y
+unit=shop:web\tdefine\tEnvironmentFile=/etc/web.env
+unit=watch\tkind\tsupervisord
+unit=watch\tstate\tactive
+unit=watch\tdefine\tExecStart=/opt/bin/hermes watch
+"""
+
+
+async def run_without_systemd(script: str, stdin: bytes) -> tuple[int, bytes]:
+    if "kind=supervisord" in script:
+        return 0, b"kind=supervisord\n"
+    return 0, LISTED.encode() if "supervisorctl" in script else b""
+
+
+def test_a_unit_of_another_supervisor_has_its_commands_and_a_definition() -> None:
+    programs = anyio.run(read_host_programs, run_without_systemd)
+    assert [each.name for each in programs.services] == ["web"]
+    web = programs.services[0]
+    assert web.command("restart") == "supervisorctl restart shop:web"
+    assert web.definition == (
+        "ExecStart=/opt/web 'a b'",
+        "Environment=A=1",
+        "Environment=B=x,y",
+        "EnvironmentFile=-/etc/web.env",
+        "SourcePath=/etc/supervisor/conf.d/web.conf",
+    )
+    assert web.reads("/etc/supervisor/conf.d/web.conf")
+    assert web.definition_file == "/etc/supervisor/conf.d/web.conf"
+    assert not web.reads("/etc/systemd/system/web.service")
+
+
+def test_a_plain_daemon_whose_start_is_not_known_is_not_left_to_systemctl() -> None:
+    async def run_daemon(script: str, stdin: bytes) -> tuple[int, bytes]:
+        listed = "unit=web\tkind\tdaemon\nunit=web\tstate\tactive\n"
+        return 0, listed.encode() if "told=" in script else b""
+
+    daemon = PlainDaemon(name="web")
+    programs = anyio.run(read_host_programs, run_daemon, (daemon,))
+    assert "is not known" in programs.services[0].command("restart")

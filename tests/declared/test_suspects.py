@@ -96,3 +96,12 @@ def test_the_link_that_enables_a_service_belongs_to_the_service() -> None:
     )
     assert ranked(*changes) == ["stray.service"]
     assert service_reversal(changes[0]) == ("disable", "stop")
+
+
+def test_what_a_database_wrote_is_no_suspect_but_its_settings_and_owners_are() -> None:
+    folder = "/var/lib/postgresql/15/main"
+    owner = StateChange(
+        ItemId("file", f"{folder}/base/1"), Item("a", {"uid": "1"}), Item("a", {"uid": "0"})
+    )
+    changes = changed(f"{folder}/pg_wal/0001"), changed(f"{folder}/postgresql.conf"), owner
+    assert sorted(ranked(*changes)) == [f"{folder}/base/1", f"{folder}/postgresql.conf"]

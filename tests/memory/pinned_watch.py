@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from hermes.core.channels import Button
 from hermes.core.events import Event
 from hermes.core.events.changes import ChangeReverted, ChangeSeen, StateRecorded
 from hermes.core.events.experiments import IncidentStateKept, KeptReading, LessonLearned
@@ -16,6 +17,8 @@ from hermes.core.events.incidents import (
     PhaseEntered,
 )
 from hermes.core.events.operations import (
+    ChannelClosed,
+    ChannelOpened,
     HealthChecked,
     HealthMissed,
     JournalInterrupted,
@@ -174,6 +177,43 @@ PINNED_WATCH: list[tuple[Event, str]] = [
     (
         NotificationAttempted(run="r", at=AT, notice="n", sink="s", error="e", given_up=True),
         '{"kind":"notice.tried",HEAD,"notice":"n","sink":"s","error":"e","given_up":true}',
+    ),
+    (
+        NotificationQueued(
+            run="r",
+            at=AT,
+            notice="n",
+            about="question",
+            title="t",
+            to="telegram:-1:2",
+            approval="a",
+            buttons=((Button("Once", "once:a"),),),
+            edits="m",
+            reply_to="7",
+            files=("/f",),
+        ),
+        '{"kind":"notice.queued",HEAD,"notice":"n","about":"question","title":"t",'
+        '"to":"telegram:-1:2","approval":"a","buttons":[[{"label":"Once","data":"once:a"}]],'
+        '"edits":"m","reply_to":"7","files":["/f"]}',
+    ),
+    (
+        NotificationSent(run="r", at=AT, notice="n", sink="s", reference="7", thread="s:1:2"),
+        '{"kind":"notice.sent",HEAD,"notice":"n","sink":"s","reference":"7","thread":"s:1:2"}',
+    ),
+    (
+        NotificationAttempted(
+            run="r", at=AT, notice="n", sink="s", error="e", unsure=True, wait=3.0, pieces=2
+        ),
+        '{"kind":"notice.tried",HEAD,"notice":"n","sink":"s","error":"e","unsure":true,'
+        '"wait":3.0,"pieces":2}',
+    ),
+    (
+        ChannelOpened(run="r", at=AT, channel="slack", by="p", listens=True),
+        '{"kind":"channel.opened",HEAD,"channel":"slack","by":"p","listens":true}',
+    ),
+    (
+        ChannelClosed(run="r", at=AT, channel="slack", by="p", error="e", again_in=2.0),
+        '{"kind":"channel.closed",HEAD,"channel":"slack","by":"p","error":"e","again_in":2.0}',
     ),
     (
         StateRecorded(

@@ -7,7 +7,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pinned_chats import PINNED_CHATS
 from pinned_incidents import PINNED_INCIDENTS
+from pinned_jobs import PINNED_JOBS
+from pinned_people import PINNED_PEOPLE
 from pinned_skills import PINNED_SKILLS
 from pinned_watch import PINNED_WATCH
 
@@ -276,7 +279,16 @@ PINNED_WITH_DICTS: list[tuple[Event, str]] = [
         '"arguments":{"command":"ls"}},"risk":"destroy"}',
     ),
 ]
-ALL_PINNED = [*PINNED.items(), *PINNED_WITH_DICTS, *PINNED_INCIDENTS, *PINNED_SKILLS, *PINNED_WATCH]
+ALL_PINNED = [
+    *PINNED.items(),
+    *PINNED_WITH_DICTS,
+    *PINNED_CHATS,
+    *PINNED_INCIDENTS,
+    *PINNED_JOBS,
+    *PINNED_PEOPLE,
+    *PINNED_SKILLS,
+    *PINNED_WATCH,
+]
 
 
 def test_every_kind_is_pinned() -> None:

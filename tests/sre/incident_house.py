@@ -19,7 +19,7 @@ from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.skills.discovery import SkillRoot
 from hermes.skills.library import Skill, SkillLibrary
-from hermes.sre.cause import CauseFinder
+from hermes.sre.cause import CauseFinder, FixTester
 from hermes.sre.checks import CheckResult, IndependentChecks
 from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.context import IncidentContext
@@ -87,6 +87,7 @@ class Host:
     settings: SreSettings = QUICK
     minds: ModelResponder | None = None
     finder: CauseFinder | None = None
+    tester: FixTester | None = None
     reported: list[str] = field(default_factory=list)
     learned: list[str] = field(default_factory=list)
     watched: tuple[str, ...] = ("web",)
@@ -175,6 +176,7 @@ class Host:
                 checks_for=self.eyes,
                 responder=self.minds,
                 cause_finder=self.finder,
+                fix_tester=self.tester,
                 report=self.report,
                 learn=self.learn,
             )

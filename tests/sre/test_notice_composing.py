@@ -21,10 +21,10 @@ from hermes.core.events.operations import HealthMissed, NotificationQueued
 from hermes.core.events.runs import RunStarted
 from hermes.core.events.tools import ToolRequested
 from hermes.core.messages import ToolCall
+from hermes.core.notifications import SinkFilter
 from hermes.core.protocols import JournalRecord
 from hermes.sre.notifications.composer import NotificationComposer
 from hermes.sre.notifications.notification_state import NotificationState
-from hermes.sre.notifications.sink_protocol import SinkFilter
 from hermes.sre.settings import NoticeSettings
 
 QUIET = NoticeSettings(briefing="")

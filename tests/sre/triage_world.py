@@ -13,10 +13,10 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded, NotificationQueued
 from hermes.core.incident import Incident, fold_incidents
+from hermes.core.notifications import SinkFilter
 from hermes.core.protocols import JournalRecord
 from hermes.sre.notifications.composer import NotificationComposer
 from hermes.sre.notifications.notification_state import NotificationState
-from hermes.sre.notifications.sink_protocol import SinkFilter
 from hermes.sre.settings import NoticeSettings, TriageSettings
 from hermes.sre.triage.triage import Triage
 

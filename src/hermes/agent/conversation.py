@@ -39,6 +39,10 @@ class Conversation:
     def __init__(self, session: ConversationSession) -> None:
         self._session = session
         self._scope: anyio.CancelScope | None = None
+        self._interrupted = False
+        self.resumable = False
+        """True: a turn that is cancelled from outside stays open, so that `carry_on` of a later
+        process finishes it."""
 
     @classmethod
     async def begin(
@@ -138,7 +142,9 @@ class Conversation:
     def model(self) -> Model:
         return self._session.dependencies.model
 
-    async def say(self, text: str, *, attached: Sequence[AttachedText] = (), by: str = "") -> str:
+    async def say(
+        self, text: str, *, attached: Sequence[AttachedText] = (), by: str = "", key: str = ""
+    ) -> str:
         """One turn, until the model answers in words; empty when it was interrupted.
 
         `attached` are words of others, which the policy does not trust; `by` is who speaks.
@@ -147,7 +153,7 @@ class Conversation:
         self._require_idle()
         if self.open:
             await self._close("interrupted", "cut off before", "a crash")
-        answer = await self._turn(partial(self._begin_turn, user_message(text, attached), by))
+        answer = await self._turn(partial(self._begin_turn, user_message(text, attached, key), by))
         inbox = self._session.inbox
         while inbox and self.ended is not None and self.ended.outcome in ("answered", "exhausted"):
             later = inbox.popleft()  # sent at the moment in which the turn ended
@@ -169,14 +175,15 @@ class Conversation:
             return None
         return await self._turn(self._finish_turn)
 
-    def steer(self, text: str, *, attached: Sequence[AttachedText] = ()) -> None:
+    def steer(self, text: str, *, attached: Sequence[AttachedText] = (), key: str = "") -> None:
         """Text for the running turn: added before the next call of the model."""
-        self._session.inbox.append(user_message(text, attached))
+        self._session.inbox.append(user_message(text, attached, key))
 
     def interrupt(self) -> None:
         """End the running turn: running tools are cancelled, and their calls answered
         accordingly."""
         if self._scope is not None:
+            self._interrupted = True
             self._scope.cancel()
 
     async def compress(self) -> ContextCompressed | None:
@@ -238,12 +245,13 @@ class Conversation:
 
     async def _turn(self, work: Callable[[], Awaitable[str]]) -> str:
         with anyio.CancelScope() as scope, working_for_run(self.run):
-            self._scope = scope
+            self._scope, self._interrupted = scope, False
             try:
                 return await work()
             except anyio.get_cancelled_exc_class():
-                with anyio.move_on_after(5, shield=True):
-                    await self._close("interrupted", "", "an interruption")
+                if self._interrupted or not self.resumable:
+                    with anyio.move_on_after(5, shield=True):
+                        await self._close("interrupted", "", "an interruption")
                 raise
             except HermesError as error:
                 await self._close("failed", str(error), "a crash")

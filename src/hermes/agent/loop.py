@@ -163,8 +163,8 @@ def _batches(calls: Sequence[ToolCall], alone: set[str]) -> Iterator[list[ToolCa
         yield batch
 
 
-def user_message(text: str, attached: Sequence[AttachedText] = ()) -> Message:
-    return Message(role="user", text=text, attached=tuple(attached))
+def user_message(text: str, attached: Sequence[AttachedText] = (), key: str = "") -> Message:
+    return Message(role="user", text=text, attached=tuple(attached), key=key)
 
 
 def turn_ended(session: ConversationSession, outcome: TurnOutcome, reason: str = "") -> TurnEnded:

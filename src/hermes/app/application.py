@@ -16,7 +16,8 @@ from hermes.agent.history import find_interrupted_runs, rebuild_history
 from hermes.app.journal_search import JournalSearch, index_in_background
 from hermes.app.journal_upkeep import CheckpointSigner, open_buffered_journal
 from hermes.app.models import ApplicationModels
-from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended, user_name
+from hermes.app.people import PeopleRegister
+from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended
 from hermes.app.run_locks import RunLocked, RunLocks, lock_run, unlock_run
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.skills.library import SKILL_VIEW_TOOL, ApplicationSkills
@@ -74,6 +75,7 @@ class Application:
     directory: str
     run_locks: RunLocks
     memory: SessionMemory
+    people: PeopleRegister
     policy: LazyPolicy
     approver: ApplicationApprover
 
@@ -234,7 +236,8 @@ async def open_application(
         tooling = build_tooling(loaded, model=model, toolsets=toolsets, own=own)
         tools = LayeredTools(tooling.catalogue.tools, made_tools)
         policy = LazyPolicy(loaded, folder, isolated=environment.isolated)
-        person = ApplicationApprover(loaded, bus, policy, redactor, approver)
+        people = PeopleRegister(loaded, store)
+        person = ApplicationApprover(loaded, bus, policy, redactor, approver, people)
         chosen = models.open(model or settings.model.default)
         summary = reference_for_role("summary", settings.model)
         dependencies = AgentDependencies(
@@ -251,7 +254,7 @@ async def open_application(
             price=usage_cost,
             estimate=estimate_tokens,
             origin=origin,
-            by=user_name() if origin in LOCAL_ORIGINS else "",
+            by=await people.local_actor() if origin in LOCAL_ORIGINS else "",
             recall=memory.recall,
             budget=SpendingBudget(store, settings.agent.limits),
             sections=(skills.section(),) if SKILL_VIEW_TOOL in tooling.catalogue.tools else (),
@@ -269,6 +272,7 @@ async def open_application(
             str(folder),
             run_locks,
             memory,
+            people,
             policy,
             person,
         )

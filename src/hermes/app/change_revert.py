@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from hermes.app.application import Application, open_application
-from hermes.app.policy import user_name
+from hermes.app.people import user_name
 from hermes.app.skills.library import tool_caller
 from hermes.app.states import HostStates
 from hermes.core.actions import Approver

@@ -178,7 +178,7 @@ async def run_commander(
         playbook_cache=playbook_cache,
         probes=memory.probes,
     )
-    finder = open_cause_finder(application, states) if states else None
+    finder = open_cause_finder(application, states, memory.daemons) if states else None
     context = replace(context, daemons=lambda: memory.daemons, cause_finder=finder)
     ending = await Commander(context, build_case(scene)).run()
     if isinstance(mind, SingleModelResponder) and mind.errors:

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ from typing import TypeGuard
 
 from hermes.app.application import Application
 from hermes.app.copied_checks import expected_readings, run_on_copy
+from hermes.app.fix_tests import CopyFixTester
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.states import HostStates
 from hermes.core.errors import ToolError
@@ -19,8 +21,17 @@ from hermes.declared.authors import AuthorSearch, read_host_logs
 from hermes.declared.collectors.collect import CollectOptions, collect_state
 from hermes.declared.collectors.readers import RunCommand, environment_runner
 from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial, service_steps
-from hermes.declared.experiments.host_programs import HostPrograms, read_host_programs
-from hermes.declared.experiments.put_back import reverted_changes, text_parts_of
+from hermes.declared.experiments.host_programs import (
+    HostPrograms,
+    HostService,
+    read_host_programs,
+)
+from hermes.declared.experiments.put_back import (
+    CannotRevertError,
+    find_targets,
+    reverted_changes,
+    text_parts_of,
+)
 from hermes.declared.experiments.rehearsal import (
     RehearsedRevert,
     rehearse_revert,
@@ -34,6 +45,7 @@ from hermes.declared.settings import DeclaredSettings
 from hermes.declared.state import State, StateChange, compare
 from hermes.declared.store import StateStore
 from hermes.environments.copies import Copyable
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
 from hermes.sre.checks import ProbeChecks
 from hermes.sre.undo import UNDO_FOLDER
@@ -59,10 +71,12 @@ class ExperimentHost:
     run: RunCommand
 
     @classmethod
-    def through(cls, environment: Environment, store: StateStore) -> "ExperimentHost":
+    def through(
+        cls, environment: Environment, store: StateStore, daemons: Sequence[PlainDaemon] = ()
+    ) -> "ExperimentHost":
         """All through the environment: for a host of the gym."""
         run = environment_runner(environment)
-        options = CollectOptions(host=environment.target)
+        options = CollectOptions(host=environment.target, daemons=tuple(daemons))
 
         async def collect(known: State | None) -> State:
             return await collect_state(run, known=known, store=store, options=options)
@@ -71,17 +85,27 @@ class ExperimentHost:
 
 
 def open_cause_finder(
-    application: Application, store: StateStore | None = None
+    application: Application,
+    store: StateStore | None = None,
+    daemons: Sequence[PlainDaemon] = (),
 ) -> "ExperimentFinder":
-    """For the environment of the application; `store`: in place of that of its home."""
+    """For the environment of the application; `store`: in place of that of its home, with the
+    daemons that a watch would remember."""
     environment, loaded = application.agent_dependencies.environment, application.loaded
     if store is not None:
-        host = ExperimentHost.through(environment, store)
+        host = ExperimentHost.through(environment, store, daemons)
     else:
         own = HostStates(loaded, environment)
         host = ExperimentHost(environment, own.host, own.store, own.collect, own.run)
     respect_s = loaded.settings.declared.respect_people
     return ExperimentFinder(host, redact=SecretRedactor(loaded), respect_s=respect_s)
+
+
+def open_fix_tester(application: Application) -> CopyFixTester:
+    """For the environment of the application."""
+    environment, loaded = application.agent_dependencies.environment, application.loaded
+    own = HostStates(loaded, environment)
+    return CopyFixTester(environment, own.store, redact=SecretRedactor(loaded), run=own.run)
 
 
 class ExperimentFinder:
@@ -127,9 +151,11 @@ class _FinderWork:
             kind = self._host.environment.name
             return _impossible(f"an environment of the kind {kind} cannot be copied")
         live = await self._host.collect(known)
-        programs = await read_host_programs(self._host.run)
+        programs = await read_host_programs(self._host.run, self._case.daemons)
         services = self._failing_services(programs)
-        suspects = await self._suspects(known, live, programs, services)
+        ranked = await self._suspects(known, live, programs, services)
+        suspects = tuple(each for each in ranked if self._can_be_put_back(each))
+        stuck = [each.label for each in ranked if each not in suspects]
         setup = CopySetup(
             source=source,
             run_checks=partial(run_on_copy, self._case, self._case.checks),
@@ -145,9 +171,12 @@ class _FinderWork:
             suspects, trial, limits=self._finder.limits, record=self._record
         )
         if cause.status != "proved":
+            status, why = cause.status, cause.why
+            if status == "ruled-out" and stuck:
+                status, why = "impossible", _not_tried_text(stuck)
             return CauseResult(
-                status=cause.status,
-                why=self._finder.redact(cause.why),
+                status=status,
+                why=self._finder.redact(why),
                 suspects=cause.suspects,
                 experiments=len(cause.experiments),
                 evidence=tuple(self._numbers),
@@ -157,16 +186,14 @@ class _FinderWork:
     def _failing_services(self, programs: HostPrograms) -> list[str]:
         named = [each.service for each in self._case.failing] + [self._case.details.service]
         names = dict.fromkeys(each.removesuffix(".service") for each in named if each)
-        return [name for name in names if programs.named(name) is not None]
+        found = (programs.named(name) for name in names)
+        return list(dict.fromkeys(each.name for each in found if each is not None))
 
     async def _suspects(
         self, known: State, live: State, programs: HostPrograms, services: Sequence[str]
     ) -> tuple[Suspect, ...]:
         own = [each for name in services if (each := programs.named(name))]
-        errors = [
-            (await self._host.run(ERROR_LINES_SCRIPT.format(unit=shlex.quote(name)), b""))[1]
-            for name in services[:3]
-        ]
+        errors = [(await self._host.run(_error_lines_script(each), b""))[1] for each in own[:3]]
         details = self._case.details
         context = ServiceContext(
             names=tuple(services),
@@ -179,6 +206,15 @@ class _FinderWork:
             first_failure_at=details.since or details.opened_at,
         )
         return rank_suspects(compare(known, live), context)
+
+    def _can_be_put_back(self, suspect: Suspect) -> bool:
+        if suspect.change.item.kind != "file":
+            return True
+        try:
+            find_targets(Revert(suspect=suspect), self._store.content)
+        except CannotRevertError:
+            return False
+        return True
 
     async def _record(self, experiment: Experiment) -> None:
         details = self._case.details
@@ -201,13 +237,15 @@ class _FinderWork:
     async def _proved(
         self, known: State, cause: RootCause, setup: CopySetup, trial: CopyTrial
     ) -> CauseResult:
+        began = time.monotonic()
         rehearsed = await rehearse_revert(setup, trial, cause.causes)
+        rehearsal_s = time.monotonic() - began
         diff = self._finder.redact(
             "\n".join(_diff_of(each, self._store.content) for each in cause.causes)
         )[:2000]
         authors = await self._find_authors(known, cause.causes)
         first = cause.causes[0].suspect
-        steps, why = await self._steps(cause.causes, authors, rehearsed)
+        steps, why = await self._steps(cause.causes, authors, rehearsed, setup.programs)
         units = [
             each.target for each in rehearsed.activations if each.kind in ("restart", "reload")
         ]
@@ -226,6 +264,8 @@ class _FinderWork:
             suspects=cause.suspects,
             experiments=len(cause.experiments),
             evidence=tuple(self._numbers),
+            recovered=setup.expected.failing_names if rehearsed.works else (),
+            rehearsal_s=rehearsal_s,
         )
 
     async def _find_authors(self, known: State, causes: Sequence[Revert]) -> list[str]:
@@ -235,7 +275,11 @@ class _FinderWork:
         return [search.find(each).name or UNKNOWN_AUTHOR for each in changes]
 
     async def _steps(
-        self, causes: Sequence[Revert], authors: Sequence[str], rehearsed: RehearsedRevert
+        self,
+        causes: Sequence[Revert],
+        authors: Sequence[str],
+        rehearsed: RehearsedRevert,
+        programs: HostPrograms,
     ) -> tuple[tuple[CauseFixStep, ...], str]:
         """Empty, with the reason, where the revert is left to people."""
         if not rehearsed.works:
@@ -251,7 +295,7 @@ class _FinderWork:
                 if change.item.kind == "service":
                     steps += [
                         CauseFixStep(command=command, undo=undo, recent_by=recent_by)
-                        for command, undo in service_steps(change)
+                        for command, undo in service_steps(change, programs)
                     ]
                     continue
                 plan = plan_revert(change, self._store, folder)
@@ -267,7 +311,7 @@ class _FinderWork:
         if len(files) < len(steps):  # once, after all files
             files.append(CauseFixStep(command=RELOAD_UNITS, undo=RELOAD_UNITS))
         after = [CauseFixStep(command=e.command, undo="true") for e in rehearsed.activations]
-        return (*files, *after), ""
+        return join_steps([*files, *after]), ""
 
     async def _stage(self, folder: str, plans: Sequence[RevertPlan]) -> None:
         """Put the contents from before into our own folder, which only root can read."""
@@ -287,6 +331,38 @@ class _FinderWork:
         window = timedelta(seconds=self._finder.respect_s)
         recent = change.at is None or datetime.now(UTC) - change.at < window
         return author if recent else ""
+
+
+def _error_lines_script(service: HostService) -> str:
+    """Prints what it said last."""
+    if service.commands:
+        logs = " ".join(shlex.quote(each) for each in service.logs)
+        return f"tail -q -n 40 -- {logs} 2>/dev/null | tail -c 6000" if logs else "true"
+    return ERROR_LINES_SCRIPT.format(unit=shlex.quote(service.name))
+
+
+def join_steps(steps: Sequence[CauseFixStep]) -> tuple[CauseFixStep, ...]:
+    """As one command, so that people are asked or told once. A file that was moved away can only be
+    moved back if the step succeeded: it stays a step of its own."""
+    joined: list[CauseFixStep] = []
+    for step in steps:
+        last = joined[-1] if joined else None
+        if last is None or any(each.command.startswith("mv ") for each in (last, step)):
+            joined.append(step)
+            continue
+        undo = [each.undo for each in (step, last) if each.undo not in ("", "true")]
+        joined[-1] = CauseFixStep(
+            command=f"{last.command} && {{ {step.command}; }}",
+            undo="; ".join(undo) or "true",
+            recent_by=last.recent_by or step.recent_by,
+        )
+    return tuple(joined)
+
+
+def _not_tried_text(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
+    named = f"{', '.join(labels[:3])}{more}"
+    return f"what else changed is no cause, but the contents from before are not known of {named}"
 
 
 def _impossible(why: str) -> CauseResult:

@@ -16,8 +16,13 @@ from hermes.core.events.experiments import FixTested
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import CommandResult, Environment, Tool
 from hermes.declared.collectors.readers import RunCommand, environment_runner
-from hermes.declared.experiments.copy_trial import CopySetup
-from hermes.declared.experiments.fix_trial import Fix, FixTestResult, FixTrial
+from hermes.declared.experiments.copy_trial import CopySetup, copied_service
+from hermes.declared.experiments.fix_trial import (
+    MAX_TEST_S,
+    Fix,
+    FixTestResult,
+    FixTrial,
+)
 from hermes.declared.experiments.host_programs import (
     HostPrograms,
     named_paths,
@@ -44,7 +49,7 @@ START_S = 1.0
 MAX_CHANGED_SHOWN = 8
 MAX_OUTPUT_CHARS = 4000
 _NOISE = re.compile(r"^/(run|tmp|var/log|var/run|var/tmp|proc|sys|dev)(/|$)")
-RecordTest = Callable[[FixTested], Awaitable[None]]
+RecordTest = Callable[[str, FixTested], Awaitable[None]]
 
 
 class CopyFixTester:
@@ -57,9 +62,12 @@ class CopyFixTester:
         *,
         redact: Callable[[str], str],
         run: RunCommand | None = None,
+        limit_s: float = MAX_TEST_S,
     ) -> None:
-        """`run`: in place of commands through the environment, where it is this machine."""
+        """`run`: in place of commands through the environment, where it is this machine.
+        `limit_s`: of one test."""
         self._environment, self._store, self._redact = environment, store, redact
+        self._limit_s = limit_s
         self._run = run or environment_runner(environment)
 
     @property
@@ -71,7 +79,7 @@ class CopyFixTester:
     ) -> Sequence[FixTested]:
         setup = await self._setup(case)
         fixes = [Fix(each.name, partial(_apply_candidate, each)) for each in candidates]
-        results = await FixTrial(setup).run(fixes)
+        results = await FixTrial(setup, limit_s=self._limit_s).run(fixes)
         return [
             self._event(case, each.by, result)
             for each, result in zip(candidates, results, strict=True)
@@ -87,7 +95,7 @@ class CopyFixTester:
             raise CannotCopyError(f"{self._environment.name} cannot be copied")
         if not isinstance(case.checks, ProbeChecks):
             raise CannotCopyError("its checks cannot be run on a copy")
-        programs = await read_host_programs(self._run)
+        programs = await read_host_programs(self._run, case.daemons)
         named = [each.service for each in case.failing] + [case.details.service]
         names = dict.fromkeys(each.removesuffix(".service") for each in named if each)
         return CopySetup(
@@ -95,7 +103,7 @@ class CopyFixTester:
             run_checks=partial(run_on_copy, case, case.checks),
             expected=expected_readings(case),
             programs=programs,
-            services=[name for name in names if programs.named(name) is not None],
+            services=[each.name for name in names if (each := programs.named(name))],
             store=self._store,
         )
 
@@ -106,7 +114,7 @@ class CopyFixTester:
             fix=self._redact(result.name)[:300],
             by=by,
             outcome=result.outcome,
-            checks=tuple(each.check for each in case.failing),
+            checks=result.passed or tuple(each.check for each in case.failing),
             detail=self._redact(result.detail)[:300],
             recovery_s=round(result.recovery_s, 3),
             seconds=round(result.seconds, 3),
@@ -125,13 +133,13 @@ class CopyFixTester:
         fixes = [Fix(each, partial(apply, number)) for number, each in enumerate(commands)]
         try:
             setup = await self._setup(case)
-            results = await FixTrial(setup, limit_s=timeout_s + SPARE_TEST_S).run(fixes)
+            results = await FixTrial(setup, limit_s=timeout_s + self._limit_s).run(fixes)
         except (CannotCopyError, EnvironmentFailed) as error:
             raise ToolError(f"no test on a copy: {error}") from error
         texts = []
         for number, result in enumerate(results):
             event = self._event(case, "model", result)
-            await record(event)
+            await record(commands[number], event)
             ran = shown.get(number, "[it was not run]")
             texts.append(f"{ran}\n[checks on the copy: {_outcome_words(event)}]")
         return _join_candidates(commands, texts)
@@ -141,6 +149,8 @@ def _outcome_words(event: FixTested) -> str:
     checks = ", ".join(event.checks)
     if event.outcome == "recovered":
         return f"{checks} failed before and passed {event.recovery_s:.1f} s after; others unchanged"
+    if event.outcome == "helped":
+        return f"{checks} failed before and passes now, but not all: {event.detail}"
     if event.outcome == "failed":
         return f"still failing: {event.detail}"
     if event.outcome == "not-reproduced":
@@ -206,10 +216,7 @@ def concerned_services(programs: HostPrograms, commands: Sequence[str]) -> list[
         if re.search(rf"(?<![\w-]){re.escape(each.name)}(?![\w-])", text)
         or any(each.reads(path) for path in paths)
     ]
-    return [
-        CopyService(name=each.name, definition=each.definition, running=not each.idle)
-        for each in found
-    ]
+    return [copied_service(each) for each in found]
 
 
 async def _run_shown(copy: HostCopy, command: str, timeout_s: float) -> tuple[int, str]:

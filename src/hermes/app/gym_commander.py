@@ -7,7 +7,7 @@ from hermes.gym.drill import raise_alert
 from hermes.gym.episodes.episode import Episode
 from hermes.gym.episodes.responder_context import BareEpisodeRun, ResponderContext
 from hermes.skills.library import Skill
-from hermes.sre.cause import CauseFinder
+from hermes.sre.cause import CauseFinder, FixTester
 from hermes.sre.checks import open_independent_checks
 from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.context import IncidentContext
@@ -27,6 +27,7 @@ async def run_playbooks(
     stage: BareEpisodeRun,
     settings: SreSettings = REPLAY_SETTINGS,
     cause_finder: CauseFinder | None = None,
+    fix_tester: FixTester | None = None,
 ) -> IncidentResult:
     """From the alert to the closed incident, with these skills as the library and no model."""
 
@@ -46,6 +47,7 @@ async def run_playbooks(
         origin="gym",
         daemons=lambda: episode.memory.daemons,
         cause_finder=cause_finder,
+        fix_tester=fix_tester,
     )
     await raise_alert(episode, stage)
     return await Commander(context, build_case(stage.responder_context(episode))).run()

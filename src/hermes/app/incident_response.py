@@ -5,7 +5,7 @@ reading dozens of files must not delay an alert.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -18,10 +18,12 @@ from hermes.app.models import is_bundled
 from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.core.errors import SettingsError
+from hermes.core.events.experiments import FixTested
 from hermes.core.events.incidents import ChangeBegan
 from hermes.core.events.skills import PlaybookStarted, SkillChanged, SkillState, SkillUsed
 from hermes.core.incident import IncidentDetails
-from hermes.core.protocols import Journal, JournalRecord
+from hermes.core.protocols import Journal, JournalRecord, Tool
+from hermes.environments.copies import can_be_copied
 from hermes.gym.episodes.run_summary import make_conclude_tool
 from hermes.settings.load import LoadedSettings
 from hermes.skills.discovery import SkillRoot
@@ -29,7 +31,14 @@ from hermes.skills.distill.distillation import distill_run
 from hermes.skills.distill.verified_run import DistillationError
 from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
-from hermes.sre.cause import EXPERIMENT, CauseFinder, CauseResult, FailingCase
+from hermes.sre.cause import (
+    EXPERIMENT,
+    CauseFinder,
+    CauseResult,
+    FailingCase,
+    FixCandidate,
+    FixTester,
+)
 from hermes.sre.checks import open_independent_checks
 from hermes.sre.context import IncidentContext, do_nothing
 from hermes.sre.learned_evidence import LearnedEvidence
@@ -175,6 +184,31 @@ class StateCauseFinder:
         return await self._finder.find(case)
 
 
+class LazyFixTester:
+    """A `FixTester`, loaded with the first fix that is tested."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    @cached_property
+    def _tester(self) -> FixTester:
+        from hermes.app.experiments import open_fix_tester
+
+        return open_fix_tester(self._application)
+
+    @property
+    def available(self) -> bool:
+        return can_be_copied(self._application.agent_dependencies.environment)
+
+    async def test(
+        self, case: FailingCase, candidates: Sequence[FixCandidate]
+    ) -> Sequence[FixTested]:
+        return await self._tester.test(case, candidates)
+
+    def tool(self, case: FailingCase, record: Callable[[str, FixTested], Awaitable[None]]) -> Tool:
+        return self._tester.tool(case, record)
+
+
 INCIDENT_REPORTS_FOLDER = "incidents"
 """The folder of reports, in the home."""
 
@@ -223,6 +257,7 @@ def build_incident_context(
         origin=dependencies.origin,
         daemons=lambda: inventory.load().daemons if inventory else (),
         cause_finder=StateCauseFinder(application) if records_states else None,
+        fix_tester=LazyFixTester(application),
     )
 
 

@@ -7,7 +7,6 @@ is opened at once, because a broken file must stop the start, not the first acti
 
 import dataclasses
 import os
-import pwd
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from hermes.app.people import PeopleRegister, user_name
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.actions import (
     Action,
@@ -29,6 +29,7 @@ from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.messages import ToolCall
+from hermes.core.people import UNIX
 from hermes.core.plugins import PLUGIN_FOLDER_NAME
 from hermes.plumbing.files import is_locked
 from hermes.policy.settings import PolicySettings
@@ -210,18 +211,23 @@ class ApplicationApprover:
         policy: LazyPolicy,
         redactor: SecretRedactor,
         party: Approver | AnswersApprovals,
+        people: PeopleRegister,
     ) -> None:
         self._loaded = loaded
         self._bus = bus
         self._policy = policy
         self._redactor = redactor
+        self._people = people
         self._party = None if party is deny_unattended else party
         self._approvals: JournalApprover | None = None
         self._interrupted: InterruptedAnnouncements | None = None
 
     async def __call__(self, action: Action, decision: Decision) -> Approval:
+        people = await self._people.current()  # somebody may have been added since
+        groups = people.with_groups(self._loaded.settings.policy.groups)
         if self._approvals is None:
-            self._approvals = self._open()
+            self._approvals = self._open(people.actor_of(UNIX, user_name()), groups)
+        self._approvals.set_groups(groups)
         if self._interrupted is not None:
             resumed = await self._interrupted.resume(action, decision)
             if resumed is not None:
@@ -235,13 +241,13 @@ class ApplicationApprover:
         if self._interrupted is not None:
             self._interrupted.forget(run)
 
-    def _open(self) -> "JournalApprover":
+    def _open(self, requester: str, groups: dict[str, tuple[str, ...]]) -> "JournalApprover":
         from hermes.app.announcements import InterruptedAnnouncements
         from hermes.policy.approvals.approver import JournalApprover
         from hermes.policy.approvals.request import ApprovalOptions
 
         settings = self._loaded.settings.policy
-        options = ApprovalOptions(requester=user_name(), groups=settings.groups, wait=settings.wait)
+        options = ApprovalOptions(requester=requester, groups=groups, wait=settings.wait)
         if self._party is None and settings.wait:  # a person at a terminal is asked again
             self._interrupted = InterruptedAnnouncements(
                 self._bus, self._policy.decide, options, redact=self._redactor
@@ -267,14 +273,6 @@ def _save_always_rule(loaded: LoadedSettings, request: ApprovalRequested, by: st
     except (SettingsError, OSError) as error:
         return f"approved once; always could not be kept: {error}"
     return ""
-
-
-def user_name() -> str:
-    """The user of this process according to the system, not to a variable that anyone can set."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a container may run as a number without a name
-        return f"uid {os.getuid()}"
 
 
 def is_run_active(loaded: LoadedSettings, run: str) -> bool:

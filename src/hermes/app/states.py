@@ -30,6 +30,7 @@ from hermes.declared.state import State, StateChange
 from hermes.declared.store import STATES_FOLDER, StateStore, StoreLimits
 from hermes.memory.store import open_journal
 from hermes.settings.load import LoadedSettings
+from hermes.sre.probes.inventory import InventoryStore
 
 LOCAL_ENVIRONMENT = "local"
 _NICENESS = 10
@@ -50,7 +51,9 @@ class HostStates:
         self.host = os.uname().nodename if self.is_local else environment.target
         self.run: RunCommand = run_here if self.is_local else environment_runner(environment)
         settings = loaded.settings.declared
+        inventory = InventoryStore(loaded.home, environment.target)
         self._options = CollectOptions(
+            daemons=inventory.load().daemons,
             host=self.host,
             roots=settings.roots or DEFAULT_ROOTS,
             skip=(str(loaded.home), *settings.skip),

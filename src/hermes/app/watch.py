@@ -22,6 +22,9 @@ from hermes.app.run_locks import RunLocked, RunLockError, lock_run
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Environment
+from hermes.gateway.outbox import Outbox
+from hermes.gateway.sinks import open_sinks
+from hermes.gateway.transports import SinkTransport
 from hermes.memory.held_copy import HeldCopy, runtime_folder
 from hermes.memory.journal.buffered_journal import BufferedJournal
 from hermes.settings import process_environment
@@ -29,7 +32,6 @@ from hermes.settings.load import LoadedSettings
 from hermes.sre.context import IncidentContext
 from hermes.sre.health import HealthSchedule
 from hermes.sre.notifications.notifier import Notifier
-from hermes.sre.notifications.sinks import open_sinks
 from hermes.sre.probes.inventory import InventoryStore
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.probe_list import PeriodicDiscovery, ProbeList
@@ -171,7 +173,7 @@ async def open_watch(
             probes=len(probes),
             until_writable=monitor.until_writable if monitor else None,
         )
-        notifier = _build_notifier(application, lines=lines)
+        notifier, outbox = _open_notifications(application, lines=lines)
         async with anyio.create_task_group() as group:
             if monitor is not None:
                 group.start_soon(monitor.run)
@@ -179,6 +181,7 @@ async def open_watch(
             if environment is None:
                 group.start_soon(_record_states, loaded)
             await group.start(notifier.run)
+            await group.start(outbox.run)
             await group.start(watch.run)
             gauges = monitor.gauges if monitor else dict[str, float]
             address = await _open_alert_sources(group, application, watch, gauges, listen=listen)
@@ -206,7 +209,8 @@ async def open_watch(
             )
             if not _rebuild_event(application).is_set():
                 with anyio.move_on_after(FINAL_NOTIFICATIONS_TIMEOUT_S):
-                    await notifier.wait_until_delivered()
+                    await notifier.wait_until_queued()
+                    await outbox.wait_until_delivered()
             group.cancel_scope.cancel()
 
 
@@ -249,7 +253,7 @@ async def _fill_playbooks(playbook_cache: PlaybookCache) -> None:
         await playbook_cache.fill()
 
 
-def _build_notifier(application: Application, *, lines: bool) -> Notifier:
+def _open_notifications(application: Application, *, lines: bool) -> tuple[Notifier, Outbox]:
     loaded = application.loaded
     settings = loaded.settings.sre.notices
     sinks = open_sinks(
@@ -259,7 +263,9 @@ def _build_notifier(application: Application, *, lines: bool) -> Notifier:
         write=_print_line if lines else None,
         report=write_warning,
     )
-    return Notifier(application.bus, sinks, settings)
+    notifier = Notifier(application.bus, [accepts for _, accepts in sinks], settings)
+    outbox = Outbox(application.bus, [SinkTransport(sink) for sink, _ in sinks], settings)
+    return notifier, outbox
 
 
 def _print_line(text: str) -> None:

@@ -6,7 +6,8 @@ import anyio
 import click
 import msgspec
 
-from hermes.app.policy import always_rules_path, is_run_active, user_name
+from hermes.app.people import user_name
+from hermes.app.policy import always_rules_path, is_run_active
 from hermes.cli.context import find_unique, load_settings, query_journal, require_journal
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_fields, print_json, print_table
@@ -86,6 +87,7 @@ def approval_request_data(question: ApprovalQuestion, loaded: LoadedSettings) ->
         "rule": request.rule,
         "reason": request.reason,
         "undo": request.undo,
+        "tested": request.tested,
         "place": request.place,
         "tainted": request.tainted,
         "requester": request.requester,

@@ -49,6 +49,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         "hermes policy check -- systemctl restart nginx",
         {
             "policy": ("groups", "What the agent may do: check, explain, test, replay"),
+            "people": ("groups", "Who is who: names, ids on chat platforms, groups"),
             "audit": ("admin.audit", "Decisions and actions, with proof"),
             "journal": ("admin.storage", "Verify, export, compact or salvage the journal"),
             "store": ("admin.storage", "Show the store, or move it"),

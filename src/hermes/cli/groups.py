@@ -70,6 +70,32 @@ def state() -> None:
     """
 
 
+PEOPLE_COMMANDS = {
+    "list": ("admin.people:list_", "All people with their ids and groups"),
+    "add": ("admin.people:add", "Add a person, or more ids of one"),
+    "remove": ("admin.people:remove", "Remove a person that a command added"),
+}
+
+
+@cli_group(
+    PEOPLE_COMMANDS,
+    """
+hermes people                                     all people
+hermes people add alice unix:alice telegram:123456789 --group oncall
+hermes people remove alice
+""",
+    default="list",
+)
+def people() -> None:
+    """Who is who on the terminal, in chats and on the web. Without a command: list.
+
+    One human has one name, so that "not the requester" and "two different people" hold wherever
+    they answer. The section `people` of config.yaml wins over these commands.
+
+    Exit codes: 0 fine, 1 there is no such person, 2 wrong usage, 3 settings, 7 denied.
+    """
+
+
 APPROVAL_COMMANDS = {
     "list": ("approvals:list_", "The open requests"),
     "show": ("approvals:show", "One request in full"),

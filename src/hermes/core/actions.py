@@ -6,6 +6,7 @@ from typing import Literal, Protocol, runtime_checkable
 from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.events.base import RunOrigin
 from hermes.core.messages import Risk, ToolCall, Value
+from hermes.core.people import explain_unnamed, is_unnamed
 
 READ_ONLY_EFFECTS = frozenset({"read", "read-as-root", "network-local", "network-read"})
 """Effects of an action that changes nothing."""
@@ -146,6 +147,8 @@ class Action(Value, kw_only=True, frozen=True):
     """The command line, when the tool runs a command."""
     reviewed: bool = False
     """Its text is part of this program; only quoted values were filled in."""
+    tested: bool = False
+    """It belongs to a fix that ended the failure on a copy of the host."""
     kernel: KernelSupport | None = None
     """What the environment can enforce; None when it was not asked."""
     actor: str = ""
@@ -261,6 +264,8 @@ def approval_objection(
     """
     if not approved and who == request.requester:
         return ""
+    if approved and is_unnamed(who):
+        return explain_unnamed(who)
     if approved and who in request.barred:
         whose = "asked for it" if who == request.requester else "may not approve this"
         return f"{who} {whose}: somebody else must approve it"

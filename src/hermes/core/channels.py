@@ -37,6 +37,19 @@ class Button(Value, frozen=True):
     """What a press sends back: at most 64 bytes of UTF-8, an id and a verb and nothing else."""
 
 
+SpanStyle = Literal["bold", "italic", "strike", "code", "pre", "link", "quote"]
+
+
+class TextSpan(Value, frozen=True):
+    """How a part of a text is shown: from `start` up to `end`, in code points."""
+
+    start: int
+    end: int
+    style: SpanStyle
+    value: str = ""
+    """The address of a link, or the language of a code block (`pre`)."""
+
+
 MAX_PRESS_BYTES = 64
 """Of `Button.data`: what Telegram allows, the least of all platforms."""
 
@@ -75,7 +88,10 @@ class OutgoingMessage(Value, kw_only=True, frozen=True):
     """The same for every attempt. Channels that can, hand it to the platform against repetition."""
     to: Address
     text: str
-    """CommonMark. The channel parses and renders it; it never passes it on as markup."""
+    """Plain text. A platform with a markup of its own gets every character of it escaped."""
+    spans: tuple[TextSpan, ...] = ()
+    """How parts of the text are shown, by their beginning, the longer first. Where the platform
+    knows no such style, the words stay."""
     buttons: tuple[tuple[Button, ...], ...] = ()
     """Rows of buttons."""
     reply_to: str = ""

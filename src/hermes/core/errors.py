@@ -2,7 +2,8 @@
 
 HermesError
 ├── SettingsError               the operator must fix something; the message says what and where
-│   └── PluginError             a plug-in of an outside author cannot be used
+│   ├── PluginError             a plug-in of an outside author cannot be used
+│   └── ScheduleError           a schedule, or another part of a job, is refused
 ├── ModelError                  the provider failed
 │   ├── TemporaryModelError     a retry can help
 │   │   ├── RateLimited         `wait` is the delay that the provider asked for
@@ -40,6 +41,10 @@ class SettingsError(HermesError):
 
 class PluginError(SettingsError):
     """A plug-in of an outside author exists but cannot be used."""
+
+
+class ScheduleError(SettingsError):
+    """A schedule was not understood, or a job cannot be kept as it is given."""
 
 
 class ModelError(HermesError):

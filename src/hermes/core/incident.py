@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import field
 from msgspec.structs import replace
 
+from hermes.core.events.experiments import FixTested
 from hermes.core.events.incidents import (
     AlertsJoined,
     ChangeBegan,
@@ -137,6 +138,8 @@ class Incident(Value, kw_only=True, frozen=True):
     """A person has set the severity: it is not computed any more."""
     diagnosis: IncidentDiagnosed | None = None
     changes: tuple[IncidentChange, ...] = ()
+    tests: tuple[FixTested, ...] = ()
+    """How fixes did on copies of the host."""
     played: tuple[str, ...] = ()
     """Playbooks that have started to change something."""
     verified: IncidentVerified | None = None
@@ -273,6 +276,8 @@ def incident_after(incident: Incident, event: object) -> Incident:
             )
         case ChangeBegan() | ChangesUndone() | PlaybookStarted() | PlaybookEnded():
             return _after_work_event(incident, event)
+        case FixTested():
+            return replace(incident, tests=(*incident.tests, event))
         case IncidentAssessed():
             return replace(incident, assessed=event)
         case IncidentDiagnosed():
@@ -391,6 +396,7 @@ INCIDENT_KINDS = (
     "incident.recovered",
     "change.began",
     "changes.undone",
+    "fix.tested",
     "incident.checked",
     "playbook.ended",
     "playbook.started",

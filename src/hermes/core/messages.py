@@ -62,6 +62,8 @@ class Message(Value, kw_only=True, frozen=True):
     text: str = ""
     attached: tuple[AttachedText, ...] = ()
     """Of a user message: what others wrote. The model sees it marked as data."""
+    key: str = ""
+    """Which message of a chat it is, so that each is answered once."""
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
     result: ToolResult | None = None

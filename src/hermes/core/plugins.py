@@ -46,9 +46,9 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "telegram": "hermes.gateway.channels.telegram.manifest:MANIFEST",
     },
     "notifications": {
-        "log": "hermes.sre.notifications.sinks:open_log",
-        "ntfy": "hermes.sre.notifications.sinks:open_ntfy",
-        "webhook": "hermes.sre.notifications.sinks:open_webhook",
+        "log": "hermes.gateway.sinks:open_log",
+        "ntfy": "hermes.gateway.sinks:open_ntfy",
+        "webhook": "hermes.gateway.sinks:open_webhook",
     },
     "probes": {
         "answers": "hermes.sre.probes.kinds.logs:answers_command",

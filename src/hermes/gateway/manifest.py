@@ -19,6 +19,8 @@ from hermes.gateway.settings import ChannelSettings
 
 CHANNEL_GROUP = "channels"
 LengthUnit = Literal["utf16", "code points", "bytes"]
+TextFormat = Literal["plain", "markdown", "mrkdwn", "html"]
+"""`plain` also where styles are sent beside the text, as Telegram wants them."""
 
 
 class SendingPace(Value, kw_only=True, frozen=True):
@@ -36,6 +38,8 @@ class ChannelLimits(Value, kw_only=True, frozen=True):
     max_text: int = 4_096
     """The longest text of one message, in `unit`."""
     unit: LengthUnit = "code points"
+    format: TextFormat = "plain"
+    """The markup of the platform, which counts as text."""
     max_buttons: int = 0
     """Buttons of one message; 0: the platform has none."""
     max_file_bytes: int = 20 * 2**20

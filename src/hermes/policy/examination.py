@@ -65,6 +65,7 @@ def action_from_description(description: ActionDescription) -> Action:
         environment=description.environment,
         target=host,
         isolated=description.isolated,
+        tested=description.tested,
     )
 
 

@@ -40,6 +40,7 @@ BUILT_IN_SETS_FOLDER = Path(__file__).parent / "sets"
 
 _PROTECTED_NAMES = (
     *("policies", "config.yaml", ".env", "audit.key", "audit.pub", "audit", "states"),
+    *("hooks", "pairing", "tokens", "tokens.json", "people", "people.yaml", "jobs", "jobs.yaml"),
     *(WRITTEN_FILES, f"{WRITTEN_FILES}-journal", "journal.db"),
 )
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
+from hermes.core.people import people_problems
 from hermes.core.plugins import BUILT_IN
 from hermes.plumbing.problems import Problem
 from hermes.settings import env_file
@@ -110,6 +111,8 @@ def load_with_problems(
         warnings += unused
         if isinstance(settings, str) or problems:
             return None, problems or [Problem("", 0, str(settings))]
+    if settings.people and (found_problems := _people_problems(settings, given)):
+        return None, found_problems
     origins = {dotted_key(each.path): each.origin for each in given}
     secrets = Secrets({**file_variables, **process_variables}, kept=file_variables)
     if DEFAULT_MODEL_KEY not in origins and not secrets.get(DEFAULT_KEY_VARIABLE):
@@ -133,6 +136,17 @@ def build_settings(given: list[GivenValue], root: type[Settings] = Settings) -> 
         return msgspec.convert(tree, root)
     except (msgspec.ValidationError, TypeError, AttributeError) as error:
         return str(error)
+
+
+def _people_problems(settings: Settings, given: list[GivenValue]) -> list[Problem]:
+    """Ids that two people have, and names that cannot be used."""
+    where = {
+        each.path[1]: each.origin.where for each in reversed(given) if each.path[0] == "people"
+    }
+    return [
+        Problem(where.get(name, ""), 0, f"people.{name}: {problem}")
+        for name, problem in people_problems(settings.people)
+    ]
 
 
 def _names_plugin(settings: Settings) -> bool:

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from hermes.agent.settings import AgentSettings
+from hermes.core.people import PersonSettings
 from hermes.declared.settings import DeclaredSettings
 from hermes.environments.settings import TerminalSettings
 from hermes.gateway.settings import ChannelsSettings
@@ -44,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The tools of the agent."""
     policy: PolicySettings = PolicySettings()
     """The policy that decides about every tool call."""
+    people: dict[str, PersonSettings] = {}
+    """Who is who: a name, its ids on this machine and on chat platforms, and its groups."""
     memory: MemorySettings = MemorySettings()
     """What is remembered from session to session."""
     skills: SkillSettings = SkillSettings()

@@ -4,6 +4,7 @@ Independent checks verify each attempt before the next one begins.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal
 
 from hermes.core.events.incidents import IncidentPhase
@@ -20,7 +21,7 @@ from hermes.sre.model_responder import (
     ModelResponder,
 )
 from hermes.sre.reports.statements import playbooks_unchecked
-from hermes.sre.responders.experiments import ExperimentResponder, with_known_facts
+from hermes.sre.responders.experiments import ExperimentResponder, FixTests, with_known_facts
 from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.undo import ChangeRecorder, find_restarts
 from hermes.sre.verify import Baseline, VerificationResult, verify, watch_recovery
@@ -69,7 +70,7 @@ class Attempts:
     ) -> None:
         self._work, self._baseline = work, baseline
         self._playbooks, self._enter = playbooks, enter
-        self._experiments = ExperimentResponder(work)
+        self._experiments, self._tests = ExperimentResponder(work), FixTests(work)
         self._investigation: InvestigationResult | None = None
         self._hypotheses: list[Hypothesis] = []
         self._failed_attempts: list[FailedAttempt] = []
@@ -99,9 +100,10 @@ class Attempts:
     async def _try_playbook(self, number: int) -> AttemptResult | None:
         """None when no remaining playbook finds its signature."""
         await self._enter("reflex", number, "")
-        attempt = await self._playbooks.run_next(number, self._find_recovery)
+        test = partial(self._tests.run, number, self._baseline)
+        attempt = await self._playbooks.run_next(number, self._find_recovery, test)
         if attempt is None:
-            self.why = self._playbooks.refused or self.why
+            self.why = self._playbooks.refused or self._playbooks.refuted or self.why
             return None
         before = self._baseline
         self._baseline = before.with_symptoms(attempt.played.symptoms)
@@ -180,10 +182,13 @@ class Attempts:
         self, number: int, responder: ModelResponder, hypothesis: Hypothesis
     ) -> AttemptResult:
         await self._enter("remediate", number, hypothesis.component)
-        changes = ChangeRecorder(self._work, number, self._find_recovery)
+        changes = ChangeRecorder(
+            self._work, number, self._find_recovery, find_test=self._tests.of_command
+        )
         baseline = await self._with_proposed_check(hypothesis.check)
+        executor = await self._tests.add_tool(number, self._baseline, changes.executor)
         fix = await responder.remediate(
-            self._work.details, hypothesis, number, tuple(self._failed_attempts), changes.executor
+            self._work.details, hypothesis, number, tuple(self._failed_attempts), executor
         )
         if not changes.count:
             why = fix.gave_up or "nothing was changed"

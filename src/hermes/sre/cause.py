@@ -10,6 +10,7 @@ from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.protocols import Tool
 from hermes.skills.playbook.commands import ExecuteCall
+from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.checks import CheckResult, IndependentChecks
 
 CauseStatus = Literal["proved", "ruled-out", "not-reproduced", "impossible"]
@@ -48,6 +49,9 @@ class CauseResult(Value, kw_only=True, frozen=True):
     experiments: int = 0
     evidence: tuple[int, ...] = ()
     """Numbers of the events of the experiments."""
+    recovered: tuple[str, ...] = ()
+    """Checks that passed when its revert was rehearsed on a copy."""
+    rehearsal_s: float = 0.0
 
     @property
     def summary(self) -> str:
@@ -76,6 +80,8 @@ class FailingCase:
     checks: IndependentChecks
     publish: Callable[..., Awaitable[Sequence[int]]]
     attempt: int
+    daemons: Sequence[PlainDaemon] = ()
+    """How services without a supervisor were started."""
 
 
 class CauseFinder(Protocol):
@@ -115,6 +121,6 @@ class FixTester(Protocol):
         """The results in the order of the candidates, not yet published. Raises `HermesError`."""
         ...
 
-    def tool(self, case: FailingCase, record: Callable[[FixTested], Awaitable[None]]) -> Tool:
-        """The tool with which a model tests a command; `record` gets each result."""
+    def tool(self, case: FailingCase, record: Callable[[str, FixTested], Awaitable[None]]) -> Tool:
+        """The tool with which a model tests commands; `record` gets each with its result."""
         ...

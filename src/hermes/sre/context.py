@@ -26,7 +26,7 @@ from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
 from hermes.skills.playbook.commands import ExecuteCall, PublishEvents
 from hermes.skills.supervisors.units import PlainDaemon
-from hermes.sre.cause import CauseFinder
+from hermes.sre.cause import CauseFinder, FixTester
 from hermes.sre.checks import IndependentChecks
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.policies import (
@@ -89,6 +89,8 @@ class IncidentContext:
     """Finds the skills that match an alert; shared by all incidents."""
     cause_finder: CauseFinder | None = None
     """Finds causes by experiment; None where no known good state is recorded."""
+    fix_tester: FixTester | None = None
+    """Tests fixes on copies; None where no copy is possible."""
     responder: ModelResponder | None = None
     """The models; None where no model is configured."""
     processes: BackgroundProcesses | None = None

@@ -7,16 +7,19 @@ about untrusted text do not apply to it; all other rules do.
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from hermes.core.actions import Action, Decision, Policy, PolicyWrapper
+from hermes.core.events.experiments import FixTested
 from hermes.policy.actions.tool_calls import COPY_TOOL, read_intent
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
+from hermes.policy.rules.rule import PolicyVerdict
 from hermes.skills.supervisors.commands import HostSupervisors, UnsupportedActionError
 from hermes.skills.supervisors.units import HostUnit, PlainDaemon
+from hermes.sre.reports.experiments import describe_test
 
 READ_ONLY_RULE = "investigators-only-look"
 UNATTENDED_RULE = "checks-do-not-ask"
@@ -120,9 +123,36 @@ def _start_command(daemon: PlainDaemon) -> str:
         return ""
 
 
+FindTest = Callable[[Action], FixTested | None]
+"""The test of the fix that an action belongs to; None where there was none."""
+
+
+class FixTestPolicy(PolicyWrapper):
+    """Tells the rules and the people who are asked how the fix of an action did on a copy."""
+
+    def __init__(self, policy: Policy, find_test: FindTest) -> None:
+        super().__init__(policy)
+        self._find_test = find_test
+
+    def decide(self, action: Action) -> Decision:
+        decision, test = super().decide(self._with_test(action)), self._find_test(action)
+        if test is None or not isinstance(decision, PolicyVerdict):
+            return decision
+        return replace(decision, tested=describe_test(test))
+
+    def started(self, action: Action) -> None:
+        super().started(self._with_test(action))
+
+    def _with_test(self, action: Action) -> Action:
+        test = self._find_test(action)
+        passed = test is not None and test.outcome in ("recovered", "helped")
+        return replace(action, tested=True) if passed else action
+
+
 class RecentChangePolicy(PolicyWrapper):
     """Asks before a recent change by a person, or by somebody unknown, is reverted, unless a rule
-    whose name begins with `recent-changes` allows it. `recent`: by call, who made the change."""
+    whose name begins with `recent-changes` allows or announces it. An announcement by other rules
+    is not enough: silence is no approval. `recent`: by call, who made the change."""
 
     def __init__(self, policy: Policy, recent: Mapping[str, str]) -> None:
         super().__init__(policy)
@@ -130,12 +160,16 @@ class RecentChangePolicy(PolicyWrapper):
 
     def decide(self, action: Action) -> Decision:
         decision, who = super().decide(action), self._recent.get(action.call.id, "")
-        if not who or decision.verdict in ("ask", "deny"):
+        ask = getattr(decision, "ask", None)
+        announced = ask is not None and ask.announce > 0
+        if not who or (decision.verdict in ("ask", "deny") and not announced):
             return decision
         allowing = (decision.rule, *getattr(decision, "also", ()))
         if any(rule.startswith(RECENT_CHANGES_RULES) for rule in allowing):
             return decision
         reason = f"it reverts a recent change by {who}"
+        if isinstance(decision, PolicyVerdict) and decision.ask is not None:
+            decision = replace(decision, ask=replace(decision.ask, announce=0.0))
         return replace(decision, verdict="ask", rule=RECENT_CHANGE_RULE, reason=reason)
 
 

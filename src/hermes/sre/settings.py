@@ -291,6 +291,9 @@ class SreSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """Fixes that are tried, one after the other, before an escalation."""
     reflex: bool = True
     """Whether trusted playbooks run before a model is called."""
+    test_fixes: Literal["auto", "off"] = "auto"
+    """Whether fixes are tested on a copy of the host first, where it can be copied and the copy
+    shows the failure. A fix that fails there does not run on the host."""
     traces: float = 2.0
     """Seconds until the host is scanned again when no playbook matched at first."""
     agents: bool = True

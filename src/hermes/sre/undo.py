@@ -21,7 +21,7 @@ from hermes.policy.undo import NO_UNDO, KnownUndoPolicy, find_undo
 from hermes.skills.playbook.commands import ExecuteCall, run_command
 from hermes.sre.cause import EXPERIMENT
 from hermes.sre.context import IncidentWork
-from hermes.sre.policies import BundledTextPolicy
+from hermes.sre.policies import BundledTextPolicy, FindTest, FixTestPolicy
 from hermes.tools.executor import Executor
 
 UNDO_FOLDER = "/var/tmp/hermes-undo"
@@ -124,7 +124,8 @@ def _can_be_copied(path: str) -> bool:
 
 class ChangeRecorder:
     """Records the changes of one attempt. `playbook`: its steps are the changes and have their own
-    undo commands; without it every call that does more than read is a change. `find_recovery`:
+    undo commands; without it every call that does more than read is a change. `find_test`: how the
+    fix of a call did on a copy. `find_recovery`:
     returns how the problem has ended by itself, else an empty text; the first change does not run
     if it ended while people were asked."""
 
@@ -136,9 +137,10 @@ class ChangeRecorder:
         *,
         playbook: str = "",
         bundled: bool = False,
+        find_test: FindTest | None = None,
     ) -> None:
         self._work, self._attempt, self._playbook = work, attempt, playbook
-        self._bundled = bundled
+        self._bundled, self._find_test = bundled, find_test
         self._find_recovery = find_recovery
         self._undo_commands: dict[str, str] = {}
         self._numbers = count(1)
@@ -147,6 +149,8 @@ class ChangeRecorder:
     @property
     def executor(self) -> Executor:
         executor = self._work.context.executor.with_hook(self._record_change)
+        if self._find_test is not None:
+            executor = executor.with_policy(FixTestPolicy(executor.policy, self._find_test))
         if not self._playbook:
             return executor
         trusted = self._work.trusted_policy(executor.policy)

@@ -13,10 +13,10 @@ from hermes.app.policy import open_policy
 from hermes.core.errors import DeliveryError, ToolError
 from hermes.core.events.operations import NotificationKind, NotificationQueued
 from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec
+from hermes.core.notifications import NotificationSink
 from hermes.core.protocols import Model, StreamsText, Tool
 from hermes.environments.local import LocalEnvironment
 from hermes.settings.load import load
-from hermes.sre.notifications.sink_protocol import NotificationSink
 from hermes.sre.probes.admission import AdmittedProbe, admit_probes
 from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
 from hermes.sre.probes.probe import PluginProbe, Probe

@@ -154,7 +154,7 @@ async def test_an_anonymous_administrator_is_no_person(platform: TelegramStandin
 @pytest.mark.parametrize(
     ("text", "entity", "mentioned"),
     [
-        ("/status@hermes_bot", {"type": "bot_command", "offset": 0, "length": 18}, True),
+        ("/status@Hermes_bot", {"type": "bot_command", "offset": 0, "length": 18}, True),
         ("/status@other_bot", {"type": "bot_command", "offset": 0, "length": 17}, False),
         ("@hermes_bot2 hi", {"type": "mention", "offset": 0, "length": 12}, False),
         ("Bot hi", {"type": "text_mention", "offset": 0, "length": 3, "user": PERSON}, False),
@@ -165,6 +165,7 @@ async def test_a_mention_is_ours_only_with_our_name(
 ) -> None:
     received = await receive(platform, group=True, text=text, entities=[entity])
     assert received.mentioned is mentioned
+    assert received.text == ("/status" if mentioned else text)
 
 
 async def test_service_messages_are_acknowledged_and_not_shown(platform: TelegramStandin) -> None:

@@ -38,6 +38,7 @@ async def run_interactive_chat(
         loaded, approver=chat.approver, ask=chat.approver.ask, origin="cli", **options
     ) as application:
         dependencies = application.agent_dependencies
+        chat.approver.by = dependencies.by
         environment = dependencies.environment
         info = ChatInfo(
             version=__version__,

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from hermes.app.policy import user_name
+from hermes.app.people import user_name
 from hermes.cli.chat.terminals import ChatTerminal
 from hermes.cli.render.terminal_text import TextStyle, clean, display_width, escape_invisible, wrap
 from hermes.core.actions import Action, Approval, ApprovalScope, approval_objection, why_not_always
@@ -140,6 +140,7 @@ class ApprovalPrompt:
         facts = [f"effects: {', '.join(request.effects)}"] if request.effects else []
         facts.append(f"rule {request.rule}" + (f": {request.reason}" if request.reason else ""))
         facts.append(f"undo: {request.undo or 'no undo known'}")
+        facts += [request.tested] if request.tested else []
         if self.announced_s:
             facts.append(f"runs in {format_duration(self.announced_s)} unless someone stops it")
         else:
@@ -184,7 +185,8 @@ class TerminalApprover:
         self._questions = questions
         self._terminal = terminal
         self._style = style
-        self._by = clean(user_name())
+        self.by = clean(user_name())
+        """Who answers here; the person, once it is known who the user is."""
 
     async def answer(
         self, action: Action, request: ApprovalRequested, announced: float = 0.0
@@ -202,7 +204,7 @@ class TerminalApprover:
                 break
             full = True
         scope = _APPROVAL_WORDS.get(answer)
-        return Approval(approved=scope is not None, by=self._by, scope=scope or "once")
+        return Approval(approved=scope is not None, by=self.by, scope=scope or "once")
 
     async def ask(self, question: str, choices: Sequence[str]) -> str | None:
         """Ask a question of the `clarify` tool; None when it was declined."""
@@ -224,7 +226,7 @@ class TerminalApprover:
         return await self._questions.ask(text, f"{hint} ❯ ", parse) or None
 
     def _objection(self, request: ApprovalRequested) -> str:
-        return approval_objection(request, self._by, approved=True)
+        return approval_objection(request, self.by, approved=True)
 
     def _parse_answer(self, line: str, request: ApprovalRequested, announced: float) -> str | None:
         """Return the answer; None when it is not valid for this request."""

@@ -14,6 +14,7 @@ from hermes.core.incident import Incident
 from hermes.memory.store import JournalStore, store_exists
 from hermes.plumbing.units import format_duration, ordinal
 from hermes.sre.reports.actions import IncidentAction
+from hermes.sre.reports.experiments import tested_text
 from hermes.sre.reports.report_data import (
     LISTING_KINDS,
     MAX_SEPARATE_QUERIES,
@@ -146,6 +147,7 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
                 f"{clip(action.command, 80)} [{_change_outcome(data, action)}]"
                 for action in changed
             ],
+            "tests": [clip(tested_text(each), 160) for each in incident.tests],
             **_refused_fields(data),
             "times": f"to detect {format_duration(times.detect)}"
             f" · to begin {format_duration(times.acknowledge)} · to repair {repaired}",
@@ -222,6 +224,7 @@ def _incident_details(data: ReportData) -> dict[str, object]:
         "labels": incident.details.labels,
         "diagnosis": incident.diagnosis,
         "changes": data.changes,
+        "tests": incident.tests,
         "refused": data.refused_actions,
         "would_have_run": [each.command for each in data.refused_actions if each.would_have_run],
         "checks": data.checks,

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import anyio
 import click
 
-from hermes.app.policy import WATCH_RUN, is_run_active, user_name
+from hermes.app.people import user_name
+from hermes.app.policy import WATCH_RUN, is_run_active
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.incidents.lookup import complete_incident_id, find_incident

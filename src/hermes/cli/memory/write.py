@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from hermes.agent.run_summary import build_summary_event
-from hermes.app.policy import user_name
+from hermes.app.people import user_name
 from hermes.cli.context import MAX_LISTED_RUNS, find_run
 from hermes.cli.lazy import cli_command
 from hermes.cli.memory.context import MEMORY_RUN, NO_FACT_LIMIT, FactContext, with_facts

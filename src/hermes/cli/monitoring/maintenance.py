@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import click
 
-from hermes.app.policy import WATCH_RUN, user_name
+from hermes.app.people import user_name
+from hermes.app.policy import WATCH_RUN
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.cli.context import find_unique, load_settings, query_journal
 from hermes.cli.lazy import cli_command

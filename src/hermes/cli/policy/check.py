@@ -55,9 +55,9 @@ def check(
     One word is shell text (quote it: 'a | b'); several are the words of one command.
 
     A line of --jsonl has `command`, and may have `cwd`, `tool`, `arguments`, `origin`, `target`,
-    `isolated`, `tainted`, `now` and an `id` that is returned; the options give the defaults. The
-    answer has `verdict` (allow, ask, deny, dry-run), `rule` and `effects`; for an invalid line it
-    has `error`, and the next line follows.
+    `isolated`, `tainted`, `tested`, `now` and an `id` that is returned; the options give the
+    defaults. The answer has `verdict` (allow, ask, deny, dry-run), `rule` and `effects`; for an
+    invalid line it has `error`, and the next line follows.
 
     Exit code 0, whatever the verdict, unless --exit-code is given.
     """

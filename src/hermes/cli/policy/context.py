@@ -58,6 +58,7 @@ class ActionOptions(Value, kw_only=True, frozen=True):
     environment: str = ""
     isolated: bool = False
     tainted: bool = False
+    tested: bool = False
     set_name: str | None = None
 
     @property
@@ -80,6 +81,7 @@ class ActionOptions(Value, kw_only=True, frozen=True):
             "target": target,
             "isolated": self.isolated,
             "tainted": self.tainted,
+            "tested": self.tested,
         }
         return {key: value for key, value in request.items() if value}
 
@@ -132,6 +134,7 @@ _ACTION_OPTIONS = (
     click.option("--environment", default="", help="The environment of the target, such as prod."),
     click.option("--isolated", is_flag=True, help="In an isolated environment."),
     click.option("--tainted", is_flag=True, help="It contains text from a log or a web page."),
+    click.option("--tested", is_flag=True, help="Its fix was tested on a copy of the host."),
     click.option(
         "--set", "set_name", type=click.Choice(POLICY_SET_NAMES), default=None, help="Built-in set."
     ),

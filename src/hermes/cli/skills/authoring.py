@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from hermes.app.policy import user_name
+from hermes.app.people import user_name
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_json, print_table
 from hermes.cli.render.lines import format_time

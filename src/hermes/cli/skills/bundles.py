@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import click
 
-from hermes.app.policy import user_name
+from hermes.app.people import user_name
 from hermes.app.skills.exchange import SkillExchange, read_measurements, record_import
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import confirm, echo, note, print_json, write_file

@@ -7,7 +7,7 @@ from typing import TypeVar
 import anyio
 import click
 
-from hermes.app.policy import user_name
+from hermes.app.people import user_name
 from hermes.app.skills.library import open_library, read_skill_states
 from hermes.cli.context import load_settings
 from hermes.cli.output import note

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from hermes.app.policy import user_name
+from hermes.app.people import user_name
 from hermes.app.skills.exchange import (
     UNAFFECTED_STATES,
     DemotedSkill,

@@ -8,7 +8,7 @@ from typing import TypeVar
 import anyio
 import click
 
-from hermes.app.policy import user_name
+from hermes.app.people import user_name
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.app.skills.workshop import SkillWorkshop

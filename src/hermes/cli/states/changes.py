@@ -7,7 +7,8 @@ import anyio
 import click
 
 from hermes.app.change_revert import RevertResult, revert_change
-from hermes.app.policy import deny_unattended, user_name
+from hermes.app.people import user_name
+from hermes.app.policy import deny_unattended
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.states import open_state_store
 from hermes.cli import exit_codes
@@ -182,7 +183,7 @@ async def _ask_at_terminal(action: Action, decision: Decision) -> Approval:
     echo(clean(f"$ {action.command or action.call.arguments.get('command', '')}"))
     echo(clean(f"rule {decision.rule}: {decision.reason}"))
     approved = click.confirm("Run it?", default=False, err=True)
-    return Approval(approved=approved, by=user_name())
+    return Approval(approved=approved, by=action.actor or user_name())
 
 
 def _read_events(loaded: LoadedSettings, since: datetime | None) -> list[ChangeSeen]:

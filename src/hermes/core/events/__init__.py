@@ -19,10 +19,13 @@ from hermes.core.events import (
     access,
     approvals,
     changes,
+    chats,
     experiments,
     incidents,
+    jobs,
     memory,
     operations,
+    people,
     runs,
     skills,
     tools,
@@ -43,12 +46,19 @@ EVENT_TYPES: dict[str, type[Event]] = {
         operations,
         changes,
         access,
+        people,
+        jobs,
+        chats,
     )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
 }
 
-DURABLE_KINDS = frozenset({"tool.approved", "approval.answered", "grant.given", "alert.raised"})
+DURABLE_KINDS = frozenset(
+    {"tool.approved", "approval.answered", "grant.given", "alert.raised", "job.started"}
+    | {"token.created", "token.revoked"}
+    | {"person.added", "person.removed", "pairing.approved", "pairing.revoked", "chat.received"}
+)
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
 _UNKNOWN_VALUE_ERROR = "Invalid enum value"

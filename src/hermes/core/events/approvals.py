@@ -35,6 +35,8 @@ class ApprovalRequested(BaseEvent, tag="approval.requested", kw_only=True, froze
     """Variables with values unknown at the time of the request that decide what it means."""
     prompted: bool = False
     """A person at the terminal of the requesting process sees it there."""
+    tested: str = ""
+    """How its fix did on a copy of the host, in words; empty when it was not tested."""
 
 
 class ApprovalEscalated(BaseEvent, tag="approval.escalated", kw_only=True, frozen=True):
@@ -101,6 +103,7 @@ class ActionAnnounced(BaseEvent, tag="action.announced", kw_only=True, frozen=Tr
     undo: str = ""
     place: str = ""
     prompted: bool = False
+    tested: str = ""
 
 
 class ActionStopped(BaseEvent, tag="action.stopped", kw_only=True, frozen=True):

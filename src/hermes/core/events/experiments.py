@@ -48,11 +48,12 @@ class FixTested(BaseEvent, tag="fix.tested", kw_only=True, frozen=True):
     """The name of the playbook, or the command."""
     by: str = ""
     """`playbook`, `experiment` or `model`."""
-    outcome: Literal["recovered", "failed", "not-reproduced", "unclear"]
-    """`not-reproduced`: the unchanged copy did not fail as the host does, so nothing was shown.
-    `unclear`: it could not be tried, took too long, or other checks failed with it."""
+    outcome: Literal["recovered", "helped", "failed", "not-reproduced", "unclear"]
+    """`helped`: some of the failing checks passed. `not-reproduced`: the unchanged copy did not
+    fail as the host does, so nothing was shown. `unclear`: it could not be tried, took too long, or
+    other checks failed with it."""
     checks: tuple[str, ...] = ()
-    """Those that fail on the host."""
+    """Those that fail on the host; where it recovered or helped, those that passed on the copy."""
     detail: str = ""
     """What the checks said on the copy, redacted."""
     recovery_s: float = 0.0

@@ -3,11 +3,15 @@
 from datetime import datetime
 from typing import Literal
 
+from hermes.core.channels import Button
 from hermes.core.events.base import BaseEvent
 
 NotificationKind = Literal[
-    "declared", "update", "approval-needed", "resolved", "escalated", "briefing", "health"
-]
+    "declared", "update", "approval-needed", "resolved", "escalated", "briefing", "health",
+    "reply", "question", "result",
+]  # fmt: skip
+"""The last three are parts of conversations: an answer to a person, a question of the agent or of
+the policy that belongs to no incident, and what a scheduled job has to say."""
 
 
 class WatchStarted(BaseEvent, tag="watch.started", kw_only=True, frozen=True):
@@ -104,6 +108,18 @@ class NotificationQueued(BaseEvent, tag="notice.queued", kw_only=True, frozen=Tr
     sinks: tuple[str, ...] = ()
     covers: tuple[str, ...] = ()
     """Ids of the notifications that it replaces: a storm is sent as one."""
+    to: str = ""
+    """An address such as `telegram:-100123:42`; `telegram` alone is its home chat."""
+    approval: str = ""
+    """The request that it is about."""
+    buttons: tuple[tuple[Button, ...], ...] = ()
+    """Rows of buttons, where the channel has any."""
+    edits: str = ""
+    """Id of the notification whose message it replaces; where that is gone, it is a new message."""
+    reply_to: str = ""
+    """Reference of the message that it answers."""
+    files: tuple[str, ...] = ()
+    """Paths of files to send with it."""
 
 
 class NotificationSent(BaseEvent, tag="notice.sent", kw_only=True, frozen=True):
@@ -112,6 +128,10 @@ class NotificationSent(BaseEvent, tag="notice.sent", kw_only=True, frozen=True):
     repeated: bool = False
     """It may have arrived before: Hermes died between sending and recording it."""
     tries: int = 1
+    reference: str = ""
+    """What the platform calls the message; empty where it has no names."""
+    thread: str = ""
+    """Address of the thread that was opened for it."""
 
 
 class NotificationAttempted(BaseEvent, tag="notice.tried", kw_only=True, frozen=True):
@@ -125,6 +145,29 @@ class NotificationAttempted(BaseEvent, tag="notice.tried", kw_only=True, frozen=
     """The process of the watch: two of them do not send the same notification twice."""
     unsure: bool = False
     """It failed, but may have arrived."""
+    wait: float = 0.0
+    """Seconds that the platform asks for before the next attempt."""
+    pieces: int = 0
+    """Pieces of a long text that arrived before it failed: the next attempt goes on after them."""
+
+
+class ChannelOpened(BaseEvent, tag="channel.opened", kw_only=True, frozen=True):
+    """A process can send through the channel from now on."""
+
+    channel: str
+    by: str = ""
+    """The process."""
+    listens: bool = False
+    """It receives messages, too."""
+
+
+class ChannelClosed(BaseEvent, tag="channel.closed", kw_only=True, frozen=True):
+    channel: str
+    by: str = ""
+    error: str = ""
+    """Why; empty when the process ended as planned."""
+    again_in: float = 0.0
+    """Seconds until it is opened again; 0: it is not."""
 
 
 class CheckpointSigned(BaseEvent, tag="audit.signed", kw_only=True, frozen=True):

@@ -31,6 +31,7 @@ from hermes.declared.state import (
 )
 from hermes.declared.store import StateStore
 from hermes.policy.commands.paths import path_pattern_lists
+from hermes.skills.supervisors.units import PlainDaemon
 
 DEFAULT_ROOTS = (
     *("/etc", "/opt", "/srv", "/usr/local/etc", "/usr/local/bin", "/var/www", "/var/spool/cron"),
@@ -67,6 +68,8 @@ class CollectOptions(Value, frozen=True, kw_only=True):
     """Ask running redis and PostgreSQL servers for their settings."""
     max_output_bytes: int = MAX_OUTPUT_BYTES
     """Of one command."""
+    daemons: tuple[PlainDaemon, ...] = ()
+    """How services without a supervisor were started."""
 
 
 DEFAULT_OPTIONS = CollectOptions()
@@ -116,7 +119,10 @@ class _Collection:
 
     async def collect(self) -> State:
         services = await collect_services(
-            self._run, self._store.keep, with_settings=self._options.server_settings
+            self._run,
+            self._store.keep,
+            with_settings=self._options.server_settings,
+            daemons=self._options.daemons,
         )
         listing = await self._reader.list_files(self._request(services))
         items = await self._file_items(listing)

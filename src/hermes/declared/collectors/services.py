@@ -4,12 +4,12 @@ import base64
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from hermes.declared.collectors.readers import RunCommand
 from hermes.declared.state import Item, ItemId
-from hermes.skills.supervisors.units import HostUnit, list_units
+from hermes.skills.supervisors.units import HostUnit, PlainDaemon, list_units
 
 KeepContent = Callable[[bytes], str]
 _SCRIPTS = Path(__file__).parent / "scripts"
@@ -104,8 +104,13 @@ def _settings(output: str) -> Iterator[tuple[str, str, str]]:
 
 
 async def collect_services(
-    run: RunCommand, keep: KeepContent, *, with_settings: bool = True
+    run: RunCommand,
+    keep: KeepContent,
+    *,
+    with_settings: bool = True,
+    daemons: Sequence[PlainDaemon] = (),
 ) -> HostServices:
+    """`daemons`: how services without a supervisor were started."""
     found = HostServices()
 
     async def run_script(script: str) -> str:
@@ -128,7 +133,7 @@ async def collect_services(
     systemd = await run_packed("units")
     if "hermes-units" in systemd:
         found.add_systemd(systemd.partition("hermes-units systemd\n")[2], keep)
-    for unit in (await list_units(run_script)).units:
+    for unit in (await list_units(run_script, daemons)).units:
         known = {f"{unit.name}", f"{unit.name}.service"}
         if unit.kind != "systemd" and not any(
             ItemId("unit", each) in found.items for each in known

@@ -15,7 +15,7 @@ from hermes.declared.experiments.copied_checks import (
     ExpectedReadings,
     RunChecks,
 )
-from hermes.declared.experiments.host_programs import HostPrograms, ScheduledJob
+from hermes.declared.experiments.host_programs import HostPrograms, HostService, ScheduledJob
 from hermes.declared.experiments.put_back import (
     CannotRevertError,
     archive_script,
@@ -78,15 +78,36 @@ async def open_copy(setup: CopySetup) -> AsyncGenerator[HostCopy, None]:
 
 
 def copy_services(setup: CopySetup) -> list[CopyService]:
-    """For a copy that has no supervisor of its own: the failing services, and those that may
-    depend on a suspect."""
+    """The failing services, and those that may depend on a suspect. Without systemd all that run:
+    nothing says there which of them need each other."""
     paths = [path for each in setup.suspects for path in each.paths]
     concerned = setup.programs.services_of(paths)
     return [
-        CopyService(name=each.name, definition=each.definition, running=not each.idle)
+        copied_service(each)
         for each in setup.programs.services
-        if each.name in setup.services or (each in concerned and not each.idle)
+        if each.name in setup.services
+        or (each in concerned and not each.idle)
+        or (each.commands and (each.running or _is_switched(setup, each)))
     ]
+
+
+def copied_service(service: HostService) -> CopyService:
+    """As the copy starts it."""
+    return CopyService(
+        name=service.name,
+        definition=service.definition,
+        running=not service.idle,
+        restart=service.commands.get("restart", ""),
+        stop=service.commands.get("stop", ""),
+    )
+
+
+def _is_switched(setup: CopySetup, service: HostService) -> bool:
+    """Whether it was started or stopped since the known good state."""
+    return any(
+        each.change.item.kind == "service" and setup.programs.named(each.change.item.key) == service
+        for each in setup.suspects
+    )
 
 
 class CopyTrial:
@@ -166,9 +187,8 @@ class CopyTrial:
     async def _start_first(self, copy: HostCopy, started: Sequence[str]) -> None:
         """On the host they ran before the failing services were started again, and may hold what
         these need; in a copy all start at the same time."""
-        names = " ".join(shlex.quote(name) for name in self._setup.services)
-        if names:
-            await copy.run(f"systemctl stop {names}")
+        for name in self._setup.services:
+            await copy.stop(name)
         await restart_services(copy, started)
         await anyio.sleep(START_LEAD_S * overload_factor())
 
@@ -194,8 +214,21 @@ async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert])
         await _run(copy, script, archive)
     await copy.reload_units()
     for each in reverted:
-        for command in setting_commands(each.suspect.change, setup.store):
+        change = each.suspect.change
+        service = setup.programs.named(change.item.key) if change.item.kind == "service" else None
+        if service is not None and service.commands:
+            await _switch_service(copy, service.name, service_reversal(change))
+            continue
+        for command in setting_commands(change, setup.store):
             await _run(copy, command)
+
+
+async def _switch_service(copy: HostCopy, name: str, verbs: Sequence[str]) -> None:
+    """A unit that does not start shows in the checks."""
+    if "start" in verbs:
+        await copy.restart(name)
+    elif "stop" in verbs:
+        await copy.stop(name)
 
 
 def setting_commands(change: StateChange, store: StateStore) -> list[str]:
@@ -210,9 +243,17 @@ def setting_commands(change: StateChange, store: StateStore) -> list[str]:
     return [each.command for each in plan.steps]
 
 
-def service_steps(change: StateChange) -> list[tuple[str, str]]:
+def service_steps(
+    change: StateChange, programs: HostPrograms | None = None
+) -> list[tuple[str, str]]:
     """For a service: the commands that put it back, each with its undo."""
     unit = shlex.quote(change.item.key)
+    service = programs.named(change.item.key) if programs is not None else None
+    if service is not None and service.commands:
+        return [
+            (service.command(verb), service.command(_OPPOSITES[verb]))
+            for verb in service_reversal(change)
+        ]
     return [
         (f"systemctl {verb} {unit}", f"systemctl {_OPPOSITES[verb]} {unit}")
         for verb in service_reversal(change)

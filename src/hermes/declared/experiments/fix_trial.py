@@ -22,10 +22,12 @@ from hermes.declared.experiments.copy_trial import (
     open_copy,
     overload_factor,
 )
+from hermes.declared.experiments.trial import TrialOutcome
 from hermes.environments.copies import CannotCopyError, HostCopy
 
-FixOutcome = Literal["recovered", "failed", "not-reproduced", "unclear"]
-"""`unclear`: it could not be tried, took too long, or other checks fail with it."""
+FixOutcome = Literal["recovered", "helped", "failed", "not-reproduced", "unclear"]
+"""`helped`: some of the failing checks pass. `unclear`: it could not be tried, took too long, or
+other checks fail with it."""
 MAX_TEST_S = 12.0
 START_S = 1.0
 """How long the services of a copy may take to show how they are."""
@@ -47,6 +49,8 @@ class FixTestResult(Value, kw_only=True, frozen=True):
 
     name: str
     outcome: FixOutcome
+    passed: tuple[str, ...] = ()
+    """Checks that fail on the host and passed."""
     detail: str = ""
     """What the checks said, or why it could not be tested."""
     recovery_s: float = 0.0
@@ -133,13 +137,16 @@ class FixTrial:
         failure = await fix.apply(copy)
         limit = LATE_SETTLE_TIMEOUT_S if failure else SETTLE_TIMEOUT_S
         outcome, readings = await self._trial.settle(copy, lambda: limit * overload_factor())
-        now, passed = time.monotonic(), outcome == "passes"
-        detail = self._setup.expected.describe(readings)
+        now, expected = time.monotonic(), self._setup.expected
+        good = {each.name for each in readings if each.ok}
+        passed = tuple(name for name in expected.failing_names if name in good)
+        detail = expected.describe(readings)
         return FixTestResult(
             name=fix.name,
-            outcome="recovered" if passed else "failed" if outcome == "fails" else "unclear",
-            detail=detail if passed or not failure else f"{failure[:150]}; {detail}"[:300],
-            recovery_s=now - applied_at if passed else 0.0,
+            outcome=_outcome_of(outcome, passed),
+            passed=passed,
+            detail=detail if outcome == "passes" or not failure else f"{failure[:150]}; {detail}",
+            recovery_s=now - applied_at if outcome == "passes" else 0.0,
             seconds=now - began,
         )
 
@@ -155,3 +162,12 @@ class FixTrial:
                 return expected.describe(readings)
             await anyio.sleep(pause)
             pause = min(LONGEST_POLL_S, pause * 1.5)
+
+
+def _outcome_of(outcome: TrialOutcome, passed: Sequence[str]) -> FixOutcome:
+    """Where other checks fail with it, the fix is not said to help."""
+    if outcome == "passes":
+        return "recovered"
+    if outcome == "unclear":
+        return "unclear"
+    return "helped" if passed else "failed"

@@ -5,10 +5,14 @@ A file that was changed concerns a service when its unit, its program or its set
 
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.declared.experiments.suspects import Suspect, names_item
+from hermes.skills.supervisors.commands import HostSupervisors, UnsupportedActionError
+from hermes.skills.supervisors.units import HostUnit, PlainDaemon, list_units, same_service
 
 RunCommand = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
 """Runs a script with `sh` and its standard input; returns the exit code and the output."""
@@ -45,6 +49,12 @@ done
 """
 _PATH = re.compile(r"(?<![\w./-])/(?:[\w.@+-]+/)*[\w.@+-]*[\w@+-]")
 _SYSTEM_FOLDERS = ("/usr/", "/bin/", "/lib", "/sbin/", "/proc/", "/sys/", "/dev/", "/run/")
+COPIED_KINDS = ("supervisord", "runit", "s6", "openrc", "sysvinit", "daemon")
+"""Supervisors whose services also run in a copy; containers need an engine."""
+_UNIT_ACTIONS = ("start", "stop", "restart", "reload_definitions")
+_VARIABLES_BETWEEN = re.compile(r",\s*(?=[A-Za-z_]\w*=)")
+"""supervisord writes all variables in one line."""
+_OWN_COMMAND = re.compile(r"/hermes\b.* watch\b")
 _SCHEDULE = re.compile(r"^\s*(?:@\w+|(?:[\d*,/\w-]+\s+){4}[\d*,/\w-]+)\s+(\S.*)$")
 
 
@@ -57,6 +67,18 @@ class HostService(Value, frozen=True, kw_only=True):
     """The contents of the files that its unit names."""
     named_text: str = ""
     """These, and the contents of the files that these name."""
+    commands: dict[str, str] = {}
+    """The commands of its supervisor by action; empty under systemd."""
+    logs: tuple[str, ...] = ()
+
+    def command(self, action: str) -> str:
+        """What does it on the host."""
+        unit = shlex.quote(self.name)
+        if self.commands:
+            return self.commands.get(action, "")
+        if action == "restart":
+            return f"systemctl reset-failed {unit} 2>/dev/null; systemctl restart {unit}"
+        return f"systemctl {action} {unit}"
 
     @property
     def running(self) -> bool:
@@ -74,6 +96,12 @@ class HostService(Value, frozen=True, kw_only=True):
         return tuple(line for line in lines if "=" in line and not line.startswith(("#", ";")))
 
     @property
+    def definition_file(self) -> str:
+        """Of another supervisor than systemd."""
+        found = re.search(r"^SourcePath=(/.*)$", self.unit_text, re.MULTILINE)
+        return found[1] if found else ""
+
+    @property
     def reloadable(self) -> bool:
         return "ExecReload=" in self.unit_text
 
@@ -83,7 +111,7 @@ class HostService(Value, frozen=True, kw_only=True):
 
     def reads(self, path: str) -> bool:
         """Whether its unit, its program or its settings name a file."""
-        own = f"/{self.name}.service" in path and "/systemd/" in path
+        own = f"/{self.name}.service" in path and "/systemd/" in path and not self.commands
         return own or names_item(self.unit_text, path) or names_item(self.settings_text, path)
 
 
@@ -119,11 +147,18 @@ class HostPrograms(Value, frozen=True, kw_only=True):
         return tuple(each for each in self.jobs if any(each.concerns(path) for path in paths))
 
     def named(self, name: str) -> HostService | None:
-        return next((each for each in self.services if each.name == name), None)
+        short = name.removesuffix(".service")
+        exact = next((each for each in self.services if each.name == short), None)
+        # redis is redis-server to another supervisor.
+        return exact or next(
+            (each for each in self.services if each.commands and same_service(each.name, short)),
+            None,
+        )
 
 
-async def read_host_programs(run: RunCommand) -> HostPrograms:
-    """What cannot be read is missing: nothing is concluded from its absence."""
+async def read_host_programs(run: RunCommand, daemons: Sequence[PlainDaemon] = ()) -> HostPrograms:
+    """What cannot be read is missing: nothing is concluded from its absence. `daemons`: how those
+    without a supervisor were started."""
     _, output = await run(_UNITS_SCRIPT, b"")
     units, tables = dict[str, str](), dict[str, str]()
     states: dict[str, str] = {}
@@ -133,6 +168,9 @@ async def read_host_programs(run: RunCommand) -> HostPrograms:
             states[words[1].removesuffix(".service")] = words[2]
         elif words[0] == "table":
             tables[words[1]] = text
+    others = await _other_units(run, daemons)
+    units |= {name: _unit_text(unit) for name, (unit, _) in others.items()}
+    states |= {name: unit.state for name, (unit, _) in others.items()}
     jobs = [job for table, text in tables.items() for job in _parse_table(table, text)]
     files = await _read_named_files(run, [*units.values(), *(job.command for job in jobs)])
     return HostPrograms(
@@ -143,6 +181,8 @@ async def read_host_programs(run: RunCommand) -> HostPrograms:
                 unit_text=text,
                 settings_text=_named_text(text, files, steps=1),
                 named_text=_named_text(text, files),
+                commands=others[name][1] if name in others else {},
+                logs=others[name][0].logs if name in others else (),
             )
             for name, text in units.items()
         ),
@@ -155,6 +195,68 @@ async def read_host_programs(run: RunCommand) -> HostPrograms:
             )
             for job in jobs
         ),
+    )
+
+
+async def _other_units(
+    run: RunCommand, daemons: Sequence[PlainDaemon]
+) -> dict[str, tuple[HostUnit, dict[str, str]]]:
+    """The units of other supervisors than systemd, with their commands by action."""
+
+    async def run_script(script: str) -> str:
+        _, output = await run(script, b"")
+        return output.decode("utf-8", "replace")
+
+    listed = [
+        each
+        for each in (await list_units(run_script, daemons)).units
+        if each.kind in COPIED_KINDS and not _OWN_COMMAND.search("\n".join(each.definition))
+    ]
+    supervisors = HostSupervisors(listed, daemons)
+    started = {each.name: each.command for each in daemons}
+    return {
+        each.name: (
+            replace(each, definition=_started_by(each, started)),
+            _commands_of(each.name, supervisors),
+        )
+        for each in listed
+    }
+
+
+def _started_by(unit: HostUnit, commands: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Its definition with what starts it: its process may show only a title."""
+    others = tuple(each for each in unit.definition if not each.startswith("ExecStart="))
+    if unit.kind == "sysvinit" and unit.file:
+        ways = (f"ExecStart={unit.file} start", f"ExecStop={unit.file} stop", "Type=forking")
+        return (*ways, *(each for each in others if not each.startswith("User=")))
+    command = commands.get(unit.name)
+    if unit.kind == "daemon" and command:
+        return (f"ExecStart={shlex.join(command)}", *others)
+    return unit.definition
+
+
+def _commands_of(name: str, supervisors: HostSupervisors) -> dict[str, str]:
+    """What its supervisor cannot do fails, and says so: it is not left to systemctl."""
+    found = {}
+    for action in _UNIT_ACTIONS:
+        try:
+            found[action] = supervisors.render(action, name)
+        except UnsupportedActionError as error:
+            found[action] = f"echo {shlex.quote(str(error))} >&2; false"
+    return found
+
+
+def _unit_text(unit: HostUnit) -> str:
+    """As a unit of systemd. A program that goes to the background by itself is followed there.
+    Files of variables are those that the program names; they may be missing."""
+    lines = [*unit.definition, f"SourcePath={unit.file or unit.kind}"]
+    if unit.kind == "daemon":
+        lines.append("Type=forking")
+    return "\n".join(
+        _VARIABLES_BETWEEN.sub("\nEnvironment=", line)
+        if line.startswith("Environment=")
+        else line.replace("EnvironmentFile=/", "EnvironmentFile=-/")
+        for line in lines
     )
 
 

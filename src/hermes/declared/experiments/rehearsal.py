@@ -4,7 +4,6 @@ A reverted file has no effect before the right service has read it again. Which 
 that takes is found by trying: the mildest first. The host then gets exactly what worked here.
 """
 
-import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
@@ -47,16 +46,14 @@ class Activation(Value, frozen=True, kw_only=True):
     """A unit, or the command of a scheduled job."""
     test: str = ""
     """The service's own check of its configuration, which must succeed before."""
+    action: str = ""
+    """The command of its supervisor on the host; empty under systemd."""
 
     @property
     def command(self) -> str:
         if self.kind == "run-job":
             return self.target
-        unit = shlex.quote(self.target)
-        if self.kind == "reload":
-            action = f"systemctl reload {unit}"
-        else:
-            action = f"systemctl reset-failed {unit} 2>/dev/null; systemctl restart {unit}"
+        action = self.action or HostService(name=self.target).command(self.kind)
         return f"{self.test} && {{ {action}; }}" if self.test else action
 
 
@@ -116,7 +113,9 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
     own = [each for each in failing if each in readers or each in down]
     others = [each for each in readers if each not in failing]
     rest = [each for each in failing if each not in own]
-    steps += [([_restart(each) for each in group], None) for group in (own, others, rest) if group]
+    steps += [
+        ([_restart(each, paths) for each in group], None) for group in (own, others, rest) if group
+    ]
     return steps or [([], timeout)]
 
 
@@ -129,8 +128,14 @@ def _reload(service: HostService) -> Activation:
     return Activation(kind="reload", target=service.name, test=_configuration_test(service))
 
 
-def _restart(service: HostService) -> Activation:
-    return Activation(kind="restart", target=service.name, test=_configuration_test(service))
+def _restart(service: HostService, paths: Sequence[str] = ()) -> Activation:
+    """`paths`: what is reverted; a definition must be read again before."""
+    action = service.command("restart") if service.commands else ""
+    if service.commands and service.definition_file in paths:
+        action = f"{service.command('reload_definitions')}; {action}"
+    return Activation(
+        kind="restart", target=service.name, test=_configuration_test(service), action=action
+    )
 
 
 def _configuration_test(service: HostService) -> str:
@@ -150,8 +155,9 @@ def _effective(done: Sequence[Activation]) -> list[Activation]:
 
 
 async def _activate(copy: HostCopy, activation: Activation) -> None:
-    if activation.kind == "restart" and not activation.test:
-        await restart_services(copy, [activation.target])
+    if activation.kind == "restart":
+        if not activation.test or (await copy.run(activation.test)).code == 0:
+            await restart_services(copy, [activation.target])
         return
     seconds = JOB_TIMEOUT_S if activation.kind == "run-job" else COMMAND_TIMEOUT_S
     await copy.run(activation.command, timeout_s=seconds)

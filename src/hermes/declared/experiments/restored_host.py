@@ -72,7 +72,7 @@ class RestoredHost:
         await copy.reload_units()
         stopped = [each.change.item.key for each in self._fixes if _was_stopped(each.change)]
         for unit in stopped:
-            await copy.run(f"systemctl stop {unit}", timeout_s=RESTORE_TIMEOUT_S)
+            await copy.stop(unit)
         paths = [each.change.item.key for each in self._fixes]
         named = [each.name for each in self._programs.services_of(paths)]
         names = dict.fromkeys([*named, *self._services])

@@ -38,6 +38,10 @@ _SETTINGS_NAME = re.compile(
     r"\.(conf|cfg|cnf|ini|ya?ml|json|toml|env|properties|service|socket|timer|target|path|mount"
     r"|rules|nft)$|^/etc/|/etc/|/conf(ig)?(\.d)?/"
 )
+_DATABASE_FOLDER = re.compile(
+    r"^/var/lib/(?:postgresql|mysql|mariadb|redis|mongodb|cassandra|elasticsearch|influxdb)/"
+)
+_DATABASE_SETTINGS = re.compile(r"\.(?:conf|cnf|cfg|ini|ya?ml|json|toml)$|/standby\.signal$")
 _DATA_FOLDER = re.compile(r"^/var/(lib|spool|backups|mail)/|/data/")
 
 
@@ -134,7 +138,17 @@ def _may_be_cause(change: StateChange) -> bool:
         return change.differing == ("options",)
     if item.kind == "service":
         return bool(service_reversal(change))
-    return item.kind != "file" or not _NOISE.search(item.key)
+    return item.kind != "file" or not (_NOISE.search(item.key) or _is_stored_data(change))
+
+
+def _is_stored_data(change: StateChange) -> bool:
+    """Whether a database wrote it: its files fit together only as they are. Owner and mode are not
+    part of that, nor are settings and folders."""
+    key = change.item.key
+    if not _DATABASE_FOLDER.search(key) or _is_folder(change):
+        return False
+    attributes = change.verb == "changed" and "content" not in change.differing
+    return not attributes and not _DATABASE_SETTINGS.search(key)
 
 
 def _is_switched(change: StateChange) -> bool:

@@ -54,6 +54,8 @@ class BoxPlan:
     """Files of this machine that appear empty in the copy."""
     omitted: tuple[str, ...] = ()
     """Folders of this machine that appear empty in the copy."""
+    databases: tuple[str, ...] = ()
+    """Folders of databases in use that are small enough to be copied."""
     watched_memory_mb: int = 0
     """The memory of a copy that box init checks itself: no cgroup does."""
     cgroups: tuple[str, ...] = ()

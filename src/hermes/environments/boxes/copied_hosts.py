@@ -158,7 +158,7 @@ def _prepare_host_copy(source: SourceHost, host: HostPlan) -> CopiedRoot:
         folders = find_data_folders(stopped)
         kernel.system_call("setns", source.mount_namespace, CLONE_NEW_MOUNTS)
         kernel.system_call("unshare", CLONE_NEW_MOUNTS)
-        small = [path for path in folders if _size_mb(path) <= MAX_DATA_MB]
+        small = [path for path in folders if size_mb(path) <= MAX_DATA_MB]
         request.data = tuple(small)
         request.omitted = tuple(path for path in folders if path not in small)
         space = os.statvfs("/")
@@ -245,7 +245,7 @@ def _is_written(pid: int, name: str) -> bool:
     return False
 
 
-def _size_mb(path: str) -> float:
+def size_mb(path: str) -> float:
     total = 0
     for folder, _, files in os.walk(path):
         for name in files:

@@ -21,6 +21,8 @@ from hermes.environments.confinement.namespaces import CLONE_NEW_MOUNTS, CLONE_N
 
 PROGRAM_FOLDER = "/run/host-copy"
 """First in the PATH of commands: our systemctl, journalctl and service."""
+MAX_DATABASE_MB = 64
+"""Databases in use up to this size are part of a copy."""
 LAST_DESCRIPTOR = 0xFFFFFFFF
 
 
@@ -43,12 +45,16 @@ class MachineRoot:
         request.disk_mb = self._host.disk_mb
         request.hidden = self._plan.hidden
         request.omitted = self._plan.omitted
+        request.databases = self._plan.databases
         request.user_attributes = self._plan.own_users
         kernel.system_call("unshare", CLONE_NEW_MOUNTS)
         self._copied = prepare_copied_root(request)
         copy_run_folders(self._copied)
         self._install_programs()
-        self._copied.left_out += [f"{path}: a database in use" for path in self._plan.omitted]
+        self._copied.left_out += [
+            f"{path}: a database in use, more than {MAX_DATABASE_MB} MB"
+            for path in self._plan.omitted
+        ]
         send_layers(link, self._copied)
         kernel.system_call("setns", self._users, CLONE_NEW_USERS)
         become_first_user()

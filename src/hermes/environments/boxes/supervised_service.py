@@ -275,6 +275,7 @@ class SupervisedService:
             raise ValueError("it has no ExecStart= setting")
         variables = {"PATH": HOST_PATH, "LANG": "C.UTF-8", **self.unit.environment()}
         words = [_expand_variables(word, variables) for word in words]
+        words[0] = find_program(words[0])
         user = pwd.getpwnam(self.unit.last_value("User", "root"))
         folder = self.unit.last_value("WorkingDirectory", "/")
         reading, writing = os.pipe()
@@ -323,6 +324,14 @@ class SupervisedService:
 
 
 BACKGROUND_TRIES = 100
+
+
+def find_program(name: str) -> str:
+    """Its path, for a name without one."""
+    for folder in HOST_PATH.split(":") if "/" not in name else ():
+        if os.access(f"{folder}/{name}", os.X_OK):
+            return f"{folder}/{name}"
+    return name
 
 
 def read_process_id(path: str) -> int:

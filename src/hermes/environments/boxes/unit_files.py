@@ -124,7 +124,8 @@ def load_given_services(
     found = {}
     for name, lines in services:
         values: dict[str, list[str]] = {}
-        files = _files_of_unit(name) if from_files or not lines else []
+        own = any(line.startswith("SourcePath=") for line in lines)  # of another supervisor
+        files = _files_of_unit(name) if (from_files and not own) or not lines else []
         for each in files:
             with open(each, errors="replace") as file:  # noqa: PTH123 - pathlib is slow to import
                 parse_unit_file(file.read(), values)

@@ -5,11 +5,16 @@ Imports only the standard library.
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 
 NOT_OUR_USERS = (1, 22, 75)
 """Errors for an owner that a user namespace does not know, or may not set."""
 PIECE_BYTES = 1 << 20
+QUIET_TRIES, QUIET_PAUSE_S = 12, 0.05
+CLOCK_STEP_NS = 20_000_000
+"""Two writes within one step of the kernel's clock leave the same time."""
+BUSY = 16
 MAX_CHANGED_PATHS = 20_000
 
 
@@ -58,6 +63,43 @@ def copy_tree(
             continue
         copy_attributes(entry.path, inside)
     copy_attributes(source, target)
+
+
+def copy_quiet_tree(source: str, target: str) -> None:
+    """The same at a moment in which nothing is written there, so that the files fit together.
+    Raises `OSError` when there is no such moment."""
+    for _ in range(QUIET_TRIES):
+        before = file_stamps(source)
+        newest = max((each[3] for each in before), default=0)
+        if time.time_ns() - newest > CLOCK_STEP_NS:
+            copy_tree(source, target)
+            if file_stamps(source) == before:
+                return
+            _empty_folder(target)
+        time.sleep(QUIET_PAUSE_S)
+    raise OSError(BUSY, "it is written all the time")
+
+
+def file_stamps(folder: str) -> list[tuple[str, int, int, int]]:
+    """Path, inode, size and time of every file."""
+    found = []
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                seen = os.lstat(f"{place}/{name}")
+            except FileNotFoundError:
+                continue
+            found.append((f"{place}/{name}", seen.st_ino, seen.st_size, seen.st_mtime_ns))
+    return sorted(found)
+
+
+def _empty_folder(folder: str) -> None:
+    for place, folders, names in os.walk(folder, topdown=False):
+        for name in names:
+            os.unlink(f"{place}/{name}")  # noqa: PTH108 - see above
+        for name in folders:
+            path = f"{place}/{name}"
+            os.unlink(path) if os.path.islink(path) else os.rmdir(path)  # noqa: PTH106, PTH108, PTH114
 
 
 def _copy_file(source: str, target: str) -> None:

@@ -8,9 +8,14 @@ Imports only the standard library.
 
 import os
 import stat
+from collections.abc import Callable
 
 from hermes.environments.confinement import kernel, namespaces
-from hermes.environments.confinement.copied_files import copy_attributes, copy_tree
+from hermes.environments.confinement.copied_files import (
+    copy_attributes,
+    copy_quiet_tree,
+    copy_tree,
+)
 from hermes.environments.confinement.hidden_files import (
     ACCOUNT_FILES,
     make_stand_in,
@@ -60,6 +65,8 @@ class CopyRequest:
     stays full."""
     data: tuple[str, ...] = ()
     """Folders in use by programs that are stopped now: copied as a whole."""
+    databases: tuple[str, ...] = ()
+    """Folders of programs that go on running: copied as a whole while nothing is written there."""
     omitted: tuple[str, ...] = ()
     """Folders that appear empty."""
     user_attributes: bool = True
@@ -120,6 +127,8 @@ def prepare_copied_root(request: CopyRequest) -> CopiedRoot:
     _cover_mounts(copied, mounts, request)
     for path in request.data:
         _copy_folder(copied, path)
+    for path in request.databases:
+        _copy_folder(copied, path, copy=copy_quiet_tree)
     for path in request.omitted:
         if not _is_fresh(path):
             _attach_memory(path, 0o755, 1)
@@ -257,12 +266,14 @@ def _copy_disk(copied: CopiedRoot, path: str, size_mb: int, inodes: int) -> None
     _remember_copy(copied, path, _inside(path))
 
 
-def _copy_folder(copied: CopiedRoot, path: str) -> None:
+def _copy_folder(
+    copied: CopiedRoot, path: str, copy: Callable[[str, str], None] = copy_tree
+) -> None:
     """Replaces the folder by a copy: later changes of the host must not show through."""
     target = f"data-{len(copied.layers)}"
     try:
         os.mkdir(target)  # noqa: PTH102 - see above
-        copy_tree(path, target)
+        copy(path, target)
         attach_mount(clone_mount(target, 0), _inside(path))
         _remember_copy(copied, path, target)
     except OSError as error:

@@ -42,6 +42,8 @@ class CopyService(Value, kw_only=True, frozen=True):
     """Whether it runs when the copy is made: it is then started with the copy."""
     restart: str = ""
     """The command that restarts it, where the copy has the supervisor of its host."""
+    stop: str = ""
+    """The command that stops it, in the same way."""
 
 
 class HostCopy(Protocol):
@@ -57,6 +59,8 @@ class HostCopy(Protocol):
     async def restart(self, unit: str) -> CopyOutput:
         """Starts or restarts one service inside the copy as its unit effectively says."""
         ...
+
+    async def stop(self, unit: str) -> CopyOutput: ...
 
     async def reload_units(self) -> None:
         """Reads the unit files again."""

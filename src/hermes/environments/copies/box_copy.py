@@ -72,6 +72,7 @@ class BoxCopy:
         cwd: str = "/root",
     ) -> None:
         self._restarts = {each.name: each.restart for each in units if each.restart}
+        self._stops = {each.name: each.stop for each in units if each.stop}
         self._box, self._host, self._limits = box, host, limits
         self._ends_at = anyio.current_time() + limits.time_s
         self._open = True
@@ -129,6 +130,9 @@ class BoxCopy:
         return await self.run(
             f"systemctl reset-failed {name} 2>/dev/null; systemctl restart {name}"
         )
+
+    async def stop(self, unit: str) -> CopyOutput:
+        return await self.run(self._stops.get(unit) or f"systemctl stop {shlex.quote(unit)}")
 
     async def reload_units(self) -> None:
         await self.run("! command -v systemctl >/dev/null || systemctl daemon-reload")

@@ -4,7 +4,6 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -12,8 +11,9 @@ from anyio import to_thread
 from hermes.core.errors import EnvironmentFailed
 from hermes.environments.boxes.backend import BoxOpener, HostPlan
 from hermes.environments.boxes.box import Box
+from hermes.environments.boxes.copied_hosts import size_mb
 from hermes.environments.boxes.local_backend import open_forkserver, open_local_box
-from hermes.environments.boxes.machine_root import PROGRAM_FOLDER
+from hermes.environments.boxes.machine_root import MAX_DATABASE_MB, PROGRAM_FOLDER
 from hermes.environments.boxes.unit_files import HOST_PATH
 from hermes.environments.confinement.copied_root import FRESH_FOLDERS
 from hermes.environments.confinement.hidden_files import ACCOUNT_FILES, find_hidden_files
@@ -75,15 +75,17 @@ async def copy_machine(
     host.variables = (("PATH", f"{PROGRAM_FOLDER}:{HOST_PATH}"), ("HOME", str(Path.home())))
     host.services = tuple((_unit_name(each.name), each.definition) for each in units)
     host.started_units = tuple(_unit_name(each.name) for each in units if each.running)
-    secrets, databases = await to_thread.run_sync(partial(_find_left_out, hidden))
+    secrets = await to_thread.run_sync(_find_secrets, hidden)
+    small, large = await to_thread.run_sync(_find_databases)
     box = Box([host], memory_mb=limits.memory_mb, processes=limits.processes, opener=opener)
     box.plan.copies_machine = True
-    box.plan.hidden, box.plan.omitted, box.plan.time_s = secrets, databases, limits.time_s
+    box.plan.hidden, box.plan.time_s = secrets, limits.time_s
+    box.plan.databases, box.plan.omitted = small, large
     try:
         await box.__aenter__()
     except EnvironmentFailed as error:
         raise CannotCopyError(explain_failure(str(error))) from error
-    return BoxCopy(box, 0, limits, units, cwd=cwd)
+    return BoxCopy(box, 0, limits, cwd=cwd)  # all units are under its own systemctl
 
 
 class MachineCopier:
@@ -124,14 +126,21 @@ def explain_failure(error: str) -> str:
     return error
 
 
-def _find_left_out(hidden: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _find_secrets(hidden: Sequence[str]) -> tuple[str, ...]:
     existing = [os.path.realpath(path) for path in hidden if Path(path).is_file()]
     secrets = find_hidden_files((*ACCOUNT_FILES, *HIDDEN_CREDENTIALS), ())
-    return tuple(dict.fromkeys((*secrets, *existing))), tuple(_find_databases())
+    return tuple(dict.fromkeys((*secrets, *existing)))
 
 
-def _find_databases() -> list[str]:
-    """Folders of databases that run now: read from below, their files do not fit together."""
+def _find_databases() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Folders of databases that run now, small and large ones: read from below, their files do not
+    fit together. Small ones are copied at a moment in which nothing is written."""
+    folders = _database_folders()
+    small = tuple(each for each in folders if size_mb(each) <= MAX_DATABASE_MB)
+    return small, tuple(each for each in folders if each not in small)
+
+
+def _database_folders() -> list[str]:
     found = set()
     for pid in (each for each in os.listdir("/proc") if each.isdigit()):  # noqa: PTH208 - faster
         try:
@@ -148,7 +157,9 @@ def _find_databases() -> list[str]:
             folders = [path, *list(path.parents)[:3]]
             found |= {str(each) for each in folders if _is_database(each)}
     fresh = tuple(f"{each}/" for each in FRESH_FOLDERS)
-    return sorted(each for each in found if not each.startswith(fresh))
+    kept = [each for each in found if not each.startswith(fresh)]
+    inner = tuple(f"{each}/" for each in kept)
+    return sorted(each for each in kept if not each.startswith(inner))
 
 
 def _is_database(folder: Path) -> bool:

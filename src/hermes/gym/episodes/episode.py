@@ -47,6 +47,7 @@ from hermes.gym.supervisors.hosts import (
     reason_not_expressed,
     remember_host,
 )
+from hermes.skills.supervisors.units import PlainDaemon
 
 
 class OracleCheckResult(Value, kw_only=True, frozen=True):
@@ -364,7 +365,8 @@ async def open_episode(
         if boots:
             episode.memory = await remember_host(box)
         if states is not None:
-            await record_known_good(box, [host.name for host in spec.hosts], states)
+            names = [host.name for host in spec.hosts]
+            await record_known_good(box, names, states, episode.memory.daemons)
         for number, flow in enumerate(spec.traffic):
             targets = [
                 {"port": flow.port, "send": f"GET {path} HTTP/1.0\r\n\r\n".encode(), "timeout": 1.0}
@@ -449,11 +451,15 @@ def _account_files(host: HostSpec) -> tuple[tuple[str, bytes, int, int], ...]:
 COLLECT_TIMEOUT_S = 60.0
 
 
-async def record_known_good(box: Box, hosts: Sequence[str], store: StateStore) -> None:
-    """With the collector of production. Nothing else of the scenario is used than the names."""
+async def record_known_good(
+    box: Box, hosts: Sequence[str], store: StateStore, daemons: tuple[PlainDaemon, ...] = ()
+) -> None:
+    """With the collector of production. Nothing else of the scenario is used than the names.
+    `daemons`: of the first host."""
     for host, name in enumerate(hosts):
+        options = CollectOptions(host=name, daemons=daemons if host == 0 else ())
         state = await collect_state(
-            _script_runner(box, host), known=None, store=store, options=CollectOptions(host=name)
+            _script_runner(box, host), known=None, store=store, options=options
         )
         store.save(replace(state, source="known-good"))
 

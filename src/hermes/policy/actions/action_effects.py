@@ -114,6 +114,8 @@ class ActionEffects(Value, kw_only=True, frozen=True):
     tainted: bool = False
     reviewed: bool = False
     """Its text is part of this program; only quoted values were filled in."""
+    tested: bool = False
+    """It belongs to a fix that ended the failure on a copy of the host."""
     carried: str = ""
     """Its words that came from untrusted text, as far as they are known."""
     where: ActionLocation = ActionLocation()

@@ -253,6 +253,7 @@ class ActionReader:
             actor=situation.actor,
             tainted=situation.tainted,
             reviewed=action.reviewed,
+            tested=action.tested,
             where=where,
             incident=situation.incident,
             variables=variables,

@@ -1,7 +1,7 @@
 """Asks people for approval and keeps the requests, answers and grants in the journal."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -172,6 +172,10 @@ class JournalApprover:
         self._grant_store = GrantStore(bus, *clocks)
         self._histories: dict[str, ApprovalHistory] = {}
 
+    def set_groups(self, groups: Mapping[str, tuple[str, ...]]) -> None:
+        """Who belongs to which group from now on."""
+        self._options = replace(self._options, groups=dict(groups))
+
     async def __call__(self, action: Action, decision: Decision) -> Approval:
         """Raises `StoreError` when the request cannot be saved."""
         subject = ApprovalSubject(
@@ -318,6 +322,7 @@ class JournalApprover:
                 undo=request.undo,
                 place=request.place,
                 prompted=request.prompted,
+                tested=request.tested,
             )
         )
         tally = AnswerTally(request)

@@ -168,6 +168,7 @@ def request_from_announcement(event: ActionAnnounced) -> ApprovalRequested:
         undo=event.undo,
         place=event.place,
         prompted=event.prompted,
+        tested=event.tested,
         until=event.at + timedelta(seconds=event.seconds),
     )
 

@@ -55,6 +55,7 @@ def build_request(
     requester = action.actor or options.requester
     command = _command_text(action)
     undo = decision.undo if isinstance(decision, PolicyVerdict) else ""
+    tested = decision.tested if isinstance(decision, PolicyVerdict) else ""
     return ApprovalRequested(
         run=action.run,
         at=now,
@@ -79,6 +80,7 @@ def build_request(
         tainted=redact(decision.tainted),
         variables=decision.variables,
         prompted=prompted,
+        tested=redact(tested),
     )
 
 

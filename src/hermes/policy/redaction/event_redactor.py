@@ -19,8 +19,10 @@ MIN_SECRET_CHARS = 6
 UNREDACTED_FIELDS = frozenset(
     {
         *("run", "parent", "id", "call_id", "approval", "grant", "process", "fact", "artifact"),
-        *("hash", "action", "digest", "previous", "key", "signature"),
+        *("hash", "action", "digest", "previous", "signature"),
         *("model", "directory", "cwd", "environment", "target", "origin", "file"),
+        *("key", "keys", "reference", "quoted", "sender", "press", "pressed", "session", "to"),
+        *("chat", "thread", "notice"),
         "wire",  # signed by the provider, which needs it unchanged
     }
 )

@@ -27,6 +27,8 @@ CONDITION_VARIABLES: Mapping[str, Mapping[str, Any] | list[str]] = {
         "cwd": "/srv",
         "run": "run",
         "isolated": False,
+        "tested": False,
+        "reviewed": False,
     },
     "effects": ["read"],
     "now": {

@@ -131,7 +131,7 @@ def _clause_problems(clause: schema.MatchClause, path: KeyPath) -> Iterator[Sche
             yield (*path, "actor", "origin"), cause
     for key in ("paths", "changes"):
         yield from _path_problems(getattr(clause, key), (*path, key))
-    if clause.when:
+    if clause.when and isinstance(clause.when, str):
         try:
             CelCondition(clause.when)
         except ValueError as error:

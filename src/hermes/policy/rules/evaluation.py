@@ -116,6 +116,7 @@ def evaluate(
                 STRICTNESS["ask"], TAINTED_RULE, step, _taint_reason(effects), rule_set.ask
             )
         )
+    found += _untested_candidates(rule_set, views, effects)
     profile = build_profile(effects)
     obstacle = _enforcement_obstacle(effects, profile)
     if obstacle:
@@ -147,6 +148,22 @@ def _enforcement_obstacle(effects: ActionEffects, profile: ConfinementProfile) -
     return "" if profile.unrestricted else find_obstacle(profile, effects.kernel)
 
 
+def _untested_candidates(
+    rule_set: RuleSet, views: Sequence[StepView], effects: ActionEffects
+) -> list[VerdictCandidate]:
+    """A rule may require that a change was tested on a copy before."""
+    if effects.tested:
+        return []
+    reason = "the rule requires a fix that was tested on a copy of the host, and this was not"
+    return [
+        VerdictCandidate(STRICTNESS["ask"], rule.name, view.step, reason, rule.ask or rule_set.ask)
+        for view in views
+        if not view.step.is_read_only
+        for rule in rule_set.rules
+        if rule.require == "tested" and rule.matches(view)
+    ]
+
+
 def _unenforced_candidates(
     rule_set: RuleSet,
     views: Sequence[StepView],
@@ -158,7 +175,7 @@ def _unenforced_candidates(
     found = []
     for view in views:
         for rule in rule_set.rules:
-            if rule.require and rule.matches(view):
+            if rule.require == "enforced" and rule.matches(view):
                 reason = (
                     f"the rule requires an enforced verdict, and here there is none: {obstacle}"
                 )

@@ -225,6 +225,8 @@ class StepView:
                 "cwd": effects.cwd,
                 "run": effects.run,
                 "isolated": where.isolated,
+                "tested": effects.tested,
+                "reviewed": effects.reviewed,
             },
             "effects": effect_names,
             "now": {
@@ -317,15 +319,26 @@ def _clause_tests(clause: schema.MatchClause, home: str) -> Iterator[tuple[str, 
         yield "changes", _changes_test(PathPatterns(clause.changes, home))
     if clause.repositories:
         yield "repositories", _repositories_test(PathPatterns(clause.repositories, home))
-    if clause.written is not None:
-        yield "written", _flag_test(clause.written, lambda view: bool(view.step.written))
-    if clause.reviewed is not None:
-        yield "reviewed", _flag_test(clause.reviewed, lambda view: view.effects.reviewed)
+    yield from _fact_tests(clause)
     yield from _target_tests(clause.target or schema.TargetMatch())
     yield from _incident_tests(clause.incident or schema.IncidentMatch())
     yield from _actor_tests(clause.actor or schema.ActorMatch())
-    if clause.when:
+    if clause.when and isinstance(clause.when, str):
         yield "when", _condition_test(CelCondition(clause.when))
+
+
+def _fact_tests(clause: schema.MatchClause) -> Iterator[tuple[str, StepTest]]:
+    facts = clause.when if isinstance(clause.when, schema.WhenSection) else schema.WhenSection()
+    made: tuple[tuple[str, bool | None, Callable[[StepView], bool]], ...] = (
+        ("written", clause.written, lambda view: bool(view.step.written)),
+        ("reviewed", clause.reviewed, lambda view: view.effects.reviewed),
+        ("when.reviewed", facts.reviewed, lambda view: view.effects.reviewed),
+        ("tested", clause.tested, lambda view: view.effects.tested),
+        ("when.tested", facts.tested, lambda view: view.effects.tested),
+    )
+    for name, wanted, value in made:
+        if wanted is not None:
+            yield name, _flag_test(wanted, value)
 
 
 def _target_tests(target: schema.TargetMatch) -> Iterator[tuple[str, StepTest]]:

@@ -63,6 +63,8 @@ class PolicyVerdict(Decision, kw_only=True, frozen=True):
     ask: AskOptions | None = None
     undo: str = ""
     """How to undo it, from the author of the step; otherwise derived from the command."""
+    tested: str = ""
+    """How its fix did on a copy of the host, in words; empty when it was not tested."""
     also: tuple[str, ...] = ()
     """Other rules that were equally strict."""
     lifted: tuple[str, ...] = ()
@@ -95,7 +97,8 @@ class PolicyRule:
     source: str
     """`file:line`."""
     require: str = ""
-    """`enforced`: asks when the kernel cannot enforce the verdict."""
+    """`enforced`: asks when the kernel cannot enforce the verdict. `tested`: asks when it was not
+    tested on a copy of the host."""
 
     @property
     def loosens(self) -> bool:

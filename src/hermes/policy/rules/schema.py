@@ -65,6 +65,13 @@ class ActorMatch(DocumentSection, frozen=True, kw_only=True):
     tainted: bool | None = None
 
 
+class WhenSection(DocumentSection, frozen=True, kw_only=True):
+    """Facts in place of an expression: `when: {tested: true}`."""
+
+    tested: bool | None = None
+    reviewed: bool | None = None
+
+
 class MatchClause(DocumentSection, frozen=True, kw_only=True):
     """All of its fields must match."""
 
@@ -87,6 +94,8 @@ class MatchClause(DocumentSection, frozen=True, kw_only=True):
     """Whether it runs a file that the agent wrote."""
     reviewed: bool | None = None
     """Whether it is a step of a bundled playbook."""
+    tested: bool | None = None
+    """Whether its fix ended the failure on a copy of the host."""
     target: TargetMatch | None = None
     incident: IncidentMatch | None = None
     actor: ActorMatch | None = None
@@ -94,8 +103,8 @@ class MatchClause(DocumentSection, frozen=True, kw_only=True):
     """The whole command, exactly."""
     action: WordOrWords = ()
     """The hash of the exact action, as `hermes policy explain` shows it."""
-    when: str = ""
-    """A CEL expression."""
+    when: str | WhenSection = ""
+    """A CEL expression, or facts about the action."""
 
 
 class PolicyMatch(DocumentSection, frozen=True, kw_only=True):
@@ -141,8 +150,9 @@ class DecideSection(DocumentSection, frozen=True, kw_only=True):
     escalate: tuple[EscalationSection, ...] = ()
     grant: GrantSection = GrantSection()
     rate_limit: RateLimit | None = None
-    require: Literal["", "enforced"] = ""
-    """`enforced`: asks when the kernel cannot enforce the verdict."""
+    require: Literal["", "enforced", "tested"] = ""
+    """`enforced`: asks when the kernel cannot enforce the verdict. `tested`: asks when its fix did
+    not end the failure on a copy of the host before."""
 
 
 class PolicySpec(DocumentSection, frozen=True, kw_only=True):
@@ -193,6 +203,8 @@ class ActionDescription(DocumentSection, frozen=True, kw_only=True):
     target: str | dict[str, str] = ""
     isolated: bool = False
     tainted: bool = False
+    tested: bool = False
+    """Whether its fix ended the failure on a copy of the host."""
     incident: dict[str, str] = {}
     now: str = ""
     """The time in ISO format; empty is now."""
@@ -247,7 +259,7 @@ _TYPE_WORDS: dict[Any, str] = {
 def schema_problems(kind: Any, data: Any, path: KeyPath = ()) -> Iterator[SchemaProblem]:
     """Each problem with the path of its key."""
     struct = _struct_in(kind)
-    if struct is not None:
+    if struct is not None and not (isinstance(data, str) and str in _union_members(kind)):
         yield from _section_problems(struct, data, path)
         return
     item = _item_struct(kind)

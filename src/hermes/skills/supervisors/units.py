@@ -58,12 +58,15 @@ class PlainDaemon(Value, kw_only=True, frozen=True):
     log: str = ""
     """The file that has its output."""
     pid_file: str = ""
+    title: str = ""
+    """What its process shows in place of its command line; empty when it shows that."""
     first_seen_s: int = 0
     """Seconds since 1970."""
 
     @property
     def command_line(self) -> str:
-        return " ".join(self.command)
+        """As its process shows it."""
+        return self.title or " ".join(self.command)
 
 
 class HostUnit(Value, kw_only=True, frozen=True):

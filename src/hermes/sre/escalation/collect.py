@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event
 from hermes.core.events.base import UnknownEvent
-from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
+from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded, FixTested
 from hermes.core.events.incidents import EscalationLine, IncidentChecked
 from hermes.core.events.tools import ToolRequested
 from hermes.core.incident import Incident, fold_incidents
@@ -63,7 +63,7 @@ from hermes.sre.policies import (
     TrustedPlaybookPolicy,
 )
 from hermes.sre.reports.actions import list_refused_actions
-from hermes.sre.reports.experiments import ended_text
+from hermes.sre.reports.experiments import ended_text, tested_text
 from hermes.sre.reports.report_data import LISTING_KINDS
 from hermes.sre.reports.statements import RECURRENCE_PERIOD, resolver_of
 
@@ -106,6 +106,8 @@ def _experiment_lines(records: Sequence[JournalRecord]) -> Iterator[EscalationLi
         if isinstance(each.event, ExperimentsEnded):
             text = ended_text(each.event)
             yield EscalationLine(about="change", text=text, evidence=numbers[:8] or (each.seq,))
+        elif isinstance(each.event, FixTested):
+            yield EscalationLine(about="test", text=tested_text(each.event), evidence=(each.seq,))
 
 
 class _HostCollector:

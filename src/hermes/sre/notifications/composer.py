@@ -15,9 +15,9 @@ from hermes.core.events.operations import (
     NotificationQueued,
 )
 from hermes.core.incident import WATCH_RUN, Incident
+from hermes.core.notifications import SinkFilter
 from hermes.sre.notifications import templates
 from hermes.sre.notifications.notification_state import NotificationState, part_notice_id
-from hermes.sre.notifications.sink_protocol import SinkFilter
 from hermes.sre.notifications.templates import NotificationText
 from hermes.sre.settings import NoticeSettings
 

@@ -28,6 +28,7 @@ FACT_LABELS = {
     "disk": ("disk", 5),
     "consumer": ("uses most", 4),
     "change": ("changed", 2),
+    "test": ("test", 2),
     "earlier": ("last time", 1),
 }
 """By what a line is about: its label, and how many lines the notification has of it."""

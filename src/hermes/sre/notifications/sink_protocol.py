@@ -1,85 +1,36 @@
-"""Defines the protocol of notification sinks, their filters and the JSON payload."""
+"""The earlier name of `hermes.core.notifications`, for notification channels of other authors."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
-from typing import Any, Protocol
+import logging
+from functools import cache
+from typing import Any
 
-from hermes.core.errors import DeliveryError as DeliveryError  # part of the plug-in interface
-from hermes.core.events.incidents import Severity
-from hermes.core.events.operations import NotificationKind, NotificationQueued
-from hermes.core.messages import Value
-from hermes.sre.settings import SinkSettings
+from hermes.core import notifications
 
-SEVERITIES_GRAVEST_FIRST: tuple[Severity, ...] = ("P0", "P1", "P2", "P3")
-REPEATED_SUFFIX = " (repeated)"
-
-
-class NotificationSink(Protocol):
-    """A destination of notifications. Raises `DeliveryError`; other exceptions count as one."""
-
-    name: str
-
-    async def send(self, notice: NotificationQueued, repeated: bool) -> None: ...
+PUBLISHED_NAMES = frozenset(
+    {
+        "ChannelOpening",
+        "DeliveryError",
+        "NotificationSink",
+        "notification_payload",
+        "notification_title",
+    }
+)
+_log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class ChannelOpening:
-    """What a notification channel is opened with."""
-
-    name: str
-    """The name of the sink in the journal."""
-    settings: SinkSettings
-    home: Path
-    secret: Callable[[str], str | None]
-    """The value of a secret by its name; None when it is not set."""
-    timeout: float = 10.0
-    """Seconds for one attempt."""
-    own: Any = None
-    """The section of a plug-in in this sink, as the struct that it declares."""
+def __getattr__(name: str) -> Any:
+    if name not in PUBLISHED_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _report_new_name(name)
+    return getattr(notifications, name)
 
 
-class SinkFilter(Value, kw_only=True, frozen=True):
-    """Which notifications one sink accepts."""
+@cache
+def _report_new_name(name: str) -> None:
+    """Once for each name in a process.
 
-    sink: str
-    severity: Severity = "P3"
-    """The lowest severity."""
-    about: tuple[NotificationKind, ...] = ()
-    """Empty: everything."""
-
-    def takes(self, about: NotificationKind, severity: str) -> bool:
-        if self.about and about not in self.about:
-            return False
-        return severity not in SEVERITIES_GRAVEST_FIRST or severity <= self.severity
-
-
-def notification_title(notice: NotificationQueued, repeated: bool) -> str:
-    """Marked when it may have been sent before: after a crash it is sent again."""
-    return notice.title + (REPEATED_SUFFIX if repeated else "")
-
-
-class NotificationPayload(Value, kw_only=True, frozen=True):
-    id: str
-    """The same for every delivery of one notification."""
-    about: str
-    title: str
-    text: str
-    incident: str
-    severity: str
-    at: datetime
-    repeated: bool
-
-
-def notification_payload(notice: NotificationQueued, repeated: bool) -> NotificationPayload:
-    return NotificationPayload(
-        id=notice.notice,
-        about=notice.about,
-        title=notification_title(notice, repeated),
-        text=notice.text,
-        incident=notice.incident,
-        severity=notice.severity,
-        at=notice.at,
-        repeated=repeated,
-    )
+    A log record and not a warning: a plug-in must also load in a process that treats warnings as
+    errors.
+    """
+    new = f"{notifications.__name__}.{name}"
+    _log.warning("%s.%s is now %s; the old name will be removed", __name__, name, new)

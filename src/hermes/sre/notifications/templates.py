@@ -21,6 +21,7 @@ from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration, format_size, ordinal
 from hermes.sre.notifications.escalation_text import escalation_lines
+from hermes.sre.reports.experiments import tested_text
 from hermes.sre.reports.statements import cause_line, incident_times, outcome_text, resolver_of
 from hermes.sre.reports.statistics import duration_statistics
 from hermes.sre.triage.topology import alert_location
@@ -153,6 +154,7 @@ def render_approval(
             " ".join(p for p in (request.rule, getattr(request, "reason", "")) if p),
         ),
         ("undo", request.undo),
+        ("test", request.tested),
         ("where", request.place),
     ]
     if isinstance(request, ApprovalRequested):
@@ -184,6 +186,7 @@ def render_ended(incident: Incident) -> NotificationText:
         ("duration", format_duration(incident.duration_s(closed.at))),
         cause_line(incident),
         ("by", str(resolver) if resolver.by != "nobody" else ""),
+        ("test", tested_text(incident.tests[-1]) if incident.tests else ""),
         ("verified", outcome_text(incident) if unverified else ""),
         (
             "MTTR",

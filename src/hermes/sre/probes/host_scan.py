@@ -20,6 +20,7 @@ SUPERVISORS = frozenset(
         *("dockerd", "containerd-shim", "containerd-shim-runc-v2", "conmon", "kubelet"),
     }
 )
+_NGINX_TITLE = "nginx: master process "
 EPHEMERAL_PORTS = range(32768, 61000)
 """Ports that the kernel assigns automatically."""
 LONG_RUNNING_S = 86_400.0
@@ -348,20 +349,31 @@ def _parse_supervised(rows: ScanRows) -> Iterator[SupervisedProgram]:
         )
 
 
+def _command_of_title(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The title of a process, and the command that started it; no command where it is not known. A
+    program that shows a title in place of its arguments has one word with spaces in it."""
+    if " " not in words[0]:
+        return "", words if words[0] and all(words) else ()
+    if words[0].startswith(_NGINX_TITLE):  # followed by its arguments, without quotes
+        own = words[0].removeprefix(_NGINX_TITLE).split(" -g ")
+        tail = ("-g", own[1]) if len(own) == 2 else ()
+        return words[0], (*own[0].split(), *tail) if len(own) < 3 else ()
+    return words[0], words[1:]
+
+
 def _parse_started(rows: ScanRows) -> Iterator[tuple[int, PlainDaemon]]:
     for pid, user, folder, log, variables, line in _rows_of(rows, "started", 6):
-        words = tuple(line.removesuffix("\x1f").split("\x1f"))
-        # A program that shows a title in place of its arguments has one word with spaces in it.
-        shown = words if words[0] and " " not in words[0] and all(words) else ()
+        title, shown = _command_of_title(tuple(line.removesuffix("\x1f").split("\x1f")))
         yield (
             _parse_int(pid),
             PlainDaemon(
                 name="",
                 command=shown,
+                title=title,
                 user=user,
                 folder=folder,
                 log=log,
-                variables=tuple(variables.split()),
+                variables=() if title else tuple(variables.split()),  # a title covers them
             ),
         )
 

@@ -283,10 +283,18 @@ def find_running_services(scan: HostScan, settle_s: float) -> Iterator[RunningSe
 def _plain_daemon(name: str, main: HostProcess | None, scan: HostScan) -> PlainDaemon | None:
     if main is None or main.supervisor or main.pid not in scan.started:
         return None
+    pid = main.parent if _is_worker(main, scan) else main.pid
     if any(name == unit.service or main.pid == unit.pid for unit in scan.units):
         return None
-    pid_file = scan.pid_files.get(main.pid, "")
-    return replace(scan.started[main.pid], name=name, pid_file=pid_file)
+    pid_file = scan.pid_files.get(pid, "")
+    return replace(scan.started[pid], name=name, pid_file=pid_file)
+
+
+def _is_worker(process: HostProcess, scan: HostScan) -> bool:
+    """Whether it shares the port of its parent, which started it, such as a worker of nginx."""
+    parent = scan.started.get(process.parent)
+    own = scan.started[process.pid]
+    return parent is not None and bool(own.title and parent.title)
 
 
 def _without_port(scan: HostScan) -> dict[str, SupervisedProgram]:

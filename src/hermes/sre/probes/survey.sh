@@ -96,9 +96,13 @@ family() {
   done
 }
 started() {
-  local p=$1 names=$2 cwd out user line; shift 2
+  local p=$1 names=$2 cwd out user line conf; shift 2
   { read -r cwd; read -r out; } < <(readlink /proc/"$p"/cwd /proc/"$p"/fd/1); user=$(stat -c %U /proc/"$p")
   case $out in /dev/*|socket:*|pipe:*) out= ;; esac
+  case ${1%% *} in */redis-server|redis-server) # it shows a title; the server knows its file
+    case $1 in *' '*:*) conf=${1##*:}; conf=$(timeout 2 redis-cli -p "${conf%% *}" info server 2>/dev/null | tr -d '\r' | sed -n 's/^config_file:\(..*\)/\1/p')
+      [ -f "$conf" ] && set -- "$1" "${1%% *}" "$conf" ;; esac ;;
+  esac
   line=$(printf '%s\x1f' "$@" | tr '\t\n' '  ')
   line="started=$p$T$user$T$cwd$T$out$T${names//[$'\t\n']/ }$T$line"
   # In one write: lines of other jobs could come in between, and into a longer one.

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from hermes.core.events.experiments import (
     ExperimentRan,
     ExperimentsEnded,
+    FixTested,
     IncidentStateKept,
     LessonLearned,
 )
@@ -50,6 +51,34 @@ def ended_text(event: ExperimentsEnded) -> str:
     if event.status == "not-reproduced":
         return f"the fault could not be reproduced on a copy of the host{why}"
     return f"no experiments on a copy{why}"
+
+
+def describe_test(event: FixTested) -> str:
+    """How a fix did on a copy, for people who decide about it."""
+    checks = _names(event.checks)
+    detail = f": {visible_line(event.detail, MAX_DETAIL_CHARS)}" if event.detail else ""
+    if event.outcome == "recovered":
+        took = f" in {format_duration(event.recovery_s)}" if event.recovery_s else ""
+        return f"tested on a copy: {checks} recovered{took}"
+    if event.outcome == "helped":
+        return f"tested on a copy: {checks} recovered, but not all that fails{detail}"
+    if event.outcome == "failed":
+        return f"tested on a copy: it did not help{detail}"
+    if event.outcome == "not-reproduced":
+        return f"not tested: the failure could not be reproduced on a copy{detail}"
+    return f"tested on a copy without a clear result{detail}"
+
+
+def tested_text(event: FixTested) -> str:
+    """With the fix, in one line."""
+    return f"{visible_line(event.fix, 100)}: {describe_test(event)}"
+
+
+def tested_lines(records: Sequence[JournalRecord]) -> list[str]:
+    """For the report, as Markdown."""
+    return [
+        f"- {escape_text(tested_text(each), 400)}" for each in events_of_type(records, FixTested)
+    ]
 
 
 def excluded_by_experiments(records: Sequence[JournalRecord]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from hermes.core.protocols import JournalRecord
 from hermes.plumbing.units import format_duration, ordinal
 from hermes.sre.reports.actions import IncidentAction, events_of_type
 from hermes.sre.reports.experiments import lesson_lines as people_lesson_lines
+from hermes.sre.reports.experiments import tested_lines
 from hermes.sre.reports.lessons import model_prevention_text, prevention_hints
 from hermes.sre.reports.markdown import (
     command_block,
@@ -289,6 +290,9 @@ def render_remediation(data: ReportData, max_items: int) -> str:
                 f"- {script_excerpt(action.command)}"
                 for action in reads[: min(max_items, MAX_READ_COMMANDS)]
             ]
+    if tests := tested_lines(data.records):
+        lines += ["", "Tests on copies of the host, before anything was changed:"]
+        lines.append(_limited_list(tests, max_items))
     return (
         _section("Remediation", "\n".join(lines))
         + _render_undo_commands(executed[:max_items])

@@ -7,6 +7,7 @@ from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
 from hermes.core.events.experiments import (
     ExperimentRan,
     ExperimentsEnded,
+    FixTested,
     IncidentStateKept,
     LessonLearned,
 )
@@ -33,7 +34,13 @@ from hermes.core.protocols import JournalRecord
 from hermes.core.tool_calls import RecordedCall
 from hermes.plumbing.units import format_duration
 from hermes.sre.reports.actions import IncidentAction, list_actions, list_refused_actions
-from hermes.sre.reports.experiments import ended_text, experiment_text, kept_text, lesson_text
+from hermes.sre.reports.experiments import (
+    ended_text,
+    experiment_text,
+    kept_text,
+    lesson_text,
+    tested_text,
+)
 from hermes.sre.reports.statements import playbooks_not_matched, playbooks_unchecked
 
 MAX_ENTRIES = 60
@@ -266,6 +273,7 @@ _TEXT_BY_EVENT: dict[type, Callable[..., str]] = {
     IncidentClosed: _closed_text,
     ExperimentRan: experiment_text,
     ExperimentsEnded: ended_text,
+    FixTested: tested_text,
     IncidentStateKept: kept_text,
     LessonLearned: lesson_text,
     PlaybookStarted: _playbook_started_text,

@@ -6,19 +6,21 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 from msgspec.structs import replace
 
+from hermes.core.actions import Action
 from hermes.core.errors import HermesError, StoreError, innermost_error
-from hermes.core.events.experiments import ExperimentsEnded
+from hermes.core.events.experiments import ExperimentsEnded, FixTested
 from hermes.core.events.incidents import IncidentDiagnosed, IncidentPhase
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import run_command
-from hermes.sre.cause import EXPERIMENT, CauseResult, FailingCase
+from hermes.sre.cause import EXPERIMENT, CauseResult, FailingCase, FixCandidate
 from hermes.sre.checks import CheckResult
 from hermes.sre.context import IncidentWork
 from hermes.sre.policies import RecentChangePolicy
 from hermes.sre.undo import ChangeRecorder
 from hermes.sre.verify import Baseline
+from hermes.tools.executor import Executor
 
 STEP_TIMEOUT_S = 60.0
 EXPERIMENTS_TIMEOUT_S = 120.0
@@ -80,22 +82,9 @@ class ExperimentResponder:
     async def _find(self, number: int, baseline: Baseline) -> CauseResult:
         finder = self._work.context.cause_finder
         assert finder is not None
-        looks, failing = MAX_LOOKS if baseline.evidence else 0, list[CheckResult]()
-        results: Sequence[CheckResult] = ()
-        while looks and not failing:  # a symptom may be intermittent
-            looks -= 1
-            results = await baseline.independent_checks()
-            failing = [each for each in results if _observes(each, baseline)]
-        if not failing:
+        case = await find_failing_case(self._work, baseline, number)
+        if case is None:
             return CauseResult(status="impossible", why=NO_FAILING_CHECK)
-        case = FailingCase(
-            details=self._work.details,
-            failing=failing,
-            passing=[each.check for each in results if each.ok],
-            checks=baseline.independent_checks,
-            publish=self._work.publish,
-            attempt=number,
-        )
         try:
             with anyio.move_on_after(EXPERIMENTS_TIMEOUT_S):
                 return await finder.find(case)
@@ -110,8 +99,14 @@ class ExperimentResponder:
     async def _revert(
         self, result: CauseResult, number: int, find_recovery: Callable[[], Awaitable[str]]
     ) -> RevertAttempt | None:
+        test = await self._publish_test(result)
         changes = ChangeRecorder(
-            self._work, number, find_recovery, playbook=EXPERIMENT, bundled=True
+            self._work,
+            number,
+            find_recovery,
+            playbook=EXPERIMENT,
+            bundled=True,
+            find_test=lambda action: test,
         )
         calls = [new_id("revert") for _ in result.steps]
         recent = {
@@ -137,6 +132,21 @@ class ExperimentResponder:
             return None
         unit = result.units[0] if result.units else ""
         return RevertAttempt(failure=failure, unit=unit)
+
+    async def _publish_test(self, result: CauseResult) -> FixTested:
+        """The revert was rehearsed on a copy: otherwise it has no steps."""
+        details = self._work.details
+        test = FixTested(
+            run=details.run,
+            incident=details.incident,
+            fix=f"revert {', '.join(result.causes)}"[:300],
+            by=EXPERIMENT,
+            outcome="recovered",
+            checks=result.recovered,
+            seconds=round(result.rehearsal_s, 3),
+        )
+        await self._work.publish(test)
+        return test
 
     def _note_refusal(self, result: CauseResult, failure: str) -> None:
         why = failure or result.why or "people have to decide how to go on"
@@ -173,6 +183,90 @@ class ExperimentResponder:
                 evidence=result.evidence,
                 confidence=PROVED_CONFIDENCE,
             )
+        )
+
+
+async def find_failing_case(
+    work: IncidentWork, baseline: Baseline, number: int
+) -> FailingCase | None:
+    """None when no check that observes the fault fails now."""
+    looks = MAX_LOOKS if baseline.evidence else 0
+    for _ in range(looks):  # a symptom may be intermittent
+        results = await baseline.independent_checks()
+        if failing := [each for each in results if _observes(each, baseline)]:
+            return FailingCase(
+                details=work.details,
+                failing=failing,
+                passing=[each.check for each in results if each.ok],
+                checks=baseline.independent_checks,
+                publish=work.publish,
+                attempt=number,
+                daemons=tuple(work.context.daemons()),
+            )
+    return None
+
+
+class FixTests:
+    """Tests the fixes of an incident on copies before they run on the host."""
+
+    def __init__(self, work: IncidentWork) -> None:
+        self._work = work
+        self._useless = False
+        """Whether the host cannot be copied, or a copy does not show the failure."""
+        self._by_command: dict[str, FixTested] = {}
+
+    @property
+    def possible(self) -> bool:
+        tester = self._work.context.fix_tester
+        wanted = self._work.settings.test_fixes != "off" and not self._useless
+        return wanted and tester is not None and tester.available
+
+    async def run(
+        self, number: int, baseline: Baseline, candidates: Sequence[FixCandidate]
+    ) -> Sequence[FixTested]:
+        """The results in the order of the candidates; none where nothing could be tested."""
+        tester = self._work.context.fix_tester
+        if not self.possible or tester is None:
+            return ()
+        case = await find_failing_case(self._work, baseline, number)
+        if case is None:
+            return ()
+        try:
+            tests = await tester.test(case, candidates)
+        except (HermesError, OSError) as error:
+            if isinstance(error, StoreError):
+                raise
+            tests = [self._untested(each, str(error)) for each in candidates]
+            self._useless = True
+        self._useless = self._useless or all(e.outcome == "not-reproduced" for e in tests)
+        await self._work.publish(*tests)
+        return tests
+
+    async def add_tool(self, number: int, baseline: Baseline, executor: Executor) -> Executor:
+        """With the tool by which a model tests commands against the checks of the incident."""
+        tester = self._work.context.fix_tester
+        if not self.possible or tester is None:
+            return executor
+        case = await find_failing_case(self._work, baseline, number)
+        return executor.with_tool(tester.tool(case, self._record)) if case else executor
+
+    def of_command(self, action: Action) -> FixTested | None:
+        """The test of a command that a model has tested word for word."""
+        return self._by_command.get(str(action.call.arguments.get("command", "")).strip())
+
+    async def _record(self, command: str, test: FixTested) -> None:
+        self._by_command[command.strip()] = test
+        await self._work.publish(test)
+
+    def _untested(self, candidate: FixCandidate, why: str) -> FixTested:
+        details = self._work.details
+        return FixTested(
+            run=details.run,
+            incident=details.incident,
+            fix=candidate.name,
+            by=candidate.by,
+            outcome="unclear",
+            detail=why[:300],
         )
 
 

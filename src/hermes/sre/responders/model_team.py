@@ -57,6 +57,7 @@ from hermes.tools.executor import Executor
 
 FIX_TOOLS = frozenset(
     {"terminal", "host_terminal", "read_file", "search_files", "write_file", "patch", "process"}
+    | {"try_on_copy"}
 )
 REMEDIATOR_ROLE = "remediator"
 MAX_CHANGES_WINDOW_MIN = 24 * 60.0

@@ -10,6 +10,8 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from hermes.core.actions import Action
+from hermes.core.events.experiments import FixTested
 from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.core.incident import AlertFacts, Incident
 from hermes.core.messages import Value
@@ -26,6 +28,7 @@ from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.assessment.assess import observe_host
 from hermes.sre.assessment.host_state import HostObservation
 from hermes.sre.assessment.symptoms import alert_units, find_symptoms
+from hermes.sre.cause import FixCandidate
 from hermes.sre.context import IncidentWork
 from hermes.sre.undo import ChangeRecorder
 
@@ -35,6 +38,10 @@ MAX_CONCURRENT_SCANS = 3
 """A host in trouble has few resources."""
 MAX_MATCH_AGE_S = 5.0
 """Seconds after which a match must be checked again before the playbook runs."""
+MAX_TESTED_AT_ONCE = 3
+"""Playbooks that are tested on copies at the same time."""
+RunFixTests = Callable[[Sequence[FixCandidate]], Awaitable[Sequence[FixTested]]]
+"""Tests fixes on copies; returns nothing where that is not possible."""
 COMPONENT_KEYS = ("file", "path", "config", "unit", "service", "mount", "table", "host", "process")
 VALUE_KEYS = ("wrong", "found", "old", "key", "value", "port", "name")
 
@@ -150,6 +157,11 @@ class SignatureScan:
                 return None
             await self._changed.wait()
 
+    def further_matches(self) -> list[SignatureMatch]:
+        """Those that are known by now and were not returned yet."""
+        known = [self._results[each] for each in sorted(self._results) if each >= self._next]
+        return [each for each in known if each is not None]
+
     async def scan_again(self, matched: SignatureMatch) -> SignatureMatch | None:
         """Check a match that is too old."""
         return await self._scan_one(matched.candidate, ProbeCache())
@@ -214,6 +226,11 @@ class SignatureScan:
         event.set()
 
 
+def _same_test(test: FixTested | None, action: Action) -> FixTested | None:
+    """A playbook is tested as a whole."""
+    return test
+
+
 class PlaybookAttempt(Value, kw_only=True, frozen=True):
     """A playbook that has run, with or without changes."""
 
@@ -246,6 +263,11 @@ class PlaybookResponder:
         """Playbooks that did not match shortly before a crash: skipped in the first scan."""
         self.used: set[str] = set()
         """Playbooks that have run, also before a crash: each runs once."""
+        self._test: RunFixTests | None = None
+        self._tests: dict[str, FixTested] = {}
+        """By playbook, how it did on a copy."""
+        self.refuted = ""
+        """Why the last playbook was not run: it failed on a copy, in words."""
         self.refused = ""
         """Why the last playbook was refused, in words."""
         self.suspects = ""
@@ -272,12 +294,13 @@ class PlaybookResponder:
             self._early_scan = None
 
     async def run_next(
-        self, number: int, find_recovery: Callable[[], Awaitable[str]]
+        self, number: int, find_recovery: Callable[[], Awaitable[str]], test: RunFixTests
     ) -> PlaybookAttempt | None:
         """Run the next playbook that matches; None when none does. Before the first one the host is
         scanned twice. `find_recovery`: see `ChangeRecorder`."""
         if not self._work.settings.reflex:
             return None
+        self._test = test
         attempt = await self._scan_and_run(number, find_recovery)
         first = attempt is None and not self.used and not self._waited and not self.refused
         if first and await self.candidates():
@@ -311,12 +334,17 @@ class PlaybookResponder:
         try:
             while (matched := await scan.next_match()) is not None:
                 skill = matched.candidate.skill
+                test = await self._tested(matched, scan)
+                if test is not None and test.outcome == "failed":
+                    self.refuted = f"{skill.name} failed on a copy: {test.detail}"[:300]
+                    continue
                 changes = ChangeRecorder(
                     self._work,
                     number,
                     find_recovery,
                     playbook=skill.name,
                     bundled=skill.origin == "bundled",
+                    find_test=partial(_same_test, test),
                 )
                 if (attempt := await self._run_matched(matched, scan, changes)) is not None:
                     return attempt
@@ -327,6 +355,42 @@ class PlaybookResponder:
             scan.stop()
             self._unsupported |= scan.unsupported
             self._declined = frozenset()
+
+    async def _tested(self, matched: SignatureMatch, scan: SignatureScan) -> FixTested | None:
+        """How it did on a copy. Others that match are tested at the same time."""
+        name = matched.candidate.skill.name
+        if name not in self._tests and self._test is not None:
+            others = [each for each in scan.further_matches() if each.found.done]
+            chosen = {each.candidate.skill.name: each for each in (matched, *others)}
+            new = [each for each in chosen if each not in self._tests][:MAX_TESTED_AT_ONCE]
+            root_commands = await find_root_commands(self._work.context.environment)
+            tests = await self._test(
+                [
+                    FixCandidate(each, "playbook", self._apply_to(chosen[each], root_commands))
+                    for each in new
+                ]
+            )
+            self._tests |= dict(zip(new, tests, strict=False))
+        return self._tests.get(name)
+
+    def _apply_to(
+        self, matched: SignatureMatch, root_commands: Sequence[str]
+    ) -> Callable[[ExecuteCall], Awaitable[str]]:
+        """Runs the playbook elsewhere, such as on a copy, without a word in the journal."""
+
+        async def publish(*events: object) -> Sequence[int]:
+            return ()
+
+        async def apply(execute: ExecuteCall) -> str:
+            candidate, daemons = matched.candidate, tuple(self._work.context.daemons())
+            context = PlaybookContext(
+                execute, publish, daemons=daemons, root_commands=root_commands
+            )
+            runner = PlaybookRunner(candidate.skill.name, candidate.playbook, context)
+            played = await runner.run(candidate.facts, signature=matched.found)
+            return "" if played.outcome == "applied" else played.detail
+
+        return apply
 
     def _new_scan(self) -> SignatureScan:
         scan = SignatureScan(self._work, self.candidates)

@@ -43,7 +43,9 @@ You mend a host in trouble, on a hypothesis that others came to. Nobody is there
 - Look first whether the hypothesis holds. If it does not, or the only way is one that a person \
 must decide on, change nothing and call `done` with `gave_up`.
 - The smallest and least destructive change that removes the cause, one at a time; leave \
-everything else as it is. Where there is a dry run or a syntax check, run it first.
+everything else as it is. Where there is a dry run or a syntax check, run it first. \
+Where you have `try_on_copy`, test the commands there before: it asks nobody, and it says \
+whether the failing checks recover.
 - A refusal is an answer: do not look for a way around it.
 - Restart or reload what must read the change, then run the check. Stop as soon as it holds.
 - Then call `done` with what you changed. That you say so proves nothing: checks that you have no \

@@ -15,6 +15,7 @@ MANIFEST = ChannelManifest(
     limits=ChannelLimits(
         max_text=2_000,
         unit="utf16",
+        format="markdown",
         max_buttons=25,
         max_file_bytes=10 * 10**6,
         pace=SendingPace(

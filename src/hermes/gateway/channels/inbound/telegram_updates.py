@@ -43,7 +43,7 @@ def read_update(update: Update, identity: TelegramIdentity) -> InboundMessage | 
         address=_address(message, identity),
         sender=sender,
         sender_name=message.from_user.full_name if message.from_user else "",
-        text="" if forwarded else text,
+        text="" if forwarded else _without_our_name(text, identity),
         attached=tuple(_attached(message, quoted, text)),
         media=media,
         reference=str(message.message_id),
@@ -140,6 +140,17 @@ def _names_us(entity: MessageEntity, text: str, identity: TelegramIdentity) -> b
             return text.lower().endswith(name)
         case _:
             return False
+
+
+def _without_our_name(text: str, identity: TelegramIdentity) -> str:
+    """`@hermes_bot look` is `look`, and `/status@hermes_bot` is `/status`."""
+    name = f"@{identity.username}".lower()
+    first, space, rest = text.strip().partition(" ")
+    if first.lower() == name:
+        return rest.strip()
+    if first.startswith("/") and first.lower().endswith(name):
+        return first[: -len(name)] + space + rest
+    return text
 
 
 def _media(message: Message) -> list[MediaItem]:

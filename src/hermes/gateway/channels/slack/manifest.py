@@ -15,6 +15,7 @@ MANIFEST = ChannelManifest(
     limits=ChannelLimits(
         max_text=3_000,
         unit="code points",
+        format="mrkdwn",
         max_buttons=25,
         max_file_bytes=50 * 10**6,
         pace=SendingPace(

@@ -19,8 +19,8 @@ state=$(if [ -n "$place" ]; then timeout 10 supervisorctl -c "$place" status; el
 for f in "$file" $include; do [ -f "$f" ] && { echo "; in $f"; head -c 100000 < "$f"; echo; }; done | awk '
   $1==";"&&$2=="in"{file=$3; n=""; next}
   substr($0,1,1)=="["{n=""; if(match($0,"^[[]program:[^]]+[]]")){n=substr($0,10,RLENGTH-10); print "unit=" n "\tfile\t" file} next}
-  n!=""{k=$0; sub("[ \t]*=.*","",k); v=$0; if(!sub("^[^=]*=[ \t]*","",v)) next; sub("[ \t]+;.*","",v); gsub("[\"\047]","",v); u="unit=" n "\t"
+  n!=""{k=$0; sub("[ \t]*=.*","",k); v=$0; if(!sub("^[^=]*=[ \t]*","",v)) next; sub("[ \t]+;.*","",v); if(k!="command") gsub("[\"\047]","",v); u="unit=" n "\t"
     if(k=="command") print u "define\tExecStart=" v; if(k=="user") print u "define\tUser=" v; if(k=="directory") print u "define\tWorkingDirectory=" v
     if(k=="environment") print u "define\tEnvironment=" v; if((k=="stdout_logfile"||k=="stderr_logfile") && substr(v,1,1)=="/") print u "log\t" v }' | while IFS="$T" read -r u k v; do
-      printf '%s\t%s\t%s\n' "$u" "$k" "$v"; case "$v" in ExecStart=*) named_files "${u#unit=}" "${v#ExecStart=}" ;; esac
+      printf '%s\t%s\t%s\n' "$u" "$k" "$v"; case "$v" in ExecStart=*) named_files "${u#unit=}" "$(printf '%s' "${v#ExecStart=}" | tr -d "\"'")" ;; esac
     done

@@ -19,6 +19,14 @@ import msgspec
 from hermes.core.errors import DeliveryError, PluginError, SettingsError
 from hermes.core.events.operations import NotificationQueued
 from hermes.core.foreign_text import visible_line, visible_text
+from hermes.core.notifications import (
+    ChannelOpening,
+    NotificationSink,
+    SinkFilter,
+    SinkListOptions,
+    notification_payload,
+    notification_title,
+)
 from hermes.core.plugins import BUILT_IN, call_plugin, load_plugin, own_settings
 from hermes.plumbing.http_client import (
     HttpError,
@@ -26,14 +34,6 @@ from hermes.plumbing.http_client import (
     PermanentHttpError,
     send_http_request,
 )
-from hermes.sre.notifications.sink_protocol import (
-    ChannelOpening,
-    NotificationSink,
-    SinkFilter,
-    notification_payload,
-    notification_title,
-)
-from hermes.sre.settings import NoticeSettings
 
 NTFY_PRIORITIES = {"P0": "5", "P1": "4", "P2": "3", "P3": "2"}
 NTFY_TAGS = {
@@ -44,6 +44,9 @@ NTFY_TAGS = {
     "escalated": "loudspeaker",
     "briefing": "clipboard",
     "health": "zzz",
+    "reply": "speech_balloon",
+    "question": "question",
+    "result": "page_facing_up",
 }
 RETRYABLE_STATUSES = frozenset({408, 425, 429})
 """Statuses below 500 after which a retry may succeed."""
@@ -199,7 +202,7 @@ class LogSink:
 
 
 def open_sinks(
-    settings: NoticeSettings,
+    settings: SinkListOptions,
     *,
     home: Path,
     secret: Callable[[str], str | None],
@@ -231,7 +234,7 @@ def open_sinks(
                 report(f"sre.notices.sinks: {opening.name!r} is not used: {error}")
             continue
         least = "P3" if each.kind == "log" else each.severity
-        found.append((sink, SinkFilter(sink=opening.name, severity=least, about=each.about)))
+        found.append((sink, SinkFilter(sink=opening.name, severity=least, about=tuple(each.about))))
     names = [sink.name for sink, _ in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SettingsError(

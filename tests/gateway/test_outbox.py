@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import anyio
 import pytest
-from notice_server import door
 
 from hermes.core.bus import Bus
 from hermes.core.errors import DeliveryError, SettingsError, StoreFull
@@ -22,11 +21,9 @@ from hermes.core.events.operations import (
     NotificationQueued,
     NotificationSent,
 )
-from hermes.memory.journal.in_memory import InMemoryJournal
-from hermes.memory.journal.sqlite_journal import SqliteJournal
-from hermes.sre.notifications.notifier import Notifier
-from hermes.sre.notifications.sink_protocol import NotificationSink, SinkFilter
-from hermes.sre.notifications.sinks import (
+from hermes.core.notifications import NotificationSink, SinkFilter
+from hermes.gateway.outbox import Outbox
+from hermes.gateway.sinks import (
     LogSink,
     NtfySink,
     TerminalSink,
@@ -34,12 +31,16 @@ from hermes.sre.notifications.sinks import (
     open_sinks,
     sign_body,
 )
+from hermes.gateway.transports import SinkTransport
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.sre.settings import NoticeSettings, SinkSettings
+from notice_server import door
 from warm_interpreter import warm_interpreter
 
 pytestmark = pytest.mark.anyio
 Kind = TypeVar("Kind", NotificationSent, NotificationAttempted)
-LIFE = Path(__file__).with_name("notice_life.py")
+LIFE = Path(__file__).with_name("outbox_process.py")
 QUICK = NoticeSettings(briefing="", pause=0.01, timeout=5, tries=4)
 
 
@@ -77,14 +78,12 @@ async def telling(
     journal: InMemoryJournal | SqliteJournal,
     sinks: Sequence[NotificationSink],
     settings: NoticeSettings = QUICK,
-) -> AsyncGenerator[Notifier, None]:
-    herald = Notifier(
-        Bus(journal), [(sink, SinkFilter(sink=sink.name)) for sink in sinks], settings
-    )
+) -> AsyncGenerator[Outbox, None]:
+    outbox = Outbox(Bus(journal), [SinkTransport(sink) for sink in sinks], settings)
     async with anyio.create_task_group() as group:
         with anyio.fail_after(30):
-            await group.start(herald.run)
-            yield herald
+            await group.start(outbox.run)
+            yield outbox
         group.cancel_scope.cancel()
 
 
@@ -92,8 +91,8 @@ async def tell(
     journal: InMemoryJournal, *sinks: NotificationSink, settings: NoticeSettings = QUICK
 ) -> None:
     """Until everything is settled."""
-    async with telling(journal, sinks, settings) as herald:
-        await herald.wait_until_delivered()
+    async with telling(journal, sinks, settings) as outbox:
+        await outbox.wait_until_delivered()
 
 
 def of(journal: InMemoryJournal, kind: type[Kind]) -> list[Kind]:

@@ -7,10 +7,10 @@ import anyio
 import httpx2
 
 from hermes.core.bus import Bus
+from hermes.gateway.outbox import Outbox
+from hermes.gateway.sinks import WebhookSink
+from hermes.gateway.transports import SinkTransport
 from hermes.memory.journal.sqlite_journal import SqliteJournal
-from hermes.sre.notifications.notifier import Notifier
-from hermes.sre.notifications.sink_protocol import SinkFilter
-from hermes.sre.notifications.sinks import WebhookSink
 from hermes.sre.settings import NoticeSettings
 
 DISCARD_PORT = 9
@@ -19,11 +19,10 @@ DISCARD_PORT = 9
 async def deliver(journal: Path, url: str) -> None:
     settings = NoticeSettings(briefing="", log="")
     async with SqliteJournal.open(journal) as opened:
-        sinks = [(WebhookSink(url), SinkFilter(sink="webhook"))]
-        herald = Notifier(Bus(opened), sinks, settings)
+        outbox = Outbox(Bus(opened), [SinkTransport(WebhookSink(url))], settings)
         async with anyio.create_task_group() as group:
-            await group.start(herald.run)
-            await herald.wait_until_delivered()
+            await group.start(outbox.run)
+            await outbox.wait_until_delivered()
             group.cancel_scope.cancel()
 
 

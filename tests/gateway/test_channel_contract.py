@@ -5,12 +5,12 @@ from email.header import decode_header, make_header
 from pathlib import Path
 
 import pytest
-from notice_server import Door, door
 
-from hermes.sre.notifications.sink_protocol import ChannelOpening, NotificationSink
-from hermes.sre.notifications.sinks import TerminalSink, open_log, open_ntfy, open_webhook
+from hermes.core.notifications import ChannelOpening, NotificationSink
+from hermes.gateway.sinks import TerminalSink, open_log, open_ntfy, open_webhook
 from hermes.sre.settings import SinkSettings
 from hermes.testing import ChannelContract
+from notice_server import Door, door
 
 NOBODY = "http://127.0.0.1:9/nobody"
 

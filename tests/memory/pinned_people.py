@@ -1,0 +1,34 @@
+"""The stored form of the events of people, pairings and what people say."""
+
+from datetime import UTC, datetime
+
+from hermes.core.events import Event
+from hermes.core.events.people import (
+    PairingApproved,
+    PairingRevoked,
+    PersonAdded,
+    PersonRemoved,
+)
+
+AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+PINNED_PEOPLE: list[tuple[Event, str]] = [
+    (
+        PersonAdded(run="r", at=AT, name="a", ids=(("telegram", "1"),), groups=("oncall",), by="b"),
+        '{"kind":"person.added",HEAD,"name":"a","ids":[["telegram","1"]],"groups":["oncall"],'
+        '"by":"b"}',
+    ),
+    (
+        PersonRemoved(run="r", at=AT, name="a", by="b"),
+        '{"kind":"person.removed",HEAD,"name":"a","by":"b"}',
+    ),
+    (
+        PairingApproved(run="r", at=AT, channel="telegram", id="1", name="a", shown="A.", by="b"),
+        '{"kind":"pairing.approved",HEAD,"channel":"telegram","id":"1","name":"a","shown":"A.",'
+        '"by":"b"}',
+    ),
+    (
+        PairingRevoked(run="r", at=AT, channel="telegram", id="1", by="b"),
+        '{"kind":"pairing.revoked",HEAD,"channel":"telegram","id":"1","by":"b"}',
+    ),
+]
