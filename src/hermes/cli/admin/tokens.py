@@ -6,7 +6,7 @@ from typing import cast
 import anyio
 import click
 
-from hermes.app.policy import user_name
+from hermes.app.people import user_name
 from hermes.cli.context import find_unique, load_settings, query_journal
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_json, print_table

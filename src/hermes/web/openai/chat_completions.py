@@ -72,7 +72,7 @@ class ChatCompletions:
         if asked.stream:
             self._access.check_stream(caller)
         turn = await self._begin_turn(asked, caller)
-        completion = Completion(turn, asked)
+        completion = CompletionResponse(turn, asked)
         if asked.stream:
             stream = self._stream(completion, asked, caller)
             return HttpReply(content_type=STREAM_TYPE, headers=STREAM_HEADERS, stream=stream)
@@ -124,7 +124,7 @@ class ChatCompletions:
         )
 
     async def _stream(
-        self, completion: "Completion", asked: ChatCompletionRequest, caller: ApiCaller
+        self, completion: "CompletionResponse", asked: ChatCompletionRequest, caller: ApiCaller
     ) -> AsyncGenerator[bytes, None]:
         turn, ended = completion.turn, False
         try:
@@ -150,7 +150,7 @@ class ChatCompletions:
                 turn.interrupt()
 
 
-class Completion:
+class CompletionResponse:
     """Renders one answer in the shape of the API."""
 
     def __init__(self, turn: AgentTurn, asked: ChatCompletionRequest) -> None:
