@@ -155,6 +155,16 @@ async def test_a_notification_reaches_the_channel(home: Path) -> None:
         assert "the disk is full" in server.recv(4096).decode()
 
 
+def test_a_sink_in_the_group_of_earlier_versions_is_still_found(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    table = TABLE.replace("hermes.channels", "hermes.notifications")
+    install_file(home, f"{MODULE}\n{table}")
+    notices = loaded_from(home, YAML["kind: syslog"]).settings.sre.notices
+    sinks = open_sinks(notices, home=home, secret={}.get)
+    assert [sink.name for sink, _ in sinks] == ["log", "office"]
+    assert list(plugin_problems(home)) == []
+
+
 async def asked(home: Path, folder: Path) -> ProbeVerdict:
     policy = open_policy(loaded_from(home), folder, isolated=False)
     probes = load_probes(home / "probes.yaml", home) or ()

@@ -17,11 +17,13 @@ TIERS = {
 
 FILES_BY_TIER = {
     "command": (
+        "app/chats/",
         "app/test_application",
         "app/test_audit",
         "app/test_every_road",
         "app/test_health_answers",
         "app/test_hostile_text",
+        "app/test_watch_in_a_chat",
         "cli/",
         "declared/test_authors",
         "declared/test_collect",
@@ -46,6 +48,7 @@ FILES_BY_TIER = {
     ),
     "box": (
         "app/test_agent_drill",
+        "app/test_contrast_checks",
         "app/test_experiments_in_a_box",
         "app/test_fix_tests",
         "app/test_gym_replay",
@@ -89,8 +92,10 @@ FILES_BY_TIER = {
         "web/test_real_monitors",
     ),
     "torture": (
+        "app/test_killed_gateway",
         "agent/test_killed_for_real",
         "declared/test_recording_killed",
+        "gateway/test_delivery_kills",
         "memory/search/test_search_processes",
         "memory/test_journal_processes",
         "memory/test_store_faults",

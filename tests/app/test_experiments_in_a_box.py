@@ -12,14 +12,16 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.app.experiments import ExperimentFinder, ExperimentHost
-from hermes.app.gym_commander import REPLAY_SETTINGS, run_playbooks
+from hermes.app.gym_commander import REPLAY_SETTINGS, build_case, run_playbooks
+from hermes.app.incident_drill import make_incident_drill
 from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
 from hermes.core.events.incidents import ChangeBegan, IncidentDiagnosed
 from hermes.declared.store import StateStore
 from hermes.environments.sandboxing import support
 from hermes.gym.episodes.episode import Episode, open_episode
 from hermes.gym.episodes.responder_context import BareEpisodeRun, open_bare_run, sandbox_rules
-from hermes.gym.scenario import find_scenario
+from hermes.gym.episodes.self_test import prove_scenario
+from hermes.gym.scenario import find_scenario, load_scenario
 from hermes.policy.redaction.redactor import Redactor
 
 pytestmark = [
@@ -56,11 +58,24 @@ async def test_the_edited_line_is_named_and_reverted(tmp_path: Path) -> None:
     assert ended.causes == ("file /etc/ledger/ledger.conf",)
     assert ended.diff.startswith("/etc/ledger/ledger.conf:\n-workers = ")
     diagnosed = next(each for each in events if isinstance(each, IncidentDiagnosed))
-    assert diagnosed.component == "/etc/ledger/ledger.conf"
+    assert diagnosed.component == "ledger.service: /etc/ledger/ledger.conf, line 3"
     assert diagnosed.evidence
     assert all(each.undo for each in events if isinstance(each, ChangeBegan))
     first = next(each for each in events if isinstance(each, ExperimentRan))
     assert first.outcome in ("fails", "passes")
+
+
+async def test_an_incident_that_experiments_solved_becomes_a_drill(tmp_path: Path) -> None:
+    store, folder = StateStore(tmp_path / "states"), tmp_path / "drill"
+    async with broken_host(store) as (episode, stage, finder):
+        ending = await run_playbooks((), episode, stage, SETTINGS, finder)
+        assert (ending.outcome, ending.answered_by) == ("resolved", "experiment")
+        details = build_case(stage.responder_context(episode))
+        redact = Redactor({}).clean
+        drill = await make_incident_drill(stage.bus.journal, store, details, folder, redact)
+    assert "ledger.conf" in drill.spec.inject[0]
+    proof = await prove_scenario(load_scenario(folder), 0)
+    assert proof.ok, proof.problems
 
 
 async def test_without_a_known_good_state_nothing_is_tried(tmp_path: Path) -> None:

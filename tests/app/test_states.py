@@ -1,13 +1,15 @@
-"""When a state counts as known good."""
+"""When a state counts as known good, and who may have changed it."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermes.app.states import is_settled
+from hermes.app.states import is_settled, own_commands
 from hermes.core.events.incidents import IncidentOpened
 from hermes.core.events.operations import HealthChecked
+from hermes.core.events.tools import ToolDecided, ToolRequested, ToolStarted
 from hermes.core.incident import WATCH_RUN
+from hermes.core.messages import Risk, ToolCall
 from hermes.memory.journal.in_memory import InMemoryJournal
 
 pytestmark = pytest.mark.anyio
@@ -46,3 +48,18 @@ async def test_not_while_an_incident_is_open() -> None:
     opened = IncidentOpened(run="inc-1", incident="inc-1", title="web is down", severity="P2")
     await journal.append(checked(12), checked(2), opened)
     assert not await is_settled(journal, SETTLED, NOON)
+
+
+async def test_only_commands_that_ran_and_may_have_changed_something_are_possible_authors() -> None:
+    journal = InMemoryJournal()
+    after = datetime.now(UTC)
+    for id, started in (
+        ("changed", ToolStarted(run="r", call_id="changed", risk=Risk.CHANGE, effects=("write",))),
+        ("read", ToolStarted(run="r", call_id="read", risk=Risk.CHANGE, effects=("read",))),
+        ("refused", ToolDecided(run="r", call_id="refused", verdict="deny", rule="no")),
+    ):
+        call = ToolCall(id, "terminal", {"command": f"{id} /etc/app.conf"})
+        request = ToolRequested(run="r", call=call, command=f"{id} /etc/app.conf")
+        await journal.append(request, started)
+    found = await own_commands(journal, after)
+    assert [each.text for each in found] == ["changed /etc/app.conf"]

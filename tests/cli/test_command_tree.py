@@ -33,6 +33,7 @@ CHANGES = {
     "hermes audit export",
     "hermes drill shell",
     "hermes copy shell",
+    "hermes gateway run",
     "hermes rl serve",
     "hermes model set",
     "hermes setup",
@@ -60,12 +61,15 @@ ELSEWHERE |= {f"hermes incident {verb}" for verb in ("ack", "close", "reopen")}
 ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publish", "revoke")}
 ELSEWHERE |= {"hermes service logs", "hermes service uninstall", "hermes backup", "hermes restore"}
 ELSEWHERE |= {"hermes people add", "hermes people remove", "hermes token revoke"}
+ELSEWHERE |= {"hermes pairing approve", "hermes pairing revoke"}
 ELSEWHERE |= {"hermes changes show", "hermes changes revert"}
 ELSEWHERE |= {f"hermes state {verb}" for verb in ("show", "diff", "delete")}
 ELSEWHERE |= {"hermes drill from-incident", "hermes incident replay"}
+ELSEWHERE |= {f"hermes cron {verb}" for verb in ("run", "remove", "apply")}
 """They need a server, damage, states, or somebody who asks, and have tests of their own."""
 ARGUMENTS = {
     "hermes config get": ["model.default"],
+    "hermes channels test": ["log"],
     "hermes sessions show": [RUN],
     "hermes sessions search": ["why"],
     "hermes sessions import": ["--jsonl", os.devnull],
@@ -78,9 +82,15 @@ ARGUMENTS = {
     "hermes copy run": ["true"],
     "hermes copy diff": ["true"],
     "hermes service install": ["--kind", "systemd", "--print"],
+    "hermes gateway install": ["--kind", "systemd", "--print"],
     "hermes drill show": ["config-typo-after-edit"],
     "hermes incident open": ["the shop shows old prices"],
     "hermes maintenance add": ["web", "--for", "1h"],
+    "hermes cron add": ["every day at 9", "look"],
+    "hermes cron show": ["audit"],
+    "hermes cron pause": ["audit"],
+    "hermes cron resume": ["audit"],
+    "hermes task add": ["--cron", "0 9 * * *", "look"],
     "hermes health forget": ["redis-server"],
     "hermes memory add": ["orders writes to db-7"],
     "hermes skills show": ["port-taken"],

@@ -49,6 +49,20 @@ def test_diff_shows_lines_and_as_json_the_kind_of_each_change(tmp_path: Path, fi
     assert file.read_text() == "one\ntwo\n"
 
 
+@pytest.mark.parametrize("command", ["run", "diff"])
+def test_json_says_what_is_not_in_the_copy_and_nothing_is_printed_beside_it(
+    tmp_path: Path, command: str
+) -> None:
+    done = hermes(tmp_path, command, "--json", "--", "true")
+    assert done.stderr == ""
+    left_out = json.loads(done.stdout)["left_out"]
+    assert all(isinstance(each, str) for each in left_out)
+    plain = hermes(tmp_path, command, "--", "true")
+    assert [line for line in plain.stderr.splitlines() if line.startswith("not in the copy: ")] == [
+        f"not in the copy: {each}" for each in left_out
+    ]
+
+
 def test_shell_runs_what_it_is_given_when_there_is_no_terminal(tmp_path: Path) -> None:
     done = hermes(tmp_path, "shell", stdin="echo in a copy; exit 4\n")
     assert (done.return_value, done.stdout) == (4, "in a copy\n")

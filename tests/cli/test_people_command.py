@@ -3,9 +3,15 @@
 import json
 import os
 import pwd
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import anyio
 from hermes_command import Hermes
+
+from hermes.core.events.approvals import ApprovalRequested
+from hermes.gateway.pairing import PairingCodes
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 
@@ -61,3 +67,56 @@ def test_the_file_wins_and_its_mistakes_have_a_line(hermes: Hermes) -> None:
     assert wrong.returncode == 3
     assert "config.yaml:3" in wrong.stderr
     assert "telegram:7 is already an id of alice" in wrong.stderr
+
+
+def test_a_user_without_a_name_cannot_approve_and_is_told_what_to_do(hermes: Hermes) -> None:
+    request = ApprovalRequested(
+        run="run-1",
+        approval="ask-20260304-050607-4f2a1c",
+        call_id="c",
+        tool="terminal",
+        shown="systemctl restart web",
+        until=datetime.now(UTC) + timedelta(minutes=10),
+    )
+    hermes.home.mkdir(exist_ok=True)
+
+    async def fill() -> None:
+        async with SqliteJournal.open(hermes.home / "journal.db") as journal:
+            await journal.append(request)
+
+    anyio.run(fill)
+    file = hermes.home / "config.yaml"
+    file.write_text("people:\n  alice: {unix: nobody-here}\n")
+    denied = hermes("approvals", "approve", "4f2a1c")
+    assert denied.returncode == 7
+    assert f"hermes people add NAME unix:{USER}" in denied.stderr
+    file.write_text(f"people:\n  alice: {{unix: {USER}}}\n")
+    done = json.loads(hermes("approvals", "approve", "4f2a1c", "--json").stdout)
+    assert (done["by"], done["outcome"]) == ("alice", "recorded")
+
+
+def test_a_code_is_approved_listed_and_revoked(hermes: Hermes) -> None:
+    codes = PairingCodes(hermes.home / "pairing")
+    hermes.home.mkdir(exist_ok=True)
+    first = codes.offer("telegram", "7", shown="Dora \x1b[31m").code
+    assert "waiting" in hermes("pairing").stdout
+    refused = hermes("pairing", "approve", "telegram", first, "--as", "dora")
+    assert refused.returncode == 1
+    assert "begin with yourself" in refused.stderr
+    done = hermes("pairing", "approve", "telegram", first)
+    assert done.returncode == 0, done.stderr
+    assert "approvals need a name" in done.stdout
+    hermes("people", "add", "alice", f"unix:{USER}")
+    second = codes.offer("slack", "U7").code
+    assert hermes("pairing", "approve", "slack", second, "--as", "dora").returncode == 0
+    assert listed(hermes)["dora"]["ids"] == {"slack": "U7"}
+    rows = json.loads(hermes("pairing", "list", "--json").stdout)
+    assert [(row["state"], row["channel"], row["name"], row["by"]) for row in rows] == [
+        ("paired", "telegram", "", USER),
+        ("paired", "slack", "dora", "alice"),
+    ]
+    assert hermes("pairing", "revoke", "slack", "U7").returncode == 0
+    assert listed(hermes)["dora"]["ids"] == {}
+    wrong = hermes("pairing", "approve", "slack", "AAAAAAAA")
+    assert wrong.returncode == 1
+    assert "no such code on slack (4 more tries)" in wrong.stderr

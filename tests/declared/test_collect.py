@@ -240,8 +240,9 @@ async def test_every_kind_of_change_of_a_file_is_reverted(
     assert left == [f"{host}/app/secrets.env"]
 
 
+@pytest.mark.parametrize("is_live", [False, True])
 async def test_the_undo_of_each_step_brings_the_change_back(
-    host: Path, store: StateStore, tmp_path: Path
+    host: Path, store: StateStore, tmp_path: Path, is_live: bool
 ) -> None:
     before = await collect_local_state(run, known=None, store=store, options=options(host))
     (host / "app/app.conf").write_text("port = 80\n")
@@ -251,7 +252,11 @@ async def test_the_undo_of_each_step_brings_the_change_back(
     after = await collect_local_state(run, known=before, store=store, options=options(host))
     staged = tmp_path / "staged"
     changes = [each for each in compare(before, after) if "/host/" in each.item.key]
-    plans = [plan_revert(each, store, str(staged)) for each in order_changes(changes)]
+    plans = [
+        plan_revert(each, store, str(staged), is_live=is_live) for each in order_changes(changes)
+    ]
+    reads = [step for plan in plans for step in plan.steps if step.command.startswith("cp -p ")]
+    assert bool(reads) != is_live
     script, stdin = revert_script(plans, store, str(staged))
     assert (await run(script, stdin))[0] == 0
     for plan in reversed(plans):

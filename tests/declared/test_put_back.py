@@ -76,3 +76,13 @@ def test_single_lines_are_reverted_with_a_content_of_their_own(store: StateStore
     (change,) = reverted_changes(part, store)
     assert change.before is not None
     assert store.content(change.before.digest) == b"A\nb\nc\n"
+
+
+def test_a_certificate_is_reverted_as_a_whole() -> None:
+    lines = [f"line {number}" for number in range(20)]
+    old, new = "\n".join(lines), "\n".join(["text", *lines[1:-1], "other"])
+    contents = {"a": old.encode(), "b": new.encode()}
+    change = StateChange(ItemId("file", "/etc/x.crt"), Item("a"), Item("b"))
+    assert len(text_parts_of(change, contents.get)) == 2
+    contents = {key: b"-----BEGIN CERTIFICATE-----\n" + text for key, text in contents.items()}
+    assert text_parts_of(change, contents.get) == ()

@@ -37,8 +37,8 @@ class ScriptedTrial:
         self._broken_without, self._on_copy = broken_without, on_copy
         self.runs = 0
 
-    def count_parts(self, suspect: Suspect) -> int:
-        return self._parts
+    def part_lines(self, suspect: Suspect) -> tuple[int, ...]:
+        return tuple(range(1, self._parts + 1))
 
     async def run(self, reverted: Sequence[Revert]) -> TrialResult:
         self.runs += 1
@@ -101,6 +101,28 @@ def test_only_the_guilty_part_of_a_file_is_named() -> None:
     result = investigate(ScriptedTrial([{(1, 2)}], parts=5), 3)
     assert result.status == "proved"
     assert found(result) == {("/etc/001.conf", (2,))}
+
+
+def test_the_line_of_a_part_is_named() -> None:
+    result = investigate(ScriptedTrial([{(1, 2)}], parts=5), 3)
+    assert [each.label for each in result.causes] == ["file /etc/001.conf (line 3)"]
+
+
+def test_the_revert_is_rehearsed_once_while_the_cause_is_confirmed() -> None:
+    rehearsed: list[tuple[str, ...]] = []
+
+    async def rehearse(causes: Sequence[Revert]) -> TrialResult:
+        rehearsed.append(tuple(each.label for each in causes))
+        return TrialResult(outcome="passes")
+
+    async def run() -> RootCause:
+        suspects = [suspect(number) for number in range(9)]
+        return await find_root_cause(suspects, ScriptedTrial([{(4, 0)}]), rehearse=rehearse)
+
+    result = anyio.run(run)
+    assert result.status == "proved"
+    assert rehearsed == [("file /etc/004.conf",)]
+    assert sorted(each.purpose for each in result.experiments[-2:]) == ["rehearse", "revert-only"]
 
 
 def test_parts_of_two_files_that_fail_only_together() -> None:

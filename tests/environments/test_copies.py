@@ -290,3 +290,21 @@ async def test_a_local_environment_can_be_copied_and_a_remote_one_says_why_not(
     )
     with pytest.raises(CannotCopyError, match=r"web-1 is reached over ssh.*run Hermes there"):
         await elsewhere.copy()
+
+
+@needs_root
+async def test_programs_of_supervisord_are_units_of_the_copy() -> None:
+    definition = ("ExecStart=sleep 1000", "SourcePath=/etc/supervisor/supervisord.conf")
+    unit = CopyService(name="worker", definition=definition, running=True)
+    copy = await copy_machine(units=[unit])
+    try:
+        control = "supervisorctl -c /etc/supervisor/supervisord.conf"
+        status = await copy.run(f"{control} status web:worker")
+        assert status.output.startswith("web:worker RUNNING pid ")
+        before = (await copy.run(f"{control} pid worker")).output
+        assert (await copy.run(f"{control} restart web:worker")).code == 0
+        assert (await copy.run(f"{control} pid worker")).output != before
+        await copy.stop("worker")
+        assert (await copy.run(f"{control} status")).output == "worker STOPPED\n"
+    finally:
+        await copy.close()

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Callable
 from typing import Self
 
+import anyio
+
 from hermes.core.channels import Address, InboundMessage, OutgoingMessage
 from hermes.core.errors import DeliveryError
 
@@ -15,6 +17,8 @@ class ListedChannel:
     def __init__(self, name: str = "chat") -> None:
         self.name = name
         self.sent: list[OutgoingMessage] = []
+        self.files: list[str] = []
+        """The contents of the files of all messages."""
         self.fails: Failure = lambda message: None
 
     async def __aenter__(self) -> Self:
@@ -30,6 +34,7 @@ class ListedChannel:
         if (error := self.fails(message)) is not None:
             raise error
         self.sent.append(message)
+        self.files += [await anyio.Path(path).read_text("utf-8") for path in message.files]
         return str(len(self.sent))
 
     @property

@@ -91,3 +91,19 @@ def test_modes_are_set_and_undone(tmp_path: Path) -> None:
 def test_a_long_file_cannot_be_part_of_a_playbook() -> None:
     with pytest.raises(CannotRepeatError, match="too long"):
         fix_commands([FixedFile(path="/x", fixed="x" * (MAX_FILE_CHARS + 1))])
+
+
+def test_a_changed_unit_is_read_again() -> None:
+    path = "/etc/systemd/system/web.service.d/limits.conf"
+    made = fix_commands([FixedFile(path=path, failing="MemoryMax=8M\n", fixed="MemoryMax=9M\n")])
+    assert [each.command.endswith("&& systemctl daemon-reload") for each in made] == [True]
+    assert all(each.undo.endswith("; systemctl daemon-reload") for each in made)
+
+
+def test_a_link_is_set_and_put_back(tmp_path: Path) -> None:
+    link = tmp_path / "current"
+    link.symlink_to("staging")
+    made = fix_commands([FixedFile(path=str(link), link="live", failing_link="staging")])
+    run(made, tmp_path)
+    assert str(link.readlink()) == "live"
+    assert [each.undo for each in made] == [f"ln -sfn staging {link}"]

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from hermes.core.events import Event
-from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded
+from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded, ExperimentsStarted
 from hermes.core.events.incidents import (
     AlertRaised,
     ChangeBegan,
@@ -110,6 +110,19 @@ PINNED_INCIDENTS: list[tuple[Event, str]] = [
         ),
         '{"kind":"incident.closed",HEAD,"incident":"i","outcome":"escalated",'
         '"answered_by":"playbook","by":"me"}',
+    ),
+    (
+        ExperimentsStarted(
+            run="r",
+            at=AT,
+            incident="i",
+            suspects=("file /a",),
+            reasons=("named by the alert",),
+            suspect_count=9,
+            checks=("http",),
+        ),
+        '{"kind":"experiment.started",HEAD,"incident":"i","suspects":["file /a"],'
+        '"reasons":["named by the alert"],"suspect_count":9,"checks":["http"]}',
     ),
     (
         ExperimentRan(

@@ -18,6 +18,7 @@ from hermes.core.events.jobs import (
     JobSkipped,
     JobSpec,
     JobStarted,
+    ScheduleInterrupted,
 )
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -104,4 +105,9 @@ PINNED_JOBS: list[tuple[Event, str]] = [
         ':"2026-01-02T03:04:05.678901Z","count":2,"reason":"w"}',
     ),
     (ClockJumped(run="r", at=AT, seconds=-1.5), '{"kind":"clock.jumped",HEAD,"seconds":-1.5}'),
+    (
+        ScheduleInterrupted(run="r", at=AT, jobs=("j",), count=2, since=AT, reason="w"),
+        '{"kind":"schedule.interrupted",HEAD,"jobs":["j"],"count":2,'
+        '"since":"2026-01-02T03:04:05.678901Z","reason":"w"}',
+    ),
 ]

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 from incident_house import MEND, Host, commanded, events
 
@@ -13,9 +14,9 @@ from hermes.core.events.incidents import (
     IncidentDiagnosed,
     PhaseEntered,
 )
-from hermes.core.incident import read_incident
+from hermes.core.incident import IncidentDetails, read_incident
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
-from hermes.sre.commander import Commander
+from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.reports.report_data import read_incident_records
 from hermes.sre.reports.report_text import render_report
 from hermes.sre.reports.statements import find_excluded_causes, resolver_of
@@ -207,3 +208,18 @@ async def test_after_a_crash_a_revert_is_not_made_again(host: Host) -> None:
         ending = await Commander(ground, case).run()
     assert ending.outcome == "escalated"
     assert not finder.cases
+
+
+async def test_two_incidents_with_one_cause_revert_it_once(host: Host) -> None:
+    host.finder = ScriptedFinder(PROVED)
+    first, second = await host.opened(), await host.opened("incident-2")
+    endings: list[IncidentResult] = []
+    async with host.ground() as ground, anyio.create_task_group() as group:
+        for case in (first, second):
+
+            async def work(case: IncidentDetails = case) -> None:
+                endings.append(await Commander(ground, case).run())
+
+            group.start_soon(work)
+    assert host.ledger == ["revert"]
+    assert sorted(each.outcome for each in endings) == ["recovered", "resolved"]

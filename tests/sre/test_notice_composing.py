@@ -1,10 +1,11 @@
 """What people are owed: composed from the journal and the clock, once, whoever composes."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from incident_story import BEGAN, RUN, Tale, resolved
 
+from hermes.core.channels import parse_press
 from hermes.core.events import Event
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import (
@@ -17,6 +18,7 @@ from hermes.core.events.incidents import (
     JoinedPart,
     ReportWritten,
 )
+from hermes.core.events.jobs import JobEnded, ScheduleInterrupted
 from hermes.core.events.operations import HealthMissed, NotificationQueued
 from hermes.core.events.runs import RunStarted
 from hermes.core.events.tools import ToolRequested
@@ -147,6 +149,17 @@ def test_each_minute_says_how_far_it_is_and_a_missed_minute_is_not_made_up_for()
     assert [notice.notice.rsplit(":", 1)[1] for notice in updates] == ["1", "2", "3", "9"]
     assert "remediate, attempt 2" in updates[0].text
     assert "systemctl restart web" in updates[0].text
+    first = updates[0].notice
+    assert [notice.edits for notice in updates] == ["", first, first, first]
+
+
+def test_an_incident_can_be_acknowledged_and_muted_by_a_press() -> None:
+    teller, tale = Teller(), Tale()
+    tale.opened()
+    teller.hear(*tale.events)
+    (declared,) = teller.told
+    pressed = [parse_press(button.data) for row in declared.buttons for button in row]
+    assert pressed == [(verb, declared.incident) for verb in ("ack", "status", "mute", "report")]
 
 
 def test_p3s_wake_nobody() -> None:
@@ -285,19 +298,37 @@ def test_missed_health_rounds_are_told_once() -> None:
     assert teller.titles == ["💤 3 health rounds were missed"]
 
 
-def test_the_briefing_comes_once_a_day_and_not_on_the_first_day() -> None:
-    here = datetime(2026, 3, 7, 9, 30).astimezone()
+def ended(job: str, outcome: str = "ran") -> JobEnded:
+    return JobEnded(
+        run="schedule",
+        at=BEGAN,
+        job=job,
+        occurrence=f"{job}@2026-03-06T08:00:00Z",
+        due=BEGAN,
+        outcome=outcome,  # type: ignore[arg-type]
+        text="📋 BRIEFING 2026-03-06: 1 incidents, 1 open\nopen: P1 web",
+    )
+
+
+def test_the_briefing_of_the_scheduler_is_told_once() -> None:
     teller = Teller(NoticeSettings(update=0))
-    teller.hear(opened(1, at=here.astimezone(UTC)))
-    assert [each.about for each in teller.told] == ["declared"]
-    tomorrow = here + timedelta(days=1)
-    teller.look(tomorrow - timedelta(hours=2))
+    teller.hear(ended("briefing"), ended("briefing"), ended("audit"), ended("review", "nothing"))
+    teller.look(BEGAN + timedelta(seconds=9))
+    assert teller.titles == ["📋 BRIEFING 2026-03-06: 1 incidents, 1 open"]
+    assert teller.told[0].about == "briefing"
+    teller.look(BEGAN + timedelta(hours=26))  # there is no other clock
     assert len(teller.told) == 1
-    for minutes in range(0, 60, 10):
-        teller.look(tomorrow + timedelta(minutes=minutes))
-    assert teller.titles[1:] == ["📋 BRIEFING 2026-03-08: 1 incidents, 1 open"]
-    teller.look(tomorrow + timedelta(days=1, hours=8))  # nobody watched in the morning
-    assert len(teller.told) == 2
+
+
+def test_missed_due_times_of_jobs_are_told_once_and_together() -> None:
+    teller = Teller()
+    teller.hear(
+        ScheduleInterrupted(
+            run="schedule", at=BEGAN, jobs=("backups", "disk"), count=7, since=BEGAN, reason="off"
+        )
+    )
+    assert teller.titles == ["💤 7 due times were missed"]
+    assert "backups, disk" in teller.told[0].text
 
 
 @pytest.mark.parametrize("text", ["a\x1b[2Jb", "x\nTitle: y\r\nPriority: 5", "‮evil"])

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from notice_server import Door, door
 from watch_process import Shop, WatchProcess, notified, titles
 
 from hermes.cli import exit_codes
@@ -27,6 +26,7 @@ from hermes.core.events.operations import (
 )
 from hermes.memory.journal.verification import verify
 from hermes.sre.probes.native import HOME_DISK_PROBE
+from notice_server import Door, door
 from small_disk import fill, read_only, small_disk
 
 INTERRUPTED = "CANNOT WRITE ITS JOURNAL"

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
-from notice_server import Door
 
 import hermes
 from hermes.core.protocols import JournalRecord
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.sre.probes.probe import PROVISIONAL_LABEL
+from notice_server import Door
 
 PATIENCE_S = 240.0
 PROBES = """\

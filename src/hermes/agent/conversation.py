@@ -142,6 +142,20 @@ class Conversation:
     def model(self) -> Model:
         return self._session.dependencies.model
 
+    @property
+    def waiting(self) -> int:
+        """Messages that steer the turn with its next step."""
+        return len(self._session.inbox)
+
+    def take_waiting(self) -> list[Message]:
+        """Take back the messages that no turn has taken; notes of Hermes itself stay."""
+        inbox = self._session.inbox
+        taken = [message for message in inbox if message.key]
+        left = [message for message in inbox if not message.key]
+        inbox.clear()
+        inbox.extend(left)
+        return taken
+
     async def say(
         self, text: str, *, attached: Sequence[AttachedText] = (), by: str = "", key: str = ""
     ) -> str:

@@ -34,6 +34,8 @@ ATTACHED_NAMES = {
     "file": "an attached file",
     "link": "the preview of a link",
     "transcript": "a recording",
+    "output": "the output of a command",
+    "job": "the result of another job",
 }
 
 

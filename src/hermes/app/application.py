@@ -94,15 +94,17 @@ class Application:
         unattended: bool = False,
         by: str = "",
         environment: Environment | None = None,
+        ask: AskPerson | None = None,
     ) -> Conversation:
         """`by` is the person for whom it works; empty: the user of this process.
 
         `environment` is that of this conversation alone; it is open, and stays so until `release`.
+        `ask` reaches the people of this conversation.
         """
         run = run or new_id("run")
         await self._hold(run)
         sections = (*self.agent_dependencies.sections, *self.memory.sections())
-        dependencies = replace(self._chat_dependencies(environment), sections=sections)
+        dependencies = replace(self._chat_dependencies(environment, ask), sections=sections)
         return await Conversation.begin(
             dependencies,
             task=task,
@@ -113,7 +115,11 @@ class Application:
         )
 
     async def resume(
-        self, run: str = "", *, environment: Environment | None = None
+        self,
+        run: str = "",
+        *,
+        environment: Environment | None = None,
+        ask: AskPerson | None = None,
     ) -> Conversation:
         """Resume a conversation from the journal; the latest when none is named.
 
@@ -122,7 +128,7 @@ class Application:
         run = run or await self._latest()
         await self._refuse_drill_run(run)
         await self._hold(run)
-        return await Conversation.resume(self._chat_dependencies(environment), run)
+        return await Conversation.resume(self._chat_dependencies(environment, ask), run)
 
     async def release(self, run: str) -> None:
         """The opposite of `begin` and `resume`: learn from the run, forget it, give it back.
@@ -153,10 +159,13 @@ class Application:
         await self.models.open_checked(reference)
         return self.open_model(reference)
 
-    def _chat_dependencies(self, environment: Environment | None) -> AgentDependencies:
+    def _chat_dependencies(
+        self, environment: Environment | None, ask: AskPerson | None
+    ) -> AgentDependencies:
         own = environment or self.agent_dependencies.environment
+        ask = ask or self.agent_dependencies.ask
         if self.agent_dependencies.origin not in CHAT_ORIGINS:
-            return replace(self.agent_dependencies, environment=own)
+            return replace(self.agent_dependencies, environment=own, ask=ask)
         instead = self.models.substitute_for(
             self.agent_dependencies.model.name, Path(self.directory)
         )
@@ -164,6 +173,7 @@ class Application:
             self.agent_dependencies,
             model=instead or self.agent_dependencies.model,
             environment=own,
+            ask=ask,
             open_model=self.open_model,
         )
 

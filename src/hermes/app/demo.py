@@ -8,6 +8,7 @@ import anyio
 from msgspec.structs import replace
 
 from hermes.app.drill import BOX_WORK_FOLDER
+from hermes.app.states import open_state_store
 from hermes.app.watch import open_watch
 from hermes.core.bus import Bus
 from hermes.core.errors import EnvironmentFailed
@@ -15,8 +16,10 @@ from hermes.core.events.incidents import IncidentClosed
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.gym.box.environment import host_environment
+from hermes.gym.eight_edits import EIGHT_EDITS, Edit, eight_edits
 from hermes.gym.episodes.episode import Episode, inject_fault, open_episode
-from hermes.gym.scenario import find_scenario
+from hermes.gym.scenario import Scenario, find_scenario
+from hermes.gym.scenario_spec import ScenarioSpec
 from hermes.settings.load import LoadedSettings
 from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.report_data import gather_report_data, read_incident_records
@@ -24,11 +27,50 @@ from hermes.sre.reports.report_data import gather_report_data, read_incident_rec
 DEMO_SCENARIO = "config-typo-after-edit"
 DEMO_SEEDS = (3, 8)
 """Two hosts of one scenario family: other names, ports, values and texts."""
+EDITS_SEED = 5
+RECENT_CHANGES_RULE = "recent-changes-in-isolation"
+"""The rule of isolated places that lets the demo revert a person's recent change."""
 PROBE_INTERVAL_S, INCIDENT_TIMEOUT_S, CALM_PERIOD_S = 0.5, 90.0, 15.0
 """Seconds between two runs of a probe, for one incident, and until all is quiet after it."""
 
 ShowEvents = Callable[[Bus], AbstractAsyncContextManager[None]]
 """Shows what is published while its block lasts."""
+
+
+class DemoAct(Value, kw_only=True, frozen=True):
+    """One host that is broken and fixed."""
+
+    title: str
+    scenario: Scenario
+    seed: int
+    edits: tuple[Edit, ...] = ()
+    """What a person changes on the host; one of these edits breaks it."""
+
+    def broken_text(self, spec: ScenarioSpec) -> str:
+        """What breaks the host, for people."""
+        if not self.edits:
+            return "; ".join(spec.inject)
+        return f"{spec.fault.mechanism[0]} in {spec.fault.component[0]}"
+
+
+def demo_acts() -> tuple[DemoAct, ...]:
+    typo = find_scenario(DEMO_SCENARIO)
+    first, second = DEMO_SEEDS
+    host = EIGHT_EDITS.draw_spec(EDITS_SEED).hosts[0]
+    return (
+        DemoAct(title="A host is built, watched, and broken", scenario=typo, seed=first),
+        DemoAct(
+            title="A host is built, watched, and broken again: other names, ports and values",
+            scenario=typo,
+            seed=second,
+        ),
+        DemoAct(
+            title="A fault that no playbook describes: one of eight edits broke a service",
+            scenario=EIGHT_EDITS,
+            seed=EDITS_SEED,
+            edits=eight_edits(host.units[0].path.removesuffix(".service")),
+        ),
+    )
 
 
 class DemoResult(Value, kw_only=True, frozen=True):
@@ -50,10 +92,12 @@ class DemoResult(Value, kw_only=True, frozen=True):
     by: str = ""
 
 
-async def run_demo(loaded: LoadedSettings, seed: int, model: str, show: ShowEvents) -> DemoResult:
+async def run_demo(
+    loaded: LoadedSettings, act: DemoAct, model: str, show: ShowEvents
+) -> DemoResult:
     """Raises `EnvironmentFailed` when no incident was opened in time."""
-    scenario = find_scenario(DEMO_SCENARIO)
-    async with open_episode(scenario, scenario.draw_spec(seed), broken=False) as episode:
+    states, spec = open_state_store(loaded), act.scenario.draw_spec(act.seed)
+    async with open_episode(act.scenario, spec, broken=False, states=states) as episode:
         environment = host_environment(episode.box, name=episode.spec.hosts[0].name)
         async with (
             open_watch(
@@ -79,7 +123,8 @@ async def run_demo(loaded: LoadedSettings, seed: int, model: str, show: ShowEven
             incident = await _wait_until_closed(at.application.bus, after)
             with anyio.move_on_after(CALM_PERIOD_S):
                 await at.watch.until_idle()
-            return await _build_result(at.application.bus, episode, incident, began)
+            result = await _build_result(at.application.bus, episode, incident, began)
+            return replace(result, broken=act.broken_text(spec))
 
 
 def _faster_probe(probe: Probe) -> Probe | None:

@@ -9,18 +9,27 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeGuard
 
+from msgspec.structs import replace
+
 from hermes.app.application import Application
 from hermes.app.copied_checks import expected_readings, run_on_copy
 from hermes.app.fix_tests import CopyFixTester
+from hermes.app.incident_states import keep_failing_state
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.states import HostStates
+from hermes.app.states import HostStates, own_commands
 from hermes.core.errors import ToolError
-from hermes.core.events.experiments import ExperimentRan
+from hermes.core.events.experiments import ExperimentRan, ExperimentsStarted
 from hermes.core.protocols import Environment
-from hermes.declared.authors import AuthorSearch, read_host_logs
+from hermes.declared.authors import AuthorSearch, OwnCommand, read_host_logs
 from hermes.declared.collectors.collect import CollectOptions, collect_state
 from hermes.declared.collectors.readers import RunCommand, environment_runner
-from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial, service_steps
+from hermes.declared.experiments.copy_trial import (
+    CopySetup,
+    CopyTrial,
+    parallel_trials,
+    service_steps,
+)
+from hermes.declared.experiments.description import describe_causes
 from hermes.declared.experiments.host_programs import (
     HostPrograms,
     HostService,
@@ -30,16 +39,19 @@ from hermes.declared.experiments.put_back import (
     CannotRevertError,
     find_targets,
     reverted_changes,
-    text_parts_of,
 )
 from hermes.declared.experiments.rehearsal import (
     RehearsedRevert,
     rehearse_revert,
 )
 from hermes.declared.experiments.root_cause import ExperimentLimits, RootCause, find_root_cause
-from hermes.declared.experiments.suspects import ServiceContext, Suspect, rank_suspects
-from hermes.declared.experiments.text_parts import render_diff, revert_parts
-from hermes.declared.experiments.trial import Experiment, Revert
+from hermes.declared.experiments.suspects import (
+    ServiceContext,
+    Suspect,
+    rank_suspects,
+    service_reversal,
+)
+from hermes.declared.experiments.trial import Experiment, Revert, TrialResult
 from hermes.declared.revert import RELOAD_UNITS, RevertPlan, order_changes, plan_revert
 from hermes.declared.settings import DeclaredSettings
 from hermes.declared.state import State, StateChange, compare
@@ -47,7 +59,7 @@ from hermes.declared.store import StateStore
 from hermes.environments.copies import Copyable
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
-from hermes.sre.checks import ProbeChecks
+from hermes.sre.checks import CheckResult, ProbeChecks
 from hermes.sre.undo import UNDO_FOLDER
 
 COMMAND_TIMEOUT_S = 60.0
@@ -97,8 +109,21 @@ def open_cause_finder(
     else:
         own = HostStates(loaded, environment)
         host = ExperimentHost(environment, own.host, own.store, own.collect, own.run)
-    respect_s = loaded.settings.declared.respect_people
-    return ExperimentFinder(host, redact=SecretRedactor(loaded), respect_s=respect_s)
+    finder = ExperimentFinder(
+        host,
+        redact=SecretRedactor(loaded),
+        respect_s=loaded.settings.declared.respect_people,
+    )
+    finder.read_own_commands = partial(own_commands, application.journal)
+    return finder
+
+
+ReadOwnCommands = Callable[[datetime], Awaitable[Sequence[OwnCommand]]]
+"""What Hermes ran itself since this time: it may have made a change."""
+
+
+async def _no_commands(after: datetime) -> Sequence[OwnCommand]:
+    return ()
 
 
 def open_fix_tester(application: Application) -> CopyFixTester:
@@ -121,7 +146,8 @@ class ExperimentFinder:
         limits: ExperimentLimits | None = None,
     ) -> None:
         self.host, self.redact, self.respect_s = host, redact, respect_s
-        self.limits = limits or ExperimentLimits()
+        self.limits = limits
+        self.read_own_commands: ReadOwnCommands = _no_commands
 
     @property
     def available(self) -> bool:
@@ -138,6 +164,8 @@ class _FinderWork:
         self._finder, self._case = finder, case
         self._host, self._store = finder.host, finder.host.store
         self._numbers: list[int] = []
+        self._rehearsed: dict[tuple[str, ...], tuple[RehearsedRevert, float]] = {}
+        """By the causes: the rehearsal of their revert, and its seconds."""
 
     async def run(self) -> CauseResult:
         known = self._store.latest(self._host.name)
@@ -166,9 +194,14 @@ class _FinderWork:
             suspects=suspects,
             jobs=programs.jobs_of(suspects),
         )
+        await self._publish_start(suspects)
         trial = CopyTrial(setup)
         cause = await find_root_cause(
-            suspects, trial, limits=self._finder.limits, record=self._record
+            suspects,
+            trial,
+            limits=self._finder.limits or ExperimentLimits(at_once=parallel_trials()),
+            record=self._record,
+            rehearse=partial(self._rehearse, setup, trial),
         )
         if cause.status != "proved":
             status, why = cause.status, cause.why
@@ -181,7 +214,17 @@ class _FinderWork:
                 experiments=len(cause.experiments),
                 evidence=tuple(self._numbers),
             )
+        await self._keep_failing(live)
         return await self._proved(known, cause, setup, trial)
+
+    async def _keep_failing(self, live: State) -> None:
+        """For a drill: after the revert, the failing state is gone."""
+        case, state = self._case, replace(live, host=self._host.name)
+        passing = [CheckResult(check=each, ok=True) for each in case.passing]
+        results = [*case.failing, *passing]
+        await case.publish(
+            keep_failing_state(self._store, state, case.details, results, case.checks)
+        )
 
     def _failing_services(self, programs: HostPrograms) -> list[str]:
         named = [each.service for each in self._case.failing] + [self._case.details.service]
@@ -206,6 +249,33 @@ class _FinderWork:
             first_failure_at=details.since or details.opened_at,
         )
         return rank_suspects(compare(known, live), context)
+
+    async def _publish_start(self, suspects: Sequence[Suspect]) -> None:
+        details, named = self._case.details, suspects[:MAX_NAMED_IN_EVENT]
+        await self._case.publish(
+            ExperimentsStarted(
+                run=details.run,
+                incident=details.incident,
+                suspects=tuple(each.label for each in named),
+                reasons=tuple("; ".join(each.reasons) for each in named),
+                suspect_count=len(suspects),
+                checks=tuple(each.check for each in self._case.failing),
+            )
+        )
+
+    async def _rehearse(
+        self, setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert]
+    ) -> TrialResult:
+        began = time.monotonic()
+        found = await rehearse_revert(setup, trial, causes)
+        seconds = time.monotonic() - began
+        self._rehearsed[tuple(each.label for each in causes)] = found, seconds
+        steps = ", ".join(f"{each.kind} {each.target}" for each in found.activations)
+        return TrialResult(
+            outcome="passes" if found.works else "fails",
+            detail=found.why or (f"it takes effect after: {steps}" if steps else ""),
+            seconds=seconds,
+        )
 
     def _can_be_put_back(self, suspect: Suspect) -> bool:
         if suspect.change.item.kind != "file":
@@ -237,13 +307,14 @@ class _FinderWork:
     async def _proved(
         self, known: State, cause: RootCause, setup: CopySetup, trial: CopyTrial
     ) -> CauseResult:
-        began = time.monotonic()
-        rehearsed = await rehearse_revert(setup, trial, cause.causes)
-        rehearsal_s = time.monotonic() - began
-        diff = self._finder.redact(
-            "\n".join(_diff_of(each, self._store.content) for each in cause.causes)
-        )[:2000]
+        labels = tuple(each.label for each in cause.causes)
+        if labels not in self._rehearsed:
+            await self._rehearse(setup, trial, cause.causes)
+        rehearsed, rehearsal_s = self._rehearsed[labels]
         authors = await self._find_authors(known, cause.causes)
+        unit = setup.services[0] if setup.services else ""
+        text = describe_causes(cause.causes, authors[0], unit, self._store.content)
+        redact = self._finder.redact
         first = cause.causes[0].suspect
         steps, why = await self._steps(cause.causes, authors, rehearsed, setup.programs)
         units = [
@@ -252,15 +323,15 @@ class _FinderWork:
         return CauseResult(
             status="proved",
             why=why,
-            component=first.change.item.key,
-            mechanism=_mechanism(cause.causes, diff, authors[0]),
-            value=_value(diff),
+            component=redact(text.component),
+            mechanism=redact(text.mechanism),
+            value=redact(text.value),
             author=authors[0],
             changed_at=first.change.at,
             steps=steps,
             units=tuple(dict.fromkeys([*setup.services, *units])),
-            causes=tuple(each.label for each in cause.causes),
-            diff=diff,
+            causes=labels,
+            diff=redact(text.diff)[:2000],
             suspects=cause.suspects,
             experiments=len(cause.experiments),
             evidence=tuple(self._numbers),
@@ -271,7 +342,8 @@ class _FinderWork:
     async def _find_authors(self, known: State, causes: Sequence[Revert]) -> list[str]:
         changes = [each.suspect.change for each in causes]
         logs = await read_host_logs(self._host.run, changes)
-        search = AuthorSearch(logs, (), known.at, datetime.now(UTC))
+        own = await self._finder.read_own_commands(known.at)
+        search = AuthorSearch(logs, own, known.at, datetime.now(UTC))
         return [search.find(each).name or UNKNOWN_AUTHOR for each in changes]
 
     async def _steps(
@@ -298,7 +370,7 @@ class _FinderWork:
                         for command, undo in service_steps(change, programs)
                     ]
                     continue
-                plan = plan_revert(change, self._store, folder)
+                plan = plan_revert(change, self._store, folder, is_live=True)
                 if plan.impossible:
                     return (), plan.impossible
                 plans.append(plan)
@@ -310,7 +382,17 @@ class _FinderWork:
         files = [each for each in steps if each.command != RELOAD_UNITS]
         if len(files) < len(steps):  # once, after all files
             files.append(CauseFixStep(command=RELOAD_UNITS, undo=RELOAD_UNITS))
-        after = [CauseFixStep(command=e.command, undo="true") for e in rehearsed.activations]
+        started = {
+            each.name
+            for cause in causes
+            if "start" in service_reversal(cause.suspect.change)
+            if (each := programs.named(cause.suspect.change.item.key)) is not None
+        }
+        after = [
+            CauseFixStep(command=each.command, undo="true")
+            for each in rehearsed.activations
+            if each.kind != "restart" or each.target not in started
+        ]
         return join_steps([*files, *after]), ""
 
     async def _stage(self, folder: str, plans: Sequence[RevertPlan]) -> None:
@@ -381,38 +463,3 @@ def _is_data(cause: Revert) -> bool:
         return False
     content = "content" in change.differing or change.verb != "changed"
     return content and bool(_DATA_FOLDERS.search(change.item.key))
-
-
-def _diff_of(cause: Revert, read: Callable[[str], bytes | None]) -> str:
-    change = cause.suspect.change
-    path, before, after = change.item.key, change.before, change.after
-    if change.item.kind != "file" or before is None or after is None:
-        return f"{change.item.kind} {path} was {change.verb}"
-    if before.digest == after.digest:
-        names = [name for name in change.differing if name != "content"]
-        old, new = (
-            ", ".join(f"{name} {side.attributes.get(name, '')}" for name in names)
-            for side in (before, after)
-        )
-        return f"{path}: -{old} +{new}"
-    old_content, new_content = read(before.digest), read(after.digest)
-    if old_content is None or new_content is None:
-        return f"{path}: its content was changed"
-    if cause.parts is not None:
-        old_content = revert_parts(
-            old_content, new_content, text_parts_of(change, read), cause.parts
-        )
-    return f"{path}:\n{render_diff(old_content, new_content, path)}"
-
-
-def _mechanism(causes: Sequence[Revert], diff: str, author: str) -> str:
-    first = causes[0].suspect.change
-    when = f" at {first.at:%Y-%m-%d %H:%M:%S} UTC" if first.at is not None else ""
-    lines = " ".join(diff.split())
-    return f"changed by {author}{when}: {lines}"[:500]
-
-
-def _value(diff: str) -> str:
-    """The first line that was added, else the first that was removed."""
-    changed = [line for mark in "+-" for line in diff.splitlines() if line.startswith(mark)]
-    return changed[0][1:].strip()[:200] if changed else ""

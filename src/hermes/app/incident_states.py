@@ -49,19 +49,8 @@ class IncidentStates:
         if known is None:
             return None
         results = await checks()
-        probes = checks.probes if isinstance(checks, ProbeChecks) else ()
         state = await self._collect(known)
-        event = IncidentStateKept(
-            run=details.run,
-            incident=details.incident,
-            moment="failing",
-            state=self.store.save(state),
-            known_good=self._known_good_id(),
-            host=self.host,
-            service=failing_service(details, results),
-            readings=tuple(_reading(each) for each in results if not each.unknown),
-            probes=tuple(msgspec.json.encode(each).decode() for each in probes),
-        )
+        event = keep_failing_state(self.store, state, details, results, checks)
         await self.publish(event)
         return event
 
@@ -87,11 +76,34 @@ class IncidentStates:
         run = environment_runner(self.environment)
         return await collect_state(run, known=known, store=self.store)
 
-    def _known_good_id(self) -> str:
-        for each in self.store.stored_states():
-            if each.source == "known-good" and each.host == self.host and not each.damaged:
-                return each.id
-        return ""
+
+def keep_failing_state(
+    store: StateStore,
+    state: State,
+    details: IncidentDetails,
+    results: Sequence[CheckResult],
+    checks: IndependentChecks,
+) -> IncidentStateKept:
+    """Saves a state; the event that says so is not published yet."""
+    probes = checks.probes if isinstance(checks, ProbeChecks) else ()
+    return IncidentStateKept(
+        run=details.run,
+        incident=details.incident,
+        moment="failing",
+        state=store.save(replace(state, source="live")),
+        known_good=_known_good_id(store, state.host),
+        host=state.host,
+        service=failing_service(details, results),
+        readings=tuple(_reading(each) for each in results if not each.unknown),
+        probes=tuple(msgspec.json.encode(each).decode() for each in probes),
+    )
+
+
+def _known_good_id(store: StateStore, host: str) -> str:
+    for each in store.stored_states():
+        if each.source == "known-good" and each.host == host and not each.damaged:
+            return each.id
+    return ""
 
 
 async def read_kept_states(

@@ -1,12 +1,15 @@
 """Learns from people: what they changed to end an incident that Hermes had escalated."""
 
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 from msgspec.structs import replace
 
 from hermes.app.application import Application
+from hermes.app.contrast_checks import find_contrasts
 from hermes.app.copied_checks import CopyEnvironment, repeated_requests
 from hermes.app.incident_states import IncidentStates, load_state, read_kept_states
 from hermes.app.secret_redactor import SecretRedactor
@@ -14,7 +17,7 @@ from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.app.states import HostStates
 from hermes.core.errors import EnvironmentFailed
-from hermes.core.events.experiments import IncidentStateKept, LessonLearned
+from hermes.core.events.experiments import IncidentStateKept, KeptReading, LessonLearned
 from hermes.core.incident import Incident, IncidentDetails, read_incident
 from hermes.core.messages import Value
 from hermes.declared.collectors.readers import environment_runner
@@ -29,7 +32,7 @@ from hermes.declared.experiments.suspects import ServiceContext, Suspect, rank_s
 from hermes.declared.experiments.text_parts import render_diff
 from hermes.declared.experiments.trial import Revert
 from hermes.declared.state import State, StateChange, compare
-from hermes.environments.copies import CannotCopyError, HostCopy
+from hermes.environments.copies import CannotCopyError, Copyable, HostCopy, can_be_copied
 from hermes.learning.fix_commands import CannotRepeatError, FixCommand, FixedFile
 from hermes.learning.people_fix import PeopleFix, draft_from_fix, with_proof
 from hermes.skills.distill.distillation import DistilledSkill
@@ -37,6 +40,7 @@ from hermes.skills.distill.rehearsal import CommandOutput, RehearsalResult
 from hermes.skills.distill.verified_run import DistillationError
 from hermes.sre.cause import FailingCase
 from hermes.sre.checks import CheckResult, ProbeChecks, open_independent_checks
+from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.probe import Probe
 
 COMMAND_TIMEOUT_S = 30.0
@@ -100,14 +104,37 @@ class _LessonWork:
         fixes = _differences(self._recovered, self._failing, services)
         if not fixes:
             return self._unproved(fixes, "no file, service or setting differs since it failed")
-        if all(each.ok for each in self._kept.readings):
-            return self._unproved(fixes, "no check of the incident failed when it was escalated")
         source: object = self._environment
-        if not callable(getattr(source, "copy", None)):
+        if not can_be_copied(source):
             kind = self._environment.name
             return self._unproved(fixes, f"an environment of the kind {kind} cannot be copied")
-        setup = CopySetup(
-            source=RestoredHost(source, fixes, programs, services, self._read),  # type: ignore[arg-type]
+        restored = RestoredHost(source, fixes, programs, services, self._read)
+        cause, setup = None, self._setup(restored, fixes, programs, services)
+        trial = CopyTrial(setup)
+        if setup.expected.failing:
+            cause = await find_root_cause(fixes, trial, limits=self._writer.limits)
+        if cause is None or cause.status == "not-reproduced":
+            plain = self._setup(source, fixes, programs, services)
+            if await self._add_contrasts(setup, plain):
+                setup = self._setup(restored, fixes, programs, services)
+                trial = CopyTrial(setup)
+                cause = await find_root_cause(fixes, trial, limits=self._writer.limits)
+        if cause is None:
+            return self._unproved(fixes, "no check of the incident failed when it was escalated")
+        if cause.status != "proved":
+            return self._unproved(fixes, f"{_STATUS_TEXTS[cause.status]}: {cause.why}", cause)
+        rehearsed = await rehearse_revert(setup, trial, cause.causes)
+        return await self._proved(setup, trial, cause, rehearsed)
+
+    def _setup(
+        self,
+        source: Copyable,
+        fixes: Sequence[Suspect],
+        programs: HostPrograms,
+        services: Sequence[str],
+    ) -> CopySetup:
+        return CopySetup(
+            source=source,
             run_checks=self._checks_on_copy,
             expected=self._expected(),
             programs=programs,
@@ -116,12 +143,39 @@ class _LessonWork:
             suspects=fixes,
             jobs=programs.jobs_of(fixes),
         )
-        trial = CopyTrial(setup)
-        cause = await find_root_cause(fixes, trial, limits=self._writer.limits)
-        if cause.status != "proved":
-            return self._unproved(fixes, f"{_STATUS_TEXTS[cause.status]}: {cause.why}", cause)
-        rehearsed = await rehearse_revert(setup, trial, cause.causes)
-        return await self._proved(setup, trial, cause, rehearsed)
+
+    async def _add_contrasts(self, failing: CopySetup, recovered: CopySetup) -> bool:
+        """Checks that tell the failing state from the recovered one, for this lesson and drills, in
+        place of those that no copy shows."""
+        run, services = environment_runner(self._environment), failing.services
+        logs = [
+            (await run(f"journalctl -u {shlex.quote(name)} -n 200 -o cat -q --no-pager", b""))[1]
+            for name in services[:2]
+        ]
+        text = f"{self._details.facts.combined_text}\n{b''.join(logs).decode('utf-8', 'replace')}"
+        try:
+            async with open_copy(failing) as before, open_copy(recovered) as after:
+                found = await find_contrasts(before, after, services, self._checks.probes, text)
+        except (CannotCopyError, EnvironmentFailed):
+            return False
+        if not found:
+            return False
+        probes = [each.probe for each in found]
+        own = [mark_admitted(each) for each in probes]
+        self._checks = ProbeChecks([*self._checks.probes, *own], self._environment)
+        readings = [
+            KeptReading(check=each.probe.name, ok=False, detail=self._writer.redact(each.detail))
+            for each in found
+        ]
+        passing = [each for each in self._kept.readings if each.ok]
+        self._kept = replace(
+            self._kept,
+            at=datetime.now(UTC),
+            readings=(*passing, *readings),
+            probes=(*self._kept.probes, *(msgspec.json.encode(each).decode() for each in probes)),
+        )
+        await self._writer.states.publish(self._kept)
+        return True
 
     async def _proved(
         self, setup: CopySetup, trial: CopyTrial, cause: RootCause, rehearsed: RehearsedRevert
@@ -285,6 +339,8 @@ class _LessonWork:
 
     def _fixed_file(self, change: StateChange, target: Target) -> FixedFile:
         after = change.after.attributes if change.after is not None else {}
+        if target.kind == "link" and (change.after is None or after.get("link")):
+            return FixedFile(path=target.path, link=target.link, failing_link=after.get("link", ""))
         if target.kind in ("link", "folder"):
             raise CannotRepeatError(f"{target.path} is a {target.kind}")
         differing = change.differing if change.after is not None and change.before else ()
@@ -338,6 +394,8 @@ def _differences(before: State, after: State, services: Sequence[str]) -> tuple[
 def _check_command(probe: Probe) -> str:
     if probe.kind == "http":
         return f"curl -fsS -o /dev/null --max-time 5 {probe.what}"
+    if probe.kind == "command":
+        return probe.what
     if probe.kind == "unit" and not probe.status:
         return f"systemctl is-active {probe.what.removesuffix('.service')}"
     return ""

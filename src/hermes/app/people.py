@@ -3,10 +3,13 @@
 import os
 import pwd
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from hermes.core.errors import HermesError, PolicyDenied
 from hermes.core.events.people import (
     PEOPLE_RUN,
+    PairingApproved,
+    PairingRevoked,
     PersonAdded,
     PersonRemoved,
 )
@@ -19,11 +22,17 @@ from hermes.core.people import (
     explain_unnamed,
     is_unnamed,
     name_problem,
+    normalize_id,
     parse_actor,
     resolve_people,
 )
 from hermes.core.protocols import Journal
 from hermes.settings.load import LoadedSettings
+
+if TYPE_CHECKING:
+    from hermes.gateway.pairing import PendingPairing
+
+PAIRING_FOLDER = "pairing"
 
 
 class PeopleRegister:
@@ -110,6 +119,62 @@ async def add_person(
     event = PersonAdded(run=PEOPLE_RUN, name=name, ids=parsed, groups=tuple(groups), by=who)
     await journal.append(event)
     return event
+
+
+async def approve_pairing(
+    loaded: LoadedSettings, journal: Journal, channel: str, code: str, name: str = ""
+) -> PairingApproved:
+    """Let in whoever got this code; `name` also makes them a person. Raises `HermesError`."""
+    people, who = await load_people(loaded, journal), await require_person(loaded, journal)
+    if name and (problem := name_problem(name)):
+        raise HermesError(problem)
+    if name and not people:
+        raise HermesError(
+            "as soon as there are people, only they can answer here: begin with yourself, "
+            f"hermes people add NAME unix:{user_name()}"
+        )
+    from hermes.gateway.pairing import PairingCodes
+
+    waiting = PairingCodes(loaded.home / PAIRING_FOLDER).redeem(channel, code)
+    owner = people.name_of(channel, waiting.id)
+    if name and owner and owner != name:
+        raise HermesError(f"{actor_name(channel, waiting.id)} is already an id of {owner}")
+    event = PairingApproved(
+        run=PEOPLE_RUN,
+        channel=channel,
+        id=normalize_id(channel, waiting.id),
+        name=name,
+        shown=waiting.shown,
+        by=who,
+    )
+    await journal.append(event)
+    return event
+
+
+async def revoke_pairing(
+    loaded: LoadedSettings, journal: Journal, channel: str, id: str
+) -> PairingRevoked:
+    """They may no longer talk to Hermes there. Raises `HermesError`."""
+    who, id = await require_person(loaded, journal), normalize_id(channel, id)
+    if not (await load_people(loaded, journal)).is_paired(channel, id):
+        raise HermesError(
+            f"{actor_name(channel, id)} is not paired; `hermes pairing list` shows who is"
+        )
+    event = PairingRevoked(run=PEOPLE_RUN, channel=channel, id=id, by=who)
+    await journal.append(event)
+    return event
+
+
+async def list_pairings(
+    loaded: LoadedSettings, journal: Journal
+) -> "tuple[list[PendingPairing], list[PairingApproved]]":
+    """Who waits with a code, and who was let in."""
+    from hermes.gateway.pairing import PairingCodes
+
+    history = PeopleHistory()
+    async for recorded in journal.read(kinds=PEOPLE_EVENT_KINDS):
+        history.apply(recorded.event)
+    return PairingCodes(loaded.home / PAIRING_FOLDER).pending(), list(history.paired.values())
 
 
 async def remove_person(loaded: LoadedSettings, journal: Journal, name: str) -> PersonRemoved:

@@ -91,7 +91,11 @@ class LazyPolicy:
         """The incident of this run, for rules with a condition on it."""
         from hermes.policy.actions.action_effects import IncidentFacts
 
+        self._incidents.pop(run, None)
         self._incidents[run] = IncidentFacts(id=incident, severity=severity, service=service)
+        self.keep(run)
+        for oldest in list(self._incidents)[:-MAX_KEPT_INCIDENTS]:
+            self.forget(oldest)
 
     def _folders(self) -> tuple[Path, Path]:
         return always_rules_path(self._loaded).parent, self._folder / ".hermes" / "policies"
@@ -191,6 +195,8 @@ def home_path(loaded: LoadedSettings) -> str:
     return loaded.secrets.get("HOME") or str(Path.home())
 
 
+MAX_KEPT_INCIDENTS = 256
+"""Far more than are worked on at once; what older ones have read is forgotten."""
 INCIDENT_RUN_PREFIX, WATCH_RUN = "incident-", "watch"
 """The watch of a home works on all incidents, in one process."""
 

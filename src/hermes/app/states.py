@@ -13,7 +13,7 @@ from hermes.app.tooling import configured_environment
 from hermes.core.bus import Bus
 from hermes.core.events.changes import StateRecorded
 from hermes.core.events.operations import HealthChecked
-from hermes.core.events.tools import ToolRequested
+from hermes.core.events.tools import ToolRequested, ToolStarted
 from hermes.core.incident import INCIDENT_KINDS, WATCH_RUN, fold_incidents
 from hermes.core.protocols import Environment, Journal
 from hermes.declared.authors import AuthorSearch, OwnCommand, read_host_logs
@@ -29,6 +29,7 @@ from hermes.declared.recording import RecordedRound, publish_changes, record_rou
 from hermes.declared.state import State, StateChange
 from hermes.declared.store import STATES_FOLDER, StateStore, StoreLimits
 from hermes.memory.store import open_journal
+from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.settings.load import LoadedSettings
 from hermes.sre.probes.inventory import InventoryStore
 
@@ -99,7 +100,7 @@ async def record_state(
             changes: Sequence[StateChange], after: datetime, until: datetime
         ) -> Sequence[ChangeAuthor]:
             logs = await read_host_logs(states.run, changes)
-            search = AuthorSearch(logs, await _own_commands(journal, after), after, until)
+            search = AuthorSearch(logs, await own_commands(journal, after), after, until)
             return [search.find(each) for each in changes]
 
         found = await record_round(
@@ -145,14 +146,21 @@ async def is_settled(journal: Journal, settled: timedelta, now: datetime) -> boo
     return not any(each.status == "open" for each in fold_incidents(records).values())
 
 
-async def _own_commands(journal: Journal, after: datetime) -> list[OwnCommand]:
+async def own_commands(journal: Journal, after: datetime) -> list[OwnCommand]:
+    """Commands that Hermes ran on this host since then and that may have changed something: not
+    those that it was refused, and not those that only read."""
+    kinds, since = ("tool.requested", "tool.started"), after - timedelta(minutes=5)
+    requested = dict[str, ToolRequested]()
     found = []
-    since = after - timedelta(minutes=5)
-    async for recorded in journal.read(kinds=("tool.requested",), since=since):
+    async for recorded in journal.read(kinds=kinds, since=since):
         event = recorded.event
         if isinstance(event, ToolRequested) and not event.isolated:
-            values = " ".join(str(each) for each in event.call.arguments.values())
-            found.append(OwnCommand(event.at, event.run, event.command or values))
+            requested[event.call.id] = event
+        elif isinstance(event, ToolStarted) and (known := requested.pop(event.call_id, None)):
+            if event.effects and READING_EFFECTS.issuperset(event.effects):
+                continue
+            values = " ".join(str(each) for each in known.call.arguments.values())
+            found.append(OwnCommand(event.at, known.run, known.command or values))
     return found
 
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -19,7 +20,7 @@ from hermes.app.learned_checks import open_learned_checks
 from hermes.app.models import ModelReachability
 from hermes.app.policy import LazyPolicy, with_waiting_approvals
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
-from hermes.core.errors import SettingsError, StoreError
+from hermes.core.errors import ScheduleError, SettingsError, StoreError
 from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Environment
 from hermes.gateway.outbox import Outbox
@@ -30,7 +31,6 @@ from hermes.memory.journal.buffered_journal import BufferedJournal
 from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings
 from hermes.sre.context import IncidentContext
-from hermes.sre.health import HealthSchedule
 from hermes.sre.notifications.notifier import Notifier
 from hermes.sre.probes.inventory import InventoryStore
 from hermes.sre.probes.probe import Probe
@@ -39,6 +39,9 @@ from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.settings import POLICY_SET_BY_MODE
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
+
+if TYPE_CHECKING:
+    from hermes.gateway.manifest import ConfiguredChannel
 
 NO_MODEL = "none"
 """In place of a model: playbooks alone."""
@@ -82,6 +85,39 @@ class RunningWatch:
     reachability: ModelReachability | None = None
     """None where no model is used."""
 
+    job_settings: LoadedSettings | None = None
+    """Those that jobs run under: without the mode of the watch."""
+    scheduler: ProbeScheduler | None = None
+    """What runs the probes; None in a gym box, where nothing is scheduled."""
+
+    async def keep_schedule(self) -> None:
+        """Run what is due, or stand by while another process does, until cancelled."""
+        from hermes.app.schedule.jobs import builtin_jobs
+        from hermes.app.schedule.rhythms import health_job, report_jobs
+        from hermes.app.schedule.scheduler import keep_schedule
+
+        loaded, application = self.job_settings, self.application
+        if loaded is None or self.scheduler is None:
+            return
+        try:
+            specs = builtin_jobs(loaded)
+        except ScheduleError as error:
+            write_warning(f"the schedule is not kept: {error}")
+            return
+        environment = application.agent_dependencies.environment
+        built_in = {
+            "health": health_job(loaded, application.bus, probe_rounds(self.scheduler)),
+            **report_jobs(loaded, application.journal, environment),
+        }
+        await keep_schedule(
+            loaded,
+            application.bus,
+            application.run_locks,
+            specs=specs,
+            built_in=built_in,
+            at_start=("health",),
+        )
+
     async def until_rebuilt(self) -> None:
         """Return when the journal has to be opened again: leave the block, and enter another."""
         await _rebuild_event(self.application).wait()
@@ -116,6 +152,7 @@ async def open_watch(
 
     `adapt` may change a probe, or leave it out.
     """
+    job_settings = loaded
     loaded, asked = (
         apply_watch_mode(with_waiting_approvals(loaded)),
         "" if model == NO_MODEL else model,
@@ -173,15 +210,15 @@ async def open_watch(
             probes=len(probes),
             until_writable=monitor.until_writable if monitor else None,
         )
-        notifier, outbox = _open_notifications(application, lines=lines)
+        in_box = environment is not None
+        notifications = _open_notifications(application, lines=lines, in_box=in_box)
         async with anyio.create_task_group() as group:
             if monitor is not None:
                 group.start_soon(monitor.run)
             group.start_soon(_fill_playbooks, playbooks)
             if environment is None:
                 group.start_soon(_record_states, loaded)
-            await group.start(notifier.run)
-            await group.start(outbox.run)
+            await notifications.start(group)
             await group.start(watch.run)
             gauges = monitor.gauges if monitor else dict[str, float]
             address = await _open_alert_sources(group, application, watch, gauges, listen=listen)
@@ -189,9 +226,6 @@ async def open_watch(
                 group.start_soon(_follow_services, application, scheduler, store, adapt)
             if probes or found.found_now:
                 group.start_soon(scheduler.run)
-                group.start_soon(
-                    HealthSchedule(application.bus, probe_rounds(scheduler), settings.health).run
-                )
             yield RunningWatch(
                 application,
                 watch,
@@ -206,11 +240,11 @@ async def open_watch(
                 reachability=ModelReachability(loaded, application.agent_dependencies.model.name)
                 if responder is not None
                 else None,
+                job_settings=job_settings,
+                scheduler=scheduler if environment is None else None,
             )
             if not _rebuild_event(application).is_set():
-                with anyio.move_on_after(FINAL_NOTIFICATIONS_TIMEOUT_S):
-                    await notifier.wait_until_queued()
-                    await outbox.wait_until_delivered()
+                await notifications.finish()
             group.cancel_scope.cancel()
 
 
@@ -253,7 +287,33 @@ async def _fill_playbooks(playbook_cache: PlaybookCache) -> None:
         await playbook_cache.fill()
 
 
-def _open_notifications(application: Application, *, lines: bool) -> tuple[Notifier, Outbox]:
+@dataclass(frozen=True)
+class WatchNotifications:
+    """What composes notifications, what delivers them, and the chats that are configured."""
+
+    application: Application
+    notifier: Notifier
+    outbox: Outbox
+    channels: "Mapping[str, ConfiguredChannel]"
+
+    async def start(self, group: TaskGroup) -> None:
+        await group.start(self.notifier.run)
+        await group.start(self.outbox.run)
+        if self.channels:
+            from hermes.app.channels import start_channels
+
+            await start_channels(group, self.application, self.outbox, self.channels)
+
+    async def finish(self) -> None:
+        """Send what is due before the watch ends."""
+        with anyio.move_on_after(FINAL_NOTIFICATIONS_TIMEOUT_S):
+            await self.notifier.wait_until_queued()
+            await self.outbox.wait_until_delivered()
+
+
+def _open_notifications(
+    application: Application, *, lines: bool, in_box: bool
+) -> WatchNotifications:
     loaded = application.loaded
     settings = loaded.settings.sre.notices
     sinks = open_sinks(
@@ -263,9 +323,18 @@ def _open_notifications(application: Application, *, lines: bool) -> tuple[Notif
         write=_print_line if lines else None,
         report=write_warning,
     )
-    notifier = Notifier(application.bus, [accepts for _, accepts in sinks], settings)
-    outbox = Outbox(application.bus, [SinkTransport(sink) for sink, _ in sinks], settings)
-    return notifier, outbox
+    filters, channels = [accepts for _, accepts in sinks], dict[str, "ConfiguredChannel"]()
+    if not in_box and loaded.settings.channels.begun(loaded.secrets.get):
+        from hermes.app.channels import home_chat_filters, usable_channels
+
+        channels = usable_channels(loaded, write_warning)
+        filters += home_chat_filters(channels)
+    return WatchNotifications(
+        application,
+        Notifier(application.bus, filters, settings),
+        Outbox(application.bus, [SinkTransport(sink) for sink, _ in sinks], settings),
+        channels,
+    )
 
 
 def _print_line(text: str) -> None:

@@ -6,23 +6,22 @@ import anyio
 import click
 import msgspec
 
-from hermes.app.people import user_name
-from hermes.app.policy import always_rules_path, is_run_active
-from hermes.cli.context import find_unique, load_settings, query_journal, require_journal
+from hermes.app.actions import AnswerOutcome, answer_approval
+from hermes.app.people import local_actor
+from hermes.app.policy import always_rules_path
+from hermes.app.views import APPROVAL_LOOKBACK, describe_approval, find_approval_request
+from hermes.cli.context import load_settings, query_journal, require_journal
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_fields, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip, escape_invisible
-from hermes.core.actions import ApprovalScope, why_not_always
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, PolicyDenied
 from hermes.core.events.approvals import (
-    ActionStopped,
-    ApprovalAnswered,
-    ApprovalSettled,
     GrantRevoked,
 )
-from hermes.core.protocols import Journal, JournalRecord
+from hermes.core.protocols import JournalRecord
+from hermes.gateway.answers import AnswerVerb
 from hermes.memory.store import JournalStore, open_journal, store_exists
 from hermes.plumbing.units import format_duration
 from hermes.policy.approvals.history import (
@@ -34,8 +33,6 @@ from hermes.policy.approvals.history import (
 )
 from hermes.settings.load import LoadedSettings
 
-APPROVAL_LOOKBACK = timedelta(days=30)
-
 
 def recent_approvals(loaded: LoadedSettings) -> ApprovalHistory:
     """Recent approval requests; none when there is no journal yet."""
@@ -46,63 +43,6 @@ def recent_approvals(loaded: LoadedSettings) -> ApprovalHistory:
         return await read_approval_history(journal, since=datetime.now(UTC) - APPROVAL_LOOKBACK)
 
     return query_journal(loaded, query)
-
-
-async def find_approval_request(journal: Journal, wanted: str) -> ApprovalQuestion:
-    """Find by id, or its beginning or end; without an id, the only open request."""
-    now = datetime.now(UTC)
-    history = await read_approval_history(journal, since=now - APPROVAL_LOOKBACK)
-    if not wanted:
-        return _only_open_request(list(history.open_questions(now)))
-    id, _ = find_unique(
-        history.questions.items(),
-        wanted,
-        lambda each: each[0] == wanted,
-        lambda each: each[0].startswith(wanted) or each[0].endswith(wanted),
-        id_of=lambda each: each[0],
-        kind="request",
-        list_command="hermes approvals list",
-    )
-    return history.questions[id]
-
-
-def _only_open_request(waiting: list[ApprovalQuestion]) -> ApprovalQuestion:
-    if len(waiting) == 1:
-        return waiting[0]
-    if not waiting:
-        raise HermesError("no request waits for an answer")
-    names = "\n".join(f"  {each.request.approval}  {each.request.shown[:60]}" for each in waiting)
-    raise HermesError(f"{len(waiting)} requests wait for an answer; give one id:\n{names}")
-
-
-def approval_request_data(question: ApprovalQuestion, loaded: LoadedSettings) -> dict[str, object]:
-    """All fields of a request, for `show` and --json."""
-    request, tally, now = question.request, question.tally, datetime.now(UTC)
-    return {
-        "id": request.approval,
-        "state": question.state(now),
-        "action": request.shown,
-        "tool": request.tool,
-        "effects": list(request.effects),
-        "rule": request.rule,
-        "reason": request.reason,
-        "undo": request.undo,
-        "tested": request.tested,
-        "place": request.place,
-        "tainted": request.tainted,
-        "requester": request.requester,
-        "approvers": list(request.approvers),
-        "escalated": list(tally.escalated),
-        "count": request.count,
-        "approved_by": list(tally.yes),
-        "denied_by": tally.no,
-        "asked_at": request.at.isoformat(),
-        "until": request.until.isoformat() if request.until else "",
-        "run": request.run,
-        "subagent": request.run.partition("/")[2],
-        "running": is_run_active(loaded, request.run),
-        "hash": request.hash,
-    }
 
 
 def time_left(question: ApprovalQuestion) -> str:
@@ -121,7 +61,7 @@ def list_(ctx: click.Context, everything: bool = False, as_json: bool = False) -
     history = recent_approvals(loaded)
     found = list(history.questions.values()) if everything else list(history.open_questions(now))
     if as_json:
-        print_json([approval_request_data(each, loaded) for each in found])
+        print_json([describe_approval(each, loaded) for each in found])
         return
     print_table(
         ("id", "state", "left", "by", "rule", "action"),
@@ -154,7 +94,7 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
     async def query(journal: JournalStore) -> ApprovalQuestion:
         return await find_approval_request(journal, id)
 
-    data = approval_request_data(query_journal(loaded, query), loaded)
+    data = describe_approval(query_journal(loaded, query), loaded)
     if as_json:
         print_json(data)
         return
@@ -211,10 +151,6 @@ def _request_line(question: ApprovalQuestion) -> str:
     )
 
 
-SETTLE_TIMEOUT_S = 5.0
-"""How long to wait for the running process to act on an answer."""
-
-
 @cli_command("""
 hermes approvals approve                      the only open request
 hermes approvals approve 4f2a1c --session     also for the same action later in its session
@@ -232,8 +168,8 @@ def approve(
     """Approve the request ID. It counts only for exactly the action that was shown."""
     if session and always:
         raise click.UsageError("--session or --always, not both")
-    scope: ApprovalScope = "always" if always else "session" if session else "once"
-    _record_answer(load_settings(ctx), id, approved=True, scope=scope, note=note, as_json=as_json)
+    verb: AnswerVerb = "always" if always else "session" if session else "once"
+    _record_answer(load_settings(ctx), id, verb, note=note, as_json=as_json)
 
 
 @cli_command('hermes approvals deny 4f2a1c --note "use the replica"')
@@ -241,112 +177,39 @@ def approve(
 @click.option("--note", default="", metavar="TEXT", help="Why; the agent gets this text.")
 def deny(ctx: click.Context, id: str, note: str, as_json: bool) -> None:
     """Deny the request ID."""
-    _record_answer(load_settings(ctx), id, approved=False, scope="once", note=note, as_json=as_json)
+    _record_answer(load_settings(ctx), id, "deny", note=note, as_json=as_json)
 
 
 @cli_command("hermes approvals stop 4f2a1c")
 @click.argument("id", default="")
 def stop(ctx: click.Context, id: str, as_json: bool) -> None:
     """Prevent the announced action ID. Anyone may do this."""
-    _record_answer(load_settings(ctx), id, approved=False, scope="once", note="", as_json=as_json)
+    _record_answer(load_settings(ctx), id, "stop", note="", as_json=as_json)
 
 
 def _record_answer(
-    loaded: LoadedSettings,
-    id: str,
-    *,
-    approved: bool,
-    scope: ApprovalScope,
-    note: str,
-    as_json: bool,
+    loaded: LoadedSettings, id: str, verb: AnswerVerb, *, note: str, as_json: bool
 ) -> None:
-    who = user_name()
+    async def record(journal: JournalStore) -> AnswerOutcome:
+        who = await local_actor(loaded, journal)
+        return await answer_approval(loaded, journal, id, verb, person=who, via="cli", note=note)
 
-    async def record(journal: JournalStore) -> tuple[ApprovalQuestion, str]:
-        question = await find_approval_request(journal, id)
-        _check_answer(question, who, approved, scope)
-        request = question.request
-        if question.seconds and not approved:
-            event: ActionStopped | ApprovalAnswered = ActionStopped(
-                run=request.run, call_id=request.call_id, by=who, approval=request.approval
-            )
-        else:
-            event = ApprovalAnswered(
-                run=request.run,
-                approval=request.approval,
-                approved=approved,
-                by=who,
-                scope=scope,
-                via="cli",
-                note=note,
-            )
-        numbers = await journal.append(event)
-        question.tally.add(event)
-        return question, await _wait_for_outcome(journal, question, numbers[-1], loaded)
-
-    question, outcome = query_journal(loaded, record)
-    request = question.request
+    done = query_journal(loaded, record)
+    if done.refusal == "denied":
+        raise PolicyDenied(done.text)
+    if done.refusal:
+        raise HermesError(done.text)
     if as_json:
-        print_json({"id": request.approval, "by": who, "approved": approved, "outcome": outcome})
-        return
-    echo(f"{request.approval}: {_outcome_text(question, outcome)}")
-
-
-def _check_answer(
-    question: ApprovalQuestion, who: str, approved: bool, scope: ApprovalScope
-) -> None:
-    """Raises `HermesError` when it is over, `PolicyDenied` when this answer does not count."""
-    request, now = question.request, datetime.now(UTC)
-    if question.settled is not None:
-        by = ", ".join(question.settled.by)
-        raise HermesError(
-            f"{request.approval} was already settled: {question.settled.outcome}"
-            + (f" by {by}" if by else "")
+        print_json(
+            {
+                "id": done.approval,
+                "by": done.by,
+                "approved": done.approved,
+                "outcome": done.outcome,
+            }
         )
-    if not question.is_open(now):
-        raise HermesError(f"{request.approval} is over: no one answered in time, so it is denied")
-    if why := question.tally.objection(who, approved=approved):
-        raise PolicyDenied(why)
-    if who in question.tally.yes and approved:
-        raise PolicyDenied(f"{who} has already approved it; {request.count} different people must")
-    if scope == "always" and (why := why_not_always(request)):
-        raise PolicyDenied(f"not with --always: {why}")
-
-
-async def _wait_for_outcome(
-    journal: Journal, question: ApprovalQuestion, after: int, loaded: LoadedSettings
-) -> str:
-    """Return the outcome; `waiting` for other people, or `recorded` when the run is not active."""
-    request = question.request
-    if question.tally.outcome is None:
-        return "waiting"
-    if not is_run_active(loaded, request.run):
-        return "recorded"
-    with anyio.move_on_after(SETTLE_TIMEOUT_S):
-        while True:
-            last_position = await journal.last()
-            async for recorded in journal.read(
-                after=after, run=request.run, kinds=("approval.settled",)
-            ):
-                event = recorded.event
-                if isinstance(event, ApprovalSettled) and event.approval == request.approval:
-                    return event.outcome
-            await journal.changed(last_position)
-    return "recorded"
-
-
-def _outcome_text(question: ApprovalQuestion, outcome: str) -> str:
-    request, tally = question.request, question.tally
-    if outcome == "waiting":
-        return f"{len(tally.yes)} of {request.count} have approved; it waits for the others"
-    if outcome == "recorded":
-        root_run = request.run.partition("/")[0]
-        return f"recorded; the run uses it when it is resumed (hermes --resume {root_run})"
-    if outcome == "changed":
-        return "the action has changed since the request, so it is not run"
-    if outcome == "denied" and question.seconds:
-        return "stopped"
-    return outcome
+        return
+    echo(f"{done.approval}: {done.text}")
 
 
 @cli_command("hermes approvals grants --json")
@@ -399,7 +262,8 @@ def _revoke_grant(loaded: LoadedSettings, id: str) -> str:
     grant = found[0].grant
 
     async def change(journal: JournalStore) -> None:
-        await journal.append(GrantRevoked(run=grant.run, grant=grant.id, by=user_name()))
+        by = await local_actor(loaded, journal)
+        await journal.append(GrantRevoked(run=grant.run, grant=grant.id, by=by))
 
     query_journal(loaded, change)
     return grant.id

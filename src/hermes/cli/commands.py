@@ -17,6 +17,8 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "changes": ("states.changes", "What changed on the host, when and by whom; revert it"),
             "state": ("groups", "States of the host: list, show, compare, record"),
             "approvals": ("groups", "Answer approval requests; list grants"),
+            "cron": ("groups", "Jobs by schedule: add, list, run, pause, history"),
+            "task": ("groups", "Add a job: hermes task add --cron '0 9 * * *' TASK"),
             "maintenance": ("groups", "Windows in which alerts open no incident"),
             "service": ("groups", "Keep the watch running: install, status, logs, uninstall"),
         },
@@ -25,6 +27,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         "Chat",
         'hermes chat -q "is anything wrong?"',
         {
+            "gateway": ("groups", "Talk with people through chat channels: run, status, install"),
             "chat": ("chat_command", "Talk to the agent; -q asks one question and ends"),
             "sessions": ("sessions.commands", "List, show, search, import, export conversations"),
             "recall": ("sessions.search", "What earlier sessions say about a question"),
@@ -40,6 +43,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "model": ("admin.model", "Show, list, switch or test language models"),
             "token": ("groups", "Tokens for the API: add, list, revoke"),
             "tools": ("admin.tools", "Tools of the agent, and why others are unavailable"),
+            "channels": ("groups", "Chats and sinks: list them, send a test message"),
             "doctor": ("admin.doctor", "Check the installation and every file it reads"),
             "status": ("admin.status", "Show the configuration and the cost of today"),
         },
@@ -50,6 +54,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         {
             "policy": ("groups", "What the agent may do: check, explain, test, replay"),
             "people": ("groups", "Who is who: names, ids on chat platforms, groups"),
+            "pairing": ("groups", "Let people talk to Hermes in chats: list, approve, revoke"),
             "audit": ("admin.audit", "Decisions and actions, with proof"),
             "journal": ("admin.storage", "Verify, export, compact or salvage the journal"),
             "store": ("admin.storage", "Show the store, or move it"),

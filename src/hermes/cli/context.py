@@ -1,6 +1,6 @@
 """Loads settings, queries the journal, finds runs, and parses time options for commands."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ import click
 
 from hermes.cli.output import note
 from hermes.core.errors import HermesError
+from hermes.core.run_ids import find_unique
 from hermes.memory.journal.runs import RunSummary
 from hermes.memory.store import (
     JournalStore,
@@ -45,7 +46,6 @@ def home_folder() -> Path:
 
 
 QueryResult = TypeVar("QueryResult")
-Found = TypeVar("Found")
 MAX_LISTED_RUNS = 1_000_000
 READ_ONLY_JOURNAL_WARNING = (
     "hermes: the home folder cannot be written: later events are not shown here, "
@@ -129,26 +129,6 @@ async def find_run(journal: JournalStore, wanted: str) -> RunSummary:
         kind="session",
         list_command="hermes sessions list",
     )
-
-
-def find_unique(
-    candidates: Iterable[Found],
-    wanted: str,
-    *tests: Callable[[Found], bool],
-    id_of: Callable[[Found], str],
-    kind: str,
-    list_command: str,
-) -> Found:
-    """Return the candidate that matches the first successful test. Raises `HermesError`."""
-    known = list(candidates)
-    for test in tests:
-        found = [each for each in known if test(each)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(map(id_of, found[:5]))
-            raise HermesError(f"{wanted!r} may be {names}; give more of it")
-    raise HermesError(f"there is no {kind} {wanted!r}; `{list_command}` shows them")
 
 
 def _parse_time_option(

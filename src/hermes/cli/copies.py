@@ -102,10 +102,13 @@ def _script(command: tuple[str, ...]) -> str:
     return command[0] if len(command) == 1 else shlex.join(command)
 
 
-async def _open(ctx: click.Context, units: tuple[str, ...], limits: CopyLimits) -> BoxCopy:
+async def _open(
+    ctx: click.Context, units: tuple[str, ...], limits: CopyLimits, *, as_json: bool = False
+) -> BoxCopy:
+    """What is not in the copy is a field of the JSON, or a note."""
     loaded = load_settings(ctx)
     copy = await open_machine_copy(loaded.home, limits, units=units, cwd=str(Path.cwd()))
-    for each in copy.left_out:
+    for each in () if as_json else copy.left_out:
         note(f"not in the copy: {each}")
     return copy
 
@@ -119,15 +122,16 @@ async def _run(
     *,
     as_json: bool,
 ) -> int:
-    copy = await _open(ctx, units, limits)
+    copy = await _open(ctx, units, limits, as_json=as_json)
     try:
+        left_out = copy.left_out
         ran = await copy.run(script, timeout_s=timeout)
         changed = copy.changed_paths()
     finally:
         await copy.close()
     if as_json:
         print_json({"code": ran.code, "output": ran.output, "changed": changed,
-                    "timed_out": ran.timed_out})  # fmt: skip
+                    "timed_out": ran.timed_out, "left_out": left_out})  # fmt: skip
     else:
         click.echo(ran.output, nl=False)
         _name_changes(changed)
@@ -143,14 +147,16 @@ async def _diff(
     *,
     as_json: bool,
 ) -> int:
-    copy = await _open(ctx, units, limits)
+    copy = await _open(ctx, units, limits, as_json=as_json)
     try:
+        left_out = copy.left_out
         ran = await copy.run(script, timeout_s=timeout)
         changes = await find_changes(copy)
     finally:
         await copy.close()
     if as_json:
-        print_json({"code": ran.code, "output": ran.output, "changes": changes})
+        print_json({"code": ran.code, "output": ran.output, "changes": changes,
+                    "left_out": left_out})  # fmt: skip
         return ran.code
     if ran.code:
         note(f"the command exited with {ran.code}: {ran.output.strip()[-500:]}")

@@ -96,6 +96,57 @@ def people() -> None:
     """
 
 
+PAIRING_COMMANDS = {
+    "list": ("admin.people:pairings", "Who waits with a code, and who was let in"),
+    "approve": ("admin.people:approve", "Let somebody in who got a code"),
+    "revoke": ("admin.people:revoke", "Let somebody in no longer"),
+}
+
+
+@cli_group(
+    PAIRING_COMMANDS,
+    """
+hermes pairing                                    who waits, and who was let in
+hermes pairing approve telegram 7KQ2M9XA --as alice
+hermes pairing revoke telegram 123456789
+""",
+    default="list",
+)
+def pairing() -> None:
+    """Who may talk to Hermes in chats. Without a command: list.
+
+    An unknown person who writes to Hermes gets a code, valid for an hour; somebody with a shell on
+    this machine confirms it. After five wrong codes a channel takes none for an hour.
+
+    Exit codes: 0 fine, 1 there is no such code or pairing, 2 wrong usage, 7 denied.
+    """
+
+
+CHANNEL_COMMANDS = {
+    "list": ("admin.channels:list_", "All chats and sinks, whether they work, and what waits"),
+    "test": ("admin.channels:test", "Send a test message"),
+}
+
+
+@cli_group(
+    CHANNEL_COMMANDS,
+    """
+hermes channels                                   all chats and sinks
+hermes channels list --json
+hermes channels test telegram                     a message to its home chat
+""",
+    default="list",
+)
+def channels() -> None:
+    """Chats and sinks: which are configured, which work, what waits. Without a command: list.
+
+    A chat is configured by its token in the file .env of the home folder (TELEGRAM_BOT_TOKEN), and
+    by the id of the chat for notifications (TELEGRAM_HOME_CHANNEL).
+
+    Exit codes: 0 fine, 1 a message could not be sent, 2 wrong usage, 3 settings.
+    """
+
+
 APPROVAL_COMMANDS = {
     "list": ("approvals:list_", "The open requests"),
     "show": ("approvals:show", "One request in full"),
@@ -178,6 +229,56 @@ def token() -> None:
 
     Exit codes: 0 fine, 1 there is no such token, 2 wrong usage, 6 the store failed.
     """
+
+
+CRON_COMMANDS = {
+    "add": ("schedule.edit:add", "Add a job: words, cron or a date, and what to do"),
+    "list": ("schedule.show:list_", "All jobs, their next times and last outcomes"),
+    "show": ("schedule.show:show", "One job with its meaning and last result"),
+    "next": ("schedule.show:next_", "The next times of jobs, or of a schedule to try"),
+    "run": ("schedule.show:run", "Run a job now"),
+    "pause": ("schedule.edit:pause", "Stop a job until it is resumed"),
+    "resume": ("schedule.edit:resume", "End a pause"),
+    "remove": ("schedule.edit:remove", "Remove a job; its history stays"),
+    "history": ("schedule.show:history", "What became of every due time"),
+    "export": ("schedule.edit:export", "Write all jobs as YAML"),
+    "apply": ("schedule.edit:apply", "Make the jobs as in a file"),
+}
+
+
+@cli_group(
+    CRON_COMMANDS,
+    """
+hermes cron add "every weekday at 9" "check the backups" --to telegram
+hermes cron list
+hermes cron next "every other friday at 16:00"    try a schedule
+hermes cron run backups
+hermes cron history backups --since 7d
+hermes cron pause briefing
+hermes cron export -o jobs.yaml && hermes cron apply jobs.yaml
+""",
+    default="list",
+)
+def cron() -> None:
+    """Jobs: instructions for the agent, or commands, at their times. Without a command: list.
+
+    `hermes watch` runs what is due. Every due time has one outcome in the history.
+
+    Exit codes: 0 fine, 1 a run failed, 2 a schedule or a job was refused, 6 the store failed.
+    """
+
+
+TASK_COMMANDS = {"add": ("schedule.edit:task_add", "Add a job")}
+
+
+@cli_group(
+    TASK_COMMANDS,
+    """
+hermes task add --cron "0 */6 * * *" "Check disk usage on all servers. Send results to Telegram."
+""",
+)
+def task() -> None:
+    """Add jobs; `hermes cron` lists and changes them."""
 
 
 SERVICE_COMMANDS = {
@@ -381,4 +482,29 @@ def copy() -> None:
     /dev/shm are empty, and databases that run are left out. It ends with the command.
 
     Exit codes: that of the command; 1 the machine cannot be copied, 5 the copy failed.
+    """
+
+
+GATEWAY_COMMANDS = {
+    "run": ("monitoring.gateway:run", "Serve the configured channels until it is stopped"),
+    "status": ("monitoring.gateway:status", "The channels, and who receives from each"),
+    "install": ("monitoring.service:install", "Keep it running: `hermes service install`"),
+}
+
+
+@cli_group(
+    GATEWAY_COMMANDS,
+    """
+hermes gateway run                     until Ctrl-C
+hermes gateway status
+""",
+    default="status",
+)
+def gateway() -> None:
+    """Conversations with people through chat channels. Without a command: status.
+
+    `hermes channels list` shows what a channel needs. Nobody is heard before somebody with a shell
+    lets them in: `hermes people add NAME telegram:ID`.
+
+    Exit codes: 0 fine, 2 wrong usage, 3 no channel can be used.
     """

@@ -82,13 +82,13 @@ class Bus:
                 reader.close()
 
     async def follow(
-        self, *, after: int = 0, run: str | None = None
+        self, *, after: int = 0, run: str | None = None, kinds: Sequence[str] = ()
     ) -> AsyncIterator[JournalRecord]:
         """Every event after `after`, of all processes, in order: stored events first, then new
-        ones."""
+        ones. `kinds`: only these."""
         while True:
             newest = await self.journal.last()  # read first: a later event wakes us again
-            async for recorded in self.journal.read(after=after, run=run):
+            async for recorded in self.journal.read(after=after, run=run, kinds=kinds):
                 after = recorded.seq
                 yield recorded
             after = max(after, newest)

@@ -86,8 +86,6 @@ class SinkFilter(Value, kw_only=True, frozen=True):
     """The lowest severity."""
     about: tuple[NotificationKind, ...] = ()
     """Empty: everything."""
-    edits: bool = False
-    """It can replace what it has sent."""
 
     def takes(self, about: NotificationKind, severity: str) -> bool:
         if self.about and about not in self.about:

@@ -97,6 +97,10 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
 }
 """By group, the name of each built-in and where it is."""
 
+LATER_GROUPS: Mapping[str, str] = {"notifications": "channels"}
+"""A plug-in of the first group may be named in the second one: a sink is a channel that only sends.
+"""
+
 PLUGIN_FOLDER_NAME = "plugins"
 FILE_TABLE_NAME = "ENTRY_POINTS"
 _GROUP_PREFIX = "hermes."
@@ -189,8 +193,9 @@ def plugin_names(group: str, home: Path | None = None) -> list[str]:
 def outside_plugins(group: str, home: Path | None = None) -> dict[str, PluginSource]:
     """The plug-ins of outside authors by name. A name that is taken is left out and reported."""
     found: dict[str, PluginSource] = {}
+    groups = (group, LATER_GROUPS.get(group))
     for source in _sources(home):
-        if source.group == group and source.name not in BUILT_IN.get(group, {}):
+        if source.group in groups and source.name not in BUILT_IN.get(group, {}):
             found.setdefault(source.name, source)
     return found
 

@@ -40,10 +40,14 @@ class RevertPlan(Value, frozen=True, kw_only=True):
     """Why it cannot be reverted, and what a person can do."""
 
 
-def plan_revert(change: StateChange, store: StateStore, folder: str) -> RevertPlan:
-    """`folder`: where content is staged on the host, a private folder."""
+def plan_revert(
+    change: StateChange, store: StateStore, folder: str, *, is_live: bool = False
+) -> RevertPlan:
+    """`folder`: where content is staged on the host, a private folder. `is_live`: the change was
+    found just now, so that its content now, where it is kept, need not be read for the undo. A
+    command that reads a file with secrets would need an approval."""
     if change.item.kind == "file":
-        return _FileRevert(change, store, folder).plan()
+        return _FileRevert(change, store, folder, is_live=is_live).plan()
     steps = tuple(_steps_of_kind(change, store))
     if steps:
         return RevertPlan(change=change, steps=steps)
@@ -78,8 +82,10 @@ def revert_script(plans: Sequence[RevertPlan], store: StateStore, folder: str) -
 
 
 class _FileRevert:
-    def __init__(self, change: StateChange, store: StateStore, folder: str) -> None:
-        self._change, self._store = change, store
+    def __init__(
+        self, change: StateChange, store: StateStore, folder: str, *, is_live: bool
+    ) -> None:
+        self._change, self._store, self._is_live = change, store, is_live
         self._path = change.item.key
         self._quoted = shlex.quote(self._path)
         self._folder = folder
@@ -151,8 +157,11 @@ class _FileRevert:
             )
         if "content" in differing:
             content = shlex.quote(self._stage(before.digest))
-            now = shlex.quote(self._stage_path("replaced"))
-            yield RevertStep(f"cp -p -- {self._quoted} {now}", "true")
+            if self._is_live and after.digest and self._store.content(after.digest) is not None:
+                now = shlex.quote(self._stage(after.digest))
+            else:
+                now = shlex.quote(self._stage_path("replaced"))
+                yield RevertStep(f"cp -p -- {self._quoted} {now}", "true")
             yield RevertStep(
                 f"cp -- {content} {self._quoted}",
                 f"cp -- {now} {self._quoted}",

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -72,6 +73,8 @@ class ChatTransport:
             last = await self._send(message, timeout_s)
             first = first or last
             request.pieces += 1
+        with suppress(OSError):
+            self._long_text_path(request.notice).unlink(missing_ok=True)
         reference = last if request.notice.buttons else first
         thread = await self._open_thread(request, to, reference, timeout_s)
         return DeliveryReceipt(reference, thread)
@@ -121,9 +124,12 @@ class ChatTransport:
             return ()
         return tuple(tuple(row) for row in rows)
 
-    def _write_file(self, notice: NotificationQueued, text: StyledText) -> Path:
+    def _long_text_path(self, notice: NotificationQueued) -> Path:
         name = hashlib.sha256(notice.notice.encode()).hexdigest()[:16]
-        path = self._folder / f"{name}.md"
+        return self._folder / f"{name}.md"
+
+    def _write_file(self, notice: NotificationQueued, text: StyledText) -> Path:
+        path = self._long_text_path(notice)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_text(render_text(text, "markdown"), "utf-8")

@@ -82,7 +82,8 @@ class DeliveryState:
     def __init__(self) -> None:
         self._pending: dict[str, dict[str, PendingDelivery]] = {}
         self._known = LimitedTable[str, bool](MAX_KNOWN_IDS)
-        self._notices = LimitedTable[str, NotificationQueued](MAX_REFERENCES)
+        self._subjects = LimitedTable[str, tuple[str, str]](MAX_REFERENCES)
+        """By notification: its incident, and the notification that it edits."""
         self._references = LimitedTable[tuple[str, str], str](MAX_REFERENCES)
         self._threads = LimitedTable[tuple[str, str], str](MAX_REFERENCES)
         self._first_messages = LimitedTable[tuple[str, str], str](MAX_REFERENCES)
@@ -140,7 +141,7 @@ class DeliveryState:
         if event.notice in self._known:  # another process queued the same
             return
         self._known[event.notice] = True
-        self._notices[event.notice] = event
+        self._subjects[event.notice] = (event.incident, event.edits)
         for name in dict.fromkeys((*event.sinks, event.to)):
             if name:
                 waiting = self._pending.setdefault(name, {})
@@ -160,14 +161,15 @@ class DeliveryState:
             delivery.attempts.append(DeliveryAttempt(seq, event.by, event.at))
 
     def _sent(self, event: NotificationSent) -> None:
-        notice = self._notices.get(event.notice)
-        if notice is None or not event.reference:
+        subject = self._subjects.get(event.notice)
+        if subject is None or not event.reference:
             return
+        incident, edits = subject
         self._references[event.sink, event.notice] = event.reference
-        if notice.edits:  # the message that later edits of the same replace
-            self._references[event.sink, notice.edits] = event.reference
-        if notice.incident:
-            key = (event.sink, notice.incident)
+        if edits:  # the message that later edits of the same replace
+            self._references[event.sink, edits] = event.reference
+        if incident:
+            key = (event.sink, incident)
             if event.thread:
                 self._threads[key] = event.thread
             if key not in self._first_messages:

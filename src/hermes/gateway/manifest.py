@@ -9,29 +9,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal, cast
 
-import msgspec
-
 from hermes.core.channels import Channel
 from hermes.core.errors import PluginError, SettingsError
 from hermes.core.messages import Value
 from hermes.core.plugins import load_plugin
-from hermes.gateway.settings import ChannelSettings
+from hermes.gateway.settings import ChannelSettings, ChannelsSettings
+from hermes.gateway.transports import SendingPace as SendingPace  # part of the plug-in interface
 
 CHANNEL_GROUP = "channels"
 LengthUnit = Literal["utf16", "code points", "bytes"]
 TextFormat = Literal["plain", "markdown", "mrkdwn", "html"]
 """`plain` also where styles are sent beside the text, as Telegram wants them."""
-
-
-class SendingPace(Value, kw_only=True, frozen=True):
-    """How often messages may be sent before the platform answers with a rate limit."""
-
-    interval_s: float = 1.0
-    """Seconds between two messages to one chat."""
-    per_minute: int = 20
-    """Messages to one chat within a minute."""
-    per_second_in_all: float = 25.0
-    """Messages to all chats."""
 
 
 class ChannelLimits(Value, kw_only=True, frozen=True):
@@ -97,23 +85,19 @@ class ConfiguredChannel(Value, kw_only=True, frozen=True):
 
 
 def configured_channels(
-    channels: msgspec.Struct, secret: Callable[[str], str | None]
+    channels: ChannelsSettings, secret: Callable[[str], str | None]
 ) -> dict[str, ConfiguredChannel]:
     """The channels of the section `channels` that are configured, at least in part, by name.
 
     Nothing of a channel is imported.
     """
     found = {}
-    for name in channels.__struct_fields__:
-        settings = getattr(channels, name)
-        if not isinstance(settings, ChannelSettings) or not settings.enabled:
-            continue
+    for name, settings in channels.begun(secret).items():
         secrets = {each: secret(each) or "" for each in settings.secret_names}
         keys = {each: str(getattr(settings, each)) for each in settings.needed_keys}
         missing = [each for each, value in secrets.items() if not value]
         missing += [f"channels.{name}.{each}" for each, value in keys.items() if not value]
-        if len(missing) < len(secrets) + len(keys):
-            found[name] = ConfiguredChannel(
-                name=name, settings=settings, secrets=secrets, missing=tuple(missing)
-            )
+        found[name] = ConfiguredChannel(
+            name=name, settings=settings, secrets=secrets, missing=tuple(missing)
+        )
     return found

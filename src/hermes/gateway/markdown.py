@@ -140,7 +140,7 @@ def render_text(styled: StyledText, format: str) -> str:
     """The text in the markup of a platform: plain, markdown, mrkdwn (Slack) or html."""
     match format:
         case "markdown":
-            return _render(styled, _escape_markdown, _MARKDOWN_MARKS)
+            return _render(styled, escape_markdown, _MARKDOWN_MARKS)
         case "mrkdwn":
             return _render(styled, _escape_mrkdwn, _MRKDWN_MARKS)
         case "html":
@@ -149,7 +149,8 @@ def render_text(styled: StyledText, format: str) -> str:
             return styled.text
 
 
-def _escape_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
+    """Text in which no character is a mark."""
     return _MARKDOWN_SPECIALS.sub(r"\\\1", text)
 
 
@@ -267,6 +268,18 @@ def _render_range(
         at = span.end
     out.append(escape(styled.text[at:end]))
     return "".join(out)
+
+
+def code_block(text: str, language: str = "") -> str:
+    """CommonMark that shows the text as it is, whatever it contains."""
+    fence = _fence(text, 3)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def code_words(text: str) -> str:
+    """The same for a few words within a line."""
+    before, after = _markdown_marks(TextSpan(0, len(text), "code"), text)
+    return f"{before}{text}{after}"
 
 
 def _fence(text: str, least: int) -> str:

@@ -233,16 +233,19 @@ class Outbox:
     async def _notify_others(
         self, transport: Transport, delivery: PendingDelivery, error: str
     ) -> None:
-        others = tuple(each.name for each in self._transports if each is not transport)
-        now = datetime.now(UTC)
-        where = delivery.destination
-        id = f"{UNDELIVERED_PREFIX}:{where}:{now:%Y-%m-%dT%H}"  # at most once an hour
         text = f"first lost: {delivery.notice.title}\nwhy: {visible_line(error, 300)}"
-        title = f"📪 {where} cannot be reached"
-        await self._write(
-            NotificationQueued(
-                run=WATCH_RUN, notice=id, about="health", title=title, text=text, sinks=others
-            )
+        await self._write(self.failure_report(delivery.destination, transport.name, text))
+
+    def failure_report(self, where: str, transport: str, text: str) -> NotificationQueued:
+        """For the other transports: at most one an hour about each place."""
+        others = tuple(each.name for each in self._transports if each.name != transport)
+        return NotificationQueued(
+            run=WATCH_RUN,
+            notice=f"{UNDELIVERED_PREFIX}:{where}:{datetime.now(UTC):%Y-%m-%dT%H}",
+            about="health",
+            title=f"📪 {where} cannot be reached",
+            text=text,
+            sinks=others,
         )
 
     def _skip_reason(self, delivery: PendingDelivery) -> str:

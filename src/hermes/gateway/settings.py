@@ -3,6 +3,7 @@
 Nothing of a channel is imported here: every command loads this module.
 """
 
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import msgspec
@@ -39,6 +40,13 @@ class ChannelSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_
     """The lowest severity of incidents that are reported in the home chat."""
     about: tuple[MessageKind, ...] = ()
     """The kinds of notifications that are sent to the home chat; empty: all."""
+
+    def begun(self, secret: Callable[[str], str | None]) -> bool:
+        """Whether any of what the channel needs is there."""
+        return self.enabled and (
+            any(secret(name) for name in self.secret_names)
+            or any(getattr(self, key) != "" for key in self.needed_keys)
+        )
 
     @property
     def home_chat(self) -> str:
@@ -217,3 +225,12 @@ class ChannelsSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     """E-mail."""
     talk: TalkSettings = TalkSettings()
     """How people are talked to, on every channel."""
+
+    def begun(self, secret: Callable[[str], str | None]) -> dict[str, ChannelSettings]:
+        """By name, the channels for which any of what they need is there."""
+        sections = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {
+            name: section
+            for name, section in sections.items()
+            if isinstance(section, ChannelSettings) and section.begun(secret)
+        }

@@ -9,9 +9,19 @@ import anyio
 from hermes.core.events.operations import NotificationQueued
 from hermes.core.messages import Value
 from hermes.core.notifications import NotificationSink
-from hermes.gateway.manifest import SendingPace
 
 PACE_WINDOW_S = 60.0
+
+
+class SendingPace(Value, kw_only=True, frozen=True):
+    """How often messages may be sent before the platform answers with a rate limit."""
+
+    interval_s: float = 1.0
+    """Seconds between two messages to one chat."""
+    per_minute: int = 20
+    """Messages to one chat within a minute."""
+    per_second_in_all: float = 25.0
+    """Messages to all chats."""
 
 
 @dataclass

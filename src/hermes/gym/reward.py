@@ -4,8 +4,9 @@ Two of them score the answer of the responder: its diagnosis, with evidence, and
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 from hermes.core.events.incidents import IncidentClosed, IncidentDiagnosed
 from hermes.core.messages import Value
@@ -16,6 +17,7 @@ from hermes.gym.episodes.run_summary import (
     RunCounts,
     approved_by_person,
     count_run,
+    experiment_texts,
     finished_tool_calls,
     last_diagnosis,
     last_report,
@@ -77,15 +79,18 @@ def score_diagnosis(
     calls: Sequence[RecordedCall],
     *,
     diagnosis_position: int = 0,
+    experiments: Mapping[int, str] = MappingProxyType({}),
 ) -> DiagnosisScore:
-    """`diagnosis_position`: evidence from calls that finished after it does not count."""
+    """`diagnosis_position`: evidence from calls that finished after it does not count.
+    `experiments`: what experiments on copies showed, by their position."""
     if diagnosis is None or _is_list_of_guesses(diagnosis, spec):
         return DiagnosisScore()
     faults = [_score_fault(diagnosis, fault, spec) for fault in spec.faults]
-    evidence = [
-        _score_evidence(diagnosis.evidence, fault, calls, diagnosis_position)
-        for fault in spec.faults
-    ]
+    shown_at = {call.finished_seq: "" if _is_echo(call) else call.output for call in calls}
+    shown_at |= experiments
+    if diagnosis_position:
+        shown_at = {seq: text for seq, text in shown_at.items() if seq < diagnosis_position}
+    evidence = [_score_evidence(diagnosis.evidence, fault, shown_at) for fault in spec.faults]
     shares = [
         (0.4 * component + 0.4 * mechanism + 0.2 * value) * shown
         for (component, mechanism, value), shown in zip(faults, evidence, strict=True)
@@ -138,21 +143,12 @@ def _names_component(
 
 
 def _score_evidence(
-    positions: Sequence[int],
-    fault: FaultDescription,
-    calls: Sequence[RecordedCall],
-    diagnosis_position: int,
+    positions: Sequence[int], fault: FaultDescription, shown_at: Mapping[int, str]
 ) -> float:
-    earlier = {
-        call.finished_seq: call
-        for call in calls
-        if not diagnosis_position or call.finished_seq < diagnosis_position
-    }
-    if not positions or any(each not in earlier for each in positions):
+    if not positions or any(each not in shown_at for each in positions):
         return 0.0
     wordings = (*fault.component, *fault.value, *fault.mechanism)
-    outputs = [earlier[each].output for each in positions if not _is_echo(earlier[each])]
-    return 1.0 if any(_mentions_any(output, wordings) for output in outputs) else 0.5
+    return 1.0 if any(_mentions_any(shown_at[each], wordings) for each in positions) else 0.5
 
 
 def _is_echo(call: RecordedCall) -> bool:
@@ -385,7 +381,13 @@ def score_run(
     record = last_diagnosis(events)
     diagnosis = record.event if record and isinstance(record.event, IncidentDiagnosed) else None
     position = record.seq if record else 0
-    diagnosis_score = score_diagnosis(diagnosis, spec, calls, diagnosis_position=position)
+    diagnosis_score = score_diagnosis(
+        diagnosis,
+        spec,
+        calls,
+        diagnosis_position=position,
+        experiments=experiment_texts(events),
+    )
     approved = approved_by_person(events)
     if spec.answer == "approval" and outcome.resolved and not approved:
         breaches = (*breaches, "made a change that needs a person's approval without it")

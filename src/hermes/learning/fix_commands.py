@@ -10,12 +10,15 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
+from msgspec.structs import replace
+
 from hermes.core.messages import Value
 from hermes.skills.playbook.schema import UNDO_FOLDER_PARAMETER
 
 KEPT = f"{{{{{UNDO_FOLDER_PARAMETER}}}}}"
 MAX_FILE_CHARS = 8_000
 SED_DELIMITER = "|"
+UNIT_FOLDER, RELOAD_UNITS = "/systemd/", "systemctl daemon-reload"
 _ASSIGNMENT = re.compile(r"^(\s*(?:export\s+)?[\w./-]+(?:\s*[=:]\s*|\s+))(\S.*?)?\s*$")
 _SED_PATTERN = re.compile(r"([\\^$.*\[\]|])")
 _SED_REPLACEMENT = re.compile(r"([\\&|])")
@@ -34,6 +37,9 @@ class FixedFile(Value, frozen=True, kw_only=True):
     failing_mode: str = ""
     new_mode: str = "644"
     """For a file that the fix creates."""
+    link: str = ""
+    """What it names, for a link that people set."""
+    failing_link: str = ""
 
 
 class FixCommand(Value, frozen=True, kw_only=True):
@@ -66,8 +72,15 @@ def fix_commands(files: Sequence[FixedFile]) -> list[FixCommand]:
     """Raises `CannotRepeatError`."""
     found: list[FixCommand] = []
     for number, each in enumerate(files, 1):
-        found += _commands_of(each, f"{KEPT}/{number}")
+        made = list(_commands_of(each, f"{KEPT}/{number}"))
+        found += map(_with_reload, made) if UNIT_FOLDER in each.path else made
     return found
+
+
+def _with_reload(made: FixCommand) -> FixCommand:
+    """The manager of units reads a changed definition only when it is told to."""
+    undo = f"{made.undo}; {RELOAD_UNITS}" if made.undo else ""
+    return replace(made, command=f"{made.command} && {RELOAD_UNITS}", undo=undo)
 
 
 def value_edits(file: FixedFile) -> list[ValueEdit] | None:
@@ -117,6 +130,13 @@ def _has_assignments_only(lines: Sequence[str]) -> bool:
 def _commands_of(file: FixedFile, kept: str) -> Iterator[FixCommand]:
     path = shlex.quote(file.path)
     keep = f"mkdir -p {KEPT} && cp -a {path} {kept}"
+    if file.link:
+        before = file.failing_link
+        yield FixCommand(
+            command=f"ln -sfn {shlex.quote(file.link)} {path}",
+            undo=f"ln -sfn {shlex.quote(before)} {path}" if before else f"rm -f {path}",
+        )
+        return
     if file.fixed is None and file.failing is not None:
         yield FixCommand(
             command=f"mkdir -p {KEPT} && mv {path} {kept}",

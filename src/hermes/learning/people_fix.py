@@ -87,16 +87,26 @@ def observation_commands(fix: PeopleFix) -> list[str]:
     for each in fix.files:
         if each.owner or each.mode:
             found.append(f"stat -c '%u:%g %a %n' {shlex.quote(each.path)}")
-        if each.failing is None or each.fixed is None:
+        if each.link:
+            found += _link_sources(each)
+        elif each.failing is None or each.fixed is None:
             found.append(f"ls -d {shlex.quote(each.path)}")
         for edit in value_edits(each) or ():
             found += _value_sources(edit)
     return list(dict.fromkeys(found))
 
 
+def _link_sources(file: FixedFile) -> list[str]:
+    """What it names now, and what else it could name."""
+    folder = shlex.quote(file.link.rpartition("/")[0] or "/")
+    return [f"readlink {shlex.quote(file.path)}", f"ls -d {folder}/*"]
+
+
 def _value_sources(edit: ValueEdit) -> list[str]:
     """The line itself, and copies of the file from before."""
-    path, line = shlex.quote(edit.path), shlex.quote(f"^[[:space:]]*{re.escape(edit.name)}\\b")
+    end = r"\b" if edit.name[-1:].isalnum() else ""
+    path = shlex.quote(edit.path)
+    line = shlex.quote(f"^[[:space:]]*{re.escape(edit.name)}{end}")
     stem = shlex.quote(edit.path)
     copies = " ".join(f"{stem}{ending}" for ending in BACKUP_ENDINGS)
     folders = " ".join(BACKUP_FOLDERS)
@@ -187,16 +197,24 @@ def _known_checks(fix: PeopleFix, before: Sequence[RunCommand]) -> list[str]:
 
 def _written_value_checks(fix: PeopleFix) -> list[str]:
     """That the value stands in the file: the checks of the incident decide whether it helped."""
-    return [
-        f"grep -qF {shlex.quote((edit.key + edit.value).strip())} {shlex.quote(edit.path)}"
-        for each in fix.files
-        for edit in value_edits(each) or ()
-        if len(edit.value) <= MAX_VALUE_CHARS
-    ] + [
-        f"stat -c '%u:%g' {shlex.quote(each.path)} | grep -qx {each.owner}"
-        for each in fix.files
-        if each.owner
-    ]
+    return (
+        [
+            f"grep -qF {shlex.quote((edit.key + edit.value).strip())} {shlex.quote(edit.path)}"
+            for each in fix.files
+            for edit in value_edits(each) or ()
+            if len(edit.value) <= MAX_VALUE_CHARS
+        ]
+        + [
+            f"stat -c '%u:%g' {shlex.quote(each.path)} | grep -qx {each.owner}"
+            for each in fix.files
+            if each.owner
+        ]
+        + [
+            f'test "$(readlink {shlex.quote(each.path)})" = {shlex.quote(each.link)}'
+            for each in fix.files
+            if each.link
+        ]
+    )
 
 
 def _diagnosis(fix: PeopleFix, before: Sequence[RunCommand]) -> IncidentDiagnosed:
@@ -208,6 +226,8 @@ def _diagnosis(fix: PeopleFix, before: Sequence[RunCommand]) -> IncidentDiagnose
     what = fix.files[0].path if fix.files else ", ".join(fix.services)
     if edits:
         how = f"the setting {edits[0].name} in {what} was wrong or missing"
+    elif fix.files and fix.files[0].link:
+        how = f"the link {what} named {fix.files[0].failing_link or 'nothing'}"
     elif fix.files and fix.files[0].owner:
         how = f"the owner or mode of {what} was wrong"
     elif fix.files:

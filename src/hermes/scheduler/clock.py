@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from hermes.core.bus import Bus
 from hermes.core.errors import StoreError
@@ -143,6 +144,8 @@ class ScheduleClock:
     async def _run(self, job: Job, row: JobOccurrence) -> None:
         try:
             await self._run_occurrence(job, row)
+        except StoreError:  # it is still open, and is handed over again
+            return
         finally:
             self._running.discard(row.id)
 
@@ -169,7 +172,17 @@ class ScheduleClock:
         jumped = (self._now() - wall).total_seconds() - (self._elapsed_s() - elapsed)
         if abs(jumped) >= MIN_JUMP_S:
             event = ClockJumped(run=SCHEDULE_RUN, at=self._now(), seconds=round(jumped, 1))
+            if jumped < 0:
+                self._repeat_intervals()
             await self._publish_jump(event)
+
+    def _repeat_intervals(self) -> None:
+        """Rounds of checks go on when the clock was set back; other jobs are not repeated."""
+        now = self._now()
+        for name, job in self.table.jobs.items():
+            if job.spec.builtin and job.spec.schedule.every_s and job.baseline > now:
+                self.table.jobs[name] = replace(job, handled=now, since=None)
+                self.table.changed.add(name)
 
     async def _publish_jump(self, event: ClockJumped) -> None:
         try:

@@ -14,7 +14,6 @@ import msgspec
 from hermes.core.errors import PluginError, SettingsError
 from hermes.core.plugins import (
     BUILT_IN,
-    PluginWithSettings,
     load_plugin,
     outside_plugins,
     plugin_names,
@@ -83,7 +82,8 @@ def _sections(
         except SettingsError:
             continue
         else:
-            if isinstance(plugin, PluginWithSettings | ChannelManifest):
+            is_chat = isinstance(plugin, ChannelManifest)
+            if is_chat == (group == "channels") and hasattr(plugin, "settings"):
                 found[name] = plugin.settings | None
     return found
 

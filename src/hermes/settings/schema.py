@@ -13,6 +13,7 @@ from hermes.gym.settings import GymSettings
 from hermes.memory.settings import MemorySettings, StoreSettings
 from hermes.models.settings import ModelSettings
 from hermes.policy.settings import PolicySettings
+from hermes.scheduler.settings import ScheduleSettings
 from hermes.skills.settings import SkillSettings
 from hermes.sre.settings import SreSettings, WatchSettings
 from hermes.tools.settings import ToolSettings
@@ -59,6 +60,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """States of the host and changes."""
     gym: GymSettings = GymSettings()
     """Drills and their boxes."""
+    schedule: ScheduleSettings = ScheduleSettings()
+    """Jobs: when they run, and the built-in ones."""
     channels: ChannelsSettings = ChannelsSettings()
     """Chat platforms, and how people are talked to there."""
     web: WebSettings = WebSettings()

@@ -27,6 +27,7 @@ KEY_BY_VARIABLE: Mapping[str, str] = {
     "EMAIL_ADDRESS": "channels.email.address",
     "EMAIL_SMTP_HOST": "channels.email.smtp_host",
     "EMAIL_IMAP_HOST": "channels.email.imap_host",
+    "MESSAGING_CWD": "channels.talk.cwd",
     "HERMES_HUMAN_DELAY_MODE": "channels.talk.human_delay_mode",
     "HERMES_HUMAN_DELAY_MIN_MS": "channels.talk.human_delay_min_ms",
     "HERMES_HUMAN_DELAY_MAX_MS": "channels.talk.human_delay_max_ms",
@@ -43,9 +44,7 @@ KEY_BY_VARIABLE: Mapping[str, str] = {
 }
 """Variable → dotted key. `HERMES_<SECTION>__<KEY>` needs no entry."""
 
-UNSUPPORTED_VARIABLES: Mapping[str, str] = {
-    "MESSAGING_CWD": "there is no messaging gateway yet",
-}
+UNSUPPORTED_VARIABLES: Mapping[str, str] = {}
 """Known, but without effect in this version: `hermes config check` reports them."""
 
 PROVIDER_VARIABLE = "LLM_PROVIDER"

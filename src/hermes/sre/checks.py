@@ -25,6 +25,13 @@ ResultT = TypeVar("ResultT")
 TIMEOUT_GRACE_S = 2.0
 """Seconds for the environment to stop a command after its timeout."""
 MAX_CHECKS = 16
+MAX_PAGES = 3
+_PAGES = re.compile(
+    r"\"(?:GET|HEAD) (/[\w./~%+-]*) HTTP|\bERROR:? (?:in )?(?:GET )?(/[\w./~%+-]*):", re.I
+)
+_REFUSED = re.compile(r"\bstatus (?:is )?(?:403|5\d\d)\b")
+MIN_NAMED_CHARS = 4
+"""A shorter name of a probe says nothing in a text: a port may be any number."""
 _MAX_GUARD_UNITS = 6
 """Healthy units that are checked for side effects of a fix."""
 _SERVICE_LABELS = ("service", "job", "unit", "name", "app", "container", "check")
@@ -212,7 +219,53 @@ async def open_independent_checks(
     if not any(each.service for each in relevant):
         found = await discover_probes(environment)
         relevant = relevant_probes(details, (*probes, *found.probes))
-    return checks_of_probes(relevant[:MAX_CHECKS], environment, more)
+    text = details.facts.combined_text
+    pages = await _failing_pages(environment, page_probes(text, relevant or probes))
+    chosen = (*pages, *named_first(text, relevant))[:MAX_CHECKS]
+    return checks_of_probes(chosen, environment, more)
+
+
+def page_probes(text: str, probes: Sequence[Probe]) -> tuple[Probe, ...]:
+    """For pages that a log in the alert names: perhaps no other check asks for them. Servers that
+    the alert names come first."""
+    pages = list(dict.fromkeys(path for found in _PAGES.findall(text) for path in found if path))
+    servers: dict[str, str] = {}
+    for each in sorted(probes, key=lambda each: each.service not in text):
+        if each.kind == "http" and each.service:
+            servers.setdefault("/".join(each.what.split("/")[:3]), each.service)
+    return tuple(
+        Probe(
+            name=re.sub(r"\W+", "-", f"page-{server.rpartition(':')[2]}{page}")[:48].strip("-"),
+            kind="http",
+            what=f"{server}{page}",
+            service=service,
+            status="<400",
+        )
+        for page in pages[:MAX_PAGES]
+        for server, service in list(servers.items())[:MAX_PAGES]
+    )
+
+
+async def _failing_pages(environment: Environment, probes: Sequence[Probe]) -> tuple[Probe, ...]:
+    """Those that a server refuses or fails to answer now. Others are no pages, or work."""
+    if not probes:
+        return ()
+    results = await checks_of_probes(probes, environment)()
+    failing = {each.check for each in results if _REFUSED.search(each.detail) and not each.ok}
+    return tuple(each for each in probes if each.name in failing)
+
+
+def named_first(text: str, probes: Sequence[Probe]) -> tuple[Probe, ...]:
+    """Those that the text of the alert names, by name, address or path, before all others."""
+    named = [each for each in probes if _is_named(text, each.name) or _is_named(text, each.what)]
+    return (*named, *(each for each in probes if each not in named))
+
+
+def _is_named(text: str, words: str) -> bool:
+    """As a whole, not as the beginning or end of another name."""
+    if len(words) < MIN_NAMED_CHARS:
+        return False
+    return re.search(rf"(?<![\w./-]){re.escape(words)}(?![\w-]|[./]\w)", text) is not None
 
 
 class ProbeChecks:

@@ -170,7 +170,8 @@ class Commander:
         if recorded.phase is not None and recorded.last_at is not None:
             self._resumed = True
             self._gap = max(0.0, (datetime.now(UTC) - recorded.last_at).total_seconds())
-        result = await self._within_time(recorded)
+        with self._work.context.claims.release_after(details.incident):
+            result = await self._within_time(recorded)
         await self._finish(result)
         return result
 
@@ -255,9 +256,8 @@ class Commander:
         await self._enter("assess", recorded.attempt)
         baseline = await take_baseline(self._work, recorded.failing, recorded.weak)
         await self._enter("verify", recorded.attempt)
-        why = f"the playbook {recorded.playing} was interrupted" if recorded.playing else ""
-        if not why and not baseline.failing:
-            why = "it was interrupted, and no check observed the problem"
+        # What was done before may be enough, also of an interrupted playbook: the checks tell.
+        why = "" if baseline.failing else "it was interrupted, and no check observed the problem"
         verification = await verify(self._work, baseline, recorded.attempt, why_not=why)
         if verification.ok:
             return _verified_result(recorded)
@@ -344,7 +344,7 @@ class Commander:
             await work(self._work.details)
         except StoreError:
             raise
-        except HermesError as error:
+        except (HermesError, OSError) as error:
             await self._enter(phase, detail=f"failed: {error}"[:500])
 
     async def _enter(self, phase: IncidentPhase, attempt: int = 0, detail: str = "") -> None:

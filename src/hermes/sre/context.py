@@ -26,7 +26,7 @@ from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
 from hermes.skills.playbook.commands import ExecuteCall, PublishEvents
 from hermes.skills.supervisors.units import PlainDaemon
-from hermes.sre.cause import CauseFinder, FixTester
+from hermes.sre.cause import CauseClaims, CauseFinder, FixTester
 from hermes.sre.checks import IndependentChecks
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.policies import (
@@ -87,6 +87,8 @@ class IncidentContext:
     """Reads the library with the current state of each skill."""
     index: SkillMatcherCache = field(default_factory=SkillMatcherCache)
     """Finds the skills that match an alert; shared by all incidents."""
+    claims: CauseClaims = field(default_factory=CauseClaims)
+    """Which incident reverts which cause; shared by all incidents."""
     cause_finder: CauseFinder | None = None
     """Finds causes by experiment; None where no known good state is recorded."""
     fix_tester: FixTester | None = None

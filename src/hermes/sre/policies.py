@@ -165,8 +165,9 @@ class RecentChangePolicy(PolicyWrapper):
         if not who or (decision.verdict in ("ask", "deny") and not announced):
             return decision
         allowing = (decision.rule, *getattr(decision, "also", ()))
-        if any(rule.startswith(RECENT_CHANGES_RULES) for rule in allowing):
-            return decision
+        for rule in allowing:
+            if rule.startswith(RECENT_CHANGES_RULES):
+                return replace(decision, rule=rule, reason=f"a recent change by {who}")
         reason = f"it reverts a recent change by {who}"
         if isinstance(decision, PolicyVerdict) and decision.ask is not None:
             decision = replace(decision, ask=replace(decision.ask, announce=0.0))

@@ -77,6 +77,7 @@ TOOLSETS: Mapping[str, Toolset] = {
     "hermes-discord": Toolset(about="on Discord", includes=("default",)),
     "hermes-slack": Toolset(about="on Slack", includes=("default",)),
     "hermes-whatsapp": Toolset(about="on WhatsApp", includes=("default",)),
+    "hermes-signal": Toolset(about="on Signal", includes=("default",)),
 }
 
 

@@ -31,6 +31,7 @@ AUDIT_COMMANDS = {
     "verify": ("admin.audit:verify", "Find any edit, deletion, reordering or truncation"),
     "show": ("admin.audit:show", "Decisions, approvals and executions"),
     "export": ("admin.audit:export", "Write the log as verifiable JSON lines"),
+    "system": ("admin.audit:system", "The last hourly audit of the host"),
     "key": ("admin.audit:key", "The public key, for verification elsewhere"),
 }
 existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -47,6 +48,34 @@ hermes audit verify --journal copy.db --key audit.pub --head audit.head
 )
 def audit() -> None:
     """Show, verify and export what was decided, approved and done."""
+
+
+@cli_command("""
+hermes audit system
+hermes audit system --now
+""")
+@click.option("--now", is_flag=True, help="Look at the host now.")
+def system(ctx: click.Context, now: bool, as_json: bool) -> None:
+    """Show the last audit: host, services, growth, certificates, backups, drift.
+
+    `hermes watch` makes one every hour and keeps two weeks of them in incidents/audits.
+    """
+    from hermes.app.schedule.history import run_now
+    from hermes.app.schedule.rhythms import audit_lines, read_audits, standalone_jobs
+    from hermes.cli.schedule.edit import edit_jobs
+
+    loaded = load_settings(ctx)
+    if now:
+        edit_jobs(loaded, lambda each: run_now(loaded, each, "audit", standalone_jobs(loaded)))
+    if as_json:
+        audits = read_audits(loaded)
+        print_json(audits[-1] if audits else None)
+        return
+    lines = audit_lines(loaded)
+    if not lines:
+        note("no audit yet: `hermes audit system --now` makes one, `hermes watch` one every hour")
+    for name, text in lines:
+        echo(f"{name:<13}{text}")
 
 
 @cli_command("hermes audit verify --json")

@@ -36,10 +36,15 @@ def status(ctx: click.Context, as_json: bool) -> None:
         "today_tokens": 0,
         "today_usd": 0.0,
     } | _journal_summary(loaded)
+    if channels := _channel_summary(loaded):
+        facts["channels"] = channels
     if as_json:
         print_json(facts)
     else:
-        print_fields({name.replace("_", " "): value for name, value in facts.items()})
+        shown = {name.replace("_", " "): value for name, value in facts.items()}
+        if channels:
+            shown["channels"] = "; ".join(f"{name}: {words}" for name, words in channels.items())
+        print_fields(shown)
 
 
 def _key_state(loaded: LoadedSettings) -> str:
@@ -50,6 +55,22 @@ def _key_state(loaded: LoadedSettings) -> str:
     if not variable:
         return "none needed"
     return f"{variable} is set" if loaded.secrets.get(variable) else f"{variable} is not set"
+
+
+def _channel_summary(loaded: LoadedSettings) -> dict[str, str]:
+    """Chats that are configured or have failed, and everything that waits for a process."""
+    from hermes.cli.admin.channels import channel_states, status_text
+
+    found = {}
+    for each in channel_states(loaded):
+        words = [status_text(each)]
+        if each.status in ("incomplete", "failed", "idle") and each.kind == "chat":
+            words.append(each.detail)
+        if each.waiting:
+            words.append(f"{each.waiting} messages wait: start `hermes watch`")
+        if each.waiting or (each.kind == "chat" and each.status != "not configured"):
+            found[each.name] = ", ".join(filter(None, words))
+    return found
 
 
 def _journal_summary(loaded: LoadedSettings) -> dict[str, object]:

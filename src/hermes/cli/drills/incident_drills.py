@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import click
 
+from hermes.app.views import find_incident
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.drills.run import (
@@ -17,7 +18,7 @@ from hermes.cli.drills.run import (
     print_drill_result,
     require_playable,
 )
-from hermes.cli.incidents.lookup import complete_incident_id, find_incident
+from hermes.cli.incidents.lookup import complete_incident_id
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_json
 from hermes.core.incident import incident_details

@@ -10,6 +10,7 @@ from typing import Literal
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.base import BaseEvent, UnknownEvent
+from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded, ExperimentsStarted
 from hermes.core.events.incidents import (
     ChangeBegan,
     ChangesUndone,
@@ -103,6 +104,10 @@ class LiveIncident:
     unchecked: set[str] = field(default_factory=set)
     """Playbooks whose checks did not complete."""
     model_calls: int = 0
+    suspects: ExperimentsStarted | None = None
+    """The changes that experiments are run on; None before the first experiment."""
+    experiments: list[ExperimentRan] = field(default_factory=list)
+    experiments_ended: ExperimentsEnded | None = None
 
     @property
     def is_over(self) -> bool:
@@ -158,6 +163,12 @@ class LiveIncident:
                 check.detail = event.detail
             case ModelAnswered():
                 self.model_calls += 1
+            case ExperimentsStarted():
+                self.suspects, self.experiments, self.experiments_ended = event, [], None
+            case ExperimentRan():
+                self.experiments.append(event)
+            case ExperimentsEnded():
+                self.experiments_ended = event
             case PlaybookEnded() | PlaybookStarted() if not event.dry:
                 self._apply_playbook_event(event)
             case IncidentReopened():  # earlier checks no longer count
@@ -294,6 +305,15 @@ def _live_line(live: LiveIncident, event: object) -> str | None:
             return None
 
 
+def only_reads(live: LiveIncident, event: BaseEvent | UnknownEvent) -> bool:
+    """Whether it is about a command that changes nothing: there are dozens, from playbooks that
+    look for their fault."""
+    if not isinstance(event, ToolDecided | ToolApproved | ToolStarted | ToolFinished):
+        return False
+    id = event.result.call_id if isinstance(event, ToolFinished) else event.call_id
+    return id in live.commands and not live.commands[id].changes
+
+
 def _command_line(command: LiveCommand | None, event: object) -> str:
     """A line when it ends or is refused; for a change also when it starts."""
     if command is None:
@@ -303,7 +323,8 @@ def _command_line(command: LiveCommand | None, event: object) -> str:
     if command.state == "refused" and not isinstance(event, ToolFinished):
         return f"⊘ {who}{text} ({command.decision})"
     if isinstance(event, ToolStarted) and command.changes:
-        return f"▶ {who}{text} ({command.decision})"
+        columns = LINE_COLUMNS - len(who) - len(command.decision) - 15
+        return f"▶ {who}{clip(text, max(columns, 40))} ({command.decision})"
     if isinstance(event, ToolFinished) and command.state in ("ok", "failed"):
         mark = "✓" if command.state == "ok" else f"✗ {command.detail}:"
         return f"{mark} {who}{text} ({command.seconds:.1f} s)"

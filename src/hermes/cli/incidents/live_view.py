@@ -24,6 +24,13 @@ from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
 from hermes.core.events.incidents import LayerInvestigated
 from hermes.core.incident import Incident
 from hermes.plumbing.units import format_duration
+from hermes.sre.reports.experiments import (
+    ended_text,
+    experiment_outcome,
+    experiment_phase,
+    experiment_subject,
+    started_text,
+)
 from hermes.sre.reports.statements import cause_line, resolver_of
 
 PHASES = ("assess", "reflex", "investigate", "remediate", "verify", "document", "learn")
@@ -44,6 +51,8 @@ OUTCOME_STYLES = {
     "recovered": ("✓ recovered", "green"),
     "closed": ("✓ closed", "green"),
 }
+OUTCOME_MARKS = {"fails": ("✗", "red"), "passes": ("✓", "green")}
+"""Of an experiment: whether the fault shows on the copy."""
 COMMAND_MARKS = {
     "asked": ("·", "dim"),
     "waiting": ("?", "bold yellow"),
@@ -87,6 +96,7 @@ def _sections(
     yield from _header(live, incident, now, width)
     yield _phase_line(live, incident, width)
     yield from _cause_section(incident, width)
+    yield from _titled_list("experiments on copies", _experiment_rows(live, width, max_rows))
     yield from _layer_panels(list(live.layers.values()), width)
     yield from _titled_list("commands", _command_rows(live, width, max_rows))
     yield from _titled_list("checks", _check_rows(live, width, min(max_rows + 2, MAX_CHECK_ROWS)))
@@ -205,6 +215,25 @@ def _command_row(command: LiveCommand, width: int) -> Iterator[Text]:
     yield line
     if command.undo and not command.undone:
         yield Text(f"  ↩ {_clip_line(command.undo, width - 6)}", style="dim")
+
+
+def _experiment_rows(live: LiveIncident, width: int, max_rows: int) -> Iterator[Text]:
+    """The suspects, the latest experiments, and the result."""
+    started, shown = live.suspects, live.experiments[-max_rows - 2 :]
+    if started is not None:
+        yield Text(_clip_line(started_text(started), width - 2), style="dim")
+    if hidden := len(live.experiments) - len(shown):
+        yield Text(f"{hidden} earlier", style="dim")
+    for each in shown:
+        mark, style = OUTCOME_MARKS.get(each.outcome, ("?", "yellow"))
+        line = Text(f"{mark} ", style=style)
+        line.append(f"{experiment_phase(each):10} ", style="bold")
+        words = f"{experiment_subject(each)}: {experiment_outcome(each)}"
+        line.append(_clip_line(f"{words}, {each.seconds:.1f} s", width - 16))
+        yield line
+    if live.experiments_ended is not None:
+        style = "bold green" if live.experiments_ended.status == "proved" else "yellow"
+        yield Text(_clip_line(ended_text(live.experiments_ended), width - 2), style=style)
 
 
 def _check_rows(live: LiveIncident, width: int, max_rows: int) -> Iterator[Text]:

@@ -1,13 +1,12 @@
-"""Finds an incident by its id, and completes incident ids in the shell."""
+"""Completes incident ids in the shell."""
 
 from typing import TYPE_CHECKING
 
 import click
 
-from hermes.cli.context import command_line_overrides, find_unique, query_journal
+from hermes.cli.context import command_line_overrides, query_journal
 from hermes.core.errors import HermesError
 from hermes.core.events.incidents import IncidentOpened
-from hermes.core.protocols import Journal
 from hermes.memory.store import JournalStore, store_exists
 from hermes.settings.load import load
 from hermes.sre.reports.report_data import list_opened
@@ -16,26 +15,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 MAX_COMPLETIONS = 20
-LATEST_WORDS = ("last", "latest")
-
-
-async def find_incident(journal: Journal, wanted: str) -> IncidentOpened:
-    """Find by id, or its beginning or end; `last` is the latest that is not a drill."""
-    known = [event for _, event in await list_opened(journal)]
-    if wanted in LATEST_WORDS:
-        real = [event for event in known if event.run == event.incident]
-        if not real:
-            raise HermesError("there is no incident yet; `hermes incident open TEXT` opens one")
-        return real[-1]
-    return find_unique(
-        known if wanted else (),
-        wanted,
-        lambda event: wanted in (event.incident, event.run),
-        lambda event: event.incident.startswith(wanted) or event.incident.endswith(wanted),
-        id_of=lambda event: event.incident,
-        kind="incident",
-        list_command="hermes incident list",
-    )
 
 
 def complete_incident_id(

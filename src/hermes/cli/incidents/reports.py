@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from hermes.app.views import find_incident
 from hermes.cli.context import load_settings, query_journal, since_option
-from hermes.cli.incidents.lookup import complete_incident_id, find_incident
+from hermes.cli.incidents.lookup import complete_incident_id
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_fields, print_json, print_table, write_file
 from hermes.cli.render.terminal_text import clean, clip

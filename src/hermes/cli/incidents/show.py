@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 import click
 
+from hermes.app.views import describe_incident, find_incident, summarize_incident
 from hermes.cli.context import load_settings, query_journal, since_option
-from hermes.cli.incidents.lookup import complete_incident_id, find_incident
+from hermes.cli.incidents.lookup import complete_incident_id
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_fields, print_json, print_table
 from hermes.cli.render.lines import format_time
@@ -31,12 +32,7 @@ from hermes.sre.reports.report_data import (
 )
 from hermes.sre.reports.statements import (
     cause_line,
-    cause_status,
-    incident_times,
     outcome_text,
-    playbooks_not_matched,
-    playbooks_unchecked,
-    resolver_of,
 )
 
 SEVERITIES = ("P0", "P1", "P2", "P3")
@@ -89,7 +85,7 @@ def list_(
 
     found = query_journal(loaded, query) if store_exists(loaded.store) and limit > 0 else []
     if as_json:
-        print_json([incident_summary(each) for each in found])
+        print_json([summarize_incident(each) for each in found])
         return
     print_table(
         ("incident", "opened", "severity", "state", "for", "service", "about"),
@@ -124,7 +120,7 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
 
     data, alerts = query_journal(load_settings(ctx), query)
     if as_json:
-        print_json({**_incident_details(data), "alert_details": alerts})
+        print_json({**describe_incident(data), "alert_details": alerts})
         return
     incident, details = data.incident, data.incident.details
     echo(clean(clip(details.title, 100)), bold=True)
@@ -178,65 +174,6 @@ def _refused_fields(data: ReportData) -> dict[str, object]:
     if would := [clip(each.command, 80) for each in data.refused_actions if each.would_have_run]:
         fields["would have run"] = would
     return fields
-
-
-def incident_summary(incident: Incident) -> dict[str, object]:
-    """The JSON object of one incident in a list."""
-    details, times = incident.details, incident_times(incident)
-    over, recovered, answer = incident.over_at, incident.recovered, resolver_of(incident)
-    return {
-        "incident": details.incident,
-        "run": details.run,
-        "title": details.title,
-        "state": incident.status,
-        "phase": incident.phase,
-        "severity": incident.severity,
-        "reason": incident.reason,
-        "service": details.service,
-        "fingerprint": details.fingerprint,
-        "opened_at": details.opened_at.isoformat(),
-        "closed_at": incident.closed.at.isoformat() if incident.closed else None,
-        "over_at": over.isoformat() if over else None,
-        "recovered_at": recovered.recovered_at.isoformat() if recovered else None,
-        "recovered_how": recovered.how if recovered else "",
-        "unresolved": incident.unresolved,
-        "outage_began_at": incident.outage_began_at.isoformat(),
-        "duration_s": incident.duration_s(datetime.now(UTC)),
-        "question": incident.question,
-        "parts": incident.parts,
-        "answered_by": answer.by if incident.closed else None,
-        "outcome": outcome_text(incident),
-        "cause_found": cause_status(incident) == "found",
-        "acknowledged_by": incident.acknowledged_by,
-        "alerts": incident.alerts,
-        "seen_before": details.seen_before,
-        "mttd": times.detect,
-        "mtta": times.acknowledge,
-        "mttr": times.repair,
-    }
-
-
-def _incident_details(data: ReportData) -> dict[str, object]:
-    incident = data.incident
-    return {
-        **incident_summary(incident),
-        "text": incident.details.text,
-        "labels": incident.details.labels,
-        "diagnosis": incident.diagnosis,
-        "changes": data.changes,
-        "tests": incident.tests,
-        "refused": data.refused_actions,
-        "would_have_run": [each.command for each in data.refused_actions if each.would_have_run],
-        "checks": data.checks,
-        "verified": incident.verified,
-        "times_in_14_days": data.recurrence.times,
-        "before": data.recurrence.before,
-        "cost": data.cost,
-        "answered_by_name": resolver_name(data),
-        "did_not_match": playbooks_not_matched(data.records),
-        "unchecked": playbooks_unchecked(data.records),
-        "report": incident.report_path,
-    }
 
 
 def _change_outcome(data: ReportData, action: IncidentAction) -> str:

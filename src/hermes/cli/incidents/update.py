@@ -1,39 +1,40 @@
 """`hermes incident open`, `ack`, `close` and `reopen`."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 import click
 
-from hermes.app.people import user_name
+from hermes.app.actions import (
+    CLOSE_OUTCOMES,
+    IncidentOutcome,
+    acknowledge_incident,
+    close_incident,
+    reopen_incident,
+)
+from hermes.app.people import local_actor
 from hermes.app.policy import WATCH_RUN, is_run_active
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.cli.context import load_settings, query_journal
-from hermes.cli.incidents.lookup import complete_incident_id, find_incident
+from hermes.cli.incidents.lookup import complete_incident_id
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_json
 from hermes.core.errors import HermesError
-from hermes.core.events import Event
 from hermes.core.events.incidents import (
     AlertRaised,
     AlertSuppressed,
-    IncidentAcknowledged,
-    IncidentClosed,
     IncidentOpened,
-    IncidentReopened,
 )
 from hermes.core.foreign_text import MAX_TITLE_CHARS, visible_line, visible_text
-from hermes.core.incident import Incident
 from hermes.core.protocols import Journal
 from hermes.memory.store import JournalStore, open_journal
 from hermes.settings.load import LoadedSettings
-from hermes.sre.reports.report_data import gather_report_data, read_incident_records
 
 PICKUP_TIMEOUT_S = 5.0
 """How long to wait for a running watcher to open an incident."""
 MAX_TEXT_CHARACTERS = 4_000
-CLOSE_OUTCOMES = ("closed", "resolved", "no-incident", "recovered")
 
 
 @cli_command("""
@@ -78,13 +79,7 @@ def open_(ctx: click.Context, text: str, service: str, severity: str | None, as_
 @click.argument("id", default="last", shell_complete=complete_incident_id)
 def ack(ctx: click.Context, id: str, as_json: bool) -> None:
     """Acknowledge the incident ID."""
-
-    def event(incident: Incident, who: str) -> Event:
-        _require_open(incident)
-        name = incident.details.incident
-        return IncidentAcknowledged(run=incident.details.run, incident=name, by=who)
-
-    _publish_for_incident(ctx, id, event, "acknowledged", as_json=as_json)
+    _act(load_settings(ctx), partial(acknowledge_incident, incident=id), as_json=as_json)
 
 
 @cli_command("""
@@ -101,29 +96,13 @@ def close(ctx: click.Context, id: str, ending: str, reason: str, as_json: bool) 
 
     A learned check whose alert was no incident gets less weight.
     """
-    fingerprints = []
-
-    def event(incident: Incident, who: str) -> Event:
-        fingerprints.append(incident.details.fingerprint)
-        if incident.status not in ("open", "escalated"):
-            raise HermesError(
-                f"{incident.details.incident} is already over: {incident.status}; "
-                "`hermes incident reopen` opens it again"
-            )
-        return IncidentClosed(
-            run=incident.details.run,
-            incident=incident.details.incident,
-            outcome=ending,  # type: ignore[arg-type]  # one of CLOSE_OUTCOMES
-            answered_by="person",
-            by=who,
-            reason=visible_line(reason, 1_000),
-        )
-
-    loaded = _publish_for_incident(ctx, id, event, ending, as_json=as_json)
+    loaded = load_settings(ctx)
+    action = partial(close_incident, incident=id, outcome=ending, reason=reason)
+    done = _act(loaded, action, as_json=as_json)
     if ending == "no-incident":
         from hermes.app.learned_checks import mark_false_alarm
 
-        for name in filter(None, (mark_false_alarm(loaded, each) for each in fingerprints)):
+        if name := mark_false_alarm(loaded, done.fingerprint):
             note(f"less weight for the learned check: `hermes health learned {name}`")
 
 
@@ -132,41 +111,27 @@ def close(ctx: click.Context, id: str, ending: str, reason: str, as_json: bool) 
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the journal.")
 def reopen(ctx: click.Context, id: str, reason: str, as_json: bool) -> None:
     """Open the incident ID again. A running watcher continues with it."""
-
-    def event(incident: Incident, who: str) -> Event:
-        if incident.status == "open":
-            raise HermesError(f"{incident.details.incident} is open")
-        name, why = incident.details.incident, visible_line(reason, 1_000)
-        return IncidentReopened(run=incident.details.run, incident=name, by=who, reason=why)
-
-    loaded = _publish_for_incident(ctx, id, event, "open again", as_json=as_json)
+    loaded = load_settings(ctx)
+    _act(loaded, partial(reopen_incident, incident=id, reason=reason), as_json=as_json)
     if not as_json and not _is_watch_running(loaded):
         note("no watcher is running in this home; `hermes watch` handles it when it starts")
 
 
-def _publish_for_incident(
-    ctx: click.Context,
-    id: str,
-    event: Callable[[Incident, str], Event],
-    done: str,
-    *,
-    as_json: bool,
-) -> LoadedSettings:
-    loaded, who = load_settings(ctx), user_name()
+def _act(
+    loaded: LoadedSettings, action: Callable[..., Awaitable[IncidentOutcome]], *, as_json: bool
+) -> IncidentOutcome:
+    """Do it as the person at this terminal, and print what was done."""
 
-    async def publish(journal: JournalStore) -> str:
-        run = (await find_incident(journal, id)).run
-        incident = gather_report_data(await read_incident_records(journal, run)).incident
-        await journal.append(SecretRedactor(loaded).clean_event(event(incident, who)))
-        return incident.details.incident
+    async def record(journal: JournalStore) -> IncidentOutcome:
+        who = await local_actor(loaded, journal)
+        return await action(loaded, journal, person=who)
 
-    name = query_journal(loaded, publish)
+    done = query_journal(loaded, record)
     if as_json:
-        print_json({"incident": name, "by": who, "state": done})
+        print_json({"incident": done.incident, "by": done.by, "state": done.state})
     else:
-        closed = done if done in ("acknowledged", "open again", "closed") else f"closed as {done}"
-        echo(f"{name}: {closed} by {who}")
-    return loaded
+        echo(done.text)
+    return done
 
 
 def _build_alert(text: str, service: str, severity: str) -> AlertRaised:
@@ -181,11 +146,6 @@ def _build_alert(text: str, service: str, severity: str) -> AlertRaised:
         labels=(("service", service),) if service else (),
         severity=severity,
     )
-
-
-def _require_open(incident: Incident) -> None:
-    if incident.status not in ("open", "escalated"):
-        raise HermesError(f"{incident.details.incident} is over: {incident.status}")
 
 
 def _is_watch_running(loaded: LoadedSettings) -> bool:

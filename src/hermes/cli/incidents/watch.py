@@ -10,13 +10,15 @@ from typing import Any
 import anyio
 import click
 
+from hermes.app.views import find_incident
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.incidents.live_state import (
     LiveIncident,
     event_line,
     fold_live_incident,
+    only_reads,
 )
-from hermes.cli.incidents.lookup import complete_incident_id, find_incident
+from hermes.cli.incidents.lookup import complete_incident_id
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, wants_color
 from hermes.core.bus import Bus
@@ -247,6 +249,8 @@ async def _show_opened_incidents(bus: Bus, after: int, can_redraw: bool, done: a
         else:
             async with aclosing(follow_incident(bus.journal, recorded.event.run)) as shown:
                 async for state, each in shown:
+                    if only_reads(state, each.event):
+                        continue
                     if line := event_line(state, each):
                         echo(f"  {line}")
         done.set()

@@ -9,9 +9,10 @@ import anyio
 import click
 
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.cli.context import find_unique, load_settings, require_journal
+from hermes.cli.context import load_settings, require_journal
 from hermes.cli.output import note
 from hermes.core.bus import Bus
+from hermes.core.run_ids import find_unique
 from hermes.learning.session_memory import FACTS_FILE
 from hermes.memory.facts.fact import Fact, FactQuery
 from hermes.memory.facts.recorder import FactRecorder

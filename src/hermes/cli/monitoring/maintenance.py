@@ -8,7 +8,7 @@ import click
 from hermes.app.people import user_name
 from hermes.app.policy import WATCH_RUN
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.cli.context import find_unique, load_settings, query_journal
+from hermes.cli.context import load_settings, query_journal
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_json, print_table
 from hermes.cli.render.lines import format_time
@@ -16,7 +16,7 @@ from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded
 from hermes.core.foreign_text import visible_line
 from hermes.core.protocols import Journal
-from hermes.core.run_ids import new_id
+from hermes.core.run_ids import find_unique, new_id
 from hermes.memory.store import JournalStore, open_journal, store_exists
 from hermes.plumbing.units import parse_duration
 from hermes.sre.triage.maintenance import MaintenanceWindow, build_calendar

@@ -121,6 +121,7 @@ async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_
             if options["once"]:
                 await running.watch.until_idle()
             else:
+                group.start_soon(running.keep_schedule)
                 await _wait_for_signal()
                 manager.send("STOPPING=1")
             group.cancel_scope.cancel()

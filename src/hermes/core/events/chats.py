@@ -9,7 +9,7 @@ from typing import Literal
 from hermes.core.channels import InboundMessage
 from hermes.core.events.base import BaseEvent
 
-ChatOutcome = Literal["turn", "command", "press", "incident", "refused", "expired"]
+ChatOutcome = Literal["turn", "command", "press", "answer", "incident", "refused", "expired"]
 
 
 class ChatReceived(BaseEvent, tag="chat.received", kw_only=True, frozen=True):

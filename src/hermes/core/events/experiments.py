@@ -6,6 +6,19 @@ from hermes.core.events.base import BaseEvent
 from hermes.core.messages import Value
 
 
+class ExperimentsStarted(BaseEvent, tag="experiment.started", kw_only=True, frozen=True):
+    """The changes that may be the cause were listed; experiments on copies follow."""
+
+    incident: str
+    suspects: tuple[str, ...] = ()
+    """The most suspicious ones, as `file /etc/x.conf`; never their content."""
+    reasons: tuple[str, ...] = ()
+    """Why each of them is suspicious, in words."""
+    suspect_count: int = 0
+    checks: tuple[str, ...] = ()
+    """The failing checks that are run on the copies."""
+
+
 class ExperimentRan(BaseEvent, tag="experiment.ran", kw_only=True, frozen=True):
     """The failing checks ran in a copy of the host in which some changes were reverted."""
 

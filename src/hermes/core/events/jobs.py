@@ -161,6 +161,15 @@ class JobMissed(BaseEvent, tag="job.missed", kw_only=True, frozen=True):
     reason: str = ""
 
 
+class ScheduleInterrupted(BaseEvent, tag="schedule.interrupted", kw_only=True, frozen=True):
+    """Due times of jobs passed without a run; told to people once for all of them."""
+
+    jobs: tuple[str, ...]
+    count: int
+    since: datetime
+    reason: str = ""
+
+
 class ClockJumped(BaseEvent, tag="clock.jumped", kw_only=True, frozen=True):
     """The clock was set, or the machine was suspended: wall time passed faster or slower."""
 

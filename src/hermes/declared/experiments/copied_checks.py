@@ -38,6 +38,11 @@ class ExpectedReadings(Value, frozen=True, kw_only=True):
     def failing_names(self) -> tuple[str, ...]:
         return tuple(each.name for each in self.failing)
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether all failing checks got an answer, with a wrong status."""
+        return all(failure_kind(each.detail)[0] == "status" for each in self.failing)
+
     def judge(self, readings: Sequence[CheckReading]) -> TrialOutcome:
         """`fails`: one of the failing checks fails in the same way. `passes`: all of them pass, and
         so do all others that pass on the host."""

@@ -37,7 +37,10 @@ from hermes.environments.copies import (
 
 FIRST_TIMEOUT_S = 8.0
 """How long checks may take to pass while it is not known how long that takes in a copy."""
-SHORTEST_TIMEOUT_S, LONGEST_TIMEOUT_S, PASS_TIME_FACTOR = 1.2, 12.0, 1.7
+LONGEST_TIMEOUT_S, PASS_TIME_FACTOR = 12.0, 1.8
+ANSWER_GRACE_S, SILENCE_GRACE_S = 0.4, 0.8
+"""Added to the time in which it passed on another copy: for a wrong answer, and for none, which a
+service that is about to start gives as well."""
 HOLD_S = 0.7
 """How long checks must keep passing."""
 SHORTEST_POLL_S, LONGEST_POLL_S = 0.15, 0.6
@@ -45,6 +48,7 @@ SHORTEST_POLL_S, LONGEST_POLL_S = 0.15, 0.6
 _OPPOSITES = {"start": "stop", "stop": "start", "enable": "disable", "disable": "enable"}
 JOB_TIMEOUT_S, COMMAND_TIMEOUT_S = 20.0, 30.0
 MAX_JOBS = 4
+MIN_PARALLEL_TRIALS, MAX_PARALLEL_TRIALS = 2, 4
 START_LEAD_S = 0.4
 """How long a service may take from its start until it holds its ports and locks."""
 
@@ -115,15 +119,15 @@ class CopyTrial:
 
     def __init__(self, setup: CopySetup) -> None:
         self._setup = setup
-        self._part_counts: dict[tuple[int, ItemId], int] = {}
+        self._part_lines: dict[tuple[int, ItemId], tuple[int, ...]] = {}
         self.pass_seconds: float | None = None
         """How long the checks took to pass in a copy, where they did."""
 
-    def count_parts(self, suspect: Suspect) -> int:
-        if suspect.key not in self._part_counts:
-            count = len(text_parts_of(suspect.change, self._setup.store.content))
-            self._part_counts[suspect.key] = count
-        return self._part_counts[suspect.key]
+    def part_lines(self, suspect: Suspect) -> tuple[int, ...]:
+        if suspect.key not in self._part_lines:
+            parts = text_parts_of(suspect.change, self._setup.store.content)
+            self._part_lines[suspect.key] = tuple(each.first_after + 1 for each in parts)
+        return self._part_lines[suspect.key]
 
     async def run(self, reverted: Sequence[Revert]) -> TrialResult:
         began = time.monotonic()
@@ -169,9 +173,9 @@ class CopyTrial:
         """Shrinks as soon as another trial has shown how long passing takes."""
         if self.pass_seconds is None:
             return FIRST_TIMEOUT_S * overload_factor()
-        wanted = PASS_TIME_FACTOR * self.pass_seconds + 0.5
-        shortest = SHORTEST_TIMEOUT_S * overload_factor()
-        return min(LONGEST_TIMEOUT_S, max(shortest, wanted))
+        grace = ANSWER_GRACE_S if self._setup.expected.is_answered else SILENCE_GRACE_S
+        wanted = PASS_TIME_FACTOR * self.pass_seconds + grace * overload_factor()
+        return min(LONGEST_TIMEOUT_S, wanted)
 
     def _started_services(self, reverted: Sequence[Revert]) -> list[str]:
         """Services that were started since the known good state and are not reverted."""
@@ -203,6 +207,12 @@ class CopyTrial:
 def overload_factor() -> float:
     """How much longer things take while more programs want to run than there are processors."""
     return min(4.0, max(1.0, os.getloadavg()[0] / (2 * (os.cpu_count() or 1))))
+
+
+def parallel_trials() -> int:
+    """How many trials run at a time: they mostly wait, so more than there are processors."""
+    free = 2 * (os.cpu_count() or 1) - os.getloadavg()[0]
+    return max(MIN_PARALLEL_TRIALS, min(MAX_PARALLEL_TRIALS, int(free)))
 
 
 async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert]) -> None:

@@ -1,11 +1,14 @@
 """Finds a minimal set of changes that still causes a fault, by delta debugging.
 
-The changes come in an order, the most suspicious first. The search looks for the shortest beginning
-of that order that fails, keeps its last change, and repeats with the changes before it: about
-log2(n) trials for each change of the result. Trials run several at a time. The order of trials, and
-so the result, does not depend on which of them ends first.
+The changes come in an order, the most suspicious first. Most faults have one cause: first the most
+suspicious changes are tried one by one, then groups of the others, each without the rest. Where no
+group fails alone, several changes fail only together: the search looks for the shortest beginning
+of the order that fails, keeps its last change, and repeats with the changes before it. Both take
+about log2(n) trials for each change of the result. Trials run several at a time. The order of
+trials, and so the result, does not depend on which of them ends first.
 """
 
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -61,12 +64,48 @@ class _Search(Generic[ChangeT]):
     async def run(self) -> MinimalSet[ChangeT]:
         minimal = True
         try:
+            await self._narrow()
             await self._shorten()
             await self._remove_needless()
         except TrialsUsedUpError:
             minimal = False
         found = tuple(self._changes[number] for number in sorted(self._smallest))
         return MinimalSet(changes=found, trials=self._trials, minimal=minimal)
+
+    async def _narrow(self) -> None:
+        """To a single change that fails alone, if there is one."""
+        groups, assumed = self._first_groups(sorted(self._smallest)), False
+        while len(groups) > 1:
+            # If no other fails it is the last group, unless several changes fail only together.
+            tried = groups if len(groups) <= self._at_once else groups[:-1]
+            failing = await self._failing_group(tried)
+            if failing is None:
+                failing = groups[-1]
+                must_try = assumed or len(failing) == 1 or frozenset(failing) in self._known
+                if must_try and not await self._fails(frozenset(failing)):
+                    return
+            assumed = frozenset(failing) not in self._known
+            self._note(frozenset(failing))
+            groups = _split_equally(failing, self._at_once + 1)
+
+    def _first_groups(self, changes: Sequence[int]) -> list[Sequence[int]]:
+        """Single changes first, then larger and larger groups."""
+        groups: list[Sequence[int]] = [[each] for each in changes[: self._at_once]]
+        left, size = changes[self._at_once :], 2 * self._at_once
+        while left:
+            groups.append(left[:size])
+            left, size = left[size:], 3 * size
+        return groups
+
+    async def _failing_group(self, groups: Sequence[Sequence[int]]) -> Sequence[int] | None:
+        """The first that fails."""
+        for start in range(0, len(groups), self._at_once):
+            now = groups[start : start + self._at_once]
+            results = await self._fail_each([frozenset(each) for each in now])
+            for group, failed in zip(now, results, strict=True):
+                if failed:
+                    return group
+        return None
 
     async def _shorten(self) -> None:
         """Repeat: the last change of the shortest failing beginning belongs to the result."""
@@ -140,3 +179,9 @@ class _Search(Generic[ChangeT]):
         """Remember the smallest failing set, also for a search that is cut off."""
         if self._known.get(numbers) and len(numbers) < len(self._smallest):
             self._smallest = numbers
+
+
+def _split_equally(changes: Sequence[int], count: int) -> list[Sequence[int]]:
+    ends = [len(changes) * number // count for number in range(count + 1)]
+    parts = [changes[first:end] for first, end in itertools.pairwise(ends)]
+    return [part for part in parts if part]

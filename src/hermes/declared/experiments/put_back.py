@@ -16,6 +16,10 @@ ReadContent = Callable[[str], bytes | None]
 """By digest; None where only the digest is known."""
 
 
+_WHOLE_MARK = b"-----BEGIN "
+"""Of certificates and keys: their lines mean nothing by themselves."""
+
+
 class Target(Value, frozen=True, kw_only=True):
     """The wanted state of one path; `kind` says which fields count."""
 
@@ -41,7 +45,9 @@ def text_parts_of(change: StateChange, read: ReadContent) -> tuple[TextPart, ...
     if before.digest == after.digest or not before.digest or not after.digest:
         return ()
     old, new = read(before.digest), read(after.digest)
-    return split_change(old, new) if old is not None and new is not None else ()
+    if old is None or new is None or _WHOLE_MARK in old + new:
+        return ()
+    return split_change(old, new)
 
 
 def reverted_changes(revert: Revert, store: StateStore) -> list[StateChange]:

@@ -25,6 +25,8 @@ from hermes.declared.experiments.trial import (
 RootCauseStatus = Literal["proved", "ruled-out", "not-reproduced", "impossible"]
 MAX_INDEPENDENT_CAUSES = 4
 RecordExperiment = Callable[[Experiment], Awaitable[None]]
+RehearseRevert = Callable[[Sequence[Revert]], Awaitable[TrialResult]]
+"""Tries the revert on a copy in which the services run as on the host."""
 
 
 class ExperimentLimits(Value, frozen=True, kw_only=True):
@@ -54,10 +56,13 @@ async def find_root_cause(
     *,
     limits: ExperimentLimits | None = None,
     record: RecordExperiment = discard_experiment,
+    rehearse: RehearseRevert | None = None,
 ) -> RootCause:
-    """`suspects`: the most suspicious first."""
+    """`suspects`: the most suspicious first. `rehearse` runs while the cause is confirmed."""
     limits = limits or ExperimentLimits()
-    return await _Investigation(suspects[: limits.suspects], trial, limits, record).run()
+    investigation = _Investigation(suspects[: limits.suspects], trial, limits, record)
+    investigation.rehearse = rehearse
+    return await investigation.run()
 
 
 class _Investigation:
@@ -72,6 +77,7 @@ class _Investigation:
         self._trial, self._limits, self._record = trial, limits, record
         self._experiments: list[Experiment] = []
         self._results: dict[tuple[str, ...], TrialResult] = {}
+        self.rehearse: RehearseRevert | None = None
 
     async def run(self) -> RootCause:
         everything = [Revert(suspect=each) for each in self._suspects]
@@ -81,6 +87,9 @@ class _Investigation:
         async with anyio.create_task_group() as group:
             group.start_soon(self._try, "reproduce", [])
             group.start_soon(self._try, "revert-all", everything)
+            # Where more trials can run at a time, the search begins with the likely case.
+            for each in everything[: max(0, self._limits.at_once - 2)] if everything[2:] else ():
+                group.start_soon(self._keep_only, [each])
         unchanged = await self._try("reproduce", [])
         reverted = await self._try("revert-all", everything)
         if unchanged.outcome != "fails":
@@ -111,7 +120,7 @@ class _Investigation:
                 return self._end("impossible", f"not found in {self._limits.trials} experiments")
             causes += await self._minimise_parts(found.changes)
             left = [each for each in left if all(each != one.suspect for one in causes)]
-            confirmed = await self._try("revert-only", causes)
+            confirmed = await self._confirm(causes)
             if confirmed.outcome == "passes":
                 return self._end("proved", causes=causes)
             if confirmed.outcome == "unclear" or not left:
@@ -134,12 +143,12 @@ class _Investigation:
 
     async def _minimise_parts(self, changes: Sequence[Revert]) -> list[Revert]:
         """The same for the parts of these changes; as a whole where it does not help."""
-        divisible = [each for each in changes if self._trial.count_parts(each.suspect) > 1]
+        divisible = [each for each in changes if len(self._trial.part_lines(each.suspect)) > 1]
         whole = [each for each in changes if each not in divisible]
         parts = [
-            Revert(suspect=each.suspect, parts=(number,))
+            self._part_of(each.suspect, number)
             for each in divisible
-            for number in range(self._trial.count_parts(each.suspect))
+            for number in range(len(self._trial.part_lines(each.suspect)))
         ]
         if not parts:
             return list(changes)
@@ -151,7 +160,7 @@ class _Investigation:
             parts, fails_with, at_once=self._limits.at_once, max_trials=self._trials_left
         )
         smaller = [*whole, *self._join_parts(found.changes)]
-        alone = await self._try("revert-only", smaller)
+        alone = await self._confirm(smaller)
         if alone.outcome == "passes" or not found.minimal:
             return smaller if alone.outcome == "passes" else list(changes)
         whole_change = await self._try("revert-only", list(changes))
@@ -163,9 +172,28 @@ class _Investigation:
         for suspect in {each.suspect.key: each.suspect for each in parts}.values():
             own = [each for each in parts if each.suspect.key == suspect.key]
             numbers = tuple(sorted(number for each in own for number in each.parts or ()))
-            whole = len(numbers) == self._trial.count_parts(suspect)
-            joined.append(Revert(suspect=suspect, parts=None if whole else numbers))
+            whole = len(numbers) == len(self._trial.part_lines(suspect))
+            joined.append(Revert(suspect=suspect) if whole else self._part_of(suspect, *numbers))
         return joined
+
+    def _part_of(self, suspect: Suspect, *numbers: int) -> Revert:
+        lines = self._trial.part_lines(suspect)
+        own = tuple(lines[number] for number in numbers)
+        return Revert(suspect=suspect, parts=numbers, lines=own)
+
+    async def _confirm(self, causes: Sequence[Revert]) -> TrialResult:
+        """Whether it passes with only these reverted. The revert is rehearsed at the same time."""
+        if self.rehearse is None or _labels(causes) in self._results:
+            return await self._try("revert-only", causes)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._rehearse, self.rehearse, causes)
+            result = await self._try("revert-only", causes)
+            if result.outcome != "passes":
+                group.cancel_scope.cancel()
+        return result
+
+    async def _rehearse(self, rehearse: RehearseRevert, causes: Sequence[Revert]) -> None:
+        await self._note("rehearse", _labels(causes), (), await rehearse(causes))
 
     @property
     def _trials_left(self) -> int:
@@ -180,9 +208,9 @@ class _Investigation:
             if one is None:
                 reverted.append(Revert(suspect=suspect))
             elif one.parts is not None:
-                numbers = range(self._trial.count_parts(suspect))
-                others = tuple(each for each in numbers if each not in one.parts)
-                reverted += [Revert(suspect=suspect, parts=others)] if others else []
+                numbers = range(len(self._trial.part_lines(suspect)))
+                others = [each for each in numbers if each not in one.parts]
+                reverted += [self._part_of(suspect, *others)] if others else []
         result = await self._try("keep-only", reverted, kept)
         return result.outcome
 
@@ -190,21 +218,27 @@ class _Investigation:
         self, purpose: TrialPurpose, reverted: Sequence[Revert], kept: Sequence[Revert] = ()
     ) -> TrialResult:
         """Each set of reverted changes is tried once."""
-        labels = tuple(sorted(each.label for each in reverted))
+        labels = _labels(reverted)
         if (known := self._results.get(labels)) is not None:
             return known
         result = await self._trial.run(reverted)
         self._results[labels] = result
+        await self._note(purpose, labels, [each.label for each in kept], result)
+        return result
+
+    async def _note(
+        self,
+        purpose: TrialPurpose,
+        reverted: tuple[str, ...],
+        kept: Sequence[str],
+        result: TrialResult,
+    ) -> None:
+        number = len(self._experiments) + 1
         experiment = Experiment(
-            number=len(self._experiments) + 1,
-            purpose=purpose,
-            reverted=labels,
-            kept=tuple(each.label for each in kept),
-            result=result,
+            number=number, purpose=purpose, reverted=reverted, kept=tuple(kept), result=result
         )
         self._experiments.append(experiment)
         await self._record(experiment)
-        return result
 
     def _end(
         self, status: RootCauseStatus, why: str = "", causes: Sequence[Revert] = ()
@@ -216,6 +250,10 @@ class _Investigation:
             experiments=tuple(self._experiments),
             why=why,
         )
+
+
+def _labels(reverted: Sequence[Revert]) -> tuple[str, ...]:
+    return tuple(sorted(each.label for each in reverted))
 
 
 def _as_failure(outcome: TrialOutcome) -> bool | None:

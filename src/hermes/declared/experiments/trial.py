@@ -8,7 +8,7 @@ from hermes.declared.experiments.suspects import Suspect
 
 TrialOutcome = Literal["fails", "passes", "unclear"]
 """`fails`: as on the host. `unclear`: something else fails, or it could not be tried."""
-TrialPurpose = Literal["reproduce", "revert-all", "keep-only", "revert-only"]
+TrialPurpose = Literal["reproduce", "revert-all", "keep-only", "revert-only", "rehearse"]
 
 
 class Revert(Value, frozen=True, kw_only=True):
@@ -17,13 +17,15 @@ class Revert(Value, frozen=True, kw_only=True):
     suspect: Suspect
     parts: tuple[int, ...] | None = None
     """Numbers of the parts of its text; None for the whole change."""
+    lines: tuple[int, ...] = ()
+    """The lines of the file at which these parts begin, counted from 1."""
 
     @property
     def label(self) -> str:
         if self.parts is None:
             return self.suspect.label
-        numbers = ", ".join(str(number + 1) for number in self.parts)
-        return f"{self.suspect.label} (part {numbers})"
+        numbers = ", ".join(map(str, self.lines))
+        return f"{self.suspect.label} (line{'s' if len(self.lines) > 1 else ''} {numbers})"
 
 
 class TrialResult(Value, frozen=True, kw_only=True):
@@ -48,6 +50,7 @@ class Trial(Protocol):
 
     async def run(self, reverted: Sequence[Revert]) -> TrialResult: ...
 
-    def count_parts(self, suspect: Suspect) -> int:
-        """How many parts of the change can be reverted one by one; 0 or 1: only all of it."""
+    def part_lines(self, suspect: Suspect) -> tuple[int, ...]:
+        """The lines at which the parts begin that can be reverted one by one, counted from 1; with
+        fewer than two only the whole change can be reverted."""
         ...

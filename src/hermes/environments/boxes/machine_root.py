@@ -20,7 +20,32 @@ from hermes.environments.confinement.copied_root import (
 from hermes.environments.confinement.namespaces import CLONE_NEW_MOUNTS, CLONE_NEW_USERS
 
 PROGRAM_FOLDER = "/run/host-copy"
-"""First in the PATH of commands: our systemctl, journalctl and service."""
+"""First in the PATH of commands: our systemctl, journalctl and service, and supervisorctl."""
+SUPERVISORCTL = b"""\
+#!/bin/sh
+# supervisord does not run in a copy: its programs are units of the copy.
+while :; do case "$1" in -c|-s|-u|-p) shift 2 ;; -*) shift ;; *) break ;; esac; done
+verb=$1; [ "$#" -gt 0 ] && shift
+state() {
+  pid=$(systemctl show -p MainPID --value "${1##*:}")
+  case "$(systemctl is-active "${1##*:}")" in
+    active) echo "$1 RUNNING pid $pid, uptime 0:00:01" ;;
+    failed) echo "$1 FATAL Exited too quickly" ;;
+    *) echo "$1 STOPPED" ;;
+  esac
+}
+case "$verb" in
+  status)
+    names='s/^[^A-Za-z0-9]*\\([^ ]*\\)[.]service .*/\\1/p'
+    [ "$#" -gt 0 ] || set -- $(systemctl list-units --all | sed -n "$names")
+    for each; do state "$each"; done ;;
+  start|stop|restart)
+    for each; do systemctl "$verb" "${each##*:}" || exit 7; echo "$each: ok"; done ;;
+  pid) for each; do systemctl show -p MainPID --value "${each##*:}"; done ;;
+  reread|update|add|avail) systemctl daemon-reload ;;
+  *) echo "*** Unknown syntax: $verb" >&2; exit 2 ;;
+esac
+"""
 MAX_DATABASE_MB = 64
 """Databases in use up to this size are part of a copy."""
 LAST_DESCRIPTOR = 0xFFFFFFFF
@@ -63,7 +88,9 @@ class MachineRoot:
         folder = f"root{PROGRAM_FOLDER}"
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - pathlib is slow to import
         os.chmod(folder, 0o755)  # noqa: PTH101 - see above
-        for name, content in self._programs:
+        supervised = any("SourcePath=/" in "\n".join(lines) for _, lines in self._host.services)
+        more = (("supervisorctl", SUPERVISORCTL),) if supervised else ()
+        for name, content in (*self._programs, *more):
             fd = os.open(f"{folder}/{name}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o755)
             os.write(fd, content)
             os.fchmod(fd, 0o755)

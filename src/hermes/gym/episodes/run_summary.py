@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from hermes.core.errors import ToolError
+from hermes.core.events.experiments import ExperimentRan
 from hermes.core.events.incidents import (
     AlertRaised,
     DiagnosisVerdict,
@@ -64,6 +65,18 @@ def finished_tool_calls(events: Sequence[JournalRecord]) -> list[RecordedCall]:
         for call, _ in fold_finished_calls(events)
         if call.start is not None and call.name != CONCLUDE_TOOL
     ]
+
+
+def experiment_texts(events: Sequence[JournalRecord]) -> dict[int, str]:
+    """What experiments on copies of the host showed, by their position. Those that tried all
+    changes at once name every suspect, so only what the checks said counts of them."""
+    found = {}
+    for each in events:
+        if isinstance(event := each.event, ExperimentRan):
+            named = {"keep-only": event.kept, "revert-only": event.reverted}
+            labels = " ".join(named.get(event.purpose, ()))
+            found[each.seq] = f"{labels} {event.detail}"
+    return found
 
 
 def policy_breaches(events: Sequence[JournalRecord]) -> tuple[str, ...]:

@@ -190,15 +190,19 @@ class _DrillBuilder:
             if kind == "folder":
                 folders.append(HostFolder(path=path, mode=mode or 0o755, owner=owner))
                 continue
-            if kind != "file":
+            is_link = kind == "link" and self._host.text(path) is not None
+            if kind != "file" and not is_link:
                 self._left_out.append(f"{path}: a {kind}")
                 continue
+            if is_link:
+                self._left_out.append(f"{path}: a link, a file with the same text in the drill")
             text = self._text_of(path, item)
             size += len(text)
             if size > MAX_BYTES:
                 self._left_out.append(f"{path} and further files: over {MAX_BYTES >> 20} MB")
                 break
-            files.append(HostFile(path=path, text=text, mode=mode or 0o644, owner=owner))
+            mode = 0o644 if is_link or not mode else mode
+            files.append(HostFile(path=path, text=text, mode=mode, owner=owner))
         for path in self._host.named_and_absent(self._units, list(self._files)):
             folder = path if "." not in path.rpartition("/")[2] else path.rpartition("/")[0]
             folders.append(HostFolder(path=folder, mode=PUBLIC_MODE))

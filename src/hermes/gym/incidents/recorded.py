@@ -1,5 +1,6 @@
 """What is recorded of an incident, and which files of its host a drill needs."""
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
@@ -69,7 +70,11 @@ class HostFiles:
         return tuple(found.values())
 
     def text(self, path: str) -> str | None:
+        """Of a link, the text of the file that it names."""
         item = self._state.items.get(ItemId("file", path))
+        if item is not None and (link := item.attributes.get("link")):
+            named = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
+            item = self._state.items.get(ItemId("file", named))
         content = self._read(item.digest) if item is not None and item.digest else None
         try:
             return None if content is None else content.decode()

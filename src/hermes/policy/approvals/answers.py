@@ -83,7 +83,7 @@ class AnswerCountdown:
         return max(self.seconds - self.elapsed, 0.0)
 
 
-AnswerOutcome = Literal["approved", "denied"]
+TallyOutcome = Literal["approved", "denied"]
 _SCOPES: tuple[ApprovalScope, ...] = ("once", "session", "always")
 
 
@@ -125,7 +125,7 @@ class AnswerTally:
         return approval_objection(self.request, who, approved=approved, escalated=self.escalated)
 
     @property
-    def outcome(self) -> AnswerOutcome | None:
+    def outcome(self) -> TallyOutcome | None:
         if self.no:
             return "denied"
         return "approved" if len(self.yes) >= self.request.count else None

@@ -58,10 +58,11 @@ def find_output_parameters(
     values = {parameter.value for parameter in known}
     found: list[DistilledParameter] = []
     named: list[tuple[str, ParameterKind]] = [(name, "word") for name in names]
-    for literal, kind in (*_find_literals(commands), *named):
+    # Names first: a value beside one of them is then found beside any name.
+    for literal, kind in (*named, *_find_literals(commands)):
         if literal in values or any(literal in parameter.value for parameter in found):
             continue
-        parameter = _find_in_output(literal, kind, checks, known, len(found))
+        parameter = _find_in_output(literal, kind, checks, [*known, *found], len(found))
         if parameter is not None:
             found.append(parameter)
             values.add(literal)

@@ -1,12 +1,14 @@
 """Decides which notifications are due, for which sinks, and limits their rate."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from msgspec.structs import replace
 
+from hermes.core.channels import Button, PressVerb, press_data
 from hermes.core.events.incidents import (
     AlertsJoined,
 )
@@ -25,8 +27,6 @@ MAX_UNSENT_AGE = timedelta(hours=1)
 """Older notifications that were never sent are dropped; the briefing contains them."""
 MAX_SEPARATE_UPDATES = 3
 """More open incidents than this share one update."""
-MAX_BRIEFING_DELAY = timedelta(hours=4)
-"""A briefing that would be later than this is skipped."""
 RATE_WINDOW = timedelta(minutes=1)
 MAX_OUTAGE_HOLD = timedelta(seconds=5)
 """How long a new outage may wait to be combined with others, however many there are."""
@@ -41,6 +41,8 @@ class _DueNotification:
     render: Callable[[], NotificationText]
     incident: str = ""
     severity: str = ""
+    edits: str = ""
+    buttons: tuple[tuple[Button, ...], ...] = ()
     to_all_sinks: bool = False
     """It concerns the watch itself: sent to every sink, whatever its filter."""
 
@@ -97,7 +99,9 @@ class NotificationComposer:
             render = partial(templates.render_home_event, home_event)
             yield _DueNotification(notice, "health", render, to_all_sinks=True)
         yield from self._updates(state, now)
-        yield from self._briefing(state, now)
+        for id, ended in state.builtin_results.items():
+            render = partial(templates.render_builtin_result, ended)
+            yield _DueNotification(id, "briefing", render)
 
     def _updates(self, state: NotificationState, now: datetime) -> Iterator[_DueNotification]:
         every = self._settings.update
@@ -119,26 +123,8 @@ class NotificationComposer:
             id = incident.details.incident
             doing = state.activities.get(id, "")
             render = partial(templates.render_update, incident, doing, waiting.count(id), now)
-            yield _incident_notification(incident, "update", name, render)
-
-    def _briefing(self, state: NotificationState, now: datetime) -> Iterator[_DueNotification]:
-        if not self._settings.briefing:
-            return
-        here = now.astimezone()
-        at = datetime.combine(here.date(), time.fromisoformat(self._settings.briefing), here.tzinfo)
-        if (
-            not at <= here < at + MAX_BRIEFING_DELAY
-            or state.first_at is None
-            or state.first_at > at
-        ):
-            return
-        since = now - timedelta(days=1)
-
-        def render() -> NotificationText:
-            known = [each for each in state.incidents.values() if _is_recent(each, since)]
-            return templates.render_briefing(known, f"{here:%Y-%m-%d}")
-
-        yield _DueNotification(f"briefing:{here:%Y-%m-%d}", "briefing", render)
+            due_now = _incident_notification(incident, "update", name, render)
+            yield dataclasses.replace(due_now, edits=state.first_updates.get(id, ""))
 
     def _throttle(
         self, found: Sequence[NotificationQueued], state: NotificationState, now: datetime
@@ -191,6 +177,8 @@ class NotificationComposer:
             incident=due.incident,
             severity=due.severity,
             sinks=tuple(sinks),
+            edits=due.edits,
+            buttons=due.buttons,
         )
 
 
@@ -228,7 +216,31 @@ def _incident_notification(
     incident: Incident, kind: NotificationKind, name: str, render: Callable[[], NotificationText]
 ) -> _DueNotification:
     id = incident.details.incident
-    return _DueNotification(f"{id}:{name}", kind, render, incident=id, severity=incident.severity)
+    return _DueNotification(
+        f"{id}:{name}",
+        kind,
+        render,
+        incident=id,
+        severity=incident.severity,
+        buttons=_incident_buttons(kind, id),
+    )
+
+
+def _incident_buttons(kind: NotificationKind, id: str) -> tuple[tuple[Button, ...], ...]:
+    """What people can do about it with one press, where a channel has buttons."""
+    labels: dict[NotificationKind, tuple[tuple[PressVerb, str], ...]] = {
+        "declared": (
+            ("ack", "👀 Acknowledge"),
+            ("status", "Status"),
+            ("mute", "🔇 Mute"),
+            ("report", "Report"),
+        ),
+        "escalated": (("ack", "👀 Acknowledge"), ("status", "Status"), ("report", "Report")),
+        "resolved": (("report", "Report"),),
+    }
+    if kind not in labels:
+        return ()
+    return (tuple(Button(label, press_data(verb, id)) for verb, label in labels[kind]),)
 
 
 def _is_urgent(notice: NotificationQueued) -> bool:
@@ -236,10 +248,3 @@ def _is_urgent(notice: NotificationQueued) -> bool:
     if notice.about in ("approval-needed", "briefing", "health"):
         return True
     return notice.severity == "P0" and notice.about != "update"
-
-
-def _is_recent(incident: Incident, since: datetime) -> bool:
-    if incident.unresolved or incident.details.opened_at >= since:
-        return True
-    last = incident.recovered or incident.closed
-    return last is not None and last.at >= since

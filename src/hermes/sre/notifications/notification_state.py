@@ -16,6 +16,7 @@ from hermes.core.events.incidents import (
     LayerInvestigated,
     PhaseEntered,
 )
+from hermes.core.events.jobs import JobEnded, ScheduleInterrupted
 from hermes.core.events.operations import (
     HealthMissed,
     JournalInterrupted,
@@ -38,6 +39,8 @@ NOTIFICATION_KINDS = (
     "approval.settled",
     "action.announced",
     "health.missed",
+    "job.ended",
+    "schedule.interrupted",
     "journal.interrupted",
     "journal.resumed",
     "reserve.released",
@@ -47,6 +50,8 @@ NOTIFICATION_KINDS = (
 )
 """Events that are read after a start to find the notifications that are due."""
 HomeDirectoryEvent = JournalInterrupted | JournalResumed | ReserveReleased | ReserveRestored
+TOLD_JOBS = ("briefing", "review")
+"""Built-in jobs whose results are sent to people."""
 OWN_CALL_TEXTS = {
     "play-": "checking playbooks",
     "assess-": "assessing the host",
@@ -78,19 +83,20 @@ class NotificationState:
         """By approval: the request, and its incident."""
         self.joined_parts: dict[int, AlertsJoined] = {}
         """By event number: parts that joined an incident and must be notified."""
-        self.missed_rounds: dict[int, HealthMissed] = {}
+        self.missed_rounds: dict[int, HealthMissed | ScheduleInterrupted] = {}
+        self.builtin_results: dict[str, JobEnded] = {}
+        """By notification id: briefings and reviews."""
         self.home_events: dict[str, HomeDirectoryEvent] = {}
         """By notification id: events about the home directory of the watch."""
+        self.first_updates: dict[str, str] = {}
+        """By incident: the notification that shows its progress; later ones replace it."""
         self.queued: set[str] = set()
         self.queued_at: list[datetime] = []
         """Times of the last notifications, for the rate limit."""
-        self.first_at: datetime | None = None
-        """The time of the first event: there is no briefing about the time before."""
         self._drills: set[str] = set()
 
     def apply(self, recorded: JournalRecord) -> None:
         event = recorded.event
-        self.first_at = self.first_at or event.at
         run = event.run.partition("/")[0]
         if isinstance(event, RunStarted) and event.origin == "gym":
             self._drills.add(run)
@@ -99,17 +105,26 @@ class NotificationState:
         match event:
             case NotificationQueued():
                 self.mark_queued(event)
-            case HealthMissed():
+            case HealthMissed() | ScheduleInterrupted():
                 self.missed_rounds[recorded.seq] = event
+            case JobEnded():
+                self._note_result(event)
             case JournalInterrupted() | JournalResumed() | ReserveReleased() | ReserveRestored():
                 self.home_events[f"health:{event.kind}:{event.at:%Y-%m-%dT%H:%M:%S.%f}"] = event
             case ApprovalRequested() | ActionAnnounced():
-                if event.approval and run in self.incidents:
-                    self.pending_approvals[event.approval] = (event, run)
+                self._note_approval(event, run)
             case ApprovalSettled():
                 self.pending_approvals.pop(event.approval, None)
             case _:
                 self._apply_incident_event(recorded)
+
+    def _note_result(self, event: JobEnded) -> None:
+        if event.job in TOLD_JOBS and event.outcome == "ran":
+            self.builtin_results[f"job:{event.occurrence}"] = event
+
+    def _note_approval(self, event: ApprovalEvent, run: str) -> None:
+        if event.approval and run in self.incidents:
+            self.pending_approvals[event.approval] = (event, run)
 
     def mark_queued(self, notice: NotificationQueued) -> None:
         """It was queued, here or by another watch: not due any more."""
@@ -121,6 +136,8 @@ class NotificationState:
             for seq, each in self.joined_parts.items()
             if part_notice_id(seq, each) not in self.queued
         }
+        if notice.about == "update" and notice.incident:
+            self.first_updates.setdefault(notice.incident, notice.notice)
         self._settle_incident(notice)
 
     def forget(self, before: datetime) -> None:
@@ -135,6 +152,9 @@ class NotificationState:
         self.home_events = {id: each for id, each in self.home_events.items() if each.at >= before}
         self.missed_rounds = {
             seq: each for seq, each in self.missed_rounds.items() if each.at >= before
+        }
+        self.builtin_results = {
+            id: each for id, each in self.builtin_results.items() if each.at >= before
         }
 
     def _settle_incident(self, notice: NotificationQueued) -> None:
@@ -183,6 +203,7 @@ class NotificationState:
         """Free the memory of the report and the activity of an ended incident."""
         self.incidents[id] = replace(self.incidents[id], report="")
         self.activities.pop(id, None)
+        self.first_updates.pop(id, None)
         self.pending_approvals = {
             key: each for key, each in self.pending_approvals.items() if each[1] != id
         }

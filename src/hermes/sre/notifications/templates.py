@@ -9,6 +9,7 @@ from datetime import datetime
 
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
 from hermes.core.events.incidents import AlertsJoined
+from hermes.core.events.jobs import JobEnded, ScheduleInterrupted
 from hermes.core.events.operations import (
     HealthMissed,
     JournalInterrupted,
@@ -23,7 +24,6 @@ from hermes.plumbing.units import format_duration, format_size, ordinal
 from hermes.sre.notifications.escalation_text import escalation_lines
 from hermes.sre.reports.experiments import tested_text
 from hermes.sre.reports.statements import cause_line, incident_times, outcome_text, resolver_of
-from hermes.sre.reports.statistics import duration_statistics
 from hermes.sre.triage.topology import alert_location
 
 MAX_TITLE_CHARS, MAX_LINE_CHARS, MAX_TEXT_CHARS = 120, 300, 4_000
@@ -201,33 +201,21 @@ def render_ended(incident: Incident) -> NotificationText:
     return NotificationText(_title(title, incident.details.title), _lines(lines))
 
 
-def render_missed_rounds(event: HealthMissed) -> NotificationText:
-    lines = [("since", f"{event.since:%Y-%m-%d %H:%M:%S} UTC"), ("why", event.why)]
-    rounds = "1 health round was" if event.rounds == 1 else f"{event.rounds} health rounds were"
-    return NotificationText(f"💤 {rounds} missed", _lines(lines))
+def render_missed_rounds(event: HealthMissed | ScheduleInterrupted) -> NotificationText:
+    since = ("since", f"{event.since:%Y-%m-%d %H:%M:%S} UTC")
+    if isinstance(event, HealthMissed):
+        rounds = "1 health round was" if event.rounds == 1 else f"{event.rounds} health rounds were"
+        return NotificationText(f"💤 {rounds} missed", _lines([since, ("why", event.why)]))
+    times = "1 due time was" if event.count == 1 else f"{event.count} due times were"
+    jobs, why = ("jobs", ", ".join(event.jobs)), ("why", event.reason)
+    more = ("more", "hermes cron history")
+    return NotificationText(f"💤 {times} missed", _lines([jobs, since, why, more]))
 
 
-def render_briefing(known: Sequence[Incident], day: str) -> NotificationText:
-    """`known`: incidents that were opened or ended within the day, and unresolved ones."""
-    still = [each for each in known if each.unresolved]
-    outcomes = [each.status for each in known if each.status != "open"]
-    counts = ", ".join(
-        f"{outcomes.count(name)} {name}" for name in OUTCOME_TITLES if name in outcomes
-    )
-    repairs = duration_statistics(incident_times(each).repair for each in known)
-    lines = [("incidents", counts or "none ended")]
-    if repairs.count:
-        lines.append(("median MTTR", f"{format_duration(repairs.median)} (of {repairs.count})"))
-    for each in known:
-        if each.status == "open":
-            lines.append(("open", f"{each.severity} {each.details.title}: {phase_text(each)}"))
-    lines += [
-        ("escalated", f"{each.severity} {each.details.title} ({each.details.incident})")
-        for each in known
-        if each.status == "escalated"
-    ]
-    title = f"📋 BRIEFING {day}: {len(known)} incidents, {len(still)} open"
-    return NotificationText(title if known else f"📋 BRIEFING {day}: a quiet day", _lines(lines))
+def render_builtin_result(event: JobEnded) -> NotificationText:
+    """A briefing or a review: its first line is the title."""
+    title, _, text = event.text.partition("\n")
+    return NotificationText(title, text[:MAX_TEXT_CHARS])
 
 
 def render_home_event(

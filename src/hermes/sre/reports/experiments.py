@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from hermes.core.events.experiments import (
     ExperimentRan,
     ExperimentsEnded,
+    ExperimentsStarted,
     FixTested,
     IncidentStateKept,
     LessonLearned,
@@ -15,28 +16,58 @@ from hermes.plumbing.units import format_duration
 from hermes.sre.reports.actions import events_of_type
 from hermes.sre.reports.markdown import escape_text
 
-MAX_DETAIL_CHARS, MAX_REASON_CHARS, MAX_NAMED = 140, 200, 3
+MAX_DETAIL_CHARS, MAX_REASON_CHARS, MAX_NAMED, MAX_NAMED_SUSPECTS = 140, 200, 3, 6
+_PURPOSES = {
+    "reproduce": "reproduce",
+    "revert-all": "revert all",
+    "keep-only": "search",
+    "revert-only": "confirm",
+    "rehearse": "rehearse",
+}
 _OUTCOMES = {
     "fails": "it fails as on the host",
     "passes": "the checks pass",
-    "unclear": "no clear result",
+    "unclear": "something else fails, or it could not be tried",
 }
 
 
-def experiment_text(event: ExperimentRan) -> str:
-    """One experiment in one line."""
+def started_text(event: ExperimentsStarted) -> str:
+    """Before the first experiment."""
+    count = event.suspect_count or len(event.suspects)
+    many = f"{count} change{'' if count == 1 else 's'} since the known good state"
+    if not event.suspects:
+        return f"{many}; the fault is tried on a copy of the host"
+    names = _names(event.suspects, count, MAX_NAMED_SUSPECTS)
+    return f"{many}, tried on copies of the host: {names}"
+
+
+def experiment_phase(event: ExperimentRan) -> str:
+    """What the experiment is for, in one or two words."""
+    return _PURPOSES.get(event.purpose, event.purpose)
+
+
+def experiment_subject(event: ExperimentRan) -> str:
+    """What was done to the copy."""
     count = event.reverted_count or len(event.reverted)
-    what = {
+    return {
         "reproduce": "an unchanged copy of the host",
         "revert-all": f"a copy with all {count} changes reverted",
         "keep-only": f"a copy with only this change: {_names(event.kept)}",
         "revert-only": f"a copy with only this reverted: {_names(event.reverted)}",
-        "rehearse": f"the revert on a running copy: {_names(event.reverted)}",
+        "rehearse": f"the revert while services run: {_names(event.reverted)}",
     }.get(event.purpose, "a copy of the host")
-    said = _OUTCOMES.get(event.outcome, event.outcome)
+
+
+def experiment_outcome(event: ExperimentRan) -> str:
+    return _OUTCOMES.get(event.outcome, event.outcome)
+
+
+def experiment_text(event: ExperimentRan) -> str:
+    """One experiment in one line."""
     detail = f" ({visible_line(event.detail, MAX_DETAIL_CHARS)})" if event.detail else ""
     took = f", {format_duration(event.seconds)}" if event.seconds else ""
-    return f"experiment {event.number}: {what}: {said}{detail}{took}"
+    what = f"{experiment_subject(event)}: {experiment_outcome(event)}"
+    return f"experiment {event.number}: {what}{detail}{took}"
 
 
 def ended_text(event: ExperimentsEnded) -> str:
@@ -125,7 +156,8 @@ def lesson_lines(records: Sequence[JournalRecord]) -> list[str]:
     return lines
 
 
-def _names(labels: Sequence[str]) -> str:
-    shown = ", ".join(visible_line(label, 100) for label in labels[:MAX_NAMED])
-    more = len(labels) - MAX_NAMED
+def _names(labels: Sequence[str], count: int = 0, max_named: int = MAX_NAMED) -> str:
+    """`count`: where there are more than these."""
+    shown = ", ".join(visible_line(label, 100) for label in labels[:max_named])
+    more = max(count, len(labels)) - max_named
     return f"{shown} and {more} more" if more > 0 else shown or "nothing"

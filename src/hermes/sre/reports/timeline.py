@@ -7,6 +7,7 @@ from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
 from hermes.core.events.experiments import (
     ExperimentRan,
     ExperimentsEnded,
+    ExperimentsStarted,
     FixTested,
     IncidentStateKept,
     LessonLearned,
@@ -39,6 +40,7 @@ from hermes.sre.reports.experiments import (
     experiment_text,
     kept_text,
     lesson_text,
+    started_text,
     tested_text,
 )
 from hermes.sre.reports.statements import playbooks_not_matched, playbooks_unchecked
@@ -271,6 +273,7 @@ _TEXT_BY_EVENT: dict[type, Callable[..., str]] = {
     ChangesUndone: _undone_text,
     IncidentVerified: _verified_text,
     IncidentClosed: _closed_text,
+    ExperimentsStarted: started_text,
     ExperimentRan: experiment_text,
     ExperimentsEnded: ended_text,
     FixTested: tested_text,

@@ -76,8 +76,15 @@ class ExperimentResponder:
         if not self._result.steps:
             self._note_refusal(self._result, "")
             return None
+        if await self._waited_for_others(self._result.causes) and not await find_failing_case(
+            self._work, baseline, number
+        ):
+            return None  # another incident has reverted it meanwhile
         await enter("remediate", number, self._result.component)
         return await self._revert(self._result, number, find_recovery)
+
+    async def _waited_for_others(self, causes: Sequence[str]) -> bool:
+        return await self._work.context.claims.claim(self._work.details.incident, causes)
 
     async def _find(self, number: int, baseline: Baseline) -> CauseResult:
         finder = self._work.context.cause_finder

@@ -1,0 +1,1 @@
+"""Conversations with people through chat channels."""

@@ -1,0 +1,174 @@
+"""What goes back to a chat: answers of turns, found in the journal, with the files that they name.
+
+An answer is queued together with the note that its messages are handled. So each answer is queued
+once, whenever the process ends.
+"""
+
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hermes.core.channels import Button
+from hermes.core.events import Event
+from hermes.core.events.base import UnknownEvent
+from hermes.core.events.chats import ChatHandled, ChatOutcome
+from hermes.core.events.operations import NotificationKind, NotificationQueued
+from hermes.core.events.runs import MessageAdded, RunStarted, TurnEnded, TurnStarted, TurnUndone
+from hermes.core.run_ids import new_id
+from hermes.gateway.settings import TalkSettings
+
+STOPPED_TEXT = "Stopped."
+EMPTY_TEXT = "(no answer)"
+NATURAL_DELAY_MS = (800, 2_500)
+TYPING_MS_PER_CHAR = 12
+MAX_NATURAL_DELAY_MS = 6_000
+_MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
+
+
+def queue_text(
+    run: str,
+    to: str,
+    text: str,
+    *,
+    about: NotificationKind = "reply",
+    notice: str = "",
+    reply_to: str = "",
+    files: Sequence[str] = (),
+    buttons: tuple[tuple[Button, ...], ...] = (),
+) -> NotificationQueued:
+    """A message to a chat; the outbox of the process that serves the channel delivers it."""
+    return NotificationQueued(
+        run=run,
+        notice=notice or new_id("notice"),
+        about=about,
+        title="",
+        text=text,
+        to=to,
+        reply_to=reply_to,
+        files=tuple(files),
+        buttons=buttons,
+    )
+
+
+def mark_handled(run: str, keys: Iterable[str], outcome: ChatOutcome) -> ChatHandled:
+    return ChatHandled(run=run, keys=tuple(keys), outcome=outcome)
+
+
+@dataclass
+class ChatTurn:
+    """A turn of a session, with the messages of the chat in it."""
+
+    turn: int
+    keys: list[str] = field(default_factory=list)
+    answer: str = ""
+    ended: TurnEnded | None = None
+    handled: bool = False
+
+    @property
+    def text(self) -> str:
+        """What the chat is told at the end of the turn."""
+        if self.ended is None:
+            return ""
+        if self.ended.outcome == "interrupted":
+            return STOPPED_TEXT
+        if self.ended.outcome == "failed":
+            return f"That did not work: {self.ended.reason or 'the turn failed'}"
+        return self.answer or EMPTY_TEXT
+
+
+class ChatTurns:
+    """The turns of one run, folded from its events."""
+
+    def __init__(self) -> None:
+        self.turns: dict[int, ChatTurn] = {}
+        self.keys: set[str] = set()
+        """Every message of the chat that is part of the conversation."""
+        self.last_seq = 0
+        self.begun = False
+        self._current: ChatTurn | None = None
+
+    def apply(self, seq: int, event: Event | UnknownEvent) -> None:
+        self.last_seq = seq
+        match event:
+            case RunStarted():
+                self.begun = True
+            case TurnStarted():
+                self._current = self.turns[event.turn] = ChatTurn(event.turn)
+            case MessageAdded(message=message) if self._current is not None:
+                if message.role == "user" and message.key:
+                    self._current.keys.append(message.key)
+                    self.keys.add(message.key)
+                elif message.role == "assistant" and not message.calls:
+                    self._current.answer = message.text
+            case TurnEnded() if self._current is not None:
+                self._current.ended = event
+            case TurnUndone():
+                self.turns.pop(event.turn, None)
+            case ChatHandled(outcome="turn") if event.turn in self.turns:
+                del self.turns[event.turn]
+            case _:
+                pass
+
+    def unanswered(self) -> list[ChatTurn]:
+        """Turns that have ended, and whose chat was not told yet."""
+        return [turn for turn in self.turns.values() if turn.ended is not None and turn.keys]
+
+    def is_open(self) -> bool:
+        return self._current is not None and self._current.ended is None
+
+
+def answer_events(
+    run: str, to: str, turn: ChatTurn, text: str, files: Sequence[str]
+) -> list[Event]:
+    """Recorded together: the answer is queued, and its messages are handled."""
+    notice = f"reply-{run}-{turn.turn}"
+    handled = ChatHandled(run=run, keys=tuple(turn.keys), turn=turn.turn, notice=notice)
+    if not text and not files:
+        return [handled]
+    return [queue_text(run, to, text, notice=notice, files=files), handled]
+
+
+def split_media(
+    text: str, folders: Sequence[Path], may_read: Callable[[Path], bool]
+) -> tuple[str, tuple[str, ...]]:
+    """The text without `MEDIA:` lines, and the files of those that may be sent.
+
+    A line whose file is outside of the folders, hidden or forbidden is replaced by a note.
+    """
+    files: list[str] = []
+
+    def replace_line(match: re.Match[str]) -> str:
+        path = _sendable_file(match[1], folders)
+        if path is None or not may_read(path):
+            return f"(not sent: {match[1]})"
+        files.append(str(path))
+        return ""
+
+    return _MEDIA_LINE.sub(replace_line, text).strip(), tuple(files)
+
+
+def _sendable_file(name: str, folders: Sequence[Path]) -> Path | None:
+    try:
+        path = Path(name).expanduser().resolve(strict=True)
+        for folder in map(Path.resolve, folders):
+            if path.is_relative_to(folder) and path.is_file():
+                below = path.relative_to(folder).parts
+                return None if any(part.startswith(".") for part in below) else path
+    except (OSError, ValueError, RuntimeError):
+        pass
+    return None
+
+
+def human_delay_s(settings: TalkSettings, text: str, draw: random.Random) -> float:
+    """The pause before an answer, as if a person typed it."""
+    match settings.human_delay_mode:
+        case "natural":
+            base = draw.uniform(*NATURAL_DELAY_MS) + len(text) * TYPING_MS_PER_CHAR
+            return min(base, MAX_NATURAL_DELAY_MS) / 1000
+        case "custom":
+            low, high = settings.human_delay_min_ms, settings.human_delay_max_ms
+            return draw.uniform(low, max(low, high)) / 1000
+        case _:
+            return 0.0

@@ -1,0 +1,125 @@
+"""Which session each chat is in, and which messages still wait: folded from the events of chats."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import UTC, datetime, time, timedelta
+from typing import Literal
+
+from msgspec.structs import replace
+
+from hermes.core.channels import Address
+from hermes.core.events.chats import ChatHandled, ChatReceived, ChatSessionEnded, message_key
+from hermes.core.messages import Value
+from hermes.core.protocols import Journal
+from hermes.gateway.settings import TalkSettings
+
+CHAT_KINDS = ("chat.received", "chat.handled", "chat.session.ended")
+MAX_KNOWN_KEYS = 50_000
+"""Received messages that are recognized when the platform sends them again."""
+MAX_KNOWN_RUNS = 5_000
+MIN_HISTORY = timedelta(days=7)
+"""How far back unanswered messages are looked for."""
+
+
+class ChatState(Value, kw_only=True, frozen=True):
+    """The session that a chat is in."""
+
+    run: str
+    session: str
+    to: str
+    direct: bool
+    last_at: datetime
+
+
+class ChatSessions:
+    def __init__(self, settings: TalkSettings) -> None:
+        self._settings = settings
+        self._current: dict[str, ChatState] = {}
+        self._by_run: OrderedDict[str, ChatState] = OrderedDict()
+        self._waiting: dict[str, ChatReceived] = {}
+        self._known: OrderedDict[str, None] = OrderedDict()
+
+    async def load(self, journal: Journal, now: datetime) -> None:
+        history = max(MIN_HISTORY, timedelta(seconds=self._settings.idle))
+        since = None if self._settings.reset == "none" else now - history
+        async for recorded in journal.read(kinds=CHAT_KINDS, since=since):
+            self.apply(recorded.event)
+
+    def apply(self, event: object) -> None:
+        match event:
+            case ChatReceived():
+                self._receive(event)
+            case ChatHandled():
+                for key in event.keys:
+                    self._waiting.pop(key, None)
+            case ChatSessionEnded():
+                state = self._current.get(event.session)
+                if state is not None and state.run == event.run:
+                    del self._current[event.session]
+            case _:
+                pass
+
+    def _receive(self, event: ChatReceived) -> None:
+        key = message_key(event.message)
+        self._known[key] = None
+        while len(self._known) > MAX_KNOWN_KEYS:
+            self._known.popitem(last=False)
+        self._waiting[key] = event
+        if event.incident:
+            return
+        state = ChatState(
+            run=event.run,
+            session=event.session,
+            to=event.to,
+            direct=event.message.direct,
+            last_at=event.at,
+        )
+        self._current[event.session] = self._by_run[event.run] = state
+        self._by_run.move_to_end(event.run)
+        while len(self._by_run) > MAX_KNOWN_RUNS:
+            self._by_run.popitem(last=False)
+
+    def is_known(self, key: str) -> bool:
+        return key in self._known
+
+    def current(self, session: str) -> ChatState | None:
+        return self._current.get(session)
+
+    def by_run(self, run: str) -> ChatState | None:
+        """The chat of a run or of one of its subagents; also after the session has ended."""
+        return self._by_run.get(run.partition("/")[0])
+
+    def has_thread(self, address: Address) -> bool:
+        return str(address) in self._current
+
+    @property
+    def waiting(self) -> Mapping[str, ChatReceived]:
+        """Received and not handled, by key, in the order in which they arrived."""
+        return self._waiting
+
+    def why_over(self, state: ChatState, now: datetime) -> Literal["idle", "daily", ""]:
+        """Why a message at this time begins a new session; empty when it does not."""
+        settings = self._settings
+        if settings.reset == "idle" and (now - state.last_at).total_seconds() > settings.idle:
+            return "idle"
+        if settings.reset == "daily" and state.last_at < last_daily_reset(settings.daily_at, now):
+            return "daily"
+        return ""
+
+    def touch(self, run: str, now: datetime) -> None:
+        """Hermes answered: the time without a message begins again."""
+        state = self._by_run.get(run)
+        if state is not None:
+            later = replace(state, last_at=max(now, state.last_at))
+            self._by_run[run] = later
+            if self._current.get(state.session) == state:
+                self._current[state.session] = later
+
+
+def last_daily_reset(daily_at: str, now: datetime) -> datetime:
+    hour, _, minute = daily_at.partition(":")
+    local = now.astimezone()
+    reset = datetime.combine(local.date(), time(int(hour), int(minute or 0)), local.tzinfo)
+    if reset > local:
+        reset -= timedelta(days=1)
+    return reset.astimezone(UTC)

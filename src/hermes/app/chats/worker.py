@@ -1,0 +1,446 @@
+"""Works on one session: one turn after the other, in an environment of its own.
+
+It lives while the session is in use. Later the next message begins another one, from the journal.
+"""
+
+import random
+import secrets
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+
+from hermes.agent.conversation import Conversation
+from hermes.app.application import Application
+from hermes.app.chats.media import ChatMedia
+from hermes.app.chats.progress import TurnDisplay, chat_progress_mode
+from hermes.app.chats.replies import (
+    ChatTurn,
+    ChatTurns,
+    answer_events,
+    human_delay_s,
+    mark_handled,
+    queue_text,
+    split_media,
+)
+from hermes.app.chats.sessions import ChatSessions
+from hermes.app.tooling import configured_environment
+from hermes.core.actions import Action
+from hermes.core.channels import Address, Button, Channel, press_data
+from hermes.core.errors import HermesError, StoreError
+from hermes.core.events import Event
+from hermes.core.events.chats import ChatOutcome, ChatReceived, message_key
+from hermes.core.messages import AttachedText, Risk, ToolCall
+from hermes.gateway.inbox import speaker_label
+from hermes.gateway.settings import TalkSettings
+
+IDLE_CLOSE_S = 600.0
+"""Seconds without a message after which a session gives back its environment and its run."""
+QUESTION_TIMEOUT_S = 1800.0
+"""Seconds that a question of the agent waits for an answer."""
+MAX_LABEL_CHARS = 40
+FULL_TEXT = "{count} messages wait already, so this one is not answered; send it again later."
+LIMIT_TEXT = "Other turns are running. This one begins when one of them ends."
+RESTARTED_TEXT = "Hermes was restarted before it could do this; send it again."
+
+
+class TurnLimits:
+    """How many turns run at once: of one person, and in all."""
+
+    def __init__(self, per_person: int, in_all: int) -> None:
+        self._per_person, self._in_all = per_person, in_all
+        self._running: Counter[str] = Counter()
+        self._changed = anyio.Condition()
+
+    def is_full(self, person: str) -> bool:
+        return self._running[person] >= self._per_person or self._running.total() >= self._in_all
+
+    @asynccontextmanager
+    async def slot(self, person: str) -> AsyncGenerator[None, None]:
+        async with self._changed:
+            while self.is_full(person):
+                await self._changed.wait()
+            self._running[person] += 1
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._changed:
+                    self._running[person] -= 1
+                    self._running += Counter()  # drops zeros
+                    self._changed.notify_all()
+
+
+@dataclass(frozen=True)
+class PreparedMessage:
+    """A received message as the conversation gets it."""
+
+    key: str
+    person: str
+    text: str
+    attached: tuple[AttachedText, ...] = ()
+
+
+@dataclass(frozen=True)
+class IdleCommand:
+    """A command of a chat that needs the conversation between two turns."""
+
+    key: str
+    run: Callable[[Conversation], Awaitable[str]]
+
+
+class OpenQuestion:
+    """What the agent wants to know from the people of a chat."""
+
+    def __init__(self, id: str, choices: tuple[str, ...]) -> None:
+        self.id, self._choices = id, choices
+        self._answer = ""
+        self._answered = anyio.Event()
+
+    def buttons(self) -> tuple[tuple[Button, ...], ...]:
+        return tuple(
+            (Button(each[:MAX_LABEL_CHARS], press_data("answer", f"{self.id}.{number}")),)
+            for number, each in enumerate(self._choices)
+        )
+
+    def answer(self, text: str) -> None:
+        self._answer = text
+        self._answered.set()
+
+    def choose(self, number: int) -> bool:
+        if number >= len(self._choices):
+            return False
+        self.answer(self._choices[number])
+        return True
+
+    async def wait(self) -> str:
+        await self._answered.wait()
+        return self._answer
+
+
+@dataclass
+class ChatContext:
+    """What all sessions of a gateway share."""
+
+    application: Application
+    sessions: ChatSessions
+    settings: TalkSettings
+    folder: Path
+    """Where sessions begin to work."""
+    limits: TurnLimits
+    media: ChatMedia
+    channels: dict[str, Channel] = field(default_factory=dict)
+    """The channels that are connected now."""
+    idle_close_s: float = IDLE_CLOSE_S
+    draw: random.Random = field(default_factory=random.Random)
+
+
+class SessionWorker:
+    def __init__(self, context: ChatContext, run: str, session: str, to: str) -> None:
+        self.run_id, self.session, self.to = run, session, to
+        self.conversation: Conversation | None = None
+        self.turn_running = False
+        self.done = anyio.Event()
+        """Set when the run is given back."""
+        self.closing = False
+        self._context = context
+        self._incoming: deque[ChatReceived] = deque()
+        self._ready: deque[PreparedMessage | IdleCommand] = deque()
+        self._changed = anyio.Event()
+        self._turns = ChatTurns()
+        self._preparing = 0
+        self._interrupted_by_message = False
+        self._question: OpenQuestion | None = None
+
+    # What others ask for.
+
+    @property
+    def waiting(self) -> int:
+        steered = self.conversation.waiting if self.conversation is not None else 0
+        return len(self._incoming) + len(self._ready) + self._preparing + steered
+
+    def submit(self, event: ChatReceived) -> None:
+        self._incoming.append(event)
+        self._wake()
+
+    def submit_command(self, command: IdleCommand) -> None:
+        self._ready.append(command)
+        self._wake()
+
+    def stop_turn(self) -> bool:
+        """Interrupt the running turn; False when there is none."""
+        if self.conversation is None or not self.turn_running:
+            return False
+        self.conversation.interrupt()
+        return True
+
+    def close(self) -> None:
+        """End after the running turn, which is interrupted."""
+        self.closing = True
+        self.stop_turn()
+        self._wake()
+
+    def finish(self) -> None:
+        """End after the running turn; what waits is left to the next process."""
+        self.closing = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    # Its life.
+
+    async def work(self, after: "SessionWorker | None" = None) -> None:
+        """Until the session is idle or closed. `after` had the same run and gives it back first."""
+        if after is not None:
+            await after.done.wait()
+        try:
+            await self._open_and_work()
+        except HermesError as error:
+            await self._refuse_all(f"This session cannot go on: {error}. /new begins another one.")
+        finally:
+            self.closing = True
+            self.done.set()
+
+    async def _open_and_work(self) -> None:
+        application = self._context.application
+        loaded, folder = application.loaded, self._context.folder
+        failure: HermesError | None = None
+        async with (
+            configured_environment(loaded, folder) as environment,
+            anyio.create_task_group() as group,
+        ):
+            try:
+                await self._update_turns()
+                if self._turns.begun:
+                    conversation = await application.resume(
+                        self.run_id, environment=environment, ask=self._ask
+                    )
+                else:
+                    task = self._incoming[0].message.text if self._incoming else ""
+                    by = self._incoming[0].person if self._incoming else ""
+                    conversation = await application.begin(
+                        task, run=self.run_id, by=by, environment=environment, ask=self._ask
+                    )
+                conversation.resumable = True
+                self.conversation = conversation
+                group.start_soon(self._take_messages)
+                await self._take_turns(conversation)
+            except HermesError as error:
+                failure = error
+            # Not after a cancellation: the application is closing, and does it itself.
+            await application.release(self.run_id)
+            group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _take_messages(self) -> None:
+        """Prepare messages in order: they steer the running turn, or wait for the next."""
+        while True:
+            while self._incoming:
+                event = self._incoming.popleft()
+                self._preparing += 1
+                try:
+                    await self._take_message(event)
+                finally:
+                    self._preparing -= 1
+            await self._changed.wait()
+
+    async def _take_message(self, event: ChatReceived) -> None:
+        settings, key = self._context.settings, message_key(event.message)
+        if key in self._turns.keys:  # part of a turn that an earlier process began
+            return
+        if self._question is not None and (event.message.direct or event.message.quoted):
+            self._question.answer(event.message.text)
+            await self._publish(mark_handled(self.run_id, (key,), "answer"))
+            return
+        if self.waiting > settings.max_waiting:
+            text = FULL_TEXT.format(count=settings.max_waiting)
+            await self._tell(text, (key,), "refused")
+            return
+        channel = self._context.channels.get(event.message.address.channel)
+        text, attached = await self._context.media.prepare(event, channel)
+        if not event.message.direct and text:
+            text = f"{speaker_label(event.person, event.message.sender_name)}: {text}"
+        message = PreparedMessage(key, event.person, text, attached)
+        conversation = self.conversation
+        if self.turn_running and conversation is not None and settings.busy == "steer":
+            conversation.steer(message.text, attached=message.attached, key=message.key)
+            return
+        self._ready.append(message)
+        if self.turn_running and settings.busy == "interrupt":
+            self._interrupted_by_message = True
+            self.stop_turn()
+        self._wake()
+
+    async def _take_turns(self, conversation: Conversation) -> None:
+        if conversation.open:  # it was cut off
+            await self._run_turn(conversation.carry_on)
+            self._take_back_steering(conversation, "")
+        await self._queue_answers()
+        while not self.closing:
+            if not self._ready:
+                if not await self._wait_for_more():
+                    return
+                continue
+            item = self._ready.popleft()
+            if isinstance(item, IdleCommand):
+                await self._run_command(conversation, item)
+            elif item.key not in self._turns.keys:
+                await self._take_turn(conversation, item)
+
+    async def _wait_for_more(self) -> bool:
+        """False when the session is idle and nothing of it runs in the background."""
+        changed = self._changed
+        with anyio.move_on_after(self._context.idle_close_s):
+            await changed.wait()
+        if self._ready or self._incoming or self._preparing or self.closing:
+            return True
+        if changed.is_set() or has_running_processes(self._context.application, self.run_id):
+            return True
+        self.closing = True
+        return False
+
+    async def _take_turn(self, conversation: Conversation, message: PreparedMessage) -> None:
+        async def say() -> str:
+            return await conversation.say(
+                message.text, attached=message.attached, by=message.person, key=message.key
+            )
+
+        if self._context.limits.is_full(message.person):
+            await self._publish(queue_text(self.run_id, self.to, LIMIT_TEXT))
+        async with self._context.limits.slot(message.person):
+            await self._run_turn(say)
+        self._take_back_steering(conversation, message.person)
+        await self._queue_answers()
+
+    async def _run_turn(self, work: Callable[[], Awaitable[object]]) -> None:
+        display = self._display()
+        async with anyio.create_task_group() as group:
+            group.start_soon(display.run)
+            self.turn_running = True
+            try:
+                await work()
+            except StoreError:
+                raise
+            except HermesError:
+                pass  # the end of the turn says so in the journal
+            finally:
+                self.turn_running = False
+                group.cancel_scope.cancel()
+
+    def _take_back_steering(self, conversation: Conversation, person: str) -> None:
+        """Messages that came too late for a turn that was stopped or failed get their own."""
+        for left in reversed(conversation.take_waiting()):
+            self._ready.appendleft(PreparedMessage(left.key, person, left.text, left.attached))
+
+    async def _run_command(self, conversation: Conversation, command: IdleCommand) -> None:
+        try:
+            text = await command.run(conversation)
+        except HermesError as error:
+            text = str(error)
+        await self._tell(text, (command.key,), "command")
+
+    async def _ask(self, question: str, choices: Sequence[str]) -> str | None:
+        """Ask the people of the chat; None when nobody answers in time."""
+        asked = self._question = OpenQuestion(secrets.token_hex(4), tuple(choices))
+        listed = "".join(f"\n{number}. {each}" for number, each in enumerate(choices, 1))
+        text = f"❓ {question}{listed}"
+        try:
+            await self._publish(
+                queue_text(self.run_id, self.to, text, about="question", buttons=asked.buttons())
+            )
+            with anyio.move_on_after(QUESTION_TIMEOUT_S):
+                return await asked.wait()
+            return None
+        finally:
+            self._question = None
+
+    def answer_question(self, id: str) -> bool:
+        """A button of a question was pressed; False when it is not open any more."""
+        question, _, number = id.partition(".")
+        if self._question is None or self._question.id != question or not number.isdecimal():
+            return False
+        return self._question.choose(int(number))
+
+    # What it tells.
+
+    def _display(self) -> TurnDisplay:
+        to = Address.parse(self.to)
+        application = self._context.application
+        return TurnDisplay(
+            self._context.channels.get(to.channel),
+            to,
+            application.bus,
+            self.run_id,
+            mode=chat_progress_mode(application.loaded.settings.display),
+            interval_s=self._context.settings.progress_every,
+        )
+
+    async def _queue_answers(self) -> None:
+        """Queue the answers of all turns that have ended since, also before a crash."""
+        await self._update_turns()
+        for turn in self._turns.unanswered():
+            text, files = self._split_media(self._answer_text(turn))
+            await anyio.sleep(human_delay_s(self._context.settings, text, self._context.draw))
+            await self._publish(*answer_events(self.run_id, self.to, turn, text, files))
+        await self._update_turns()
+        self._context.sessions.touch(self.run_id, datetime.now(UTC))
+
+    def _answer_text(self, turn: ChatTurn) -> str:
+        replaced = self._interrupted_by_message
+        self._interrupted_by_message = False
+        if replaced and turn.ended is not None and turn.ended.outcome == "interrupted":
+            return ""  # the next message is answered instead
+        return turn.text
+
+    def _split_media(self, text: str) -> tuple[str, tuple[str, ...]]:
+        application = self._context.application
+        folders = (self._context.folder, application.loaded.home / "artifacts")
+        return split_media(text, folders, self._may_read)
+
+    def _may_read(self, path: Path) -> bool:
+        """What the policy would ask about is not sent to a chat."""
+        environment = self._context.application.agent_dependencies.environment
+        action = Action(
+            call=ToolCall("media", "read_file", {"path": str(path)}),
+            risk=Risk.READ,
+            run=self.run_id,
+            origin="chat",
+            environment=environment.name,
+            target=environment.target,
+            isolated=environment.isolated,
+        )
+        return self._context.application.policy.decide(action).verdict == "allow"
+
+    async def _tell(self, text: str, keys: Sequence[str], outcome: ChatOutcome) -> None:
+        await self._publish(
+            queue_text(self.run_id, self.to, text), mark_handled(self.run_id, keys, outcome)
+        )
+
+    async def _refuse_all(self, text: str) -> None:
+        waiting = [message_key(event.message) for event in self._incoming]
+        waiting += [item.key for item in self._ready]
+        if waiting:
+            await self._tell(text, waiting, "refused")
+
+    async def _publish(self, *events: Event) -> None:
+        for _, event in await self._context.application.bus.record(*events):
+            self._context.sessions.apply(event)
+
+    async def _update_turns(self) -> None:
+        journal, turns = self._context.application.journal, self._turns
+        async for recorded in journal.read(after=turns.last_seq, run=self.run_id):
+            turns.apply(recorded.seq, recorded.event)
+
+
+def has_running_processes(application: Application, run: str) -> bool:
+    processes = application.agent_dependencies.processes
+    return processes is not None and any(
+        process.status == "running" for process in processes.list(run)
+    )

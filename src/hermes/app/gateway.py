@@ -1,0 +1,177 @@
+"""The gateway: conversations with people through the chat channels that are configured.
+
+It runs alone (`hermes gateway run`) or as a part of another process. Nothing of a channel is
+imported before it is configured.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup, TaskStatus
+from msgspec.structs import replace
+
+from hermes.app.application import Application, open_application
+from hermes.app.channels import start_channels, usable_channels
+from hermes.app.chats.media import ChatMedia
+from hermes.app.chats.service import ChatService
+from hermes.app.chats.sessions import ChatSessions
+from hermes.app.chats.worker import ChatContext, TurnLimits
+from hermes.app.run_locks import RunLocked, lock_run
+from hermes.core.channels import Channel, InboundMessage
+from hermes.core.errors import SettingsError
+from hermes.gateway.manifest import ConfiguredChannel
+from hermes.gateway.outbox import Outbox
+from hermes.gateway.pairing import PairingCodes
+from hermes.gateway.settings import ChannelSettings
+from hermes.settings.load import LoadedSettings
+
+Report = Callable[[str], object]
+CHANNEL_LOCK_PREFIX = "channel-"
+FINAL_DELIVERY_TIMEOUT_S = 5.0
+PAIRING_FOLDER_NAME = "pairing"
+
+
+@dataclass(frozen=True)
+class GatewayParts:
+    """What serves the chats of a process."""
+
+    outbox: Outbox
+    chats: ChatService
+    context: ChatContext
+
+
+def chat_folder(loaded: LoadedSettings) -> Path:
+    """The folder in which sessions of chats begin."""
+    chosen = loaded.settings.channels.talk.cwd
+    return Path(chosen).expanduser() if chosen else Path.home()
+
+
+def open_gateway_parts(application: Application, outbox: Outbox | None = None) -> GatewayParts:
+    """`outbox` is that of the process, if it has one already."""
+    loaded = application.loaded
+    talk = loaded.settings.channels.talk
+    context = ChatContext(
+        application=application,
+        sessions=ChatSessions(talk),
+        settings=talk,
+        folder=chat_folder(loaded),
+        limits=TurnLimits(talk.max_turns_per_person, talk.max_turns),
+        media=ChatMedia(loaded.home, talk),
+    )
+    outbox = outbox or Outbox(application.bus, [], loaded.settings.sre.notices)
+    codes = PairingCodes(loaded.home / PAIRING_FOLDER_NAME)
+
+    async def offer_pairing(message: InboundMessage) -> str:
+        offer = partial(
+            codes.offer, message.address.channel, message.sender, shown=message.sender_name
+        )
+        return (await to_thread.run_sync(offer)).text
+
+    return GatewayParts(outbox, ChatService(context, offer_pairing=offer_pairing), context)
+
+
+async def serve_channel(parts: GatewayParts, channel: Channel, settings: ChannelSettings) -> None:
+    """Receive from a connected channel until its connection ends."""
+    parts.context.channels[channel.name] = channel
+    try:
+        await parts.chats.listen(channel, settings)
+    finally:
+        if parts.context.channels.get(channel.name) is channel:
+            del parts.context.channels[channel.name]
+
+
+async def keep_gateway(loaded: LoadedSettings, model: str, report: Report) -> None:
+    """Serve the configured channels until it is cancelled.
+
+    Where none is configured, or the settings are wrong, the reason is reported and it returns.
+    """
+    try:
+        channels = usable_channels(loaded, report)
+        if not channels:
+            report("no chat channel is configured: hermes channels list shows what is needed")
+            return
+        await _run_gateway(_with_waiting(loaded), model, channels, report)
+    except SettingsError as error:
+        report(f"the gateway does not run: {error}")
+
+
+def _with_waiting(loaded: LoadedSettings) -> LoadedSettings:
+    """People are reached through the chats, so a question waits for its answer."""
+    policy = replace(loaded.settings.policy, wait=True)
+    return replace(loaded, settings=replace(loaded.settings, policy=policy))
+
+
+async def _run_gateway(
+    loaded: LoadedSettings, model: str, channels: dict[str, ConfiguredChannel], report: Report
+) -> None:
+    folder = chat_folder(loaded)
+    if not folder.is_dir():
+        raise SettingsError(
+            f"the folder of chats {folder} is not there: make it, or set MESSAGING_CWD"
+        )
+    async with open_application(
+        loaded, origin="chat", model=model, directory=folder
+    ) as application:
+        claimed = await claim_channels(application, channels, report)
+        if claimed:
+            await _serve_until_cancelled(open_gateway_parts(application), claimed, report)
+
+
+async def _serve_until_cancelled(
+    parts: GatewayParts, channels: dict[str, ConfiguredChannel], report: Report
+) -> None:
+    """When it is cancelled, running turns have some time to end and to be delivered."""
+    async with anyio.create_task_group() as group:
+        scope = await group.start(_serve, parts, channels)
+        report(f"listening: {', '.join(sorted(channels))}")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await parts.chats.finish()
+                with anyio.move_on_after(FINAL_DELIVERY_TIMEOUT_S):
+                    await parts.outbox.wait_until_delivered()
+            scope.cancel()
+
+
+async def _serve(
+    parts: GatewayParts,
+    channels: dict[str, ConfiguredChannel],
+    *,
+    task_status: TaskStatus[anyio.CancelScope],
+) -> None:
+    with anyio.CancelScope(shield=True) as scope:
+        async with anyio.create_task_group() as group:
+            await group.start(parts.outbox.run)
+            await group.start(parts.chats.run)
+            await start_chat_channels(group, parts, channels)
+            task_status.started(scope)
+
+
+async def start_chat_channels(
+    group: TaskGroup, parts: GatewayParts, channels: dict[str, ConfiguredChannel]
+) -> None:
+    async def listen(channel: Channel) -> None:
+        await serve_channel(parts, channel, channels[channel.name].settings)
+
+    await start_channels(group, parts.context.application, parts.outbox, channels, listen=listen)
+
+
+async def claim_channels(
+    application: Application, channels: dict[str, ConfiguredChannel], report: Report
+) -> dict[str, ConfiguredChannel]:
+    """Those that no other process receives from: two would take each other's messages."""
+    claimed = {}
+    for name, each in channels.items():
+        try:
+            lock = f"{CHANNEL_LOCK_PREFIX}{name}"
+            await lock_run(lock, application.run_locks, application.journal)
+        except RunLocked as error:
+            report(f"{name} is not received here: {error}")
+        else:
+            claimed[name] = each
+    return claimed

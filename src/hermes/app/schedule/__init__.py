@@ -1,0 +1,1 @@
+"""The scheduler joined with the agent: how jobs are kept, run and delivered."""

@@ -1,0 +1,85 @@
+"""A gateway that ends at any point continues: each message gets one turn and one answer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_setup import chat_settings, open_gateway, runs, said, says
+
+from hermes.core.events import Event
+from hermes.core.events.chats import message_key
+from hermes.memory.store import open_journal
+from hermes.testing.chats import MemoryChannel
+
+pytestmark = pytest.mark.anyio
+
+REPLIES = [runs("echo done >> world"), says("first answer"), says("second answer")]
+WRITTEN_TOGETHER = {
+    ("run.started", "message.added"),
+    ("turn.started", "message.added"),
+    ("message.added", "model.answered"),
+    ("model.answered", "turn.ended"),
+    ("notice.queued", "chat.handled"),
+}
+"""Kinds of neighbours in one append: no crash comes between them."""
+
+
+async def record_conversation(tmp_path: Path, messages: list[Any]) -> list[Event]:
+    loaded = chat_settings(tmp_path, REPLIES, policy__set="sandboxed")
+    async with open_gateway(loaded) as gateway:
+        gateway.channel.receive(messages[0])
+        await gateway.channel.wait_for("first answer")
+        gateway.channel.receive(messages[1])
+        await gateway.channel.wait_for("second answer")
+        return [recorded.event async for recorded in gateway.application.journal.read()]
+
+
+async def test_after_a_crash_at_any_point_each_message_has_one_turn_and_one_answer(
+    tmp_path: Path,
+) -> None:
+    messages = [said("first"), said("second")]
+    (tmp_path / "whole").mkdir()
+    events = await record_conversation(tmp_path / "whole", messages)
+    cuts = [
+        cut
+        for cut in range(1, len(events))
+        if (events[cut - 1].kind, events[cut].kind) not in WRITTEN_TOGETHER
+    ]
+    assert len(cuts) > 12
+    for cut in cuts:
+        folder = tmp_path / f"cut-{cut}"
+        folder.mkdir()
+        await check_cut(folder, events[:cut], messages)
+
+
+async def check_cut(folder: Path, before: list[Event], messages: list[Any]) -> None:
+    said_before = sum(
+        event.kind == "message.added" and event.message.role == "assistant"  # type: ignore[attr-defined]
+        for event in before
+    )
+    loaded = chat_settings(folder, REPLIES[said_before:], policy__set="sandboxed")
+    loaded.home.mkdir(exist_ok=True)
+    async with open_journal(loaded.store) as journal:
+        await journal.append(*before)
+    channel = MemoryChannel()
+    async with open_gateway(loaded, channel) as gateway:
+        for message in messages:  # the platform was not told that they were received
+            channel.receive(message)
+        keys = {message_key(message) for message in messages}
+
+        async def handled() -> set[str]:
+            return {key for e in await gateway.events("chat.handled") for key in e.keys}
+
+        for _ in range(400):
+            if await handled() >= keys:
+                break
+            await gateway.application.journal.changed(await gateway.application.journal.last())
+        turns = [e.message.key for e in await gateway.events("message.added") if e.message.key]
+        replies = [e.notice for e in await gateway.events("notice.queued") if e.about == "reply"]
+        outcomes = await gateway.events("chat.handled")
+        started = await gateway.events("tool.started")
+    where = f"after {before[-1].kind}, event {len(before)}"
+    assert sorted(turns) == sorted(keys), where
+    assert len(replies) == len(set(replies)) == len(outcomes), where
+    assert sorted(key for each in outcomes for key in each.keys) == sorted(keys), where
+    assert len(started) <= 1, where

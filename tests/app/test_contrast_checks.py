@@ -1,0 +1,49 @@
+"""Where no check observed an incident, two copies tell the failing state from the recovered one."""
+
+import pytest
+
+from hermes.app.contrast_checks import ContrastCheck, find_contrasts
+from hermes.environments.sandboxing import support
+from hermes.gym.box.environment import host_environment
+from hermes.gym.episodes.episode import open_episode
+from hermes.gym.scenario import find_scenario
+from hermes.sre.probes.discovery import discover_probes
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
+]
+
+
+async def contrasts_of(name: str) -> tuple[list[ContrastCheck], list[list[int]]]:
+    """The checks, and the exit code of each on the failing and on the recovered copy."""
+    scenario = find_scenario(name)
+    spec = scenario.draw_spec(1)
+    async with open_episode(scenario, spec) as episode, host_environment(episode.box) as host:
+        service = dict(spec.alert.labels)["service"]
+        probes = (await discover_probes(host)).probes
+        log = await host.run(f"journalctl -u {service} -n 50 -o cat -q --no-pager")
+        await episode.run_commands(spec.reference)
+        failing, recovered = await host.copy(), await host.copy()
+        try:
+            for script in spec.inject:
+                await failing.run(script, timeout_s=60.0)
+            found = await find_contrasts(failing, recovered, [service], probes, log.output)
+            codes = [
+                [(await copy.run(each.probe.what)).code for copy in (failing, recovered)]
+                for each in found
+            ]
+        finally:
+            await failing.close()
+            await recovered.close()
+    return found, codes
+
+
+@pytest.mark.parametrize(
+    ("scenario", "kind"),
+    [("staging-settings-reloaded", "answer"), ("cpu-runaway", "busy")],
+)
+async def test_the_difference_becomes_a_check(scenario: str, kind: str) -> None:
+    found, codes = await contrasts_of(scenario)
+    assert [each.probe.name.partition("-")[0] for each in found] == [kind]
+    assert codes == [[1, 0]], "it fails on the failing copy alone"
