@@ -1,4 +1,4 @@
-"""`/api`: incidents, approvals, runs, services and statistics, for programs."""
+"""`/api`: incidents, approvals, runs and statistics, for programs."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -16,12 +16,12 @@ MAX_PAGE_SIZE = 200
 JsonObject = Mapping[str, Any]
 
 
-class NotFound(Exception):
+class UnknownIdError(Exception):
     """There is no such thing; the text says what was looked for."""
 
 
 class ApiViews(Protocol):
-    """What the API shows. Each method may raise `HermesError`, and `NotFound` for an id."""
+    """What the API shows. Each method may raise `HermesError`, and `UnknownIdError` for an id."""
 
     async def incidents(self, *, only_open: bool, limit: int, before: str) -> Sequence[JsonObject]:
         """The newest first; `before`: older than this incident."""
@@ -33,20 +33,17 @@ class ApiViews(Protocol):
     async def approvals(self, *, everything: bool) -> Sequence[JsonObject]: ...
     async def approval(self, id: str) -> JsonObject: ...
     async def runs(self, *, limit: int) -> Sequence[JsonObject]: ...
-    async def services(self) -> JsonObject: ...
     async def statistics(self, *, days: int) -> JsonObject: ...
-    async def skills(self) -> Sequence[JsonObject]: ...
 
 
 class ApiActions(Protocol):
-    """What the API does for a person. Each method may raise `HermesError` and `NotFound`."""
+    """What the API does for a person. Each method may raise `HermesError` and `UnknownIdError`."""
 
     async def answer_approval(
         self, id: str, verb: str, *, person: str, hash: str, note: str
     ) -> JsonObject: ...
     async def acknowledge(self, id: str, *, person: str) -> JsonObject: ...
     async def close(self, id: str, *, person: str, reason: str) -> JsonObject: ...
-    async def tell(self, id: str, text: str, *, person: str) -> JsonObject: ...
 
 
 class ApprovalAnswer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -76,14 +73,11 @@ class ApiResources:
             HttpRoute("/api/incidents/{id}/timeline", ("GET",), answering(self._timeline), read),
             HttpRoute("/api/incidents/{id}/ack", ("POST",), answering(self._acknowledge), act),
             HttpRoute("/api/incidents/{id}/close", ("POST",), answering(self._close), act),
-            HttpRoute("/api/incidents/{id}/tell", ("POST",), answering(self._tell), act),
             HttpRoute("/api/approvals", ("GET",), answering(self._approvals), read),
             HttpRoute("/api/approvals/{id}", ("GET",), answering(self._approval), read),
             HttpRoute("/api/approvals/{id}", ("POST",), answering(self._answer), approve),
             HttpRoute("/api/runs", ("GET",), answering(self._runs), read),
-            HttpRoute("/api/services", ("GET",), answering(self._services), read),
             HttpRoute("/api/stats", ("GET",), answering(self._statistics), read),
-            HttpRoute("/api/skills", ("GET",), answering(self._skills), read),
         ]
 
     async def _incidents(self, request: HttpRequest) -> object:
@@ -104,7 +98,7 @@ class ApiResources:
         with refuse_errors():
             try:
                 text = await self._views.incident_report(request.params["id"])
-            except NotFound as error:
+            except UnknownIdError as error:
                 raise HttpRefusal(HTTPStatus.NOT_FOUND, str(error)) from error
         return HttpReply(body=text.encode(), content_type="text/markdown; charset=utf-8")
 
@@ -116,13 +110,6 @@ class ApiResources:
         note = decode_body(request, IncidentNote) if request.body else IncidentNote()
         person = self._access.caller(request).person
         return await self._actions.close(request.params["id"], person=person, reason=note.text)
-
-    async def _tell(self, request: HttpRequest) -> object:
-        note = decode_body(request, IncidentNote)
-        if not note.text.strip():
-            raise HttpRefusal(HTTPStatus.BAD_REQUEST, "`text` is empty")
-        person = self._access.caller(request).person
-        return await self._actions.tell(request.params["id"], note.text, person=person)
 
     async def _approvals(self, request: HttpRequest) -> object:
         everything = request.query.get("all", "") in ("1", "true")
@@ -141,14 +128,8 @@ class ApiResources:
     async def _runs(self, request: HttpRequest) -> object:
         return {"runs": await self._views.runs(limit=page_size(request))}
 
-    async def _services(self, request: HttpRequest) -> object:
-        return await self._views.services()
-
     async def _statistics(self, request: HttpRequest) -> object:
         return await self._views.statistics(days=whole_number(request, "days", 30, 3650))
-
-    async def _skills(self, request: HttpRequest) -> object:
-        return {"skills": await self._views.skills()}
 
 
 def answering(
@@ -160,7 +141,7 @@ def answering(
         with refuse_errors():
             try:
                 found = await find(request)
-            except NotFound as error:
+            except UnknownIdError as error:
                 raise HttpRefusal(HTTPStatus.NOT_FOUND, str(error)) from error
         return HttpReply(body=msgspec.json.encode(found, enc_hook=str))
 

@@ -8,6 +8,7 @@ import anyio
 
 from hermes.app.application import open_application
 from hermes.app.policy import with_waiting_approvals
+from hermes.app.web.resources import JournalViews, PersonActions
 from hermes.app.web.turns import ORIGIN, ApplicationTurns, JournalHistories
 from hermes.plumbing.http_service import HttpRoute
 from hermes.settings.load import LoadedSettings
@@ -15,6 +16,7 @@ from hermes.web.access import AccessControl
 from hermes.web.event_stream import EventStream
 from hermes.web.openai.chat_completions import ChatCompletions
 from hermes.web.openai.responses import Responses
+from hermes.web.resources import ApiResources
 from hermes.web.tokens import TokenRegistry
 
 
@@ -36,6 +38,11 @@ async def open_api(
             *chat.routes(),
             *Responses(turns, access).routes(),
             *EventStream(application.journal, access).routes(),
+            *ApiResources(
+                JournalViews(loaded, application.journal),
+                PersonActions(loaded, application.journal),
+                access,
+            ).routes(),
         ]
         group.cancel_scope.cancel()
 

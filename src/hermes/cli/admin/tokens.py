@@ -7,13 +7,14 @@ import anyio
 import click
 
 from hermes.app.people import user_name
-from hermes.cli.context import find_unique, load_settings, query_journal
+from hermes.cli.context import load_settings, query_journal
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.events.access import ACCESS_RUN, AccessRight, TokenRevoked
 from hermes.core.foreign_text import visible_line
+from hermes.core.run_ids import find_unique
 from hermes.memory.store import JournalStore, open_journal, store_exists
 from hermes.plumbing.units import parse_duration
 from hermes.web.tokens import ALL_RIGHTS, ApiToken, TokenRegistry, create_token
