@@ -17,9 +17,9 @@ from pathlib import Path
 import anyio
 from rich.console import Console
 
+from hermes.app.views import find_incident
 from hermes.cli.incidents.live_state import LiveIncident
 from hermes.cli.incidents.live_view import render_live_view
-from hermes.cli.incidents.lookup import find_incident
 from hermes.cli.incidents.watch import incident_records
 from hermes.core.events.incidents import IncidentClosed, PhaseEntered
 from hermes.core.protocols import JournalRecord

@@ -99,6 +99,7 @@ FILES_BY_TIER = {
         "memory/search/test_search_processes",
         "memory/test_journal_processes",
         "memory/test_store_faults",
+        "scheduler/test_killed_schedule",
         "sre/test_crew_killed",
         "sre/test_watch_home",
     ),

@@ -77,3 +77,10 @@ async def test_a_subagent_works_for_the_person_who_asked_its_parent() -> None:
     await talk.say("go", by="bob")
     assert speakers(home)[-2:] == [("run.started", "bob"), ("turn.started", "bob")]
     assert actors(home) == ["bob", "bob"]
+
+
+async def test_a_run_has_the_audience_of_its_chat() -> None:
+    home = house([says("hello")])
+    await Conversation.begin(replace(home.means, audience="telegram:1"), by="alice")
+    [begun] = [event for event in home.journal.events if isinstance(event, RunStarted)]
+    assert begun.audience == "telegram:1"

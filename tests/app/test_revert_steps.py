@@ -1,6 +1,11 @@
-"""The steps of a revert are joined, so that people are asked once."""
+"""The steps of a revert are joined, so that people are asked once; data is left to people."""
 
-from hermes.app.experiments import join_steps
+import pytest
+
+from hermes.app.experiments import _is_data, join_steps
+from hermes.declared.experiments.suspects import Suspect
+from hermes.declared.experiments.trial import Revert
+from hermes.declared.state import Item, ItemId, StateChange
 from hermes.sre.cause import CauseFixStep
 
 
@@ -24,3 +29,16 @@ def test_a_file_that_is_moved_away_stays_a_step_of_its_own() -> None:
         moved,
         CauseFixStep(command="x && { x; }", undo="true"),
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/var/lib/postgresql/15/main/postgresql.conf", False),
+        ("/var/lib/postgresql/15/main/base/5/1259", True),
+        ("/srv/shop/data/orders.json", True),
+    ],
+)
+def test_settings_beside_data_are_no_data(path: str, expected: bool) -> None:
+    change = StateChange(ItemId("file", path), Item("a"), Item("b"))
+    assert _is_data(Revert(suspect=Suspect(change=change))) == expected

@@ -135,6 +135,42 @@ async def test_a_recent_change_of_a_person_is_reverted_only_after_approval(host:
     assert not refusing.well()
 
 
+class TraceFinder(ScriptedFinder):
+    """A fault that leaves its trace while the experiments run."""
+
+    def __init__(self, result: CauseResult, trace: Path) -> None:
+        super().__init__(result)
+        self._trace = trace
+
+    async def find(self, case: FailingCase) -> CauseResult:
+        self._trace.touch()
+        return await super().find(case)
+
+
+def add_playbook_with_trace(host: Host) -> None:
+    """Its signature is found only after the trace is there."""
+    host.playbook("web", MEND)
+    file = host.folder / "skills/web/playbook.yaml"
+    file.write_text(file.read_text().replace("test ! -f well-web", "test -f trace"))
+
+
+async def test_playbooks_look_again_before_people_are_asked(host: Host) -> None:
+    add_playbook_with_trace(host)
+    recent = CauseFixStep(command=REVERT.command, undo=REVERT.undo, recent_by="ann")
+    result = CauseResult(status="proved", component="x", mechanism="y", steps=(recent,))
+    host.finder = TraceFinder(result, host.folder / "trace")
+    ending = await commanded(host)
+    assert (ending.outcome, ending.answered_by) == ("resolved", "playbook")
+    assert host.ledger == ["web-1"]
+
+
+async def test_a_revert_that_asks_nobody_comes_before_the_second_look(host: Host) -> None:
+    add_playbook_with_trace(host)
+    host.finder = TraceFinder(PROVED, host.folder / "trace")
+    assert (await commanded(host)).answered_by == "experiment"
+    assert host.ledger == ["revert"]
+
+
 @pytest.mark.parametrize(
     ("result", "words"),
     [

@@ -70,6 +70,7 @@ class Conversation:
             tools=tuple(spec.name for spec in dependencies.executor.specs),
             unattended=unattended,
             by=by or dependencies.by,
+            audience=dependencies.audience,
         )
         events: list[Event] = [begun]
         prompt = build_prompt(dependencies, directory) if system is None else system

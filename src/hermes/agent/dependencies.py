@@ -43,6 +43,8 @@ class AgentDependencies:
     origin: RunOrigin = "cli"
     by: str = ""
     """Who begins runs and turns, where the caller names nobody else."""
+    audience: str = ""
+    """The address of a direct chat or a private thread: what is said is recalled only there."""
     platform: str = ""
     """What the environment runs on, as text for the prompt."""
     recall: Callable[[str, str], Awaitable[tuple[Event, ...]]] = recall_nothing

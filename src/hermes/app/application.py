@@ -13,7 +13,7 @@ from hermes.agent.budget import SpendingBudget
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.history import find_interrupted_runs, rebuild_history
-from hermes.app.journal_search import JournalSearch, index_in_background
+from hermes.app.journal_search import AudienceSearch, JournalSearch, index_in_background
 from hermes.app.journal_upkeep import CheckpointSigner, open_buffered_journal
 from hermes.app.models import ApplicationModels
 from hermes.app.people import PeopleRegister
@@ -28,6 +28,7 @@ from hermes.app.tooling import (
     build_tooling,
     configured_environment,
     copy_tools,
+    schedule_tools,
 )
 from hermes.core.actions import AnswersApprovals, Approver
 from hermes.core.bus import Bus
@@ -93,10 +94,12 @@ class Application:
         run: str = "",
         unattended: bool = False,
         by: str = "",
+        audience: str = "",
         environment: Environment | None = None,
         ask: AskPerson | None = None,
     ) -> Conversation:
-        """`by` is the person for whom it works; empty: the user of this process.
+        """`by` is the person for whom it works; empty: the user of this process. `audience` is the
+        address of a direct chat or a private thread: it is recalled only there.
 
         `environment` is that of this conversation alone; it is open, and stays so until `release`.
         `ask` reaches the people of this conversation.
@@ -104,7 +107,9 @@ class Application:
         run = run or new_id("run")
         await self._hold(run)
         sections = (*self.agent_dependencies.sections, *self.memory.sections())
-        dependencies = replace(self._chat_dependencies(environment, ask), sections=sections)
+        dependencies = replace(
+            self._chat_dependencies(environment, ask), sections=sections, audience=audience
+        )
         return await Conversation.begin(
             dependencies,
             task=task,
@@ -236,16 +241,17 @@ async def open_application(
         stack.callback(search.close)
         if settings.memory.index:
             await stack.enter_async_context(index_in_background(search, store))
-        earlier = search if search.has_index else None
+        earlier = AudienceSearch(search, store) if search.has_index else None
         memory.session_recall = earlier
         skills = ApplicationSkills(loaded, folder, store)
         own = application_tools(loaded, memory, earlier, skills) | copy_tools(environment)
+        policy = LazyPolicy(loaded, folder, isolated=environment.isolated)
+        own |= schedule_tools(loaded, store, policy)
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
         own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)
         tooling = build_tooling(loaded, model=model, toolsets=toolsets, own=own)
         tools = LayeredTools(tooling.catalogue.tools, made_tools)
-        policy = LazyPolicy(loaded, folder, isolated=environment.isolated)
         people = PeopleRegister(loaded, store)
         person = ApplicationApprover(loaded, bus, policy, redactor, approver, people)
         chosen = models.open(model or settings.model.default)

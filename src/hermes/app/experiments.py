@@ -67,6 +67,8 @@ MAX_NAMED_IN_EVENT = 12
 RESPECT_PEOPLE_S = DeclaredSettings().respect_people
 UNKNOWN_AUTHOR = "an unknown author"
 _DATA_FOLDERS = re.compile(r"/data/|^/var/(lib|spool|mail|backups)/|/queue")
+_SETTINGS_FILE = re.compile(r"\.(?:conf|cnf|cfg|ini|ya?ml|toml)$")
+"""PostgreSQL has its settings beside its data."""
 ERROR_LINES_SCRIPT = "journalctl -u {unit} -n 40 -o cat -q --no-pager 2>/dev/null | tail -c 6000"
 
 
@@ -462,4 +464,5 @@ def _is_data(cause: Revert) -> bool:
     if change.verb == "added" and not cause.suspect.below:
         return False
     content = "content" in change.differing or change.verb != "changed"
-    return content and bool(_DATA_FOLDERS.search(change.item.key))
+    key = change.item.key
+    return content and bool(_DATA_FOLDERS.search(key)) and not _SETTINGS_FILE.search(key)

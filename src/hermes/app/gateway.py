@@ -20,6 +20,7 @@ from hermes.app.chats.media import ChatMedia
 from hermes.app.chats.service import ChatService
 from hermes.app.chats.sessions import ChatSessions
 from hermes.app.chats.worker import ChatContext, TurnLimits
+from hermes.app.people import PAIRING_FOLDER
 from hermes.app.run_locks import RunLocked, lock_run
 from hermes.core.channels import Channel, InboundMessage
 from hermes.core.errors import SettingsError
@@ -32,7 +33,6 @@ from hermes.settings.load import LoadedSettings
 Report = Callable[[str], object]
 CHANNEL_LOCK_PREFIX = "channel-"
 FINAL_DELIVERY_TIMEOUT_S = 5.0
-PAIRING_FOLDER_NAME = "pairing"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def open_gateway_parts(application: Application, outbox: Outbox | None = None) -
         media=ChatMedia(loaded.home, talk),
     )
     outbox = outbox or Outbox(application.bus, [], loaded.settings.sre.notices)
-    codes = PairingCodes(loaded.home / PAIRING_FOLDER_NAME)
+    codes = PairingCodes(loaded.home / PAIRING_FOLDER)
 
     async def offer_pairing(message: InboundMessage) -> str:
         offer = partial(

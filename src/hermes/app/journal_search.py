@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
 from hermes.core.errors import SettingsError, StoreError
+from hermes.core.events.runs import RunStarted
 from hermes.core.knowledge import RecalledLine, SearchResults, SessionQuery
+from hermes.core.people import is_unnamed
 from hermes.core.protocols import Journal
+from hermes.core.run_ids import current_run
 from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
@@ -24,6 +28,8 @@ ProgressCallback = Callable[[int, int], None]
 """Called with how much is done, and how much there is to do."""
 INDEX_PAUSE_S = 3.0
 """Seconds before new events are indexed: many at once, and not in a session that ends earlier."""
+HIDDEN_FACTOR = 5
+"""How many more lines are looked for where some of them may not be shown."""
 MAX_VECTORS_IN_PASSING = 256
 """Lines that get vectors before a recall; more than these need `hermes sessions embed`."""
 
@@ -160,6 +166,57 @@ class JournalSearch:
         from hermes.memory.embedding.sqlite_vectors import LineVectors
 
         self._vectors = LineVectors(self._open(), vectors_path(self._loaded.store))
+
+
+class AudienceSearch:
+    """Fulfils `SearchesSessions` and `RecallsLines` for a run: without what private chats said.
+
+    What a direct chat or a private thread said is found only there, and in private chats of the
+    same person. The run that asks is the one that the current code works for.
+    """
+
+    def __init__(self, search: JournalSearch, journal: Journal) -> None:
+        self._search = search
+        self._journal = journal
+        self._private: dict[str, RunStarted] = {}
+        self._last = 0
+
+    async def search(self, wanted: SessionQuery) -> SearchResults:
+        hidden = await self._hidden_runs()
+        if not hidden:
+            return await self._search.search(wanted)
+        found = await self._search.search(replace(wanted, limit=wanted.limit * HIDDEN_FACTOR))
+        hits = [hit for hit in found.hits if root_run(hit.line.run) not in hidden]
+        return replace(found, hits=tuple(hits[: wanted.limit]))
+
+    async def recall(
+        self, query: str, *, session: str | None = None, limit: int = 10
+    ) -> Sequence[RecalledLine]:
+        hidden = await self._hidden_runs()
+        wanted = limit * HIDDEN_FACTOR if hidden else limit
+        found = await self._search.recall(query, session=session, limit=wanted)
+        return [each for each in found if root_run(each.line.run) not in hidden][:limit]
+
+    async def _hidden_runs(self) -> frozenset[str]:
+        async for recorded in self._journal.read(after=self._last, kinds=("run.started",)):
+            self._last = recorded.seq
+            if isinstance(recorded.event, RunStarted) and recorded.event.audience:
+                self._private[recorded.event.run] = recorded.event
+        asking = self._private.get(root_run(current_run()))
+        return frozenset(
+            run
+            for run, begun in self._private.items()
+            if asking is None
+            or not (
+                begun.audience == asking.audience
+                or (begun.by == asking.by and not is_unnamed(begun.by) and begun.by)
+            )
+        )
+
+
+def root_run(run: str) -> str:
+    """The run that began a subagent."""
+    return run.partition("/")[0]
 
 
 def index_path(journal: Path) -> Path:

@@ -334,6 +334,11 @@ class _LessonWork:
                 for each in self._checks.probes
                 if each.name in bad and (command := _check_command(each))
             ),
+            symptoms=tuple(
+                each.what
+                for each in self._checks.probes
+                if each.name in bad and each.kind == "command"
+            ),
             recovered=tuple(sorted(bad)),
         )
 

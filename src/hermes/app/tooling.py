@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from hermes.agent.settings import AgentSettings
+from hermes.core.actions import Policy
 from hermes.core.knowledge import KeepsNotes, ReadsSkillLibrary, SearchesSessions
 from hermes.core.messages import Value
 from hermes.core.plugins import plugin_names
-from hermes.core.protocols import Environment, Tool
+from hermes.core.protocols import Environment, Journal, Tool, ToolContext
 from hermes.environments.copies import can_be_copied
 from hermes.environments.open import EnvironmentOpening, open_environment, select_variables
 from hermes.settings.default_model import LOCAL_MODEL
 from hermes.settings.load import LoadedSettings
+from hermes.tools.cronjob import CRONJOB_TOOL, JobVerb, make_cronjob
 from hermes.tools.memory import make_memory, make_session_search
 from hermes.tools.skills import make_skills
 from hermes.tools.terminal import make_terminal, make_try_on_copy
@@ -62,6 +65,20 @@ def application_tools(
     if search is not None:
         own[SESSION_SEARCH_TOOL] = make_session_search(search)
     return {**own, "memory": make_memory(notes)} if loaded.settings.memory.notes else own
+
+
+def schedule_tools(loaded: LoadedSettings, journal: Journal, policy: Policy) -> dict[str, Tool]:
+    """The tool for jobs. The scheduler is loaded with its first call."""
+
+    class Jobs:
+        async def change(
+            self, context: ToolContext, verb: JobVerb, arguments: Mapping[str, Any]
+        ) -> str:
+            from hermes.app.chat_jobs import change_jobs
+
+            return await change_jobs(loaded, journal, policy, context, verb, arguments)
+
+    return {CRONJOB_TOOL: make_cronjob(Jobs())}
 
 
 def copy_tools(environment: Environment) -> dict[str, Tool]:

@@ -92,7 +92,7 @@ class RunningWatch:
 
     async def keep_schedule(self) -> None:
         """Run what is due, or stand by while another process does, until cancelled."""
-        from hermes.app.schedule.jobs import builtin_jobs
+        from hermes.app.jobs import builtin_jobs
         from hermes.app.schedule.rhythms import health_job, report_jobs
         from hermes.app.schedule.scheduler import keep_schedule
 

@@ -84,6 +84,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "read_file": "hermes.tools.files.read_write:make_read_file",
         "search_files": "hermes.tools.files.search:search_files",
         "session_search": "hermes.tools.memory:session_search",
+        "cronjob": "hermes.tools.cronjob:cronjob",
         "skill_call": "hermes.tools.skills:skill_call",
         "skill_create": "hermes.tools.skills:skill_create",
         "skill_view": "hermes.tools.skills:skill_view",

@@ -55,6 +55,8 @@ class PeopleFix(Value, frozen=True, kw_only=True):
     """Restarts and reloads that made it take effect on a copy."""
     checks: tuple[str, ...] = ()
     """Commands that succeed once it is fixed."""
+    symptoms: tuple[str, ...] = ()
+    """Those of them that observe the symptom where nothing else does."""
     recovered: tuple[str, ...] = ()
     """Names of the checks that failed and pass now."""
 
@@ -152,6 +154,7 @@ async def draft_from_fix(fix: PeopleFix, run_rehearsal: RunRehearsal) -> Distill
         diagnosis=_diagnosis(fix, before),
         verified_by=fix.recovered,
         names=_setting_names(fix),
+        symptoms=fix.symptoms,
     )
     return distill_steps(run, steps, contrasts)
 

@@ -18,7 +18,7 @@ from hermes.core.bus import Bus
 from hermes.core.errors import BudgetExceeded, ModelError, StoreError
 from hermes.core.events import Event
 from hermes.core.events.memory import RunSummarised
-from hermes.core.events.runs import MessageAdded, TurnStarted
+from hermes.core.events.runs import MessageAdded, RunStarted, TurnStarted
 from hermes.core.events.tools import ToolFinished
 from hermes.core.knowledge import SYSTEM_NOTE_PREFIX, NoteAction, NoteTarget, RecallsLines
 from hermes.core.protocols import JournalRecord
@@ -181,7 +181,7 @@ class SessionMemory:
         try:
             async with self._busy:
                 records = [recorded async for recorded in self._journal.read(run=run)]
-                if worth_learning(records):
+                if worth_learning(records) and not is_private(records):
                     await self._learn_from(run, records, with_model=with_model)
         except StoreError as error:  # the events are in the journal: it can learn later
             self._warn(f"nothing was learned from {run}: {error}")
@@ -260,6 +260,13 @@ class SessionMemory:
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def is_private(records: Sequence[JournalRecord]) -> bool:
+    """Whether it is a direct chat or a private thread: facts of it would be told to everybody."""
+    return any(
+        isinstance(recorded.event, RunStarted) and recorded.event.audience for recorded in records
+    )
 
 
 def worth_learning(records: Sequence[JournalRecord]) -> bool:

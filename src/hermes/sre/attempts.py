@@ -22,7 +22,7 @@ from hermes.sre.model_responder import (
 )
 from hermes.sre.reports.statements import playbooks_unchecked
 from hermes.sre.responders.experiments import ExperimentResponder, FixTests, with_known_facts
-from hermes.sre.responders.playbooks import PlaybookResponder
+from hermes.sre.responders.playbooks import PlaybookAttempt, PlaybookResponder
 from hermes.sre.undo import ChangeRecorder, find_restarts
 from hermes.sre.verify import Baseline, VerificationResult, verify, watch_recovery
 
@@ -84,6 +84,8 @@ class Attempts:
         if result is None:
             result = await self._try_experiments(number)
         if result is None:
+            result = await self._try_playbook_again(number)
+        if result is None:
             result = await self._try_models(number)
         if result.ending is None and result.last and self._proved:
             result = AttemptResult(ending="resolved", attempted_by="playbook")
@@ -101,7 +103,19 @@ class Attempts:
         """None when no remaining playbook finds its signature."""
         await self._enter("reflex", number, "")
         test = partial(self._tests.run, number, self._baseline)
-        attempt = await self._playbooks.run_next(number, self._find_recovery, test)
+        return await self._verify_playbook(
+            number, await self._playbooks.run_next(number, self._find_recovery, test)
+        )
+
+    async def _try_playbook_again(self, number: int) -> AttemptResult | None:
+        """A fault may leave its traces some time after the alert; experiments use that time."""
+        return await self._verify_playbook(
+            number, await self._playbooks.look_again(number, self._find_recovery)
+        )
+
+    async def _verify_playbook(
+        self, number: int, attempt: PlaybookAttempt | None
+    ) -> AttemptResult | None:
         if attempt is None:
             self.why = self._playbooks.refused or self._playbooks.refuted or self.why
             return None
@@ -118,8 +132,13 @@ class Attempts:
         return AttemptResult(attempted_by="playbook", why=why, keep=True)
 
     async def _try_experiments(self, number: int) -> AttemptResult | None:
-        """None when no cause was proved, or its revert was refused."""
-        attempt = await self._experiments.run(
+        """None when no cause was proved, or its revert was refused. Before people are asked, the
+        playbooks look again."""
+        if not await self._experiments.find_cause(number, self._baseline, self._enter):
+            return None
+        if self._experiments.may_ask and (again := await self._try_playbook_again(number)):
+            return again
+        attempt = await self._experiments.revert(
             number, self._baseline, self._find_recovery, self._enter
         )
         if attempt is None:

@@ -50,6 +50,7 @@ TOOLSETS: Mapping[str, Toolset] = {
         about="proven ways to do things, to be read",
         tools=("skills_categories", "skills_list", "skill_view"),
     ),
+    "schedule": Toolset(about="jobs for later, at fixed times", tools=("cronjob",)),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
     "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalog
     "plugins": Toolset(about="from installed packages and <home>/plugins/*.py"),  # the same
@@ -66,6 +67,7 @@ TOOLSETS: Mapping[str, Toolset] = {
             "planning",
             "memory",
             "skills",
+            "schedule",
             "delegation",
             "declared",
             "plugins",

@@ -102,7 +102,10 @@ async def test_a_question_of_the_agent_is_answered_by_a_press_or_in_words(tmp_pa
     async with open_gateway(loaded) as gateway:
         _, question = await ask(gateway)
         gateway.channel.receive(said("", pressed=question.buttons[1][0].data, press="p"))
-        await gateway.channel.wait_for("Which one?", count=2)
+        sent = gateway.channel.sent  # the progress message shows the question as well
+        await gateway.channel.until(
+            lambda: sum(message.text.startswith("❓ Which one?") for message in sent) == 2
+        )
         gateway.channel.receive(said("the green one"))
         await gateway.channel.wait_for("thanks")
         results = [event.result.content for event in await gateway.events("tool.finished")]

@@ -6,8 +6,8 @@ from datetime import datetime
 import anyio
 from msgspec.structs import replace
 
+from hermes.app.jobs import JobEditor, find_job, scheduler_is_running
 from hermes.app.run_locks import RunLocks
-from hermes.app.schedule.jobs import JobEditor, find_job, scheduler_is_running
 from hermes.app.schedule.runs import BuiltInJob, JobRunner
 from hermes.core.errors import ScheduleError
 from hermes.core.events.jobs import JobDue, JobEnded, JobMissed, JobSkipped, JobStarted

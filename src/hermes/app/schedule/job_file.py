@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.schedule.jobs import JobEditor, read_schedule
+from hermes.app.jobs import JobEditor, read_schedule
 from hermes.core.errors import ScheduleError
 from hermes.core.events.jobs import JobSchedule, JobSpec
 from hermes.plumbing.units import parse_duration

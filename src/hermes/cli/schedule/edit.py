@@ -14,7 +14,7 @@ from hermes.plumbing.units import parse_duration
 from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
-    from hermes.app.schedule.jobs import JobEditor
+    from hermes.app.jobs import JobEditor
     from hermes.core.events.jobs import JobSpec
     from hermes.core.jobs import Job
 
@@ -31,8 +31,8 @@ def edit_jobs(
     """Change jobs as the user of this process. A refused job is wrong usage."""
     import anyio
 
+    from hermes.app.jobs import JobEditor
     from hermes.app.people import local_actor
-    from hermes.app.schedule.jobs import JobEditor
     from hermes.memory.store import open_journal
 
     async def run() -> EditResult:
@@ -137,7 +137,7 @@ def _add(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    from hermes.app.schedule.jobs import preview_schedule, read_schedule, zone_note
+    from hermes.app.jobs import preview_schedule, read_schedule, zone_note
 
     loaded = load_settings(ctx)
     try:
@@ -171,7 +171,7 @@ def _add(
 
 
 def note_unscheduled(loaded: LoadedSettings) -> None:
-    from hermes.app.schedule.jobs import scheduler_is_running
+    from hermes.app.jobs import scheduler_is_running
 
     if not scheduler_is_running(loaded):
         note(UNSCHEDULED_NOTE)
@@ -180,7 +180,7 @@ def note_unscheduled(loaded: LoadedSettings) -> None:
 def _build_spec(
     schedule: Any, task: str, options: Mapping[str, Any], taken: list[str]
 ) -> "JobSpec":
-    from hermes.app.schedule.jobs import job_name, split_delivery
+    from hermes.app.jobs import job_name, split_delivery
     from hermes.core.events.jobs import JobLimits, JobSpec
 
     words, named = (task, "") if options["command"] else split_delivery(task)
@@ -235,7 +235,7 @@ def remove(ctx: click.Context, name: str, as_json: bool) -> None:
 
 
 def _print_changed(job: "Job", as_json: bool) -> None:
-    from hermes.app.schedule.jobs import preview_schedule
+    from hermes.app.jobs import preview_schedule
 
     preview = preview_schedule(job.spec.schedule)
     if as_json:

@@ -14,8 +14,8 @@ from hermes.cli.schedule.edit import edit_jobs, note_unscheduled
 from hermes.core.errors import ScheduleError
 
 if TYPE_CHECKING:
+    from hermes.app.jobs import JobEditor
     from hermes.app.schedule.history import JobHistoryRow
-    from hermes.app.schedule.jobs import JobEditor
     from hermes.core.jobs import Job, JobTable
 
 MAX_ROWS = 20
@@ -27,7 +27,7 @@ hermes cron list --json
 """)
 def list_(ctx: click.Context, as_json: bool = False) -> None:
     """List all jobs: what they mean, when they run next, and how they ended last."""
-    from hermes.app.schedule.jobs import preview_schedule
+    from hermes.app.jobs import preview_schedule
 
     loaded = load_settings(ctx)
     table = edit_jobs(loaded, _read_table)
@@ -57,7 +57,7 @@ def list_(ctx: click.Context, as_json: bool = False) -> None:
 @click.argument("name")
 def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show the job NAME with its meaning, its next times and its last result."""
-    from hermes.app.schedule.jobs import find_job, preview_schedule
+    from hermes.app.jobs import find_job, preview_schedule
 
     loaded = load_settings(ctx)
     try:
@@ -99,7 +99,7 @@ hermes cron next "every other friday at 16:00"
 @click.option("-n", "count", default=5, help="How many times.")
 def next_(ctx: click.Context, what: str, count: int, as_json: bool) -> None:
     """Show the next times of all jobs, of one job, or of a schedule that you try out."""
-    from hermes.app.schedule.jobs import preview_schedule, read_schedule
+    from hermes.app.jobs import preview_schedule, read_schedule
     from hermes.scheduler.cron import find_zone, next_times
 
     loaded = load_settings(ctx)
@@ -205,7 +205,7 @@ def _last_text(job: "Job") -> str:
 
 
 def _job_data(job: "Job") -> dict[str, Any]:
-    from hermes.app.schedule.jobs import preview_schedule
+    from hermes.app.jobs import preview_schedule
 
     preview = preview_schedule(job.spec.schedule)
     return {

@@ -18,6 +18,9 @@ class RunStarted(BaseEvent, tag="run.started", kw_only=True, frozen=True):
     """No person watches: after a crash it is resumed automatically."""
     by: str = ""
     """Who began it: the name of a person, or `channel:id` for one who has none."""
+    audience: str = ""
+    """Who hears it, for a direct chat or a private thread: its address. It is recalled only there
+    and in private chats of the same person. Empty: everybody may."""
 
 
 class RunRenamed(BaseEvent, tag="run.renamed", kw_only=True, frozen=True):

@@ -267,7 +267,11 @@ def render_playbook(
         "signature": {"words": list(words), "probes": probes},
         **({"parameters": rendered} if rendered else {}),
         "steps": [_render_step(step, parameters, names) for step in steps],
-        "verify": [_render_check(check, parameters, names) for check in checks],
+        "verify": [
+            _render_check(check, parameters, names)
+            | ({"symptom": True} if check.command in run.symptoms else {})
+            for check in checks
+        ],
     }
     return dump_yaml(data)
 

@@ -55,6 +55,8 @@ class VerifiedRun(Value, kw_only=True, frozen=True):
     """Names of the checks that verified it."""
     names: tuple[str, ...] = ()
     """Names of settings in the commands, which another host may call differently."""
+    symptoms: tuple[str, ...] = ()
+    """Those of the commands in `checks_after` that check the symptom itself."""
 
 
 def read_verified_run(records: Sequence[JournalRecord]) -> VerifiedRun:

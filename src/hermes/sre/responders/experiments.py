@@ -46,42 +46,58 @@ class ExperimentResponder:
     def __init__(self, work: IncidentWork) -> None:
         self._work = work
         self._result: CauseResult | None = None
+        self._to_revert: CauseResult | None = None
+        """A proved cause that was not reverted yet."""
 
     @property
     def summary(self) -> str:
         """What the experiments showed; empty where there were none."""
         return self._result.summary if self._result is not None else ""
 
-    async def run(
+    async def find_cause(self, number: int, baseline: Baseline, enter: EnterPhase) -> bool:
+        """Whether a proved cause can be reverted. The experiments run once."""
+        finder = self._work.context.cause_finder
+        if self._result is not None or finder is None or not finder.available:
+            return self._to_revert is not None
+        recorded = await self._work.read()
+        if any(change.by == EXPERIMENT for change in recorded.changes):
+            return False  # before a crash
+        await enter("investigate", number, "experiments on a copy")
+        began = time.monotonic()
+        self._result = await self._find(number, baseline)
+        await self._publish_end(self._result, time.monotonic() - began)
+        if self._result.status != "proved":
+            return False
+        await self._publish_diagnosis(self._result)
+        if not self._result.steps:
+            self._note_refusal(self._result, "")
+            return False
+        self._to_revert = self._result
+        return True
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the revert may have to wait for a person."""
+        steps = self._to_revert.steps if self._to_revert is not None else ()
+        recent = any(each.recent_by for each in steps)
+        return recent and not self._work.context.environment.isolated
+
+    async def revert(
         self,
         number: int,
         baseline: Baseline,
         find_recovery: Callable[[], Awaitable[str]],
         enter: EnterPhase,
     ) -> RevertAttempt | None:
-        """None when nothing was changed: no cause was proved, or its revert was refused."""
-        finder = self._work.context.cause_finder
-        if self._result is not None or finder is None or not finder.available:
-            return None
-        recorded = await self._work.read()
-        if any(change.by == EXPERIMENT for change in recorded.changes):
-            return None  # before a crash
-        await enter("investigate", number, "experiments on a copy")
-        began = time.monotonic()
-        self._result = await self._find(number, baseline)
-        await self._publish_end(self._result, time.monotonic() - began)
-        if self._result.status != "proved":
-            return None
-        await self._publish_diagnosis(self._result)
-        if not self._result.steps:
-            self._note_refusal(self._result, "")
-            return None
-        if await self._waited_for_others(self._result.causes) and not await find_failing_case(
+        """None when nothing was changed: it was refused, or another incident did it."""
+        cause, self._to_revert = self._to_revert, None
+        assert cause is not None
+        if await self._waited_for_others(cause.causes) and not await find_failing_case(
             self._work, baseline, number
         ):
             return None  # another incident has reverted it meanwhile
-        await enter("remediate", number, self._result.component)
-        return await self._revert(self._result, number, find_recovery)
+        await enter("remediate", number, cause.component)
+        return await self._revert(cause, number, find_recovery)
 
     async def _waited_for_others(self, causes: Sequence[str]) -> bool:
         return await self._work.context.claims.claim(self._work.details.incident, causes)

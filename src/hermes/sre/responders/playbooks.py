@@ -255,7 +255,7 @@ class PlaybookResponder:
         self._work, self._group = work, group
         self._views: Sequence[AlertFacts] = (work.details.facts,)
         self._fixed_units: list[str] = []
-        self._waited = False
+        self._waited, self._scanned_at = False, 0.0
         self._early_scan: SignatureScan | None = None
         self._unsupported: set[str] = set()
         """Playbooks that need a program which this host does not have."""
@@ -296,20 +296,27 @@ class PlaybookResponder:
     async def run_next(
         self, number: int, find_recovery: Callable[[], Awaitable[str]], test: RunFixTests
     ) -> PlaybookAttempt | None:
-        """Run the next playbook that matches; None when none does. Before the first one the host is
-        scanned twice. `find_recovery`: see `ChangeRecorder`."""
+        """Run the next playbook that matches; None when none does. `find_recovery`: see
+        `ChangeRecorder`."""
         if not self._work.settings.reflex:
             return None
         self._test = test
         attempt = await self._scan_and_run(number, find_recovery)
-        first = attempt is None and not self.used and not self._waited and not self.refused
-        if first and await self.candidates():
-            self._waited = True
-            await anyio.sleep(self._work.settings.traces)
-            attempt = await self._scan_and_run(number, find_recovery)
-        if attempt is not None:
-            self.used.add(attempt.skill)
+        self._scanned_at = anyio.current_time()
         return attempt
+
+    async def look_again(
+        self, number: int, find_recovery: Callable[[], Awaitable[str]]
+    ) -> PlaybookAttempt | None:
+        """Once, before any playbook has run: a fault may leave its traces some time after the
+        alert."""
+        first = not self.used and not self._waited and not self.refused
+        if not self._work.settings.reflex or not first or not await self.candidates():
+            return None
+        self._waited = True
+        passed_s = anyio.current_time() - self._scanned_at
+        await anyio.sleep(max(0.0, self._work.settings.traces - passed_s))
+        return await self._scan_and_run(number, find_recovery)
 
     async def others_still_fail(self, attempt: PlaybookAttempt) -> bool:
         """Whether other components of the alert still fail after this fix."""
@@ -347,6 +354,7 @@ class PlaybookResponder:
                     find_test=partial(_same_test, test),
                 )
                 if (attempt := await self._run_matched(matched, scan, changes)) is not None:
+                    self.used.add(attempt.skill)
                     return attempt
             self.refused = scan.refused or self.refused
             self.suspects = "; ".join(scan.suspects) or self.suspects
