@@ -44,6 +44,6 @@ PINNED_CHATS: list[tuple[Event, str]] = [
     ),
     (
         ChatSessionEnded(run="r", at=AT, session="telegram:1", reason="idle", by="ann"),
-        '{"kind":"chat.session.ended",HEAD,"session":"telegram:1","reason":"idle","by":"ann"}',
+        '{"kind":"chat.ended",HEAD,"session":"telegram:1","reason":"idle","by":"ann"}',
     ),
 ]

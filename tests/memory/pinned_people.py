@@ -1,8 +1,9 @@
-"""The stored form of the events of people, pairings and what people say."""
+"""The stored form of the events of people, pairings, tokens and what people say."""
 
 from datetime import UTC, datetime
 
 from hermes.core.events import Event
+from hermes.core.events.access import ApiHistoryRecorded, TokenCreated, TokenRevoked
 from hermes.core.events.people import (
     PairingApproved,
     PairingRevoked,
@@ -30,5 +31,28 @@ PINNED_PEOPLE: list[tuple[Event, str]] = [
     (
         PairingRevoked(run="r", at=AT, channel="telegram", id="1", by="b"),
         '{"kind":"pairing.revoked",HEAD,"channel":"telegram","id":"1","by":"b"}',
+    ),
+    (
+        TokenCreated(
+            run="r",
+            at=AT,
+            token="t",
+            digest="d",
+            person="a",
+            rights=("read", "act"),
+            expires_at=AT,
+            by="b",
+            label="l",
+        ),
+        '{"kind":"token.created",HEAD,"token":"t","digest":"d","person":"a","rights":["read",'
+        '"act"],"expires_at":"2026-01-02T03:04:05.678901Z","by":"b","label":"l"}',
+    ),
+    (
+        TokenRevoked(run="r", at=AT, token="t", by="b"),
+        '{"kind":"token.revoked",HEAD,"token":"t","by":"b"}',
+    ),
+    (
+        ApiHistoryRecorded(run="r", at=AT, digest="d", person="a"),
+        '{"kind":"api.history",HEAD,"digest":"d","person":"a"}',
     ),
 ]

@@ -62,7 +62,7 @@ class Site:
                 continue
 
 
-def check_head(request: HttpRequest) -> None:
+async def check_head(request: HttpRequest) -> None:
     if "secret" in request.headers:
         raise HttpRefusal(HTTPStatus.UNAUTHORIZED, "who are you?", www_authenticate="Basic")
 

@@ -122,6 +122,10 @@ class Conversation:
         return self._session.history.ended
 
     @property
+    def next_turn(self) -> int:
+        return self._session.history.turn + 1
+
+    @property
     def open(self) -> bool:
         """True while a turn runs, and when one was interrupted: then `carry_on` finishes it."""
         return self._session.history.open

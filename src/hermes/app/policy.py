@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from hermes.app.people import PeopleRegister, user_name
@@ -327,3 +328,13 @@ def _file_stamp(file: Path) -> tuple[int, int, int]:
     except OSError:
         return 0, 0, 0
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def with_waiting_approvals(loaded: LoadedSettings) -> LoadedSettings:
+    """No person is here, but one may answer from elsewhere: wait, unless the settings say
+    otherwise."""
+    if loaded.origin("policy.wait").source != "default":
+        return loaded
+    policy = msgspec.structs.replace(loaded.settings.policy, wait=True)
+    settings = msgspec.structs.replace(loaded.settings, policy=policy)
+    return msgspec.structs.replace(loaded, settings=settings)

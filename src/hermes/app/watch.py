@@ -18,7 +18,7 @@ from hermes.app.incident_response import PlaybookCache, build_incident_context, 
 from hermes.app.journal_upkeep import JournalMonitor, write_warning
 from hermes.app.learned_checks import open_learned_checks
 from hermes.app.models import ModelReachability
-from hermes.app.policy import LazyPolicy
+from hermes.app.policy import LazyPolicy, with_waiting_approvals
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
 from hermes.core.errors import ScheduleError, SettingsError, StoreError
 from hermes.core.incident import IncidentDetails
@@ -154,7 +154,7 @@ async def open_watch(
     """
     job_settings = loaded
     loaded, asked = (
-        apply_watch_mode(_with_waiting_approvals(loaded)),
+        apply_watch_mode(with_waiting_approvals(loaded)),
         "" if model == NO_MODEL else model,
     )
     async with open_application(
@@ -394,16 +394,6 @@ def _open_journal_monitor(application: Application) -> JournalMonitor | None:
         return None
     copy = HeldCopy(application.loaded.journal, runtime_folder())
     return JournalMonitor(application.journal, copy=copy)
-
-
-def _with_waiting_approvals(loaded: LoadedSettings) -> LoadedSettings:
-    """No person is here, but one may answer from elsewhere: wait, unless the settings say
-    otherwise."""
-    if loaded.origin("policy.wait").source != "default":
-        return loaded
-    policy = msgspec.structs.replace(loaded.settings.policy, wait=True)
-    settings = msgspec.structs.replace(loaded.settings, policy=policy)
-    return msgspec.structs.replace(loaded, settings=settings)
 
 
 PAUSE_PER_CPU_S = 250.0

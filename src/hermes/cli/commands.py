@@ -41,6 +41,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "setup": ("admin.setup", "Choose a model, an environment, and approvals"),
             "config": ("admin.config", "Show, change, check and explain settings"),
             "model": ("admin.model", "Show, list, switch or test language models"),
+            "token": ("groups", "Tokens for the API: add, list, revoke"),
             "tools": ("admin.tools", "Tools of the agent, and why others are unavailable"),
             "channels": ("groups", "Chats and sinks: list them, send a test message"),
             "doctor": ("admin.doctor", "Check the installation and every file it reads"),

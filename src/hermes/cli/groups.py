@@ -208,6 +208,29 @@ def maintenance() -> None:
     """
 
 
+TOKEN_COMMANDS = {
+    "add": ("admin.tokens:add", "Create one; it is shown once"),
+    "list": ("admin.tokens:list_", "Who has one, for what, until when"),
+    "revoke": ("admin.tokens:revoke", "Make one invalid at once"),
+}
+
+
+@cli_group(
+    TOKEN_COMMANDS,
+    """
+hermes token add --as alice --right read --right chat
+hermes token list
+hermes token revoke 4f2a1c
+""",
+    default="list",
+)
+def token() -> None:
+    """Tokens for the API on the web port. Without a command: list.
+
+    Exit codes: 0 fine, 1 there is no such token, 2 wrong usage, 6 the store failed.
+    """
+
+
 CRON_COMMANDS = {
     "add": ("schedule.edit:add", "Add a job: words, cron or a date, and what to do"),
     "list": ("schedule.show:list_", "All jobs, their next times and last outcomes"),

@@ -25,11 +25,11 @@ from hypercorn.protocol.h11 import H11Protocol
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from hermes.plumbing.http_service import HttpRefusal, HttpRequest, HttpRoute, HttpService
+from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest, HttpRoute, HttpService
 
 SMALL_BODY_BYTES = 32 * 1024
 MAX_LARGE_BODIES = 2
@@ -265,18 +265,21 @@ def build_app(service: HttpService) -> Starlette:
                 path=request.scope["path"],
                 headers=dict(request.headers),
                 query=dict(request.query_params),
+                params=dict(request.path_params),
             )
-            service.check_head(head)
+            await service.check_head(head)
+            if route.check_head is not None:
+                await route.check_head(head)
             async with _BodyReader(service, large_bodies) as reader:
                 body = await reader.read(request)
                 reply = await route.respond(replace(head, body=body))
-            return _response(reply.status, reply.body, reply.content_type)
+            return _response(reply)
 
         return respond
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, HttpRefusal)
-        return _error_response(service, error.status, str(error), error.headers)
+        return _error_response(request, service, error.status, str(error), error.headers)
 
     async def refuse_unknown(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -285,11 +288,11 @@ def build_app(service: HttpService) -> Starlette:
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             allowed = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
             message, headers = f"{request.scope['path']} accepts only {allowed}", {"allow": allowed}
-        return _error_response(service, HTTPStatus(error.status_code), message, headers)
+        return _error_response(request, service, HTTPStatus(error.status_code), message, headers)
 
     async def report_bug(request: Request, error: Exception) -> Response:
         message = f"this is a bug in Hermes: {type(error).__name__}"
-        return _error_response(service, HTTPStatus.INTERNAL_SERVER_ERROR, message)
+        return _error_response(request, service, HTTPStatus.INTERNAL_SERVER_ERROR, message)
 
     app = Starlette(
         routes=[
@@ -343,14 +346,26 @@ class _BodyReader:
 
 
 def _error_response(
-    service: HttpService, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None
+    request: Request,
+    service: HttpService,
+    status: HTTPStatus,
+    message: str,
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
-    body = msgspec.json.encode({service.error_field: message})
-    return _response(status, body, "application/json", headers)
+    error = service.render_error(request.scope["path"], status, message)
+    body = error.body if error else msgspec.json.encode({service.error_field: message})
+    content_type = error.content_type if error else "application/json"
+    return _response(
+        HttpReply(status=status, body=body, content_type=content_type, headers=headers or {})
+    )
 
 
-def _response(
-    status: HTTPStatus, body: bytes, content_type: str, headers: Mapping[str, str] | None = None
-) -> Response:
-    more = {"content-type": content_type, "x-content-type-options": "nosniff", **(headers or {})}
-    return Response(body, status, headers=more)
+def _response(reply: HttpReply) -> Response:
+    headers = {
+        "content-type": reply.content_type,
+        "x-content-type-options": "nosniff",
+        **reply.headers,
+    }
+    if reply.stream is not None:
+        return StreamingResponse(reply.stream, reply.status, headers=headers)
+    return Response(reply.body, reply.status, headers=headers)

@@ -1,6 +1,6 @@
 """What an HTTP server serves: routes, requests, replies, refusals and limits."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -21,6 +21,8 @@ class HttpRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     """With lower-case names."""
     query: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
+    """What the placeholders of the route's path stand for."""
     body: bytes = b""
 
 
@@ -29,6 +31,9 @@ class HttpReply:
     status: HTTPStatus = HTTPStatus.OK
     body: bytes = b""
     content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    stream: AsyncIterator[bytes] | None = None
+    """Sent in place of the body, part by part. It is closed when the client has gone."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class HttpRoute:
     """GET includes HEAD."""
     respond: Callable[[HttpRequest], Awaitable[HttpReply]]
     """May raise `HttpRefusal`."""
+    check_head: "Callable[[HttpRequest], Awaitable[None]] | None" = None
+    """Like that of the service, for this route alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +57,18 @@ class HttpServerLimits:
     max_connections: int = 1000
 
 
-def _accept_everybody(request: HttpRequest) -> None:
+async def _accept_everybody(request: HttpRequest) -> None:
     return
 
 
 def _record_nothing(path: str, status: HTTPStatus) -> None:
     return
+
+
+@dataclass(frozen=True)
+class ErrorBody:
+    body: bytes
+    content_type: str = "application/json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +77,13 @@ class HttpService:
 
     routes: Sequence[HttpRoute]
     limits: HttpServerLimits = HttpServerLimits()
-    check_head: Callable[[HttpRequest], None] = _accept_everybody
+    check_head: Callable[[HttpRequest], Awaitable[None]] = _accept_everybody
     """Raises `HttpRefusal` from the head alone, so that unauthorized bodies are not read."""
     record_response: Callable[[str, HTTPStatus], None] = _record_nothing
     """Called for every response; the path is empty when the request could not be parsed."""
     error_field: str = "error"
     """Name of the JSON field with the message of an error."""
+    render_error: Callable[[str, HTTPStatus, str], ErrorBody | None] = lambda *_: None
+    """Path, status and message; None: a JSON object with `error_field`."""
     size_hint: str = ""
     """Added to the message about a body that is too large."""

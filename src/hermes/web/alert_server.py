@@ -1,10 +1,10 @@
-"""The alert server: routes, authorization, health and metrics."""
+"""The web server: alerts, health and metrics, and the routes that it is given."""
 
 import base64
 import binascii
 import hmac
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -17,6 +17,7 @@ from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError, StoreError
 from hermes.plumbing.http_server import HttpListenError, serve_http
 from hermes.plumbing.http_service import (
+    ErrorBody,
     HttpRefusal,
     HttpReply,
     HttpRequest,
@@ -82,22 +83,25 @@ async def serve_alerts(
     *,
     token: str = "",
     watch: WatchStatus | None = None,
+    api: Sequence[HttpRoute] = (),
     task_status: TaskStatus[str] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled; `await group.start(...)` returns its address once it listens.
 
+    `api`: further routes, which check their callers themselves.
     `token` is the value of the secret that `settings.token_variable` names. Raises
     `SettingsError` when it may not or cannot listen there.
     """
     check_exposure(settings.listen, token, settings.token_variable)
     endpoints = AlertEndpoints(bus, settings, token, watch or WatchStatus())
+    service = endpoints.service(settings, api)
     host = f"[{settings.listen}]" if ":" in settings.listen else settings.listen
 
     def ready(port: int) -> None:
         task_status.started(f"http://{host}:{port}")
 
     try:
-        await serve_http(endpoints.service(settings), settings.listen, settings.port, ready=ready)
+        await serve_http(service, settings.listen, settings.port, ready=ready)
     except HttpListenError as error:
         raise SettingsError(
             f"cannot listen on {settings.listen} port {settings.port}: {error}. "
@@ -113,15 +117,16 @@ class AlertEndpoints:
         self._max_silence_s = settings.silence
         self._alert_metrics = AlertMetrics()
         self._intake = AlertIntake(bus, self._alert_metrics)
+        check = self._check_head
         self._routes = (
-            HttpRoute("/alerts", ("POST",), self._intake.receive_alertmanager),
-            HttpRoute("/alerts/generic", ("POST",), self._intake.receive_generic),
-            HttpRoute("/healthz", ("GET",), self._health),
-            HttpRoute("/metrics", ("GET",), self._metrics),
+            HttpRoute("/alerts", ("POST",), self._intake.receive_alertmanager, check),
+            HttpRoute("/alerts/generic", ("POST",), self._intake.receive_generic, check),
+            HttpRoute("/healthz", ("GET",), self._health, check),
+            HttpRoute("/metrics", ("GET",), self._metrics, check),
         )
         self._paths = {each.path for each in self._routes}
 
-    def service(self, settings: WebSettings) -> HttpService:
+    def service(self, settings: WebSettings, api: Sequence[HttpRoute] = ()) -> HttpService:
         limits = HttpServerLimits(
             max_body_bytes=settings.largest,
             request_timeout_s=settings.patience,
@@ -129,10 +134,10 @@ class AlertEndpoints:
             max_connections=settings.connections,
         )
         return HttpService(
-            routes=self._routes,
+            routes=(*self._routes, *api),
             limits=limits,
-            check_head=self._check_head,
             record_response=self._record_response,
+            render_error=render_error,
             size_hint="; with Alertmanager, set max_alerts",
         )
 
@@ -141,7 +146,7 @@ class AlertEndpoints:
         if status >= HTTPStatus.BAD_REQUEST and status not in _STATUSES_COUNTED_BY_INTAKE:
             self._alert_metrics.count_rejected(status.phrase.lower().replace(" ", "-"))
 
-    def _check_head(self, request: HttpRequest) -> None:
+    async def _check_head(self, request: HttpRequest) -> None:
         # Browsers send an Origin with every POST. Without this check, any web page opened on this
         # host could raise alerts on the loopback address.
         if "origin" in request.headers:
@@ -187,6 +192,18 @@ class AlertEndpoints:
             self._watch_status.open_incidents(), self._watch_status.gauges()
         )
         return HttpReply(body=text.encode(), content_type=METRICS_CONTENT_TYPE)
+
+
+def render_error(path: str, status: HTTPStatus, message: str) -> ErrorBody | None:
+    """Errors as the clients of a path expect them."""
+    if path.startswith("/v1/"):
+        kind = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request"
+        error = {"message": message, "type": kind, "param": None, "code": status.phrase.lower()}
+        return ErrorBody(msgspec.json.encode({"error": error}))
+    if path.startswith("/api/"):
+        problem = {"title": status.phrase, "status": status.value, "detail": message}
+        return ErrorBody(msgspec.json.encode(problem), "application/problem+json")
+    return None
 
 
 _STATUSES_COUNTED_BY_INTAKE = {HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.events import (
+    access,
     approvals,
     changes,
     chats,
@@ -44,6 +45,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         experiments,
         operations,
         changes,
+        access,
         people,
         jobs,
         chats,
@@ -54,6 +56,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
 
 DURABLE_KINDS = frozenset(
     {"tool.approved", "approval.answered", "grant.given", "alert.raised", "job.started"}
+    | {"token.created", "token.revoked"}
     | {"person.added", "person.removed", "pairing.approved", "pairing.revoked", "chat.received"}
 )
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""

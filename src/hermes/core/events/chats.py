@@ -37,7 +37,7 @@ class ChatHandled(BaseEvent, tag="chat.handled", kw_only=True, frozen=True):
     """The notification with the answer."""
 
 
-class ChatSessionEnded(BaseEvent, tag="chat.session.ended", kw_only=True, frozen=True):
+class ChatSessionEnded(BaseEvent, tag="chat.ended", kw_only=True, frozen=True):
     """The next message of this chat begins a new session."""
 
     session: str

@@ -103,7 +103,7 @@ class OpenEnvServer:
             error_field="detail",
         )
 
-    def _authorize(self, request: HttpRequest) -> None:
+    async def _authorize(self, request: HttpRequest) -> None:
         if "origin" in request.headers:  # sent by a web page, not by a trainer
             raise HttpRefusal(HTTPStatus.FORBIDDEN, "browsers are not served")
         sent = request.headers.get("authorization", "").removeprefix("Bearer ")

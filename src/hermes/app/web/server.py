@@ -1,0 +1,53 @@
+"""The API of an application: its routes, with everything behind them."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from hermes.app.application import open_application
+from hermes.app.policy import with_waiting_approvals
+from hermes.app.web.resources import JournalViews, PersonActions
+from hermes.app.web.turns import ORIGIN, ApplicationTurns, JournalHistories
+from hermes.plumbing.http_service import HttpRoute
+from hermes.settings.load import LoadedSettings
+from hermes.web.access import AccessControl
+from hermes.web.event_stream import EventStream
+from hermes.web.openai.chat_completions import ChatCompletions
+from hermes.web.openai.responses import Responses
+from hermes.web.resources import ApiResources
+from hermes.web.tokens import TokenRegistry
+
+
+@asynccontextmanager
+async def open_api(
+    loaded: LoadedSettings, *, model: str = "", folder: Path | None = None
+) -> AsyncIterator[Sequence[HttpRoute]]:
+    """The routes of the API, until the block is left. Turns are interrupted then."""
+    async with (
+        open_application(
+            with_waiting_approvals(loaded), origin=ORIGIN, model=model, directory=folder
+        ) as application,
+        anyio.create_task_group() as group,
+    ):
+        access = AccessControl(TokenRegistry(application.journal))
+        turns = ApplicationTurns(application, group)
+        chat = ChatCompletions(turns, JournalHistories(application), access, approval_link(loaded))
+        yield [
+            *chat.routes(),
+            *Responses(turns, access).routes(),
+            *EventStream(application.journal, access).routes(),
+            *ApiResources(
+                JournalViews(loaded, application.journal),
+                PersonActions(loaded, application.journal),
+                access,
+            ).routes(),
+        ]
+        group.cancel_scope.cancel()
+
+
+def approval_link(loaded: LoadedSettings) -> Callable[[str], str]:
+    web = loaded.settings.web
+    base = f"http://{web.listen}:{web.port}"
+    return lambda approval: f"{base}/approvals/{approval}"

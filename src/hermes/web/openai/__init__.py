@@ -1,0 +1,1 @@
+"""The API of OpenAI: its clients can talk to Hermes unchanged."""
