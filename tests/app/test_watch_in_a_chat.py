@@ -15,7 +15,7 @@ import hermes
 from hermes.core.channels import parse_press
 from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
 from hermes.memory.journal.sqlite_journal import SqliteJournal
-from hermes.testing.channels import ShownMessage
+from hermes.testing.chat_platform import ShownMessage
 from standins.telegram import GROUP_ID, TOKEN, TelegramStandin
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ import anyio
 from hermes.app.people import load_people
 from hermes.app.policy import WATCH_RUN, is_run_active
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.views import find_approval_request, read_incident
+from hermes.app.views import find_approval_request, find_incident, read_incident
 from hermes.core.actions import ApprovalScope, why_not_always
 from hermes.core.channels import InboundMessage
 from hermes.core.errors import HermesError, PolicyDenied
@@ -270,20 +270,26 @@ async def tell_incident(
     A hint decides nothing, so whoever may talk to Hermes gives one, also without a name. Raises
     `HermesError`.
     """
+    event = await make_hint(journal, incident, text, person=person)
+    await journal.append(SecretRedactor(loaded).clean_event(event))
+    return IncidentOutcome(
+        incident=event.incident,
+        by=person,
+        state="told",
+        text=f"{event.incident}: kept as a hint by {person}, not verified",
+    )
+
+
+async def make_hint(journal: Journal, incident: str, text: str, *, person: str) -> IncidentHint:
+    """The event of `tell_incident`, for callers that record it with others: the bus redacts it.
+
+    Raises `HermesError`.
+    """
     hint = visible_text(text).strip()[:MAX_HINT_CHARS]
     if not hint:
         raise HermesError("say something about the incident in a few words")
-    known = await read_incident(journal, incident)
-    name = known.details.incident
-    event = IncidentHint(run=known.details.run, incident=name, person=person, text=hint)
-    await journal.append(SecretRedactor(loaded).clean_event(event))
-    return IncidentOutcome(
-        incident=name,
-        by=person,
-        state="told",
-        text=f"{name}: kept as a hint by {person}, not verified",
-        fingerprint=known.details.fingerprint,
-    )
+    opened = await find_incident(journal, incident)
+    return IncidentHint(run=opened.run, incident=opened.incident, person=person, text=hint)
 
 
 async def close_incident(

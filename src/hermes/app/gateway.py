@@ -71,7 +71,10 @@ def open_gateway_parts(application: Application, outbox: Outbox | None = None) -
         )
         return (await to_thread.run_sync(offer)).text
 
-    return GatewayParts(outbox, ChatService(context, offer_pairing=offer_pairing), context)
+    chats = ChatService(
+        context, offer_pairing=offer_pairing, incident_of_thread=outbox.incident_of_thread
+    )
+    return GatewayParts(outbox, chats, context)
 
 
 async def serve_channel(parts: GatewayParts, channel: Channel, settings: ChannelSettings) -> None:

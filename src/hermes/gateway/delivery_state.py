@@ -86,6 +86,8 @@ class DeliveryState:
         """By notification: its incident, and the notification that it edits."""
         self._references = LimitedTable[tuple[str, str], str](MAX_REFERENCES)
         self._threads = LimitedTable[tuple[str, str], str](MAX_REFERENCES)
+        self._incidents = LimitedTable[str, str](MAX_REFERENCES)
+        """By the address of their thread."""
         self._first_messages = LimitedTable[tuple[str, str], str](MAX_REFERENCES)
 
     def apply(self, recorded: JournalRecord) -> None:
@@ -133,6 +135,10 @@ class DeliveryState:
         """The address of the thread of an incident; empty: there is none."""
         return self._threads.get((destination, incident)) or ""
 
+    def incident_of_thread(self, address: str) -> str:
+        """The incident whose thread this is; empty: it is none of an incident."""
+        return self._incidents.get(address) or ""
+
     def first_message(self, destination: str, incident: str) -> str:
         """The reference of the first message about an incident."""
         return self._first_messages.get((destination, incident)) or ""
@@ -172,6 +178,7 @@ class DeliveryState:
             key = (event.sink, incident)
             if event.thread:
                 self._threads[key] = event.thread
+                self._incidents[event.thread] = incident
             if key not in self._first_messages:
                 self._first_messages[key] = event.reference
 

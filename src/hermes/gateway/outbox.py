@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hermes.core.bus import Bus
+from hermes.core.channels import Address
 from hermes.core.errors import DeliveryError, StoreError
 from hermes.core.events.operations import (
     NotificationAttempted,
@@ -80,6 +81,10 @@ class Outbox:
         finally:
             self._transports.remove(transport)
             self._wake()
+
+    def incident_of_thread(self, address: Address) -> str:
+        """The incident that this thread was opened for; empty: none."""
+        return self._state.incident_of_thread(str(address))
 
     async def wait_until_delivered(self) -> None:
         """Return once everything that is queued so far is sent or given up."""

@@ -17,6 +17,7 @@ from hermes.app.gateway import open_gateway_parts, serve_channel
 from hermes.core.channels import Address, InboundMessage
 from hermes.gateway.chat_transport import ChatTransport
 from hermes.gateway.manifest import ChannelLimits
+from hermes.gateway.outbox import Outbox
 from hermes.gateway.questions import QuestionNotifier
 from hermes.gateway.settings import TelegramSettings
 from hermes.settings.load import LoadedSettings, load
@@ -82,6 +83,7 @@ class ChatGateway:
     application: Application
     service: ChatService
     channel: MemoryChannel
+    outbox: Outbox
 
     async def events(self, *kinds: str) -> list[Any]:
         return [r.event async for r in self.application.journal.read(kinds=kinds)]
@@ -110,5 +112,5 @@ async def open_gateway(
         await group.start(parts.chats.run)
         await stack.enter_async_context(parts.outbox.serving(transport))
         group.start_soon(serve_channel, parts, channel, settings)
-        yield ChatGateway(application, parts.chats, channel)
+        yield ChatGateway(application, parts.chats, channel, parts.outbox)
         group.cancel_scope.cancel()

@@ -83,3 +83,15 @@ async def check_cut(folder: Path, before: list[Event], messages: list[Any]) -> N
     assert len(replies) == len(set(replies)) == len(outcomes), where
     assert sorted(key for each in outcomes for key in each.keys) == sorted(keys), where
     assert len(started) <= 1, where
+
+
+async def test_a_session_that_was_ended_stays_ended_after_a_restart(tmp_path: Path) -> None:
+    async with open_gateway(chat_settings(tmp_path, [says("one")])) as gateway:
+        gateway.channel.receive(said("hello"))
+        await gateway.channel.wait_for("one")
+        gateway.channel.receive(said("/new"))
+        await gateway.channel.wait_for("A new session begins")
+    async with open_gateway(chat_settings(tmp_path, [says("two")])) as gateway:
+        gateway.channel.receive(said("hello again"))
+        await gateway.channel.wait_for("two")
+        assert len(await gateway.events("run.started")) == 2

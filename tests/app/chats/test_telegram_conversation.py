@@ -11,7 +11,7 @@ from chat_setup import runs, says
 
 from hermes.app.gateway import keep_gateway
 from hermes.settings.load import LoadedSettings, load
-from hermes.testing.channels import ShownMessage
+from hermes.testing.chat_platform import ShownMessage
 from standins.telegram import DIRECT_ID, PERSON, TOKEN, TelegramStandin
 
 pytestmark = pytest.mark.anyio

@@ -68,15 +68,24 @@ async def explain_unknown(message: InboundMessage) -> str:
     return UNKNOWN_TEXT.format(who=f"{message.address.channel}:{message.sender}")
 
 
+def no_incident(thread: Address) -> str:
+    return ""
+
+
 class ChatService:
     """`run` resumes what an earlier process left, then works until it is cancelled."""
 
     def __init__(
-        self, context: ChatContext, *, offer_pairing: OfferPairing = explain_unknown
+        self,
+        context: ChatContext,
+        *,
+        offer_pairing: OfferPairing = explain_unknown,
+        incident_of_thread: Callable[[Address], str] = no_incident,
     ) -> None:
         self.application = context.application
         self._context = context
         self._offer_pairing = offer_pairing
+        self._incident_of_thread = incident_of_thread
         self._inboxes: dict[str, Inbox] = {}
         self._workers: dict[str, SessionWorker] = {}
         self._group: TaskGroup | None = None
@@ -138,7 +147,8 @@ class ChatService:
                 await self._answer_unheard(message, decision)
                 return
             event = await self._assign(channel, message, people)
-            ((_, recorded),) = await self.application.bus.record(event)
+            # Recorded together: after a crash the hint is neither missing nor there twice.
+            (_, recorded), *_ = await self.application.bus.record(event, *await self._hints(event))
             assert isinstance(recorded, ChatReceived)
             self._context.sessions.apply(recorded)
         await self._dispatch(recorded)
@@ -149,11 +159,32 @@ class ChatService:
             inbox = self._inboxes[channel] = Inbox(
                 settings,
                 people,
-                self._context.sessions.has_thread,
+                self._is_own_thread,
                 max_messages_per_minute=self._context.settings.max_messages_per_minute,
             )
         inbox.people = people
         return inbox
+
+    def _is_own_thread(self, address: Address) -> bool:
+        return self._context.sessions.has_thread(address) or bool(self._incident_of_thread(address))
+
+    async def _hints(self, event: ChatReceived) -> list[Event]:
+        """What is said in the thread of an incident is a hint, besides the turn that it gets."""
+        message = event.message
+        answers = bool(message.quoted) and self._looks_like_answer(message)
+        special = message.pressed or parse_command(message.text) or answers
+        if not event.incident or special or not message.text.strip():
+            return []
+        from hermes.app.actions import make_hint
+
+        try:
+            return [
+                await make_hint(
+                    self.application.journal, event.incident, message.text, person=event.person
+                )
+            ]
+        except HermesError:
+            return []  # the incident is not in this journal any more
 
     async def _answer_unheard(self, message: InboundMessage, decision: InboxDecision) -> None:
         """Nothing of such a message is recorded, and neither is a code in the answer."""
@@ -184,6 +215,7 @@ class ChatService:
             session=session,
             to=str(thread or message.address),
             person=people.actor_of(channel.name, message.sender),
+            incident=self._incident_of_thread(message.address) if message.address.thread else "",
         )
 
     async def _thread_for(self, channel: Channel, message: InboundMessage) -> Address | None:

@@ -13,7 +13,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Journal
 from hermes.gateway.settings import TalkSettings
 
-CHAT_KINDS = ("chat.received", "chat.handled", "chat.session.ended")
+CHAT_KINDS = ("chat.received", "chat.handled", "chat.ended")
 MAX_KNOWN_KEYS = 50_000
 """Received messages that are recognized when the platform sends them again."""
 MAX_KNOWN_RUNS = 5_000
@@ -65,8 +65,6 @@ class ChatSessions:
         while len(self._known) > MAX_KNOWN_KEYS:
             self._known.popitem(last=False)
         self._waiting[key] = event
-        if event.incident:
-            return
         state = ChatState(
             run=event.run,
             session=event.session,
