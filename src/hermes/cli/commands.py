@@ -12,6 +12,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         "hermes watch --discover    find services, then: hermes watch",
         {
             "watch": ("monitoring.watch", "Detect outages, fix them under rules, verify, report"),
+            "up": ("monitoring.watch", "Watch, schedules, chats and API in one process"),
             "incident": ("groups", "Outages: list, show, report, open, close, count"),
             "health": ("monitoring.health", "Is anything wrong right now? Run every check once"),
             "changes": ("states.changes", "What changed on the host, when and by whom; revert it"),
