@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hermes.app.secret_redactor import own_secret_values
 from hermes.core.errors import PluginError, SettingsError
@@ -119,8 +120,10 @@ def test_every_secret_of_a_channel_is_known_to_the_redactor(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", sorted(BUILT_IN["channels"]))
 def test_the_manifest_of_a_built_in_channel_has_its_settings(name: str, tmp_path: Path) -> None:
     settings = getattr(ChannelsSettings(), name)
+    settings = replace(settings, **{each: "x" for each in settings.needed_keys})
     secrets = {each: "x" for each in settings.secret_names}
-    manifest = configured_channels(ChannelsSettings(), secrets.get)[name].load()
+    channels = replace(ChannelsSettings(), **{name: settings})
+    manifest = configured_channels(channels, secrets.get)[name].load()
     assert isinstance(manifest, ChannelManifest)
     assert (manifest.name, manifest.settings) == (name, type(settings))
     assert manifest.setup

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import anyio
 from aiohttp import web
 
-from hermes.testing.channels import ChatFailure
+from hermes.testing.chat_platform import ChatFailure
 
 RETRY_AFTER_S = 7
 

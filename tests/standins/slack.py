@@ -5,6 +5,7 @@ it gives for an answer to a message that is gone, that an app has its scopes, an
 """
 
 import json
+import re
 from typing import Any
 
 import anyio
@@ -13,7 +14,7 @@ from aiohttp import WSMsgType, web
 from hermes.core.channels import Address, Channel
 from hermes.gateway.channels.inbound.slack_socket import SocketTiming
 from hermes.gateway.channels.slack.runtime import SlackChannel
-from hermes.testing.channels import ShownMessage
+from hermes.testing.chat_platform import ShownMessage
 from standins.common import RETRY_AFTER_S, StandinBase, expect_arguments, send_half
 
 BOT_TOKEN = "xoxb-17653672481-19874698323-pdFZKVeTuE8sk7oOcBrzbqgy"
@@ -194,6 +195,7 @@ class SlackStandin(StandinBase):
                 chat=each["channel"],
                 thread=each.get("thread_ts") or "",
                 text=self._displayed(each),
+                styled=self._styled(each),
                 buttons=[
                     [(button["text"]["text"], button["value"]) for button in block["elements"]]
                     for block in each.get("blocks", [])
@@ -207,9 +209,26 @@ class SlackStandin(StandinBase):
         ]
 
     def _displayed(self, message: dict[str, Any]) -> str:
-        sections = [each for each in message.get("blocks", []) if each["type"] == "section"]
-        text = "".join(each["text"]["text"] for each in sections) or message["text"]
+        raw = self._raw(message)
+        text = re.sub(r"<https?:[^|>]*\|([^>]*)>", r"\1", raw)
+        if block := re.fullmatch(r"```\n(.*)\n```", raw, re.DOTALL):
+            text = block[1]
+        else:
+            text = re.sub(r"([*_~])(?!\u200b)(\w[^*_~\u200b]*)\1(?!\u200b)", r"\2", text)
+        text = text.replace("\u200b", "")
         return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+    def _styled(self, message: dict[str, Any]) -> dict[str, str]:
+        raw, found = self._raw(message), {}
+        if bold := re.search(r"\*(?!\u200b)(\w+)\*(?!\u200b)", raw):
+            found["bold"] = bold[1]
+        if link := re.search(r"<https://example\.org/a\?b=c\|(\w+)>", raw):
+            found["link"] = link[1]
+        return found
+
+    def _raw(self, message: dict[str, Any]) -> str:
+        sections = [each for each in message.get("blocks", []) if each["type"] == "section"]
+        return "".join(each["text"]["text"] for each in sections) or str(message["text"])
 
     def _new_ts(self) -> str:
         self._count += 1

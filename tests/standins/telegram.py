@@ -12,7 +12,7 @@ from aiohttp import web
 
 from hermes.core.channels import Address, Channel
 from hermes.gateway.channels.telegram.runtime import TelegramChannel
-from hermes.testing.channels import ShownMessage
+from hermes.testing.chat_platform import ShownMessage
 from standins.common import RETRY_AFTER_S, StandinBase, expect_arguments, send_half
 
 TOKEN = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw"
@@ -182,6 +182,7 @@ class TelegramStandin(StandinBase):
                 chat=str(each["chat"]["id"]),
                 thread=str(each.get("message_thread_id", "")),
                 text=each.get("text", ""),
+                styled=_styled(each),
                 buttons=[
                     [(button["text"], button["callback_data"]) for button in row]
                     for row in each.get("reply_markup", {}).get("inline_keyboard", [])
@@ -363,6 +364,14 @@ class TelegramStandin(StandinBase):
 
 
 DROP = object()
+
+
+def _styled(message: dict[str, Any]) -> dict[str, str]:
+    encoded, found = message.get("text", "").encode("utf-16-le"), {}
+    for entity in message.get("entities", []):
+        start, end = 2 * entity["offset"], 2 * (entity["offset"] + entity["length"])
+        found[entity["type"].removeprefix("text_")] = encoded[start:end].decode("utf-16-le")
+    return found
 
 
 def _fail(failure: str) -> None:

@@ -4,7 +4,7 @@
 checked with `isinstance`.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Literal, Protocol, Self, get_args, runtime_checkable
 
@@ -203,4 +203,14 @@ class AnswersPresses(Protocol):
 class FetchesMedia(Protocol):
     async def fetch(self, media: MediaItem, max_bytes: int) -> bytes:
         """Raises `DeliveryError` when it is larger."""
+        ...
+
+
+@runtime_checkable
+class CatchesUp(Protocol):
+    """Its platform repeats nothing that was sent while nobody listened."""
+
+    def resume(self, last: Mapping[Address, str]) -> None:
+        """Called before `listen` with the reference of the last recorded message of each chat:
+        what people wrote there since is delivered first."""
         ...

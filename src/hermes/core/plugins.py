@@ -42,6 +42,9 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
     },
     "channels": {
         "discord": "hermes.gateway.channels.discord.manifest:MANIFEST",
+        "matrix": "hermes.gateway.channels.matrix.manifest:MANIFEST",
+        "mattermost": "hermes.gateway.channels.mattermost.manifest:MANIFEST",
+        "signal": "hermes.gateway.channels.signal.manifest:MANIFEST",
         "slack": "hermes.gateway.channels.slack.manifest:MANIFEST",
         "telegram": "hermes.gateway.channels.telegram.manifest:MANIFEST",
     },

@@ -7,9 +7,10 @@ suite names, and run pytest. Nothing else in Hermes imports pytest.
 import pytest
 
 pytest.register_assert_rewrite("hermes.testing.environments", "hermes.testing.journals")
-pytest.register_assert_rewrite("hermes.testing.plugins")
+pytest.register_assert_rewrite("hermes.testing.plugins", "hermes.testing.channels")
 
-from hermes.testing.environments import EnvironmentContract  # noqa: E402 - after the registration
+from hermes.testing.channels import ChatChannelContract  # noqa: E402 - after the registration
+from hermes.testing.environments import EnvironmentContract  # noqa: E402
 from hermes.testing.journals import JournalContract  # noqa: E402
 from hermes.testing.plugins import (  # noqa: E402
     ChannelContract,
@@ -20,6 +21,7 @@ from hermes.testing.plugins import (  # noqa: E402
 
 __all__ = [
     "ChannelContract",
+    "ChatChannelContract",
     "EnvironmentContract",
     "JournalContract",
     "ModelContract",

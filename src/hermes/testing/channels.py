@@ -1,14 +1,11 @@
 """What every chat channel promises, whichever platform it speaks to."""
 
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Literal, Protocol
 
-import anyio
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hermes.core.channels import (
     Address,
@@ -17,96 +14,22 @@ from hermes.core.channels import (
     Channel,
     EditsMessages,
     FetchesMedia,
-    InboundMessage,
     OpensThreads,
-    OutgoingMessage,
     ShowsTyping,
+    TextSpan,
 )
 from hermes.core.errors import ChannelFailed, DeliveryError
+from hermes.testing.chat_platform import (
+    ChatPlatform,
+    assert_hidden,
+    listening,
+    message,
+    next_message_but,
+    restarted,
+)
 from hermes.testing.environments import ContractSuite
 
-ChatFailure = Literal["rate limit", "server error", "lost answer", "refused token"]
-"""`lost answer`: the platform acts and the connection ends before its answer is complete."""
-MAX_WAIT_S = 20.0
-"""Only a broken channel waits so long."""
 HOSTILE_TEXT = 'a < b && c > d; "*x*" _y_ ~z~ [l](http://x) <@U1> <!channel> @everyone &amp; \\n'
-
-
-class ShownMessage(msgspec.Struct, kw_only=True):
-    """A message as people see it."""
-
-    reference: str
-    chat: str
-    thread: str = ""
-    text: str = ""
-    """Without the platform's markup."""
-    buttons: list[list[tuple[str, str]]] = []
-    """Rows of label and data."""
-    reply_to: str = ""
-    files: list[tuple[str, bytes]] = []
-    notifies: bool = False
-    """It calls people by a mention."""
-
-
-class ChatPlatform(Protocol):
-    """The other side of the channel under test: it does what people do, and shows what they see.
-
-    It checks every call of the channel, and notes in `problems` what the platform would refuse.
-    """
-
-    secrets: Sequence[str]
-    problems: list[str]
-    person: str
-    """The immutable id of the person who writes and presses."""
-    group: Address
-    """A chat with several people."""
-    private_answers: list[str]
-    """What only the person who pressed saw."""
-    typing: list[str]
-    """The chats in which typing was shown."""
-
-    def connect(self) -> Channel:
-        """A new channel to this platform, not entered."""
-        ...
-
-    async def write(self, text: str, *, group: bool = False, mention: bool = False) -> str:
-        """The person writes; returns the reference."""
-        ...
-
-    async def repeat_last(self) -> None:
-        """Delivers the last message or press once more."""
-        ...
-
-    async def rewrite(self, reference: str, text: str) -> None:
-        """The person edits a message."""
-        ...
-
-    async def quote(self, reference: str, text: str) -> None:
-        """The person answers a message in the group."""
-        ...
-
-    async def upload(self, name: str, data: bytes) -> None: ...
-    async def press(self, reference: str, data: str) -> None: ...
-    async def drop_connection(self) -> None:
-        """Ends the connection by which messages are received."""
-        ...
-
-    def shown(self) -> list[ShownMessage]: ...
-    def remove(self, reference: str) -> None:
-        """Somebody deletes a message of the channel."""
-        ...
-
-    def fail_next(self, failure: ChatFailure) -> None:
-        """How the next call to send a message fails."""
-        ...
-
-    def receivers(self) -> int:
-        """How many connections for receiving were opened."""
-        ...
-
-    async def receiving(self) -> None:
-        """Waits until a connection for receiving is open."""
-        ...
 
 
 class ChatChannelContract(ContractSuite):
@@ -153,7 +76,7 @@ class ChatChannelContract(ContractSuite):
             first = await next_message()
             await platform.write("second")
             unacknowledged = await next_message()
-        async with platform.connect() as restarted, listening(platform, restarted) as next_message:
+        async with restarted(platform, first) as next_message:
             again = await next_message_but(first.key, next_message)
         assert (again.text, again.key) == ("second", unacknowledged.key)
         assert first.key != unacknowledged.key
@@ -220,10 +143,22 @@ class ChatChannelContract(ContractSuite):
     async def test_markup_of_the_platform_in_a_text_has_no_effect(
         self, platform: ChatPlatform, channel: Channel
     ) -> None:
-        await channel.send(message(platform.group, f"```\n{HOSTILE_TEXT}\n```"))
+        await channel.send(message(platform.group, HOSTILE_TEXT))
+        code = (TextSpan(0, len(HOSTILE_TEXT), "pre"),)
+        await channel.send(replace(message(platform.group, HOSTILE_TEXT), key="2", spans=code))
+        for shown in platform.shown():
+            assert shown.text == HOSTILE_TEXT
+            assert not shown.notifies
+
+    async def test_styles_are_shown_where_the_platform_has_them(
+        self, platform: ChatPlatform, channel: Channel
+    ) -> None:
+        """The offsets of an emoji differ from platform to platform."""
+        spans = (TextSpan(3, 7, "bold"), TextSpan(11, 15, "link", "https://example.org/a?b=c"))
+        await channel.send(replace(message(platform.group, "🚨: shop is slow 🐌"), spans=spans))
         [shown] = platform.shown()
-        assert HOSTILE_TEXT in shown.text
-        assert not shown.notifies
+        assert shown.text == "🚨: shop is slow 🐌"
+        assert shown.styled in ({}, {"bold": "shop", "link": "slow"})
 
     async def test_an_answer_names_the_message_that_it_answers(
         self, platform: ChatPlatform, channel: Channel
@@ -412,82 +347,6 @@ class ChatChannelContract(ContractSuite):
                 assert not error.permanent
                 found = None
         if found is None:
-            async with (
-                platform.connect() as restarted,
-                listening(platform, restarted) as next_message,
-            ):
+            async with restarted(platform, first) as next_message:
                 found = await next_message_but(first.key, next_message)
         assert found.text == "after"
-
-
-class NextMessage(Protocol):
-    async def __call__(self) -> InboundMessage: ...
-
-
-@asynccontextmanager
-async def listening(platform: ChatPlatform, channel: Channel) -> AsyncIterator[NextMessage]:
-    """Reads messages one by one, connected from the start; the last one is not acknowledged."""
-    wants, wanted = anyio.create_memory_object_stream[None](1)
-    gives, given = anyio.create_memory_object_stream[InboundMessage | ChannelFailed](1)
-    asked = True
-
-    async def read() -> None:
-        messages = channel.listen()
-        try:
-            async for _ in wanted:
-                try:
-                    await gives.send(await anext(messages))
-                except ChannelFailed as error:
-                    await gives.send(error)
-        finally:
-            with anyio.CancelScope(shield=True):
-                close = getattr(messages, "aclose", None)
-                await close() if close is not None else None
-
-    async def next_message() -> InboundMessage:
-        nonlocal asked
-        if not asked:
-            await wants.send(None)
-        asked = False
-        with anyio.fail_after(MAX_WAIT_S):
-            found = await given.receive()
-        if isinstance(found, ChannelFailed):
-            raise found
-        return found
-
-    with wants, wanted, gives, given:
-        async with anyio.create_task_group() as group:
-            group.start_soon(read)
-            await wants.send(None)
-            with anyio.fail_after(MAX_WAIT_S):
-                await platform.receiving()
-            yield next_message
-            group.cancel_scope.cancel()
-
-
-async def next_message_but(key: str, next_message: NextMessage) -> InboundMessage:
-    """Platforms acknowledge several messages at a time, so an earlier one may come again."""
-    found = await next_message()
-    return await next_message() if found.key == key else found
-
-
-def message(
-    to: Address,
-    text: str,
-    *,
-    buttons: tuple[tuple[Button, ...], ...] = (),
-    reply_to: str = "",
-    files: tuple[str, ...] = (),
-) -> OutgoingMessage:
-    return OutgoingMessage(
-        key=f"notice-{text or 'files'}",
-        to=to,
-        text=text,
-        buttons=buttons,
-        reply_to=reply_to,
-        files=files,
-    )
-
-
-def assert_hidden(platform: ChatPlatform, text: str) -> None:
-    assert not [secret for secret in platform.secrets if secret in text]

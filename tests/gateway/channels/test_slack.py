@@ -10,7 +10,8 @@ from hermes.gateway.channels.inbound.slack_socket import SocketTiming
 from hermes.gateway.channels.slack.manifest import MANIFEST
 from hermes.gateway.channels.slack.runtime import SlackChannel
 from hermes.gateway.settings import SlackSettings
-from hermes.testing.channels import ChatChannelContract, listening, message
+from hermes.testing.channels import ChatChannelContract
+from hermes.testing.chat_platform import listening, message
 from standins.slack import APP_TOKEN, BOT, BOT_TOKEN, GROUP, PERSON, SlackStandin, wait_until_empty
 
 pytestmark = pytest.mark.anyio

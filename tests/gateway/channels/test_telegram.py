@@ -10,7 +10,8 @@ from hermes.core.errors import ChannelFailed, DeliveryError
 from hermes.gateway.channels.telegram.manifest import MANIFEST
 from hermes.gateway.channels.telegram.runtime import TelegramChannel
 from hermes.gateway.settings import TelegramSettings
-from hermes.testing.channels import ChatChannelContract, listening, message
+from hermes.testing.channels import ChatChannelContract
+from hermes.testing.chat_platform import listening, message
 from standins.telegram import GROUP_ID, PERSON, SENT_AT, TOKEN, TelegramStandin
 
 pytestmark = pytest.mark.anyio

@@ -23,6 +23,7 @@ from hermes.core.errors import ChannelFailed, DeliveryError
 from hermes.gateway.channels.hidden_secrets import hide_secrets, secrets_hidden_in_logs
 from hermes.gateway.channels.inbound.slack_events import SlackIdentity, read_payload
 from hermes.gateway.channels.inbound.slack_socket import SlackSocket, SocketTiming
+from hermes.gateway.markdown import StyledText, render_text
 from hermes.gateway.settings import SlackSettings
 
 BASE_URL = "https://slack.com/api/"
@@ -237,7 +238,10 @@ class SlackChannel:
             return
         with self._delivery_errors(refused=True):
             await self._web.chat_postEphemeral(
-                channel=chat, user=user, text=escape(text), thread_ts=thread or None
+                channel=chat,
+                user=user,
+                text=render_text(StyledText(text), "mrkdwn"),
+                thread_ts=thread or None,
             )
 
     async def fetch(self, media: MediaItem, max_bytes: int) -> bytes:
@@ -337,13 +341,9 @@ def _status(error: SlackApiError) -> int:
     return int(answer.status_code) if isinstance(answer, AsyncSlackResponse) else 0
 
 
-def escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 def _content(message: OutgoingMessage) -> dict[str, Any]:
     """The text alone, or blocks with buttons; then the text is for notifications."""
-    text = escape(message.text)
+    text = render_text(StyledText(message.text, message.spans), "mrkdwn")
     if not message.buttons:
         return {"text": text}
     sections = [

@@ -21,6 +21,7 @@ from telegram import (
     InlineKeyboardMarkup,
     LinkPreviewOptions,
     Message,
+    MessageEntity,
     ReplyParameters,
     Update,
 )
@@ -37,10 +38,18 @@ from telegram.error import (
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBDeprecationWarning
 
-from hermes.core.channels import Address, Button, InboundMessage, MediaItem, OutgoingMessage
+from hermes.core.channels import (
+    Address,
+    Button,
+    InboundMessage,
+    MediaItem,
+    OutgoingMessage,
+    SpanStyle,
+)
 from hermes.core.errors import ChannelFailed, DeliveryError
 from hermes.gateway.channels.hidden_secrets import hide_secrets, secrets_hidden_in_logs
 from hermes.gateway.channels.inbound.telegram_updates import TelegramIdentity, read_update
+from hermes.gateway.markdown import text_length
 from hermes.gateway.settings import TelegramSettings
 
 BASE_URL = "https://api.telegram.org"
@@ -54,6 +63,15 @@ MAX_PHOTO_BYTES = 10 * 2**20
 PHOTO_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp"})
 AUDIO_SUFFIXES = frozenset({".mp3", ".m4a"})
 SPOKEN_SUFFIXES = frozenset({".ogg", ".oga", ".opus"})
+ENTITY_TYPES: dict[SpanStyle, str] = {
+    "bold": MessageEntity.BOLD,
+    "italic": MessageEntity.ITALIC,
+    "strike": MessageEntity.STRIKETHROUGH,
+    "code": MessageEntity.CODE,
+    "pre": MessageEntity.PRE,
+    "link": MessageEntity.TEXT_LINK,
+    "quote": MessageEntity.BLOCKQUOTE,
+}
 NO_TOPICS = ("not a forum", "not enough rights", "forums are disabled", "topics are disabled")
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -159,6 +177,7 @@ class TelegramChannel:
         return await self._bot.send_message(
             self._chat(message.to),
             message.text,
+            entities=_entities(message),
             reply_parameters=_reply(message),
             message_thread_id=_thread(message.to),
             reply_markup=_keyboard(message.buttons),
@@ -196,6 +215,7 @@ class TelegramChannel:
                     message.text,
                     self._chat(message.to),
                     int(reference),
+                    entities=_entities(message),
                     reply_markup=_keyboard(message.buttons),
                     link_preview_options=LinkPreviewOptions(is_disabled=True),
                 )
@@ -304,6 +324,25 @@ def _reply(message: OutgoingMessage) -> ReplyParameters | None:
     if not message.reply_to:
         return None
     return ReplyParameters(int(message.reply_to), allow_sending_without_reply=True)
+
+
+def _entities(message: OutgoingMessage) -> list[MessageEntity]:
+    """Telegram counts in UTF-16, and takes entities instead of markup: nothing is escaped."""
+    found = []
+    for span in message.spans:
+        start = text_length(message.text[: span.start], "utf16")
+        length = text_length(message.text[span.start : span.end], "utf16")
+        is_link, is_block = span.style == "link", span.style == "pre"
+        found.append(
+            MessageEntity(
+                ENTITY_TYPES[span.style],
+                start,
+                length,
+                url=span.value if is_link else None,
+                language=(span.value or None) if is_block else None,
+            )
+        )
+    return found
 
 
 def _keyboard(rows: tuple[tuple[Button, ...], ...]) -> InlineKeyboardMarkup | None:

@@ -1,0 +1,1 @@
+"""Matrix, by the client-server API, in unencrypted rooms."""

@@ -1,0 +1,1 @@
+"""Mattermost, by its REST API and its WebSocket."""

@@ -1,0 +1,1 @@
+"""Signal, by a running `signal-cli daemon --http`."""
