@@ -13,6 +13,7 @@ from hermes.app.actions import (
     answer_by_message,
     close_incident,
     mute_incident,
+    tell_incident,
 )
 from hermes.app.views import view_approvals, view_incident, view_incidents
 from hermes.core.channels import Address, AttachedText, InboundMessage, press_data
@@ -292,6 +293,20 @@ async def test_people_acknowledge_mute_and_close_incidents(loaded: LoadedSetting
     assert (await view_incident(journal, "incident-1"))["state"] == "closed"
     with pytest.raises(HermesError, match="already over"):
         await close_incident(loaded, journal, "incident-1", person="ben")
+
+
+async def test_a_hint_needs_no_name_and_decides_nothing(loaded: LoadedSettings) -> None:
+    journal = await journal_with(INCIDENT)
+    before = (await view_incidents(journal))[0]
+    told = await tell_incident(loaded, journal, "last", " the disk\nis new ", person="telegram:8")
+    assert (told.state, told.by) == ("told", "telegram:8")
+    after = await view_incident(journal, "incident-1")
+    same = ("state", "acknowledged_by", "severity", "closed_at")
+    assert [after[name] for name in same] == [before[name] for name in same]
+    hints = [(each["person"], each["text"]) for each in after["hints"]]
+    assert hints == [("telegram:8", "the disk\nis new")]
+    with pytest.raises(HermesError, match="hermes incident list"):
+        await tell_incident(loaded, journal, "incident-9", "x", person="ann")
 
 
 @pytest.mark.parametrize("person", ["unix:dan", "telegram:8", "dan"])

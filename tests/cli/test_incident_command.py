@@ -169,6 +169,26 @@ def test_people_take_note_close_and_open_again(filled: Hermes) -> None:
     assert "closed by" in filled("incident", "timeline", OTHER).stdout
 
 
+def test_what_people_tell_is_shown_as_a_hint(filled: Hermes) -> None:
+    me = answer(filled, "ack", OTHER)["by"]
+    said = "the queue of db-2 is full\x1b[31m\npassword=hunter2hunter2"
+    told = answer(filled, "tell", OTHER, said)
+    assert told == {"incident": OTHER, "by": me, "state": "told"}
+    (hint,) = answer(filled, "show", OTHER)["hints"]
+    assert (hint["person"], hint["text"].splitlines()[0]) == (me, "the queue of db-2 is full")
+    assert "hunter2hunter2" not in hint["text"]
+    assert f"{me}: the queue of db-2 is full" in filled("incident", "show", OTHER).stdout
+    shown = filled("incident", "timeline", OTHER).stdout
+    assert f"hint by {me}, not verified: the queue of db-2 is full" in shown
+    report = answer(filled, "report", OTHER)["text"]
+    section = report.partition("Hints by people, not verified")[2]
+    assert "the queue of db-2 is full" in section
+    assert answer(filled, "show", RUN)["hints"] == []
+    assert "Hints by people" not in answer(filled, "report", RUN)["text"]
+    empty = filled("incident", "tell", OTHER, " \n")
+    assert empty.returncode == 1 and "in a few words" in empty.stderr
+
+
 def test_a_report_is_written_anew_where_a_person_ended_it_later(filled: Hermes) -> None:
     answer(filled, "report", OTHER, "--write")
     answer(filled, "close", OTHER, "--as", "resolved", "--reason", "a cable was out")

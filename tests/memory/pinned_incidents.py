@@ -3,7 +3,12 @@
 from datetime import UTC, datetime
 
 from hermes.core.events import Event
-from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded, ExperimentsStarted
+from hermes.core.events.experiments import (
+    ExperimentRan,
+    ExperimentsEnded,
+    ExperimentsStarted,
+    FixTested,
+)
 from hermes.core.events.incidents import (
     AlertRaised,
     ChangeBegan,
@@ -141,6 +146,22 @@ PINNED_INCIDENTS: list[tuple[Event, str]] = [
         '{"kind":"experiment.ran",HEAD,"incident":"i","number":2,"purpose":"keep-only",'
         '"reverted":["file /a"],"reverted_count":9,"kept":["file /b"],"outcome":"fails",'
         '"detail":"d","seconds":1.5}',
+    ),
+    (
+        FixTested(
+            run="r",
+            at=AT,
+            incident="i",
+            fix="f",
+            by="model",
+            outcome="helped",
+            checks=("c",),
+            detail="d",
+            recovery_s=1.5,
+            seconds=2.5,
+        ),
+        '{"kind":"fix.tested",HEAD,"incident":"i","fix":"f","by":"model","outcome":"helped",'
+        '"checks":["c"],"detail":"d","recovery_s":1.5,"seconds":2.5}',
     ),
     (
         ExperimentsEnded(

@@ -12,6 +12,7 @@ from hermes.core.events.incidents import (
     IncidentAcknowledged,
     IncidentChecked,
     IncidentGraded,
+    IncidentHint,
     IncidentReopened,
     LayerInvestigated,
     PhaseEntered,
@@ -66,6 +67,10 @@ PINNED_WATCH: list[tuple[Event, str]] = [
     (
         IncidentAcknowledged(run="r", at=AT, incident="i", by="b"),
         '{"kind":"incident.acknowledged",HEAD,"incident":"i","by":"b"}',
+    ),
+    (
+        IncidentHint(run="r", at=AT, incident="i", person="p", text="t"),
+        '{"kind":"incident.hint",HEAD,"incident":"i","person":"p","text":"t"}',
     ),
     (
         IncidentReopened(run="r", at=AT, incident="i", by="b", reason="r"),

@@ -20,9 +20,14 @@ from hermes.core.channels import InboundMessage
 from hermes.core.errors import HermesError, PolicyDenied
 from hermes.core.events import Event
 from hermes.core.events.approvals import ActionStopped, ApprovalAnswered, ApprovalSettled
-from hermes.core.events.incidents import IncidentAcknowledged, IncidentClosed, IncidentReopened
+from hermes.core.events.incidents import (
+    IncidentAcknowledged,
+    IncidentClosed,
+    IncidentHint,
+    IncidentReopened,
+)
 from hermes.core.events.operations import MaintenanceAdded
-from hermes.core.foreign_text import visible_line
+from hermes.core.foreign_text import visible_line, visible_text
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
@@ -36,6 +41,7 @@ SETTLE_TIMEOUT_S = 5.0
 MUTE_S = 3600.0
 """How long alerts of a service are muted, where nobody says how long."""
 MAX_NOTE_CHARS = 1_000
+MAX_HINT_CHARS = 2_000
 CLOCK_TOLERANCE = timedelta(seconds=5)
 """How far the clock of a platform may differ from ours."""
 CLOSE_OUTCOMES = ("closed", "resolved", "no-incident", "recovered")
@@ -254,6 +260,30 @@ async def acknowledge_incident(
         return IncidentAcknowledged(run=known.details.run, incident=name, by=person)
 
     return await _record(loaded, journal, incident, person, event, "acknowledged")
+
+
+async def tell_incident(
+    loaded: LoadedSettings, journal: Journal, incident: str, text: str, *, person: str
+) -> IncidentOutcome:
+    """Keep what a person says about it, for whoever works on it and for the report.
+
+    A hint decides nothing, so whoever may talk to Hermes gives one, also without a name. Raises
+    `HermesError`.
+    """
+    hint = visible_text(text).strip()[:MAX_HINT_CHARS]
+    if not hint:
+        raise HermesError("say something about the incident in a few words")
+    known = await read_incident(journal, incident)
+    name = known.details.incident
+    event = IncidentHint(run=known.details.run, incident=name, person=person, text=hint)
+    await journal.append(SecretRedactor(loaded).clean_event(event))
+    return IncidentOutcome(
+        incident=name,
+        by=person,
+        state="told",
+        text=f"{name}: kept as a hint by {person}, not verified",
+        fingerprint=known.details.fingerprint,
+    )
 
 
 async def close_incident(

@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 from anyio import to_thread
@@ -16,7 +16,6 @@ from anyio import to_thread
 from hermes.app.application import Application
 from hermes.app.models import is_bundled
 from hermes.app.skills.library import open_library, read_skill_states
-from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.core.errors import SettingsError
 from hermes.core.events.experiments import FixTested
 from hermes.core.events.incidents import ChangeBegan
@@ -24,11 +23,8 @@ from hermes.core.events.skills import PlaybookStarted, SkillChanged, SkillState,
 from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Journal, JournalRecord, Tool
 from hermes.environments.copies import can_be_copied
-from hermes.gym.episodes.run_summary import make_conclude_tool
 from hermes.settings.load import LoadedSettings
 from hermes.skills.discovery import SkillRoot
-from hermes.skills.distill.distillation import distill_run
-from hermes.skills.distill.verified_run import DistillationError
 from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
 from hermes.sre.cause import (
@@ -49,9 +45,11 @@ from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.lessons import incident_notes
 from hermes.sre.reports.report_data import read_earlier_incidents, read_incident_records
 from hermes.sre.reports.report_file import write_report_file
-from hermes.sre.responders.model_team import ModelTeam, check_team_settings, models_by_role
-from hermes.sre.responders.single_model import SingleModelResponder
 from hermes.sre.settings import SreSettings
+
+if TYPE_CHECKING:
+    from hermes.app.skills.lifecycle import SkillLifecycle
+    from hermes.sre.responders.single_model import SingleModelResponder
 
 FileStamps = tuple[tuple[str, int, int, int], ...]
 
@@ -112,6 +110,8 @@ def _file_stamps(roots: Sequence[SkillRoot]) -> FileStamps:
 
 async def learn_from_incident(application: Application, case: IncidentDetails) -> None:
     """Once for each incident, also after a crash. Called for verified fixes only."""
+    from hermes.app.skills.lifecycle import SkillLifecycle  # not before a fix is verified
+
     records = await read_incident_records(application.journal, case.run)
     if any(isinstance(each.event, SkillUsed | SkillChanged) for each in records):
         return
@@ -133,8 +133,11 @@ async def learn_from_incident(application: Application, case: IncidentDetails) -
 
 
 async def _draft_skill(
-    lifecycle: SkillLifecycle, records: Sequence[JournalRecord], case: IncidentDetails
+    lifecycle: "SkillLifecycle", records: Sequence[JournalRecord], case: IncidentDetails
 ) -> None:
+    from hermes.skills.distill.distillation import distill_run
+    from hermes.skills.distill.verified_run import DistillationError
+
     try:
         draft = await distill_run(records)
     except DistillationError:  # not every fix can be repeated: that is no error
@@ -268,6 +271,8 @@ def open_model_responder(application: Application) -> ModelResponder | None:
         return None
     if settings.sre.minds == "alone":
         return open_single_model_responder(application)
+    from hermes.sre.responders.model_team import ModelTeam, check_team_settings, models_by_role
+
     crew = settings.sre.crew
     check_team_settings(crew)
     # A model named for this call does everything; otherwise each job has the model of its role.
@@ -279,8 +284,11 @@ def open_model_responder(application: Application) -> ModelResponder | None:
     )
 
 
-def open_single_model_responder(application: Application, more: str = "") -> SingleModelResponder:
+def open_single_model_responder(application: Application, more: str = "") -> "SingleModelResponder":
     """One model in one conversation, which states the cause at the end."""
+    from hermes.gym.episodes.run_summary import make_conclude_tool
+    from hermes.sre.responders.single_model import SingleModelResponder
+
     return SingleModelResponder(
         application.agent_dependencies,
         lambda case: make_conclude_tool(application.journal, case.incident),

@@ -200,6 +200,10 @@ def describe_incident(data: ReportData) -> PlainObject:
         **summarize_incident(incident),
         "text": incident.details.text,
         "labels": incident.details.labels,
+        "hints": [
+            {"at": each.at.isoformat(), "person": each.person, "text": each.text}
+            for each in incident.hints
+        ],
         "diagnosis": incident.diagnosis,
         "changes": data.changes,
         "tests": incident.tests,

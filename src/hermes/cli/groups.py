@@ -10,6 +10,7 @@ INCIDENT_COMMANDS = {
     "watch": ("incidents.watch:watch", "Follow the work on one live"),
     "open": ("incidents.update:open_", "Report a problem"),
     "ack": ("incidents.update:ack", "Acknowledge one"),
+    "tell": ("incidents.update:tell", "Tell what you know about one"),
     "close": ("incidents.update:close", "Close one, with a reason"),
     "reopen": ("incidents.update:reopen", "Open one again"),
     "stats": ("incidents.reports:stats", "How many, how long, with and without skills"),

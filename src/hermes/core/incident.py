@@ -22,6 +22,7 @@ from hermes.core.events.incidents import (
     IncidentClosed,
     IncidentDiagnosed,
     IncidentGraded,
+    IncidentHint,
     IncidentOpened,
     IncidentPhase,
     IncidentRecovered,
@@ -132,6 +133,8 @@ class Incident(Value, kw_only=True, frozen=True):
     """When it was acknowledged for the first time."""
     acknowledged: bool = False
     """Since it was opened, or opened again."""
+    hints: tuple[IncidentHint, ...] = ()
+    """What people said about it, in order; not verified."""
     changed: bool = False
     """Something was changed since it was opened, or opened again."""
     graded_by_person: bool = False
@@ -340,6 +343,8 @@ def _after_status_event(incident: Incident, event: object) -> Incident:
             first = incident.acknowledged_at or event.at
             known = replace(incident, acknowledged_by=event.by, acknowledged_at=first)
             return replace(known, acknowledged=True)
+        case IncidentHint():
+            return replace(incident, hints=(*incident.hints, event))
         case IncidentClosed() if event.by != "oracle":
             return replace(incident, status=event.outcome, closed=event)
         case IncidentRecovered() if incident.unresolved:
@@ -382,11 +387,18 @@ async def read_incident(journal: Journal, run: str) -> Incident | None:
     return next(iter(found.values()), None)
 
 
+async def read_hints(journal: Journal, run: str) -> tuple[IncidentHint, ...]:
+    """What people have said about the incident of this run so far, in order."""
+    records = [each async for each in journal.read(run=run, kinds=("incident.hint",))]
+    return tuple(each.event for each in records if isinstance(each.event, IncidentHint))
+
+
 INCIDENT_KINDS = (
     "incident.opened",
     "incident.joined",
     "incident.graded",
     "incident.acknowledged",
+    "incident.hint",
     "incident.reopened",
     "incident.phase",
     "incident.assessed",

@@ -12,6 +12,7 @@ from chat_setup import (
     open_gateway,
     runs,
     said,
+    said_in_group,
     says,
 )
 
@@ -112,3 +113,22 @@ async def test_a_question_of_the_agent_is_answered_by_a_press_or_in_words(tmp_pa
         assert len(await gateway.events("turn.started")) == 1
     assert "blue" in results[0]
     assert "the green one" in results[1]
+
+
+async def test_another_person_does_not_answer_a_question_of_the_agent_in_words(
+    tmp_path: Path,
+) -> None:
+    asks = {"id": "c1", "name": "clarify", "arguments": {"question": "Which?", "choices": ["a"]}}
+    replies = [{"role": "assistant", "calls": [asks]}, says("thanks"), says("hello Bob")]
+    async with open_gateway(chat_settings(tmp_path, replies)) as gateway:
+        gateway.channel.receive(said_in_group("do it", mentioned=True))
+        shown = gateway.channel.shown
+        await gateway.channel.until(lambda: any(each.buttons for each in shown.values()))
+        asked = next(key for key, each in shown.items() if each.buttons)
+        gateway.channel.receive(said_in_group("remove everything", BOB, quoted=asked))
+        gateway.channel.receive(said_in_group("the first", quoted=asked))
+        await gateway.channel.wait_for("hello Bob")
+        (finished,) = await gateway.events("tool.finished")
+        turns = [event.by for event in await gateway.events("turn.started")]
+    assert "the first" in finished.result.content
+    assert turns == ["telegram:1", "telegram:2"]

@@ -174,6 +174,24 @@ async def test_a_message_while_hermes_works_steers_the_turn(tmp_path: Path) -> N
         assert len(await gateway.events("turn.started")) == 1
 
 
+async def test_a_message_of_another_person_gets_a_turn_of_its_own(tmp_path: Path) -> None:
+    marker = tmp_path / "go"
+    wait = f"until test -e {marker}; do sleep 0.05; done"
+    loaded = chat_settings(tmp_path, [runs(wait), says("done for Alice"), says("done for Bob")])
+    async with open_gateway(loaded) as gateway:
+        gateway.channel.receive(said_in_group("first", mentioned=True))
+        await gateway.channel.wait_for("💻 until")
+        gateway.channel.receive(said_in_group("and my wish", BOB))
+        gateway.channel.receive(said_in_group("and mine"))
+        await gateway.channel.until(lambda: len(gateway.channel.acknowledged) == 3)
+        marker.touch()
+        await gateway.channel.wait_for("done for Bob")
+        turns = [event.by for event in await gateway.events("turn.started")]
+        handled = [len(event.keys) for event in await gateway.events("chat.handled")]
+    assert turns == ["telegram:1", "telegram:2"]
+    assert handled == [2, 1]
+
+
 @pytest.mark.parametrize("busy", ["queue", "interrupt"])
 async def test_a_message_while_hermes_works_may_wait_or_interrupt(
     tmp_path: Path, busy: str

@@ -87,6 +87,8 @@ class ChatTurns:
         """Every message of the chat that is part of the conversation."""
         self.last_seq = 0
         self.begun = False
+        self.person = ""
+        """Who began the last turn."""
         self._current: ChatTurn | None = None
 
     def apply(self, seq: int, event: Event | UnknownEvent) -> None:
@@ -96,6 +98,7 @@ class ChatTurns:
                 self.begun = True
             case TurnStarted():
                 self._current = self.turns[event.turn] = ChatTurn(event.turn)
+                self.person = event.by
             case MessageAdded(message=message) if self._current is not None:
                 if message.role == "user" and message.key:
                     self._current.keys.append(message.key)

@@ -144,6 +144,8 @@ class SessionWorker:
         self.run_id, self.session, self.to = run, session, to
         self.conversation: Conversation | None = None
         self.turn_running = False
+        self._turn_person = ""
+        """Who began the running turn: approvals count them as the requester."""
         self.done = anyio.Event()
         """Set when the run is given back."""
         self.closing = False
@@ -240,7 +242,7 @@ class SessionWorker:
             raise failure
 
     async def _take_messages(self) -> None:
-        """Prepare messages in order: they steer the running turn, or wait for the next."""
+        """Prepare messages in order: they steer their person's running turn, or wait for a turn."""
         while True:
             while self._incoming:
                 event = self._incoming.popleft()
@@ -255,7 +257,9 @@ class SessionWorker:
         settings, key = self._context.settings, message_key(event.message)
         if key in self._turns.keys:  # part of a turn that an earlier process began
             return
-        if self._question is not None and (event.message.direct or event.message.quoted):
+        own_turn = self.turn_running and event.person == self._turn_person
+        addressed = event.message.direct or bool(event.message.quoted)
+        if self._question is not None and own_turn and addressed:
             self._question.answer(event.message.text)
             await self._publish(mark_handled(self.run_id, (key,), "answer"))
             return
@@ -269,7 +273,9 @@ class SessionWorker:
             text = f"{speaker_label(event.person, event.message.sender_name)}: {text}"
         message = PreparedMessage(key, event.person, text, attached)
         conversation = self.conversation
-        if self.turn_running and conversation is not None and settings.busy == "steer":
+        # Otherwise one person could approve what they asked for in the turn of another.
+        own_turn = self.turn_running and event.person == self._turn_person
+        if own_turn and conversation is not None and settings.busy == "steer":
             conversation.steer(message.text, attached=message.attached, key=message.key)
             return
         self._ready.append(message)
@@ -280,8 +286,8 @@ class SessionWorker:
 
     async def _take_turns(self, conversation: Conversation) -> None:
         if conversation.open:  # it was cut off
-            await self._run_turn(conversation.carry_on)
-            self._take_back_steering(conversation, "")
+            await self._run_turn(conversation.carry_on, self._turns.person)
+            self._take_back_steering(conversation, self._turns.person)
         await self._queue_answers()
         while not self.closing:
             if not self._ready:
@@ -315,15 +321,15 @@ class SessionWorker:
         if self._context.limits.is_full(message.person):
             await self._publish(queue_text(self.run_id, self.to, LIMIT_TEXT))
         async with self._context.limits.slot(message.person):
-            await self._run_turn(say)
+            await self._run_turn(say, message.person)
         self._take_back_steering(conversation, message.person)
         await self._queue_answers()
 
-    async def _run_turn(self, work: Callable[[], Awaitable[object]]) -> None:
+    async def _run_turn(self, work: Callable[[], Awaitable[object]], person: str) -> None:
         display = self._display()
         async with anyio.create_task_group() as group:
             group.start_soon(display.run)
-            self.turn_running = True
+            self.turn_running, self._turn_person = True, person
             try:
                 await work()
             except StoreError:

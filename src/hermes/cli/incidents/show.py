@@ -138,6 +138,7 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
             "outage": _outage_text(incident, data.now),
             "alerts": incident.alerts,
             "acknowledged by": incident.acknowledged_by,
+            "hints": [f"{each.person}: {clip(each.text, 200)}" for each in incident.hints],
             heading: clip(cause, 200),
             "changes": [
                 f"{clip(action.command, 80)} [{_change_outcome(data, action)}]"

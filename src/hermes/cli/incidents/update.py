@@ -1,4 +1,4 @@
-"""`hermes incident open`, `ack`, `close` and `reopen`."""
+"""`hermes incident open`, `ack`, `tell`, `close` and `reopen`."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -13,6 +13,7 @@ from hermes.app.actions import (
     acknowledge_incident,
     close_incident,
     reopen_incident,
+    tell_incident,
 )
 from hermes.app.people import local_actor
 from hermes.app.policy import WATCH_RUN, is_run_active
@@ -80,6 +81,20 @@ def open_(ctx: click.Context, text: str, service: str, severity: str | None, as_
 def ack(ctx: click.Context, id: str, as_json: bool) -> None:
     """Acknowledge the incident ID."""
     _act(load_settings(ctx), partial(acknowledge_incident, incident=id), as_json=as_json)
+
+
+@cli_command("""
+hermes incident tell last "we replaced the disk of db-2 yesterday"
+hermes incident tell 4f2a1c "the deploy at 14:05 was rolled back" --json
+""")
+@click.argument("id", shell_complete=complete_incident_id)
+@click.argument("text")
+def tell(ctx: click.Context, id: str, text: str, as_json: bool) -> None:
+    """Tell what you know about the incident ID, for the models that work on it and the report.
+
+    It counts as a hint: nobody has verified it, and it is no order and no approval.
+    """
+    _act(load_settings(ctx), partial(tell_incident, incident=id, text=text), as_json=as_json)
 
 
 @cli_command("""

@@ -101,6 +101,14 @@ class IncidentAcknowledged(BaseEvent, tag="incident.acknowledged", kw_only=True,
     by: str
 
 
+class IncidentHint(BaseEvent, tag="incident.hint", kw_only=True, frozen=True):
+    """What a person says about an incident. Nobody has verified it, and it is no order."""
+
+    incident: str
+    person: str
+    text: str
+
+
 class IncidentReopened(BaseEvent, tag="incident.reopened", kw_only=True, frozen=True):
     incident: str
     by: str

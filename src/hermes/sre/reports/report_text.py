@@ -124,6 +124,15 @@ def render_cause(data: ReportData, max_items: int) -> str:
     return _section(heading, "\n".join(lines).rstrip()) + _render_ruled_out(data, max_items)
 
 
+def render_hints(data: ReportData, max_items: int) -> str:
+    lines = [
+        f"- {clock_time(each.at)} {escape_text(each.person, 80)}: {escape_text(each.text, 300)}"
+        for each in data.incident.hints
+    ]
+    heading = "Hints by people, not verified"
+    return _section(heading, _limited_list(lines, max_items)) if lines else ""
+
+
 def _failed_check_lines(data: ReportData, max_items: int) -> list[str]:
     """Checks that failed before anything was changed, with their details."""
     names = checks_failed_before(data.checks)
@@ -462,6 +471,7 @@ def _render_sections(data: ReportData, moments: int, items: int) -> str:
         + render_impact(data)
         + render_timeline(data, moments)
         + render_cause(data, items)
+        + render_hints(data, items)
         + render_escalation(data, items)
         + render_gaps(data, items)
         + render_remediation(data, items)

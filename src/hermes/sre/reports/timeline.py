@@ -20,6 +20,7 @@ from hermes.core.events.incidents import (
     IncidentClosed,
     IncidentDiagnosed,
     IncidentGraded,
+    IncidentHint,
     IncidentOpened,
     IncidentRecovered,
     IncidentReopened,
@@ -177,6 +178,11 @@ def _acknowledged_text(event: IncidentAcknowledged) -> str:
     return f"acknowledged by {visible_line(event.by, 40)}"
 
 
+def _hint_text(event: IncidentHint) -> str:
+    said = visible_line(event.text, MAX_LINE_CHARS)
+    return f"hint by {visible_line(event.person, 40)}, not verified: {said}"
+
+
 def _reopened_text(event: IncidentReopened) -> str:
     reason = f": {visible_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
     return f"opened again by {visible_line(event.by, 40)}{reason}"
@@ -265,6 +271,7 @@ _TEXT_BY_EVENT: dict[type, Callable[..., str]] = {
     AlertsJoined: _joined_text,
     IncidentGraded: _graded_text,
     IncidentAcknowledged: _acknowledged_text,
+    IncidentHint: _hint_text,
     IncidentReopened: _reopened_text,
     IncidentRecovered: _recovered_text,
     PhaseEntered: _phase_text,

@@ -10,7 +10,7 @@ from hermes.agent.dependencies import AgentDependencies
 from hermes.core.errors import ToolError
 from hermes.core.events.incidents import DiagnosisVerdict, LayerInvestigated
 from hermes.core.foreign_text import clean_line
-from hermes.core.incident import IncidentDetails
+from hermes.core.incident import IncidentDetails, read_hints
 from hermes.core.messages import Risk, Value
 from hermes.core.protocols import Journal, Model, ToolContext
 from hermes.policy.taint.data_marks import mark_as_data
@@ -145,7 +145,9 @@ class LayerInvestigator:
             finished=lambda: notes.finished,
             reminder=FINDING_REMINDER,
         )
-        result = await run_agent(agent, self._task(layer, details, baseline, facts))
+        hints = await read_hints(journal, details.run)
+        alert = render_alert(details, baseline, hints)
+        result = await run_agent(agent, self._task(layer, details, alert, facts))
         _note_missing_answer(notes, result)
         await self._publish_progress(details, notes, "failed" if notes.error else "done")
         return notes
@@ -154,13 +156,13 @@ class LayerInvestigator:
         self,
         layer: str,
         details: IncidentDetails,
-        baseline: Sequence[CheckResult],
+        alert: str,
         facts: Sequence[HostFact],
     ) -> str:
         own = [fact for fact in facts if fact.layer == layer]
         max_chars = max_facts_chars(self.model, self.settings)
         shown_facts = render_facts(own, max_chars, details.run) or "(no facts were collected)"
-        return f"{render_alert(details, baseline)}\n\nFacts of your layer:\n\n{shown_facts}"
+        return f"{alert}\n\nFacts of your layer:\n\n{shown_facts}"
 
     async def _publish_progress(
         self, details: IncidentDetails, notes: LayerNotes, status: LayerStatus
@@ -324,9 +326,9 @@ async def run_synthesis(
         reminder=CONCLUDE_REMINDER,
         use_memory=True,
     )
-    result = await run_agent(
-        agent, render_synthesis_task(details, baseline, found, max_facts_chars(model, settings))
-    )
+    alert = render_alert(details, baseline, await read_hints(dependencies.bus.journal, details.run))
+    max_chars = max_facts_chars(model, settings)
+    result = await run_agent(agent, render_synthesis_task(details, alert, found, max_chars))
     if conclusions:
         return conclusions[-1]
     why = f"the findings were not combined: {result.error or 'it gave no valid conclusion'}"
@@ -335,12 +337,12 @@ async def run_synthesis(
 
 def render_synthesis_task(
     details: IncidentDetails,
-    baseline: Sequence[CheckResult],
+    alert: str,
     found: InvestigationFindings,
     max_chars: int,
 ) -> str:
     """Findings with their evidence first; facts fill the remaining space."""
-    parts, cited = [render_alert(details, baseline)], set[int]()
+    parts, cited = [alert], set[int]()
     for notes in found.notes:
         text = _render_layer(notes, found.actions, details.run)
         cited.update(number for each in notes.findings for number in each.evidence)

@@ -12,7 +12,7 @@ from hermes.agent.dependencies import AgentDependencies
 from hermes.core.errors import PermanentModelError, SettingsError
 from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.core.foreign_text import clean_line
-from hermes.core.incident import IncidentDetails, read_incident
+from hermes.core.incident import IncidentDetails, read_hints, read_incident
 from hermes.core.messages import Completion, Message, Risk, ToolSpec
 from hermes.core.protocols import Model, ToolContext
 from hermes.core.run_ids import new_id
@@ -164,7 +164,7 @@ class ModelTeam:
         actions = await read_finished_actions(journal, runs)
         evidence = render_evidence(hypothesis.evidence, actions, details.run)
         parts = (
-            render_alert(details),
+            render_alert(details, hints=await read_hints(journal, details.run)),
             render_hypothesis(hypothesis, details.run),
             f"What shows it:\n{evidence}" if evidence else "",
             render_attempts(failed_attempts, details.run),

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies
 from hermes.core.errors import HermesError, StoreError
-from hermes.core.incident import IncidentDetails
+from hermes.core.events.incidents import IncidentHint
+from hermes.core.incident import IncidentDetails, read_hints
 from hermes.core.protocols import Tool
 from hermes.sre.checks import CheckResult
 from hermes.sre.model_responder import FailedAttempt, FixResult, Hypothesis, InvestigationResult
+from hermes.sre.responders.prompts import render_hints
 from hermes.tools.executor import Executor
 
 TASK_TEMPLATE = """\
@@ -63,7 +65,9 @@ class SingleModelResponder:
             conversation = await Conversation.begin(
                 dependencies, task=details.title, run=run, parent=details.run
             )
-            await conversation.say(render_task(details, self.additional_text, failed_attempts))
+            hints = await read_hints(dependencies.bus.journal, details.run)
+            task = render_task(details, self.additional_text, failed_attempts, hints)
+            await conversation.say(task)
         except StoreError:
             raise
         except HermesError as error:
@@ -76,6 +80,7 @@ def render_task(
     details: IncidentDetails,
     additional_text: str = "",
     failed_attempts: Sequence[FailedAttempt] = (),
+    hints: Sequence[IncidentHint] = (),
 ) -> str:
     labels = "\n".join(f"{name}: {value}" for name, value in sorted(details.labels.items()))
     before = [
@@ -87,5 +92,5 @@ def render_task(
         title=details.title,
         text="" if details.text == details.title else details.text,
         labels=labels,
-        more="\n".join([*([additional_text] if additional_text else []), *before]),
+        more="\n".join(filter(None, (additional_text, *before, render_hints(hints, details.run)))),
     )
