@@ -92,6 +92,19 @@ CHECKS_MODEL_REFERENCE = "built-in:checks"
 """The model name under which answers from checks and the journal are recorded."""
 
 
+def refuse_own_address(loaded: LoadedSettings) -> None:
+    """Raises `SettingsError` when the chosen model is at the address where Hermes listens."""
+    web = loaded.settings.web
+    target = resolve_reference(loaded.settings.model.default, loaded.settings.model)
+    url = urlsplit(target.provider.base_url or "")
+    loopback = ("127.0.0.1", "localhost", "::1", web.listen)
+    if url.hostname in loopback and url.port == web.port:
+        raise SettingsError(
+            f"{target.reference} would be asked at {target.provider.base_url}, where Hermes itself "
+            f"listens: hermes config set web.port 8644, or move the model"
+        )
+
+
 class ApplicationModels:
     def __init__(self, loaded: LoadedSettings, connections: ModelConnections, bus: Bus) -> None:
         self._loaded = loaded

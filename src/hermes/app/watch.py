@@ -1,7 +1,7 @@
 """`hermes watch`: probes, webhooks and Prometheus in; incidents handled; notifications out."""
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from hermes.app.health import find_probes, probe_rounds, select_admitted_probes
 from hermes.app.incident_response import PlaybookCache, build_incident_context, open_model_responder
 from hermes.app.journal_upkeep import JournalMonitor, write_warning
 from hermes.app.learned_checks import open_learned_checks
-from hermes.app.models import ModelReachability
+from hermes.app.models import ModelReachability, refuse_own_address
 from hermes.app.policy import LazyPolicy, with_waiting_approvals
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
 from hermes.core.errors import ScheduleError, SettingsError, StoreError
@@ -28,6 +28,7 @@ from hermes.gateway.sinks import open_sinks
 from hermes.gateway.transports import SinkTransport
 from hermes.memory.held_copy import HeldCopy, runtime_folder
 from hermes.memory.journal.buffered_journal import BufferedJournal
+from hermes.plumbing.http_service import HttpRoute
 from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings
 from hermes.sre.context import IncidentContext
@@ -146,11 +147,12 @@ async def open_watch(
     lines: bool = True,
     environment: Environment | None = None,
     adapt: AdaptProbe = lambda probe: probe,
+    api: Sequence[HttpRoute] = (),
 ) -> AsyncGenerator[RunningWatch, None]:
     """Everything that `hermes watch` does, until the block is left. `lines`: notifications are
     printed.
 
-    `adapt` may change a probe, or leave it out.
+    `adapt` may change a probe, or leave it out. `api`: what is served beside alerts.
     """
     job_settings = loaded
     loaded, asked = (
@@ -221,7 +223,9 @@ async def open_watch(
             await notifications.start(group)
             await group.start(watch.run)
             gauges = monitor.gauges if monitor else dict[str, float]
-            address = await _open_alert_sources(group, application, watch, gauges, listen=listen)
+            address = await _open_alert_sources(
+                group, application, watch, gauges, listen=listen, api=api
+            )
             if found.found_now and environment is None:
                 group.start_soon(_follow_services, application, scheduler, store, adapt)
             if probes or found.found_now:
@@ -349,6 +353,7 @@ async def _open_alert_sources(
     gauges: Callable[[], Mapping[str, float]],
     *,
     listen: bool,
+    api: Sequence[HttpRoute],
 ) -> str:
     loaded = application.loaded
     prometheus = loaded.settings.sre.prometheus
@@ -367,11 +372,12 @@ async def _open_alert_sources(
         open_incidents=watch.by_severity, heartbeat=lambda: watch.alive_at, gauges=gauges
     )
     web = loaded.settings.web
+    refuse_own_address(loaded)
     token = loaded.secrets.get(web.token_variable) or ""
 
     async def serve(*, task_status: TaskStatus[str]) -> None:
         await serve_alerts(
-            application.bus, web, token=token, watch=watched, task_status=task_status
+            application.bus, web, token=token, watch=watched, api=api, task_status=task_status
         )
 
     return str(await group.start(serve))

@@ -12,6 +12,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         "hermes watch --discover    find services, then: hermes watch",
         {
             "watch": ("monitoring.watch", "Detect outages, fix them under rules, verify, report"),
+            "up": ("monitoring.watch", "Watch, schedules, chats and API in one process"),
             "incident": ("groups", "Outages: list, show, report, open, close, count"),
             "health": ("monitoring.health", "Is anything wrong right now? Run every check once"),
             "changes": ("states.changes", "What changed on the host, when and by whom; revert it"),
@@ -27,7 +28,10 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         "Chat",
         'hermes chat -q "is anything wrong?"',
         {
-            "gateway": ("groups", "Talk with people through chat channels: run, status, install"),
+            "gateway": (
+                "people_groups",
+                "Talk with people through chat channels: run, status, install",
+            ),
             "chat": ("chat_command", "Talk to the agent; -q asks one question and ends"),
             "sessions": ("sessions.commands", "List, show, search, import, export conversations"),
             "recall": ("sessions.search", "What earlier sessions say about a question"),
@@ -41,9 +45,9 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "setup": ("admin.setup", "Choose a model, an environment, and approvals"),
             "config": ("admin.config", "Show, change, check and explain settings"),
             "model": ("admin.model", "Show, list, switch or test language models"),
-            "token": ("groups", "Tokens for the API: add, list, revoke"),
+            "token": ("people_groups", "Tokens for the API: add, list, revoke"),
             "tools": ("admin.tools", "Tools of the agent, and why others are unavailable"),
-            "channels": ("groups", "Chats and sinks: list them, send a test message"),
+            "channels": ("people_groups", "Chats and sinks: list them, send a test message"),
             "doctor": ("admin.doctor", "Check the installation and every file it reads"),
             "status": ("admin.status", "Show the configuration and the cost of today"),
         },
@@ -53,8 +57,11 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
         "hermes policy check -- systemctl restart nginx",
         {
             "policy": ("groups", "What the agent may do: check, explain, test, replay"),
-            "people": ("groups", "Who is who: names, ids on chat platforms, groups"),
-            "pairing": ("groups", "Let people talk to Hermes in chats: list, approve, revoke"),
+            "people": ("people_groups", "Who is who: names, ids on chat platforms, groups"),
+            "pairing": (
+                "people_groups",
+                "Let people talk to Hermes in chats: list, approve, revoke",
+            ),
             "audit": ("admin.audit", "Decisions and actions, with proof"),
             "journal": ("admin.storage", "Verify, export, compact or salvage the journal"),
             "store": ("admin.storage", "Show the store, or move it"),

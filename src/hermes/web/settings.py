@@ -1,4 +1,4 @@
-"""Settings of the HTTP server for alerts, health and metrics."""
+"""Settings of the HTTP server: alerts, health, metrics and the API."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ class WebSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
 
     listen: str = "127.0.0.1"
     """The address to listen on; one that others can reach needs a token."""
-    port: int = 8644
+    port: int = 8080
     """The port to listen on; 0 takes any free one."""
     token_variable: str = "HERMES_WEB_TOKEN"
     """Name of the secret that callers must send, as bearer token or as basic password."""

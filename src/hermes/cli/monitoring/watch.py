@@ -1,7 +1,7 @@
 """`hermes watch`: runs the watch, or discovers what to watch on this host."""
 
 import signal
-from contextlib import suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import confirm, echo, note, print_json, print_table
-from hermes.core.errors import SettingsError
+from hermes.core.errors import HermesError, SettingsError
 from hermes.environments.processes.spawn import raise_priority
 from hermes.plumbing.files import PUBLIC_MODE, write_atomically
 from hermes.settings.load import LoadedSettings
@@ -31,10 +31,14 @@ from hermes.sre.probes.probe_file import (
 from hermes.sre.settings import ProbeSettings
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
     from hermes.app.models import ModelReachability
     from hermes.app.watch import RunningWatch
+    from hermes.plumbing.http_service import HttpRoute
 
 
+FIRST_GATEWAY_PAUSE_S, MAX_GATEWAY_PAUSE_S = 5.0, 300.0
 M_ARENA_MAX = -8
 """A parameter of `mallopt`, from malloc.h of glibc."""
 
@@ -66,6 +70,10 @@ def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
     if options["discover"] or options["write"] or options["merge"]:
         _discover_services(load_settings(ctx), options, as_json)
         return exit_codes.OK
+    return _watch(ctx, options, as_json)
+
+
+def _watch(ctx: click.Context, options: dict[str, object], as_json: bool) -> int:
     loaded = load_settings(ctx)
     if not raise_priority(loaded.settings.sre.niceness):
         note("this user may not raise the priority of the watch: it may be late on a busy host")
@@ -74,6 +82,25 @@ def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
         note(line)
     anyio.run(_run_watch, loaded, options, as_json)
     return exit_codes.OK
+
+
+@cli_command("""
+hermes up                    watch, schedules, chats and the API, until Ctrl-C
+hermes up --model none       no model: playbooks and checks only
+""")
+@click.option(
+    "--model",
+    default="",
+    help="A model; `none`: playbooks and checks only; default: as configured.",
+)
+def up(ctx: click.Context, /, as_json: bool, model: str) -> int:
+    """Run everything that is configured in one process: the watch with its schedules, the chat
+    channels, alerts and the API.
+
+    Chats need a channel (`hermes channels list`), the API needs a token (`hermes token add`).
+    Each part also runs alone: `hermes watch`, `hermes gateway run`.
+    """
+    return _watch(ctx, {"model": model, "once": False, "no_listen": False, "up": True}, as_json)
 
 
 def use_one_heap() -> None:
@@ -95,13 +122,24 @@ async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_
     from hermes.app.service.manager_notification import ManagerNotification
     from hermes.app.watch import open_watch
 
-    model, rebuilt = str(options["model"]), False
-    async with open_watch(
-        loaded, model=model, folder=Path.cwd(), listen=not options["no_listen"], lines=not as_json
-    ) as running:
+    model, rebuilt, folder = str(options["model"]), False, Path.cwd()
+    async with AsyncExitStack() as stack:
+        api = await stack.enter_async_context(_open_api(loaded, options, folder))
+        running = await stack.enter_async_context(
+            open_watch(
+                loaded,
+                model=model,
+                folder=folder,
+                listen=not options["no_listen"],
+                lines=not as_json,
+                api=api,
+            )
+        )
         if not as_json:
             _print_start(running)
         async with anyio.create_task_group() as group:
+            if options.get("up"):
+                group.start_soon(_keep_gateway, loaded, _chat_model(options))
             if not as_json and running.reachability is not None:
                 group.start_soon(_report_unreachable_model, running.reachability)
 
@@ -126,6 +164,41 @@ async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_
                 manager.send("STOPPING=1")
             group.cancel_scope.cancel()
     return rebuilt
+
+
+@asynccontextmanager
+async def _open_api(
+    loaded: LoadedSettings, options: dict[str, object], folder: Path
+) -> "AsyncIterator[Sequence[HttpRoute]]":
+    """The routes of the API; none for a watch alone."""
+    if not options.get("up"):
+        yield ()
+        return
+    from hermes.app.web.server import open_api
+
+    async with open_api(loaded, model=_chat_model(options), folder=folder) as routes:
+        yield routes
+
+
+def _chat_model(options: dict[str, object]) -> str:
+    """Conversations use the configured model where incidents use none."""
+    model = str(options["model"])
+    return "" if model == "none" else model
+
+
+async def _keep_gateway(loaded: LoadedSettings, model: str) -> None:
+    """Chats beside the watch: whatever happens to them, the watch goes on."""
+    from hermes.app.gateway import keep_gateway
+
+    pause_s = FIRST_GATEWAY_PAUSE_S
+    while True:
+        try:
+            await keep_gateway(loaded, model, note)
+            return
+        except HermesError as error:
+            note(f"the gateway ended: {error}; it starts again in {pause_s:.0f} s")
+        await anyio.sleep(pause_s)
+        pause_s = min(2 * pause_s, MAX_GATEWAY_PAUSE_S)
 
 
 async def _report_unreachable_model(reachability: "ModelReachability") -> None:
