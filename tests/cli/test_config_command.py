@@ -85,12 +85,6 @@ def test_a_typo_is_named_with_line_and_nearest_key(hermes: Hermes) -> None:
     assert found["problems"][0]["where"] == f"{file}:3:3"
 
 
-def test_a_variable_without_effect_is_said_to_be_so(hermes: Hermes) -> None:
-    done = hermes("config", "check", env={"MESSAGING_CWD": "/srv"})
-    assert done.returncode == 0
-    assert "MESSAGING_CWD has no effect" in done.stderr
-
-
 def test_a_missing_key_is_named_by_the_check(hermes: Hermes) -> None:
     chosen = {"DEFAULT_MODEL": "openrouter:x/y"}
     done = hermes("config", "check", env=chosen)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from hermes.sre.probes.host_facts import HOST_FACTS_SCRIPT
 from hermes.sre.reports.host_audit import (
-    AUDIT_SCRIPT,
     BackupFile,
     CertificateExpiry,
     DiskUse,
@@ -96,7 +96,9 @@ def test_what_expires_ages_drifts_and_fails_is_named() -> None:
 
 
 def test_the_script_reads_this_host() -> None:
-    done = subprocess.run(["sh", "-c", AUDIT_SCRIPT], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["sh", "-c", HOST_FACTS_SCRIPT], capture_output=True, text=True, check=True
+    )
     made = parse_audit(done.stdout, NOW)
     assert made.host
     assert made.uptime_s > 0

@@ -11,7 +11,6 @@ from hermes.settings.load import LoadedSettings
 from hermes.settings.variable_names import (
     MODEL_VARIABLE,
     PROVIDER_VARIABLE,
-    UNSUPPORTED_VARIABLES,
     key_for_variable,
 )
 
@@ -73,6 +72,6 @@ def own_secret_values(loaded: LoadedSettings) -> dict[str, str]:
         for name in secrets.kept
         if name in secrets
         and key_for_variable(name) is None
-        and name not in (PROVIDER_VARIABLE, MODEL_VARIABLE, *UNSUPPORTED_VARIABLES)
+        and name not in (PROVIDER_VARIABLE, MODEL_VARIABLE)
     }
     return {**secrets.sensitive(), **kept}

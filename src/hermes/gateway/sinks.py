@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -35,6 +36,7 @@ from hermes.plumbing.http_client import (
     send_http_request,
 )
 
+HEARTBEAT_LIMITS = HttpLimits(timeout_s=10.0, total_timeout_s=10.0)
 NTFY_PRIORITIES = {"P0": "5", "P1": "4", "P2": "3", "P3": "2"}
 NTFY_TAGS = {
     "declared": "rotating_light",
@@ -287,3 +289,13 @@ def _address(opening: ChannelOpening) -> tuple[str, str]:
             "put it into the environment or the file .env of the home folder"
         )
     return url, secret
+
+
+async def send_heartbeat(url: str) -> bool:
+    """Tell a monitor that all is well. Whether it arrived: one that cannot be reached is no
+    failure of what went well."""
+    try:
+        answer = await send_http_request("GET", url, HEARTBEAT_LIMITS)
+    except HttpError:
+        return False
+    return answer.status < HTTPStatus.BAD_REQUEST

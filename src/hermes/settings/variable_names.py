@@ -44,9 +44,6 @@ KEY_BY_VARIABLE: Mapping[str, str] = {
 }
 """Variable → dotted key. `HERMES_<SECTION>__<KEY>` needs no entry."""
 
-UNSUPPORTED_VARIABLES: Mapping[str, str] = {}
-"""Known, but without effect in this version: `hermes config check` reports them."""
-
 PROVIDER_VARIABLE = "LLM_PROVIDER"
 MODEL_VARIABLE = "DEFAULT_MODEL"
 

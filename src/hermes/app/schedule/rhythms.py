@@ -7,19 +7,19 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec.structs import replace
 
-from hermes.app.schedule.runs import BuiltInJob, JobResult, send_heartbeat
+from hermes.app.schedule.runs import BuiltInJob, JobResult
 from hermes.core.bus import Bus
 from hermes.core.errors import EnvironmentFailed, StoreError
 from hermes.core.events.changes import ChangeSeen, StateRecorded
 from hermes.core.events.operations import HealthChecked
 from hermes.core.jobs import Job, JobOccurrence
 from hermes.core.protocols import Environment, Journal
+from hermes.gateway.sinks import send_heartbeat
 from hermes.plumbing.files import write_atomically
 from hermes.settings.load import LoadedSettings
 from hermes.sre.health import RunHealthChecks, run_health_round
+from hermes.sre.probes.host_facts import read_host_facts
 from hermes.sre.reports.host_audit import (
-    AUDIT_SCRIPT,
-    AUDIT_TIMEOUT_S,
     DriftItem,
     HostAudit,
     find_risks,
@@ -137,8 +137,7 @@ async def audit_host(journal: Journal, environment: Environment) -> HostAudit:
     """Looks at the host with one read-only script, and adds what the journal knows."""
     now = datetime.now(UTC)
     try:
-        done = await environment.run(AUDIT_SCRIPT, timeout=AUDIT_TIMEOUT_S)
-        made = parse_audit(done.output, now)
+        made = parse_audit(await read_host_facts(environment), now)
     except EnvironmentFailed as error:
         made = HostAudit(at=now, problem=str(error))
     checked: HealthChecked | None = None

@@ -5,7 +5,7 @@ business of the outbox. A run that a crash cut off is taken up where it was.
 """
 
 import os
-import socket
+import platform
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ from hermes.core.jobs import Job, JobOccurrence, JobTable
 from hermes.core.messages import AttachedText, Value
 from hermes.core.protocols import Journal, ToolContext
 from hermes.core.run_ids import new_id
-from hermes.plumbing.http_client import HttpError, HttpLimits, send_http_request
+from hermes.gateway.sinks import send_heartbeat
 from hermes.scheduler.clock import start_occurrence
 from hermes.scheduler.due import late_limit_s
 from hermes.settings.load import LoadedSettings
@@ -50,7 +50,6 @@ MAX_CONTEXT_CHARS = 8_000
 NOTHING_TO_REPORT = "NOTHING TO REPORT"
 PRE_STEP_SHARE = 0.5
 """The share of its time limit that the first command of a job may use."""
-HEARTBEAT_LIMITS = HttpLimits(timeout_s=10.0, total_timeout_s=10.0)
 UNKNOWN_EFFECT = (
     "Hermes ended while it ran; it is not known how far it came, and it is not repeated"
 )
@@ -79,7 +78,7 @@ class JobRunner:
         self._loaded, self._bus, self._run_locks = loaded, bus, run_locks
         self._table, self._built_in = table, built_in
         self._slots = anyio.CapacityLimiter(max(1, loaded.settings.schedule.at_once))
-        self._holder = f"{socket.gethostname()}:{os.getpid()}:{new_id('holder')}"
+        self._holder = f"{platform.node()}:{os.getpid()}:{new_id('holder')}"
 
     async def run(self, job: Job, row: JobOccurrence) -> None:
         if job.spec.builtin:
@@ -321,15 +320,6 @@ def result_notice(job: Job, row: JobOccurrence, result: JobResult) -> Notificati
         text=result.text or result.reason,
         to=job.spec.deliver,
     )
-
-
-async def send_heartbeat(url: str) -> bool:
-    """Whether it arrived; a monitor that cannot be reached is no failure of the job."""
-    try:
-        answer = await send_http_request("GET", url, HEARTBEAT_LIMITS)
-    except HttpError:
-        return False
-    return answer.status < 400
 
 
 def _job_settings(loaded: LoadedSettings, spec: JobSpec, *, wait: bool) -> LoadedSettings:

@@ -153,12 +153,8 @@ def _setting_warnings(loaded: LoadedSettings) -> list[str]:
     """Settings that are valid but probably not intended."""
     from hermes.core.plugins import plugin_names, suggest_plugin
     from hermes.models.catalog import resolve_reference
-    from hermes.settings.variable_names import UNSUPPORTED_VARIABLES
 
     found = list(loaded.warnings)
-    for name, why in UNSUPPORTED_VARIABLES.items():
-        if loaded.secrets.get(name):
-            found.append(f"{name} has no effect: {why}")
     backend = loaded.settings.terminal.backend
     if backend not in plugin_names("environments", loaded.home):
         hint = suggest_plugin("environments", backend, loaded.home)

@@ -9,28 +9,6 @@ from hermes.core.foreign_text import visible_line
 from hermes.core.messages import Value
 from hermes.plumbing.units import format_duration, format_size
 
-AUDIT_SCRIPT = r"""
-export LC_ALL=C
-echo '@host'; uname -n; cut -d' ' -f1 /proc/uptime; nproc; cat /proc/loadavg
-echo '@memory'; grep -E '^(MemTotal|MemAvailable|SwapTotal|SwapFree):' /proc/meminfo
-echo '@disks'; df -P -k -x tmpfs -x devtmpfs -x squashfs -x efivarfs 2>/dev/null | tail -n +2
-echo '@inodes'; df -P -i -x tmpfs -x devtmpfs -x squashfs -x efivarfs 2>/dev/null | tail -n +2
-echo '@certificates'
-if command -v openssl >/dev/null; then
-  { ls -d /etc/letsencrypt/live/*/fullchain.pem /etc/nginx/ssl/*.crt /etc/nginx/ssl/*.pem
-    grep -rhoE '^[^#]*ssl_certificate[[:space:]]+[^;]+' /etc/nginx | sed 's/.*[[:space:]]//'
-  } 2>/dev/null | sort -u | head -50 | while read -r file; do
-    end=$(openssl x509 -noout -enddate -in "$file" 2>/dev/null) && echo "${end#notAfter=}|$file"
-  done
-fi
-echo '@backups'
-for folder in /var/backups /backup /backups /srv/backup /srv/backups; do
-  [ -d "$folder" ] && find "$folder" -maxdepth 3 -type f -printf '%T@|%s|%p\n' 2>/dev/null |
-    sort -n | tail -n 1
-done
-echo '@end'
-"""
-AUDIT_TIMEOUT_S = 60.0
 MIN_SAMPLES, MIN_SPAN = 6, timedelta(hours=12)
 """Fewer values, or over a shorter time, are no trend."""
 MAX_FORECAST_DAYS, SOON_DAYS = 60.0, 30.0
