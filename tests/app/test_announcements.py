@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from hermes.app.people import PeopleRegister
 from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.actions import Action, Approval
@@ -63,7 +64,8 @@ async def ask(
     async with open_journal(loaded.store) as journal:
         redactor = SecretRedactor(loaded)
         bus = Bus(journal)
-        approver = ApplicationApprover(loaded, bus, policy, redactor, deny_unattended)
+        people = PeopleRegister(loaded, journal)
+        approver = ApplicationApprover(loaded, bus, policy, redactor, deny_unattended, people)
         decision = policy.decide(action)
         assert ask_options_of(decision).announce == 6.0, decision
         async with anyio.create_task_group() as group:
