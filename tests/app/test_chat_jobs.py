@@ -33,7 +33,9 @@ async def call(
         variables={"PATH": os.environ["PATH"], "TZ": "Europe/Berlin"},
         overrides={"model.default": f"scripted:{script}"},
     )
-    async with open_application(loaded, approver=approve, directory=folder) as application:
+    async with open_application(
+        loaded, approver=approve, directory=folder, toolsets=("default", "schedule")
+    ) as application:
         dependencies = application.agent_dependencies
         executor = dependencies.executor
         context = ToolContext(

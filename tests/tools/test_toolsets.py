@@ -23,7 +23,7 @@ from hermes.tools.toolsets import (
 DEFAULT = [
     "terminal", "process", "read_file", "write_file", "patch", "search_files", "execute_code",
     "todo", "clarify", "memory", "session_search", "skills_categories", "skills_list",
-    "skill_view", "cronjob", "delegate",
+    "skill_view", "delegate",
 ]  # fmt: skip
 
 

@@ -117,7 +117,11 @@ async def _run_gateway(
             f"the folder of chats {folder} is not there: make it, or set MESSAGING_CWD"
         )
     async with open_application(
-        loaded, origin="chat", model=model, directory=folder
+        loaded,
+        origin="chat",
+        model=model,
+        directory=folder,
+        toolsets=(*loaded.settings.tools.toolsets, "schedule"),  # people ask chats for reminders
     ) as application:
         claimed = await claim_channels(application, channels, report)
         if claimed:

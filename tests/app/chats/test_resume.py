@@ -1,11 +1,14 @@
 """A gateway that ends at any point continues: each message gets one turn and one answer."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from chat_setup import chat_settings, open_gateway, runs, said, says
 
+from hermes.core.channels import Address
 from hermes.core.events import Event
 from hermes.core.events.chats import message_key
 from hermes.memory.store import open_journal
@@ -95,3 +98,29 @@ async def test_a_session_that_was_ended_stays_ended_after_a_restart(tmp_path: Pa
         gateway.channel.receive(said("hello again"))
         await gateway.channel.wait_for("two")
         assert len(await gateway.events("run.started")) == 2
+
+
+class ForgetfulChannel(MemoryChannel):
+    """Its platform does not repeat what was sent while nobody listened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.resumed = anyio.Event()
+        self.last: dict[Address, str] = {}
+
+    def resume(self, last: Mapping[Address, str]) -> None:
+        self.last = dict(last)
+        self.resumed.set()
+
+
+async def test_a_channel_that_repeats_nothing_learns_what_was_received_last(tmp_path: Path) -> None:
+    messages = [said("first"), said("second")]
+    loaded = chat_settings(tmp_path, [says("one"), says("two")])
+    async with open_gateway(loaded, channel := ForgetfulChannel()):
+        for message, answer in zip(messages, ("one", "two"), strict=True):
+            channel.receive(message)
+            await channel.wait_for(answer)
+    assert channel.last == {}
+    async with open_gateway(loaded, later := ForgetfulChannel()):
+        await later.resumed.wait()
+    assert later.last == {messages[-1].address: messages[-1].reference}

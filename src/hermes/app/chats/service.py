@@ -7,7 +7,7 @@ turn, or another outcome, also when the process ends in between.
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -30,6 +30,7 @@ from hermes.app.chats.worker import (
 from hermes.core.channels import (
     Address,
     AnswersPresses,
+    CatchesUp,
     Channel,
     InboundMessage,
     OpensThreads,
@@ -46,13 +47,15 @@ from hermes.core.events.chats import (
 )
 from hermes.core.events.tools import ProcessEnded, ProcessMatched
 from hermes.core.people import People
-from hermes.core.protocols import JournalRecord
+from hermes.core.protocols import Journal, JournalRecord
 from hermes.core.run_ids import new_id
 from hermes.gateway.inbox import Inbox, InboxDecision, session_of
 from hermes.gateway.settings import ChannelSettings
 
 SHUTDOWN_GRACE_S = 20.0
 """Seconds that running turns have to end when the gateway is stopped; the rest is resumed later."""
+CATCH_UP_PERIOD = timedelta(days=30)
+"""Chats that were silent for longer are not searched for missed messages."""
 MAX_THREAD_TITLE_CHARS = 60
 MAX_TAIL_CHARS = 1_000
 FLOOD_TEXT = "That was too fast: {count} messages a minute are answered. The last one was not."
@@ -129,6 +132,8 @@ class ChatService:
 
     async def listen(self, channel: Channel, settings: ChannelSettings) -> None:
         """Receive messages of a connected channel. Raises `ChannelFailed` when it ends."""
+        if isinstance(channel, CatchesUp):
+            channel.resume(await last_references(self.application.journal, channel.name))
         async for message in channel.listen():
             await self.receive(channel, settings, message)
 
@@ -406,6 +411,21 @@ class ChatService:
     async def _publish(self, *events: Event) -> None:
         for _, event in await self.application.bus.record(*events):
             self._context.sessions.apply(event)
+
+
+async def last_references(journal: Journal, channel: str) -> dict[Address, str]:
+    """The last recorded message of each chat of a channel; the chat used last is the last one."""
+    found: dict[Address, str] = {}
+    since = datetime.now(UTC) - CATCH_UP_PERIOD
+    async for recorded in journal.read(kinds=("chat.received",), since=since):
+        event = recorded.event
+        if not isinstance(event, ChatReceived) or event.message.address.channel != channel:
+            continue
+        message = event.message
+        if message.reference and not message.edited and not message.pressed:
+            found.pop(message.address, None)
+            found[message.address] = message.reference
+    return found
 
 
 def process_text(recorded: JournalRecord) -> str:
