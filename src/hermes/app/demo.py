@@ -105,7 +105,7 @@ async def run_demo(
                 model=model,
                 folder=BOX_WORK_FOLDER,
                 listen=False,
-                lines=False,
+                outputs=(),
                 environment=environment,
                 adapt=_faster_probe,
             ) as at,

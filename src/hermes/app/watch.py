@@ -1,12 +1,12 @@
 """`hermes watch`: probes, webhooks and Prometheus in; incidents handled; notifications out."""
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 import msgspec
@@ -57,6 +57,8 @@ ALREADY_WATCHING_TEXT = (
     "another watch of this home is running already; end that one first, or use another home"
 )
 
+WatchOutput = Literal["terminal", "chats"]
+ALL_OUTPUTS: tuple[WatchOutput, ...] = ("terminal", "chats")
 AdaptProbe = Callable[[Probe], Probe | None]
 """Changes a probe before it runs, or leaves it out."""
 
@@ -144,13 +146,13 @@ async def open_watch(
     model: str = "",
     folder: Path | None = None,
     listen: bool = True,
-    lines: bool = True,
+    outputs: Collection[WatchOutput] = ALL_OUTPUTS,
     environment: Environment | None = None,
     adapt: AdaptProbe = lambda probe: probe,
     api: Sequence[HttpRoute] = (),
 ) -> AsyncGenerator[RunningWatch, None]:
-    """Everything that `hermes watch` does, until the block is left. `lines`: notifications are
-    printed.
+    """Everything that `hermes watch` does, until the block is left. `outputs`: where
+    notifications are shown.
 
     `adapt` may change a probe, or leave it out. `api`: what is served beside alerts.
     """
@@ -212,8 +214,7 @@ async def open_watch(
             probes=len(probes),
             until_writable=monitor.until_writable if monitor else None,
         )
-        in_box = environment is not None
-        notifications = _open_notifications(application, lines=lines, in_box=in_box)
+        notifications = _open_notifications(application, outputs)
         async with anyio.create_task_group() as group:
             if monitor is not None:
                 group.start_soon(monitor.run)
@@ -316,7 +317,7 @@ class WatchNotifications:
 
 
 def _open_notifications(
-    application: Application, *, lines: bool, in_box: bool
+    application: Application, outputs: Collection[WatchOutput]
 ) -> WatchNotifications:
     loaded = application.loaded
     settings = loaded.settings.sre.notices
@@ -324,11 +325,11 @@ def _open_notifications(
         settings,
         home=loaded.home,
         secret=loaded.secrets.get,
-        write=_print_line if lines else None,
+        write=_print_line if "terminal" in outputs else None,
         report=write_warning,
     )
     filters, channels = [accepts for _, accepts in sinks], dict[str, "ConfiguredChannel"]()
-    if not in_box and loaded.settings.channels.begun(loaded.secrets.get):
+    if "chats" in outputs and loaded.settings.channels.begun(loaded.secrets.get):
         from hermes.app.channels import home_chat_filters, usable_channels
 
         channels = usable_channels(loaded, write_warning)

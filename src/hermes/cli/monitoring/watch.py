@@ -120,7 +120,7 @@ async def _run_watch(loaded: LoadedSettings, options: dict[str, object], as_json
 async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> bool:
     """Watch until the end; True when the journal was replaced and the watch must restart."""
     from hermes.app.service.manager_notification import ManagerNotification
-    from hermes.app.watch import open_watch
+    from hermes.app.watch import ALL_OUTPUTS, open_watch
 
     model, rebuilt, folder = str(options["model"]), False, Path.cwd()
     async with AsyncExitStack() as stack:
@@ -131,7 +131,7 @@ async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_
                 model=model,
                 folder=folder,
                 listen=not options["no_listen"],
-                lines=not as_json,
+                outputs=("chats",) if as_json else ALL_OUTPUTS,
                 api=api,
             )
         )
