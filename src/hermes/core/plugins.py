@@ -42,6 +42,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
     },
     "channels": {
         "discord": "hermes.gateway.channels.discord.manifest:MANIFEST",
+        "email": "hermes.gateway.channels.email.manifest:MANIFEST",
         "matrix": "hermes.gateway.channels.matrix.manifest:MANIFEST",
         "mattermost": "hermes.gateway.channels.mattermost.manifest:MANIFEST",
         "signal": "hermes.gateway.channels.signal.manifest:MANIFEST",
