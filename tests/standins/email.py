@@ -43,6 +43,7 @@ class EmailStandin(StandinBase):
         self.mailbox: dict[int, bytes] = {}
         self.seen: set[int] = set()
         self.commands: list[str] = []
+        self.refuses_fetch = False
         self.smtp_port = self.imap_port = 0
         self._last_uid = 0
         self._opened = 0
@@ -225,6 +226,8 @@ class EmailStandin(StandinBase):
                 writer.write(f"* {len(self.mailbox)} EXISTS\r\n".encode() + done)
             elif verb == "NOOP":
                 writer.write(done)
+            elif command.startswith("UID FETCH") and self.refuses_fetch:
+                writer.write(f"{tag} NO try again later\r\n".encode())
             elif verb == "UID" and state in ("SELECT", "EXAMINE"):
                 writer.write(self._uid_answer(command, readonly=state == "EXAMINE") + done)
             else:

@@ -48,6 +48,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "signal": "hermes.gateway.channels.signal.manifest:MANIFEST",
         "slack": "hermes.gateway.channels.slack.manifest:MANIFEST",
         "telegram": "hermes.gateway.channels.telegram.manifest:MANIFEST",
+        "whatsapp": "hermes.gateway.channels.whatsapp.manifest:MANIFEST",
     },
     "notifications": {
         "log": "hermes.gateway.sinks:open_log",

@@ -1,6 +1,7 @@
 """The e-mail channel, driven against stand-ins of an SMTP and an IMAP server."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import anyio
 import pytest
@@ -117,6 +118,27 @@ async def test_mail_is_marked_as_seen_when_the_next_is_asked_for(platform: Email
         await platform.write("two")
         await next_message()
         assert platform.seen == {1}
+
+
+async def test_a_mail_that_cannot_be_read_now_stays_unseen(platform: EmailStandin) -> None:
+    platform.refuses_fetch = True
+    await platform.write("one")
+    async with platform.connect() as channel, listening(platform, channel) as next_message:
+        with pytest.raises(ChannelFailed, match="FETCH was refused") as failure:
+            await next_message()
+    assert not failure.value.permanent
+    assert platform.seen == set()
+
+
+async def test_a_date_that_cannot_be_read_is_left_out() -> None:
+    head = f"From: {PERSON}\nTo: {OWN}\n"
+    dates = [
+        read(f"{head}Date: {each}\n\nx") for each in ("yesterday", "1 Nov 2026 10:00:00 -0000")
+    ]
+    assert [each and each.sent_at for each in dates] == [
+        None,
+        datetime(2026, 11, 1, 10, tzinfo=UTC),
+    ]
 
 
 async def test_mail_is_not_read_unless_that_is_switched_on(platform: EmailStandin) -> None:

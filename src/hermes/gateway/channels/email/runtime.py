@@ -15,7 +15,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime, localtime
 from functools import partial
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
@@ -218,7 +218,10 @@ class EmailChannel:
             client.shutdown()
             text = f"{host} refused the log-in of {user}: {PASSWORD_ADVICE}"
             raise ChannelFailed(text, permanent=True) from None
-        client.select("INBOX", readonly=readonly)
+        status, said = client.select("INBOX", readonly=readonly)
+        if status != "OK":
+            client.shutdown()
+            raise ChannelFailed(f"{host} does not open the inbox: {said!r}"[:300])
         return client
 
     async def _ask(self, question: Callable[[], T]) -> T:
@@ -231,20 +234,28 @@ class EmailChannel:
             raise ChannelFailed(text, permanent=wrong) from None
 
 
+def _uid(client: imaplib.IMAP4, command: str, *arguments: str) -> list[Any]:
+    """A refused command is an error: a mail that could not be read is not marked as seen."""
+    status, found = client.uid(command, *arguments)
+    if status != "OK":
+        raise imaplib.IMAP4.abort(f"{command} was refused: {found!r}"[:300])
+    return found
+
+
 def _unseen(client: imaplib.IMAP4) -> list[str]:
     client.noop()  # new mail is announced after a command, not in the middle of a search
-    _, found = client.uid("SEARCH", "UNSEEN")
+    found = _uid(client, "SEARCH", "UNSEEN")
     return sorted((found[0] or b"").decode().split(), key=int)
 
 
 def _fetch(client: imaplib.IMAP4, uid: str) -> bytes:
     """Empty where the mail is gone."""
-    _, found = client.uid("FETCH", uid, f"(BODY.PEEK[]<0.{MAX_MAIL_BYTES}>)")
+    found = _uid(client, "FETCH", uid, f"(BODY.PEEK[]<0.{MAX_MAIL_BYTES}>)")
     return next((bytes(each[1]) for each in found if isinstance(each, tuple)), b"")
 
 
 def _mark_seen(client: imaplib.IMAP4, uid: str) -> None:
-    client.uid("STORE", uid, "+FLAGS.SILENT", r"(\Seen)")
+    _uid(client, "STORE", uid, "+FLAGS.SILENT", r"(\Seen)")
 
 
 def _close(client: smtplib.SMTP | None) -> None:

@@ -7,6 +7,7 @@ References are Message-IDs without their angle brackets; a thread is the first o
 import hashlib
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
@@ -87,7 +88,7 @@ def _read(
         quoted=answered,
         direct=not others,
         mentioned=identity.address in _addresses(mail, "To") or is_own_id(answered, identity),
-        sent_at=parsedate_to_datetime(str(mail["Date"])) if mail["Date"] else None,
+        sent_at=_date(str(mail["Date"] or "")),
     )
 
 
@@ -192,6 +193,15 @@ def _is_automatic(mail: EmailMessage) -> bool:
     submitted = str(mail["Auto-Submitted"] or "no").strip().lower()
     bounced = str(mail["Return-Path"] or "").strip() == "<>"
     return submitted != "no" or bounced or mail.get_content_type() == "multipart/report"
+
+
+def _date(header: str) -> datetime | None:
+    """None where it cannot be read: that is no reason not to hear the mail."""
+    try:
+        found = parsedate_to_datetime(header)
+    except (ValueError, TypeError):
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _ids(mail: EmailMessage, header: str) -> list[str]:
