@@ -55,7 +55,7 @@ def on_a_copy(hermes: Hermes, script: str) -> list[str]:
 def test_the_text_to_paste_needs_no_root_and_changes_nothing(hermes: Hermes, kind: str) -> None:
     done = hermes("service", "install", "--kind", kind, "--print", "--memory", "300")
     assert done.returncode == 0, done.stderr
-    assert "hermes watch" in done.stdout or 'command_args="watch"' in done.stdout
+    assert "hermes up" in done.stdout or 'command_args="up"' in done.stdout
     file = json.loads(hermes("service", "install", "--kind", kind, "--print", "--json").stdout)
     assert not Path(file["path"]).exists()
 

@@ -42,11 +42,13 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
     },
     "channels": {
         "discord": "hermes.gateway.channels.discord.manifest:MANIFEST",
+        "email": "hermes.gateway.channels.email.manifest:MANIFEST",
         "matrix": "hermes.gateway.channels.matrix.manifest:MANIFEST",
         "mattermost": "hermes.gateway.channels.mattermost.manifest:MANIFEST",
         "signal": "hermes.gateway.channels.signal.manifest:MANIFEST",
         "slack": "hermes.gateway.channels.slack.manifest:MANIFEST",
         "telegram": "hermes.gateway.channels.telegram.manifest:MANIFEST",
+        "whatsapp": "hermes.gateway.channels.whatsapp.manifest:MANIFEST",
     },
     "notifications": {
         "log": "hermes.gateway.sinks:open_log",

@@ -28,7 +28,7 @@ MAX_LATE_ONCE_S = 24 * 3600.0
 JITTER_SHARE, MAX_JITTER_S = 0.1, 60.0
 MAX_TIMES_AT_ONCE = 1000
 """Due times that one call looks at: after a long outage the caller asks again."""
-NOT_RUNNING = "Hermes was not running, or the machine was suspended"
+NOT_RUNNING = "Hermes was not running, could not write its journal, or the machine was suspended"
 
 JobRow = JobDue | JobSkipped | JobMissed
 

@@ -1,6 +1,7 @@
 """Keeps the schedule in a process: takes the lock, runs the clock, tells what was missed."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import anyio
@@ -8,6 +9,7 @@ import anyio
 from hermes.app.run_locks import RunLocked, RunLockError, RunLocks, lock_run
 from hermes.app.schedule.runs import BuiltInJob, JobRunner
 from hermes.core.bus import Bus
+from hermes.core.errors import StoreError
 from hermes.core.events import Event
 from hermes.core.events.jobs import (
     SCHEDULE_RUN,
@@ -46,7 +48,8 @@ async def keep_schedule(
             break
         await anyio.sleep(STANDBY_S)
     table = JobTable(specs)
-    await table.read(bus.journal)
+    with suppress(StoreError):  # the clock reads it again, and built-in jobs need no journal
+        await table.read(bus.journal)
     now = datetime.now(UTC)
     for name in at_start:
         if name in table.jobs and table.jobs[name].paused is None:

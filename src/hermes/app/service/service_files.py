@@ -65,7 +65,7 @@ User={plan.user}
 WorkingDirectory={plan.home}
 Environment=HERMES_HOME={plan.home} LANG=C.UTF-8 PYTHONUNBUFFERED=1
 Environment=PATH={SEARCH_PATH}
-ExecStart={plan.program} watch
+ExecStart={plan.program} up
 Restart=on-failure
 RestartSec={RESTART_DELAY_S}
 WatchdogSec={WATCHDOG_S}
@@ -96,7 +96,7 @@ def _program(plan: ServicePlan) -> str:
 ; Made by `hermes service install`; `hermes service uninstall` removes it.
 ; supervisord limits neither memory nor processor time.
 [program:{SERVICE_NAME}]
-command={plan.program} watch
+command={plan.program} up
 user={plan.user}
 directory={plan.home}
 environment={environment}
@@ -122,7 +122,7 @@ def _init_script(plan: ServicePlan) -> str:
 description="Hermes, on call for this host"
 supervisor=supervise-daemon
 command="{plan.program}"
-command_args="watch"
+command_args="up"
 command_user="{plan.user}"
 directory="{plan.home}"
 output_log="{LOG_FILE}"

@@ -1,0 +1,1 @@
+"""E-mail: SMTP to send, IMAP to receive."""
