@@ -37,7 +37,8 @@ DEFAULT_ROOTS = (
     *("/etc", "/opt", "/srv", "/usr/local/etc", "/usr/local/bin", "/var/www", "/var/spool/cron"),
     *("/usr/lib/systemd/system", "/lib/systemd/system"),
 )
-SKIPPED = ("__pycache__", ".git")
+SKIPPED = ("__pycache__", ".git", "supervise")
+"""Names of files and folders. In `supervise`, runit and s6 keep what a service is doing now."""
 ACTIVITY_OF_CHANGE = 2
 VOLATILE_ACTIVITY = 10
 MAX_ACTIVITY = 30
