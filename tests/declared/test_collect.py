@@ -83,6 +83,20 @@ async def test_here_over_a_runner_and_without_python_the_state_is_the_same(
         assert files_of(plain, host) == files_of(here, host)
 
 
+async def test_what_a_supervisor_notes_about_a_service_is_no_state(
+    host: Path, store: StateStore
+) -> None:
+    folder = host / "service/web/supervise"
+    folder.mkdir(parents=True)
+    (folder / "status").write_bytes(b"run")
+    (host / "service/web/run").write_text("exec web\n")
+    for runner in (run, run_without_python) if shutil.which("busybox") else (run,):
+        state = await collect_state(runner, known=None, store=store, options=options(host))
+        found = files_of(state, host)
+        assert "service/web/run" in found
+        assert not [path for path in found if "supervise" in path]
+
+
 async def test_the_content_of_secret_large_and_data_files_is_not_kept(
     host: Path, store: StateStore
 ) -> None:
