@@ -2,7 +2,7 @@
 request=$(cat)
 list() {
   printf '%s\n' "$request" | while IFS= read -r root; do
-    [ -e "$root" ] && find "$root" -xdev \( -name __pycache__ -o -path '*/.git/objects' \) -prune \
+    [ -e "$root" ] && find "$root" -xdev \( -name __pycache__ -o -name supervise -o -path '*/.git/objects' \) -prune \
       -o \( -type f -o -type d -o -type l \) -exec stat -c 'F %f %u %g %s %Y %i %Z %n' {} + 2> /dev/null
     [ -e "$root" ] && find "$root" -xdev -type l -exec sh -c \
       'for each; do printf "L %s\t%s\n" "$each" "$(readlink "$each")"; done' sh {} + 2> /dev/null
