@@ -8,6 +8,8 @@ from api_server import api_server
 
 from hermes.core.events.access import ACCESS_RUN, TokenRevoked
 from hermes.core.events.incidents import IncidentAcknowledged
+from hermes.core.events.runs import MessageAdded, RunStarted
+from hermes.core.messages import Message
 from hermes.web.access import MAX_REQUESTS_PER_MINUTE, MAX_STREAMS
 from hermes.web.tokens import TokenRegistry
 
@@ -79,3 +81,24 @@ async def test_a_revoked_token_is_refused_at_once(tmp_path: Path) -> None:
         (token,) = await TokenRegistry(server.journal).list_tokens()
         await server.journal.append(TokenRevoked(run=ACCESS_RUN, token=token.id))
         assert (await client.get("/v1/models")).status_code == 401
+
+
+async def test_a_private_chat_is_shown_to_nobody_else(tmp_path: Path) -> None:
+    said = Message(role="user", text="my password is a secret of mine")
+    async with api_server(tmp_path) as server:
+        await server.journal.append(
+            RunStarted(run="run-1", origin="chat", by="alice", audience="telegram:1", task="mine"),
+            MessageAdded(run="run-1", message=said),
+            acknowledged("end"),
+        )
+        for person, visible in (("alice", True), ("bob", False)):
+            async with server.client(await server.token(person)) as client:
+                listed = (await client.get("/api/runs")).json()["runs"]
+                assert [run["id"] for run in listed] == (["run-1"] if visible else [])
+                seen = ""
+                with anyio.fail_after(60):
+                    async with client.stream("GET", "/api/events", params={"after": "0"}) as stream:
+                        parts = stream.aiter_text()
+                        while '"by":"end"' not in seen:
+                            seen += await anext(parts)
+                assert ("a secret of mine" in seen) is visible

@@ -19,7 +19,8 @@ STREAM_TYPE = "text/event-stream"
 STREAM_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 """The second one keeps nginx from collecting events before it passes them on."""
 
-IsVisible = Callable[[JournalRecord, ApiCaller], bool]
+MayReadRun = Callable[[str, str], Awaitable[bool]]
+"""Whether a person may read what was said in a run."""
 
 
 def stream_event(data: Any, *, name: str = "", id: int | None = None) -> bytes:
@@ -38,12 +39,10 @@ async def next_or_ping(wait: Callable[[], Awaitable[T]]) -> T | None:
 class EventStream:
     """The events of all processes, in order, from any number on."""
 
-    def __init__(
-        self, journal: Journal, access: AccessControl, is_visible: IsVisible = lambda *_: True
-    ) -> None:
+    def __init__(self, journal: Journal, access: AccessControl, may_read_run: MayReadRun) -> None:
         self._journal = journal
         self._access = access
-        self._is_visible = is_visible
+        self._may_read_run = may_read_run
 
     def routes(self) -> list[HttpRoute]:
         check = self._access.require("read")
@@ -83,7 +82,7 @@ class EventStream:
                 newest = await self._journal.last()
                 async for recorded in self._journal.read(after=after, run=run, kinds=kinds):
                     after = recorded.seq
-                    if self._is_visible(recorded, caller):
+                    if await self._may_read_run(recorded.event.run, caller.person):
                         yield _render_record(recorded)
                 after = max(after, newest)
                 changed = False

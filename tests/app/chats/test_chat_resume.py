@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from chat_setup import chat_settings, open_gateway, runs, said, says
+from chat_setup import chat_settings, open_gateway, runs, said, said_in_group, says
 
 from hermes.core.channels import Address
 from hermes.core.events import Event
@@ -124,3 +124,14 @@ async def test_a_channel_that_repeats_nothing_learns_what_was_received_last(tmp_
     async with open_gateway(loaded, later := ForgetfulChannel()):
         await later.resumed.wait()
     assert later.last == {messages[-1].address: messages[-1].reference}
+
+
+async def test_a_direct_chat_is_private_and_a_group_is_not(tmp_path: Path) -> None:
+    loaded = chat_settings(tmp_path, [says("one"), says("two")])
+    async with open_gateway(loaded) as gateway:
+        gateway.channel.receive(said("first"))
+        await gateway.channel.wait_for("one")
+        gateway.channel.receive(said_in_group("second", mentioned=True))
+        await gateway.channel.wait_for("two")
+        started = await gateway.events("run.started")
+    assert [bool(event.audience) for event in started] == [True, False]

@@ -224,10 +224,14 @@ class SessionWorker:
                         self.run_id, environment=environment, ask=self._ask
                     )
                 else:
-                    task = self._incoming[0].message.text if self._incoming else ""
-                    by = self._incoming[0].person if self._incoming else ""
+                    first = self._incoming[0] if self._incoming else None
                     conversation = await application.begin(
-                        task, run=self.run_id, by=by, environment=environment, ask=self._ask
+                        first.message.text if first else "",
+                        run=self.run_id,
+                        by=first.person if first else "",
+                        audience=first.to if first and first.message.direct else "",
+                        environment=environment,
+                        ask=self._ask,
                     )
                 conversation.resumable = True
                 self.conversation = conversation

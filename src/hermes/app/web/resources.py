@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from hermes.app.actions import acknowledge_incident, answer_approval, close_incident
+from hermes.app.journal_search import root_run
 from hermes.app.views import (
     find_approval_request,
     find_incident,
@@ -15,6 +16,7 @@ from hermes.app.views import (
     view_incident,
 )
 from hermes.core.errors import HermesError, PolicyDenied, StoreError
+from hermes.core.events.runs import RunStarted
 from hermes.gateway.answers import AnswerVerb
 from hermes.memory.store import JournalStore
 from hermes.settings.load import LoadedSettings
@@ -37,6 +39,18 @@ class JournalViews:
     def __init__(self, loaded: LoadedSettings, journal: JournalStore) -> None:
         self._loaded = loaded
         self._journal = journal
+        self._private_runs: dict[str, str] = {}
+        """Runs of private chats, and whose they are."""
+        self._read_to = 0
+
+    async def may_read_run(self, run: str, person: str) -> bool:
+        """What was said in a private chat is shown to the person who was there alone."""
+        newest = await self._journal.last()
+        async for recorded in self._journal.read(after=self._read_to, kinds=("run.started",)):
+            if isinstance(event := recorded.event, RunStarted) and event.audience:
+                self._private_runs[event.run] = event.by
+        self._read_to = newest
+        return self._private_runs.get(root_run(run), person) == person
 
     async def incidents(self, *, only_open: bool, limit: int, before: str) -> Sequence[JsonObject]:
         known = await list_incidents(self._journal, drills=False, kinds=STATE_KINDS)
@@ -75,7 +89,7 @@ class JournalViews:
             await find_approval_request(self._journal, id)
         return await view_approval(self._loaded, self._journal, id)
 
-    async def runs(self, *, limit: int) -> Sequence[JsonObject]:
+    async def runs(self, *, limit: int, person: str) -> Sequence[JsonObject]:
         return [
             {
                 "id": run.id,
@@ -85,6 +99,7 @@ class JournalViews:
                 "started_at": run.started_at.isoformat(),
             }
             for run in await self._journal.runs(limit=limit)
+            if await self.may_read_run(run.id, person)
         ]
 
     async def statistics(self, *, days: int) -> JsonObject:

@@ -34,12 +34,13 @@ async def open_api(
         access = AccessControl(TokenRegistry(application.journal))
         turns = ApplicationTurns(application, group)
         chat = ChatCompletions(turns, JournalHistories(application), access, approval_link(loaded))
+        views = JournalViews(loaded, application.journal)
         yield [
             *chat.routes(),
             *Responses(turns, access).routes(),
-            *EventStream(application.journal, access).routes(),
+            *EventStream(application.journal, access, views.may_read_run).routes(),
             *ApiResources(
-                JournalViews(loaded, application.journal),
+                views,
                 PersonActions(loaded, application.journal),
                 access,
             ).routes(),

@@ -173,7 +173,7 @@ class ApiSession:
                 self._conversation = await application.resume(run, environment=environment)
             else:
                 self._conversation = await application.begin(
-                    task, by=person, environment=environment
+                    task, by=person, audience=f"{ORIGIN}:{person}", environment=environment
                 )
             try:
                 task_status.started()
