@@ -90,7 +90,8 @@ def test_one_cause_takes_a_logarithmic_number_of_trials(count: int, data: st.Dat
     cause = data.draw(st.integers(0, count - 1))
     found, _ = search(count, [frozenset({cause})])
     assert found.changes == (cause,)
-    assert found.trials <= 2 * count.bit_length() + 2
+    likely = 2  # tried one by one before the search in groups
+    assert found.trials <= 2 * count.bit_length() + 2 + likely
 
 
 @pytest.mark.parametrize("count", [1, 2, 50, 500])
