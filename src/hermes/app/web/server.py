@@ -8,7 +8,7 @@ import anyio
 
 from hermes.app.application import open_application
 from hermes.app.policy import with_waiting_approvals
-from hermes.app.web.jobs import EditedJobs
+from hermes.app.web.api.jobs import EditedJobs
 from hermes.app.web.resources import JournalViews, PersonActions
 from hermes.app.web.turns import ORIGIN, ApplicationTurns, JournalHistories
 from hermes.plumbing.http_service import HttpRoute
