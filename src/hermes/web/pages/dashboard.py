@@ -10,6 +10,7 @@ from typing import Any
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.protocols import Journal
 from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest, HttpRoute
+from hermes.web.api_routes import UnknownIdError
 from hermes.web.browser_checks import (
     PAGE_HEADERS,
     SESSION_COOKIE,
@@ -40,7 +41,6 @@ from hermes.web.pages import (
     Submitted,
     Visitor,
 )
-from hermes.web.resources import UnknownIdError
 from hermes.web.sessions import SESSION_VALIDITY, SessionRegistry
 from hermes.web.settings import WebSettings
 from hermes.web.templating import TemplateSet, read_static
