@@ -23,12 +23,12 @@ class JournalStatus:
     async def bar(self) -> BarStatus:
         unresolved = await self._views.incidents(only_open=True, limit=MAX_SHOWN, before="")
         waiting = await self._views.approvals(everything=False)
-        urgent = [each for each in unresolved if each["severity"] == URGENT]
+        urgent = [each for each in unresolved if each.severity == URGENT]
         more = f" and {len(urgent) - 1} more" if len(urgent) > 1 else ""
         return BarStatus(
             counts={"incidents": len(unresolved), "approvals": len(waiting)},
-            alarm=f"P0 {urgent[0]['title']}{more}" if urgent else "",
-            alarm_href=f"/incidents/{urgent[0]['incident']}" if urgent else "",
+            alarm=f"P0 {urgent[0].title}{more}" if urgent else "",
+            alarm_href=f"/incidents/{urgent[0].incident}" if urgent else "",
         )
 
 
@@ -44,4 +44,4 @@ class JournalOverview:
         }
 
     async def acknowledge(self, id: str, *, person: str) -> str:
-        return str((await self._actions.acknowledge(id, person=person))["text"])
+        return (await self._actions.acknowledge(id, person=person)).text
