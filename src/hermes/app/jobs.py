@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -142,6 +143,38 @@ def job_name(text: str, taken: Sequence[str]) -> str:
     while name in taken or name in BUILT_IN_JOBS:
         name, number = f"{base}-{number}", number + 1
     return name
+
+
+def build_task_spec(
+    schedule: JobSchedule, task: str, taken: Sequence[str], *, name: str = "", deliver: str = ""
+) -> JobSpec:
+    """A job of instructions; their last sentence may name the address of the results.
+
+    Raises `ScheduleError`.
+    """
+    words, named = split_delivery(task)
+    if named and deliver and named != deliver:
+        raise ScheduleError(f"the task says results to {named}, and the address is {deliver}")
+    return JobSpec(
+        name=name or job_name(words, taken), schedule=schedule, task=words, deliver=deliver or named
+    )
+
+
+def describe_job(job: Job) -> dict[str, Any]:
+    """All that is known of a job, with its next times."""
+    preview = preview_schedule(job.spec.schedule)
+    return {
+        "job": job.name,
+        "builtin": bool(job.spec.builtin),
+        "spec": job.spec,
+        "author": job.by,
+        "meaning": preview.meaning,
+        "zone": preview.zone,
+        "next": preview.times if job.paused is None else (),
+        "paused": job.paused is not None,
+        "running": [each.id for each in job.open],
+        "last": job.last,
+    }
 
 
 def builtin_jobs(loaded: LoadedSettings) -> list[JobSpec]:
