@@ -217,6 +217,23 @@ def find_job(table: JobTable, name: str) -> Job:
     raise ScheduleError(f"there is no job {name!r}; {hint}")
 
 
+def describe_job(job: Job) -> dict[str, Any]:
+    """One job in a list, as a plain value."""
+    preview = preview_schedule(job.spec.schedule)
+    return {
+        "job": job.name,
+        "builtin": bool(job.spec.builtin),
+        "spec": job.spec,
+        "author": job.by,
+        "meaning": preview.meaning,
+        "zone": preview.zone,
+        "next": preview.times if job.paused is None else (),
+        "paused": job.paused is not None,
+        "running": [each.id for each in job.open],
+        "last": job.last,
+    }
+
+
 def scheduler_is_running(loaded: LoadedSettings) -> bool:
     """Whether a process of this home runs what is due."""
     return is_locked(loaded.home / "locks" / f"{SCHEDULE_RUN}.lock")
