@@ -160,23 +160,6 @@ def build_task_spec(
     )
 
 
-def describe_job(job: Job) -> dict[str, Any]:
-    """All that is known of a job, with its next times."""
-    preview = preview_schedule(job.spec.schedule)
-    return {
-        "job": job.name,
-        "builtin": bool(job.spec.builtin),
-        "spec": job.spec,
-        "author": job.by,
-        "meaning": preview.meaning,
-        "zone": preview.zone,
-        "next": preview.times if job.paused is None else (),
-        "paused": job.paused is not None,
-        "running": [each.id for each in job.open],
-        "last": job.last,
-    }
-
-
 def builtin_jobs(loaded: LoadedSettings) -> list[JobSpec]:
     """Jobs of Hermes itself, from the settings. Raises `ScheduleError`."""
     settings, zone = loaded.settings, local_zone(loaded).name
