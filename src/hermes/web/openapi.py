@@ -36,7 +36,7 @@ ERROR_TEXTS = {
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
-class Problem(msgspec.Struct, kw_only=True, frozen=True):
+class ApiProblem(msgspec.Struct, kw_only=True, frozen=True):
     """An error outside of `/v1`, by RFC 9457."""
 
     title: str
@@ -108,7 +108,7 @@ def describe_api(table: Sequence[ApiRoute], version: str) -> ApiRoute:
 
 
 def build_document(table: Sequence[ApiRoute], version: str) -> dict[str, Any]:
-    types = [Problem, OpenaiError, PlainError]
+    types = [ApiProblem, OpenaiError, PlainError]
     types += [each for row in table for each in (row.body, row.answer) if each is not None]
     unique = list(dict.fromkeys(types))
     schemas, components = msgspec.json.schema_components(
@@ -197,7 +197,7 @@ def _error_content(path: str, schema_of: Mapping[Any, dict[str, Any]]) -> dict[s
     if path.startswith("/v1/"):
         return {"application/json": {"schema": schema_of[OpenaiError]}}
     if path.startswith("/api/"):
-        return {PROBLEM_TYPE: {"schema": schema_of[Problem]}}
+        return {PROBLEM_TYPE: {"schema": schema_of[ApiProblem]}}
     return {"application/json": {"schema": schema_of[PlainError]}}
 
 
