@@ -62,6 +62,7 @@ ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publ
 ELSEWHERE |= {"hermes service logs", "hermes service uninstall", "hermes backup", "hermes restore"}
 ELSEWHERE |= {"hermes people add", "hermes people remove", "hermes token revoke"}
 ELSEWHERE |= {"hermes pairing approve", "hermes pairing revoke"}
+ELSEWHERE |= {f"hermes hooks {verb}" for verb in ("trust", "untrust", "test")}
 ELSEWHERE |= {"hermes changes show", "hermes changes revert"}
 ELSEWHERE |= {f"hermes state {verb}" for verb in ("show", "diff", "delete")}
 ELSEWHERE |= {"hermes drill from-incident", "hermes incident replay"}

@@ -58,6 +58,7 @@ DURABLE_KINDS = frozenset(
     {"tool.approved", "approval.answered", "grant.given", "alert.raised", "job.started"}
     | {"token.created", "token.revoked"}
     | {"person.added", "person.removed", "pairing.approved", "pairing.revoked", "chat.received"}
+    | {"hook.trusted", "hook.untrusted"}
 )
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
