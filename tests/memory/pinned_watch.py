@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hermes.core.channels import Button
 from hermes.core.events import Event
 from hermes.core.events.changes import ChangeReverted, ChangeSeen, StateRecorded
-from hermes.core.events.experiments import IncidentStateKept, KeptReading, LessonLearned
+from hermes.core.events.experiments import DrillEnded, IncidentStateKept, KeptReading, LessonLearned
 from hermes.core.events.incidents import (
     AlertsJoined,
     AlertSuppressed,
@@ -333,5 +333,28 @@ PINNED_WATCH: list[tuple[Event, str]] = [
     (
         HookCursorMoved(run="r", at=AT, cursors=(("h", 7),)),
         '{"kind":"hook.cursor",HEAD,"cursors":[["h",7]]}',
+    ),
+    (
+        DrillEnded(
+            run="r",
+            at=AT,
+            scenario="s",
+            seed=3,
+            agent="a",
+            resolved=True,
+            reward=0.75,
+            parts=(("speed", 0.25),),
+            seconds=1.5,
+            tool_calls=2,
+            model_calls=1,
+            tokens=9,
+            answered_by="model",
+            collateral=("c",),
+            breaches=("b",),
+            void="v",
+        ),
+        '{"kind":"drill.ended",HEAD,"scenario":"s","seed":3,"agent":"a","resolved":true,"'
+        'reward":0.75,"parts":[["speed",0.25]],"seconds":1.5,"tool_calls":2,"model_calls"'
+        ':1,"tokens":9,"answered_by":"model","collateral":["c"],"breaches":["b"],"void":"v"}',
     ),
 ]
