@@ -387,11 +387,11 @@ def copy() -> None:
 
 
 HOOK_COMMANDS = {
-    "list": ("admin.hooks:list_", "All hooks, their events, and whether they run"),
-    "trust": ("admin.hooks:trust", "Let one run, as its files are now"),
-    "untrust": ("admin.hooks:untrust", "Let one run no longer"),
-    "test": ("admin.hooks:test", "Run one now, with an example"),
-    "log": ("admin.hooks:log", "What they were run for, and how it went"),
+    "list": ("monitoring.hooks:list_", "All hooks, their events, and whether they run"),
+    "trust": ("monitoring.hooks:trust", "Let one run, as its files are now"),
+    "untrust": ("monitoring.hooks:untrust", "Let one run no longer"),
+    "test": ("monitoring.hooks:test", "Run one now, with an example"),
+    "log": ("monitoring.hooks:log", "What they were run for, and how it went"),
 }
 
 

@@ -82,7 +82,7 @@ def _hook_summary(loaded: LoadedSettings) -> dict[str, str]:
     """Which hooks run, and why one does not; nothing is loaded where there is none."""
     if not (loaded.home / HOOKS_FOLDER).is_dir():
         return {}
-    from hermes.cli.admin.hooks import hook_states, state_text
+    from hermes.cli.monitoring.hooks import hook_states, state_text
 
     return {each.hook.name: state_text(each) for each in hook_states(loaded)}
 
