@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 
+from hermes import __version__
 from hermes.app.application import open_application
 from hermes.app.policy import with_waiting_approvals
 from hermes.app.web.api.jobs import EditedJobs
@@ -20,6 +21,7 @@ from hermes.web.event_stream import EventStream
 from hermes.web.job_resources import JobResources
 from hermes.web.openai.chat_completions import ChatCompletions
 from hermes.web.openai.responses import Responses
+from hermes.web.openapi import describe_api
 from hermes.web.resources import ApiResources
 from hermes.web.run_resources import RunResources
 from hermes.web.stored_answers import AnswerStore
@@ -52,6 +54,7 @@ async def open_api(
             *RunResources(views, turns, access).routes(),
             *JobResources(EditedJobs(loaded, application.journal), access).routes(),
         ]
+        table.append(describe_api(table, __version__))
         yield [
             *serve_routes(table, access, AnswerStore(loaded.home / ANSWER_FOLDER)),
             *_dashboard_routes(loaded, application.journal),
