@@ -80,6 +80,7 @@ FILES_BY_TIER = {
         "tools/test_execute_code",
     ),
     "daemon": (
+        "app/test_dashboard_in_a_browser",
         "environments/test_contract",
         "environments/test_docker",
         "environments/test_kubernetes",
