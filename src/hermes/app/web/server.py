@@ -8,16 +8,24 @@ import anyio
 
 from hermes.app.application import open_application
 from hermes.app.policy import with_waiting_approvals
+from hermes.app.web.api.jobs import EditedJobs
 from hermes.app.web.resources import JournalViews, PersonActions
 from hermes.app.web.turns import ORIGIN, ApplicationTurns, JournalHistories
 from hermes.plumbing.http_service import HttpRoute
 from hermes.settings.load import LoadedSettings
 from hermes.web.access import AccessControl
+from hermes.web.api_routes import serve_routes
 from hermes.web.event_stream import EventStream
+from hermes.web.job_resources import JobResources
 from hermes.web.openai.chat_completions import ChatCompletions
 from hermes.web.openai.responses import Responses
 from hermes.web.resources import ApiResources
+from hermes.web.run_resources import RunResources
+from hermes.web.stored_answers import AnswerStore
 from hermes.web.tokens import TokenRegistry
+
+ANSWER_FOLDER = "api_answers"
+"""In the home; answers are kept there for `Idempotency-Key`."""
 
 
 @asynccontextmanager
@@ -35,16 +43,15 @@ async def open_api(
         turns = ApplicationTurns(application, group)
         chat = ChatCompletions(turns, JournalHistories(application), access, approval_link(loaded))
         views = JournalViews(loaded, application.journal)
-        yield [
+        table = [
             *chat.routes(),
             *Responses(turns, access).routes(),
             *EventStream(application.journal, access, views.may_read_run).routes(),
-            *ApiResources(
-                views,
-                PersonActions(loaded, application.journal),
-                access,
-            ).routes(),
+            *ApiResources(views, PersonActions(loaded, application.journal), access).routes(),
+            *RunResources(views, turns, access).routes(),
+            *JobResources(EditedJobs(loaded, application.journal), access).routes(),
         ]
+        yield serve_routes(table, access, AnswerStore(loaded.home / ANSWER_FOLDER))
         group.cancel_scope.cancel()
 
 
