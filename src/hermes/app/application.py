@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 MAX_RECENT_RUNS = 50
 """Runs among which the latest conversation is searched; drills do not count."""
 
-CHAT_ORIGINS = ("cli", "python", "chat", "web")
+CHAT_ORIGINS = ("cli", "python", "chat", "web", "acp")
 """Origins with a person; a drill or a batch gets the model that it names, however small."""
 
-LOCAL_ORIGINS = ("cli", "python", "batch")
+LOCAL_ORIGINS = ("cli", "python", "batch", "acp")
 """Origins where the user of this process is the person; others name one, or there is none."""
 
 AskPerson = Callable[[str, Sequence[str]], Awaitable[str | None]]
@@ -258,7 +258,9 @@ async def open_application(
         summary = reference_for_role("summary", settings.model)
         dependencies = AgentDependencies(
             model=chosen,
-            executor=Executor(tools, policy, person, bus, redact=redactor),
+            executor=Executor(
+                tools, policy, person, bus, redact=redactor, find_secret=redactor.find_secret
+            ),
             environment=environment,
             bus=bus,
             artifacts=FileArtifacts(loaded.home / "artifacts"),

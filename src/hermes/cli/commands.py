@@ -46,6 +46,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "config": ("admin.config", "Show, change, check and explain settings"),
             "model": ("admin.model", "Show, list, switch or test language models"),
             "token": ("people_groups", "Tokens for the API: add, list, revoke"),
+            "web": ("people_groups", "The dashboard: log in, sessions, log out"),
             "tools": ("admin.tools", "Tools of the agent, and why others are unavailable"),
             "channels": ("people_groups", "Chats and sinks: list them, send a test message"),
             "doctor": ("admin.doctor", "Check the installation and every file it reads"),

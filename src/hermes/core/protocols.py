@@ -21,7 +21,10 @@ from hermes.core.messages import (
     Completion,
     CompletionDelta,
     Message,
+    OutgoingRequest,
+    RemoteTarget,
     ToolCall,
+    ToolDefinition,
     ToolResult,
     ToolSpec,
     Value,
@@ -274,6 +277,30 @@ class ShowsCommand(Protocol):
     """A tool that runs a command. Raises `ToolError` for arguments that do not fit."""
 
     def command(self, arguments: Mapping[str, Any]) -> str: ...
+
+
+@runtime_checkable
+class ActsElsewhere(Protocol):
+    """A tool that does not act in the environment of the agent: on a cluster, a server, a service.
+    Raises `ToolError` for arguments that do not fit."""
+
+    def acts_on(self, arguments: Mapping[str, Any]) -> RemoteTarget: ...
+
+
+@runtime_checkable
+class ShowsRequest(Protocol):
+    """A tool that sends one HTTP request. Raises `ToolError` for arguments that do not fit."""
+
+    def request(self, arguments: Mapping[str, Any]) -> OutgoingRequest: ...
+
+
+@runtime_checkable
+class DefinedByOthers(Protocol):
+    """A tool whose definition is not part of this program: a YAML file, an MCP server. Its risk is
+    the one that a person classed it with; unclassed, it must not be `read`."""
+
+    @property
+    def definition(self) -> ToolDefinition: ...
 
 
 class JournalRecord(Value, frozen=True):

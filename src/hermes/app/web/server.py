@@ -11,6 +11,7 @@ from hermes.app.policy import with_waiting_approvals
 from hermes.app.web.api.jobs import EditedJobs
 from hermes.app.web.resources import JournalViews, PersonActions
 from hermes.app.web.turns import ORIGIN, ApplicationTurns, JournalHistories
+from hermes.memory.store import JournalStore
 from hermes.plumbing.http_service import HttpRoute
 from hermes.settings.load import LoadedSettings
 from hermes.web.access import AccessControl
@@ -51,8 +52,19 @@ async def open_api(
             *RunResources(views, turns, access).routes(),
             *JobResources(EditedJobs(loaded, application.journal), access).routes(),
         ]
-        yield serve_routes(table, access, AnswerStore(loaded.home / ANSWER_FOLDER))
+        yield [
+            *serve_routes(table, access, AnswerStore(loaded.home / ANSWER_FOLDER)),
+            *_dashboard_routes(loaded, application.journal),
+        ]
         group.cancel_scope.cancel()
+
+
+def _dashboard_routes(loaded: LoadedSettings, journal: JournalStore) -> list[HttpRoute]:
+    if not loaded.settings.web.dashboard:
+        return []
+    from hermes.app.web.dashboard import dashboard_routes
+
+    return dashboard_routes(loaded, journal)
 
 
 def approval_link(loaded: LoadedSettings) -> Callable[[str], str]:
