@@ -4,7 +4,7 @@ One task owns one connection. The library is loaded with the first connection.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -59,10 +59,16 @@ class McpServer:
     """One server and its connection, which one task of `group` owns."""
 
     def __init__(
-        self, pin: ServerPin, connect: Connect, group: TaskGroup, publish: PublishEvents | None
+        self,
+        pin: ServerPin,
+        connect: Connect,
+        group: TaskGroup,
+        publish: PublishEvents | None,
+        restart_delays: Sequence[float] = RESTART_DELAYS_S,
     ) -> None:
         self.pin = pin
         self._connect, self._group, self._publish = connect, group, publish
+        self._delays = restart_delays
         self._opening = anyio.Lock()
         self._connection: ServerConnection | None = None
         self._offered: dict[str, ForeignTool] = {}
@@ -154,12 +160,12 @@ class McpServer:
                 f"the MCP server {self.pin.name} is down: {self._failure}. It is tried again in "
                 f"{wait:.0f} s"
             )
-        if self._starts > len(RESTART_DELAYS_S):
+        if self._starts > len(self._delays):
             self._down_until = anyio.current_time() + DOWN_S
-            self._starts = len(RESTART_DELAYS_S)  # then once more
+            self._starts = len(self._delays)  # then once more
             raise self._failure or ToolError(f"the MCP server {self.pin.name} ends at each call")
         if self._starts and self._down_until == -math.inf:
-            await anyio.sleep(RESTART_DELAYS_S[self._starts - 1])
+            await anyio.sleep(self._delays[self._starts - 1])
 
     async def _start_owner(self) -> ServerConnection | None:
         """None when it could not be reached. Raises `NeedsPerson`."""
@@ -223,8 +229,13 @@ class McpServer:
 class McpServers:
     """All servers of a home. Connections are opened by the first call, and end with the block."""
 
-    def __init__(self, connect: Connect, publish: PublishEvents | None = None) -> None:
-        self._connect, self._publish = connect, publish
+    def __init__(
+        self,
+        connect: Connect,
+        publish: PublishEvents | None = None,
+        restart_delays: Sequence[float] = RESTART_DELAYS_S,
+    ) -> None:
+        self._connect, self._publish, self._delays = connect, publish, restart_delays
         self._group: TaskGroup | None = None
         self._servers: dict[str, McpServer] = {}
 
@@ -255,6 +266,6 @@ class McpServers:
         if known is None or known.pin != pin:
             if known is not None:
                 known.close()
-            known = McpServer(pin, self._connect, self._group, self._publish)
+            known = McpServer(pin, self._connect, self._group, self._publish, self._delays)
             self._servers[pin.name] = known
         return known
