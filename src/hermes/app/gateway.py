@@ -24,6 +24,8 @@ from hermes.app.people import PAIRING_FOLDER
 from hermes.app.run_locks import RunLocked, lock_run
 from hermes.core.channels import Channel, InboundMessage
 from hermes.core.errors import SettingsError
+from hermes.core.events.operations import GatewayStarted
+from hermes.gateway.channel_task import process_name
 from hermes.gateway.manifest import ConfiguredChannel
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.pairing import PairingCodes
@@ -31,6 +33,7 @@ from hermes.gateway.settings import ChannelSettings
 from hermes.settings.load import LoadedSettings
 
 Report = Callable[[str], object]
+GATEWAY_RUN = "gateway"
 CHANNEL_LOCK_PREFIX = "channel-"
 FINAL_DELIVERY_TIMEOUT_S = 5.0
 
@@ -134,6 +137,11 @@ async def _serve_until_cancelled(
     """When it is cancelled, running turns have some time to end and to be delivered."""
     async with anyio.create_task_group() as group:
         scope = await group.start(_serve, parts, channels)
+        group.start_soon(parts.context.application.keep_hooks)
+        started = GatewayStarted(
+            run=GATEWAY_RUN, channels=tuple(sorted(channels)), by=process_name()
+        )
+        await parts.context.application.bus.publish(started)
         report(f"listening: {', '.join(sorted(channels))}")
         try:
             await anyio.sleep_forever()

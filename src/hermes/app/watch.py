@@ -221,6 +221,7 @@ async def open_watch(
             group.start_soon(_fill_playbooks, playbooks)
             if environment is None:
                 group.start_soon(_record_states, loaded)
+                group.start_soon(application.keep_hooks, job_settings)
             await notifications.start(group)
             await group.start(watch.run)
             gauges = monitor.gauges if monitor else dict[str, float]

@@ -49,6 +49,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "web": ("people_groups", "The dashboard: log in, sessions, log out"),
             "tools": ("admin.tools", "Tools of the agent, and why others are unavailable"),
             "channels": ("people_groups", "Chats and sinks: list them, send a test message"),
+            "hooks": ("groups", "Programs of yours that events start: list, trust, test, log"),
             "doctor": ("admin.doctor", "Check the installation and every file it reads"),
             "status": ("admin.status", "Show the configuration and the cost of today"),
         },

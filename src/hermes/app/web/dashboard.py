@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+from hermes.app.web.pages.approvals import JournalApprovals
+from hermes.app.web.pages.incidents import JournalIncidents
+from hermes.app.web.pages.journal_index import JournalIndex
 from hermes.app.web.pages.overview import JournalOverview, JournalStatus
 from hermes.app.web.resources import JournalViews
 from hermes.app.web.views.audit import JournalAudit
@@ -16,9 +19,11 @@ from hermes.memory.store import JournalStore
 from hermes.plumbing.http_service import HttpRoute
 from hermes.settings.load import LoadedSettings
 from hermes.web.pages import PageSet
+from hermes.web.pages.approvals import approval_pages
 from hermes.web.pages.audit import audit_pages
 from hermes.web.pages.dashboard import Dashboard
 from hermes.web.pages.drills import drill_pages
+from hermes.web.pages.incidents import incident_pages
 from hermes.web.pages.memory import memory_pages
 from hermes.web.pages.overview import overview_pages
 from hermes.web.pages.schedules import schedule_pages
@@ -30,18 +35,24 @@ from hermes.web.pages.trends import trend_pages
 
 def dashboard_routes(loaded: LoadedSettings, journal: JournalStore) -> list[HttpRoute]:
     """The routes of all pages, forms and files."""
-    status = JournalStatus(loaded, journal)
-    return Dashboard(page_sets(loaded, journal), journal, loaded.settings.web, status).routes()
+    index = JournalIndex(loaded, journal)
+    status = JournalStatus(loaded, journal, index)
+    sets = page_sets(loaded, journal, index)
+    return Dashboard(sets, journal, loaded.settings.web, status).routes()
 
 
-def page_sets(loaded: LoadedSettings, journal: JournalStore) -> Sequence[PageSet]:
+def page_sets(
+    loaded: LoadedSettings, journal: JournalStore, index: JournalIndex
+) -> Sequence[PageSet]:
     """All pages. A new one is added here.
 
-    The classes behind the pages are in `app/web/pages`; the pages themselves in `web/pages`.
+    Each line has the pages of `web/pages/NAME.py`, and the class with their data, which is in
+    `app/web/pages`.
     """
-    # Each line: the pages of `web/pages/NAME.py`, with the class that has their data.
     return [
-        overview_pages(JournalOverview(loaded, journal)),
+        overview_pages(JournalOverview(loaded, journal, index)),
+        incident_pages(JournalIncidents(loaded, journal, index)),
+        approval_pages(JournalApprovals(loaded, journal, index)),
         service_pages(JournalServices(loaded, journal)),
         trend_pages(JournalTrends(journal)),
         skill_pages(HomeSkills(loaded, journal)),

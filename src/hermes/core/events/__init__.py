@@ -59,6 +59,7 @@ DURABLE_KINDS = frozenset(
     | {"token.created", "token.revoked"}
     | {"web.login", "web.session.started", "web.session.ended"}
     | {"person.added", "person.removed", "pairing.approved", "pairing.revoked", "chat.received"}
+    | {"hook.trusted", "hook.untrusted"}
 )
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
