@@ -10,6 +10,7 @@ from hermes import __version__
 from hermes.app.application import open_application
 from hermes.app.policy import with_waiting_approvals
 from hermes.app.web.api.jobs import EditedJobs
+from hermes.app.web.api.listings import ViewListings
 from hermes.app.web.resources import JournalViews, PersonActions
 from hermes.app.web.turns import ORIGIN, ApplicationTurns, JournalHistories
 from hermes.memory.store import JournalStore
@@ -19,6 +20,7 @@ from hermes.web.access import AccessControl
 from hermes.web.api_routes import serve_routes
 from hermes.web.event_stream import EventStream
 from hermes.web.job_resources import JobResources
+from hermes.web.listings import Listings
 from hermes.web.openai.chat_completions import ChatCompletions
 from hermes.web.openai.responses import Responses
 from hermes.web.openapi import describe_api
@@ -53,6 +55,9 @@ async def open_api(
             *ApiResources(views, PersonActions(loaded, application.journal), access).routes(),
             *RunResources(views, turns, access).routes(),
             *JobResources(EditedJobs(loaded, application.journal), access).routes(),
+            *Listings(
+                ViewListings(loaded, application.journal, views.may_read_run), access
+            ).routes(),
         ]
         table.append(describe_api(table, __version__))
         yield [
