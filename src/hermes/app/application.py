@@ -155,12 +155,12 @@ class Application:
             await unlock_run(run, self.run_locks, self.journal)
 
     async def keep_hooks(self, loaded: LoadedSettings | None = None) -> None:
-        """Run the hooks of the home until cancelled, those that no other process runs.
+        """Tell hooks and webhooks about events until cancelled, those that no other process tells.
 
         `loaded` are the settings that they run under. Nothing is loaded while there are none.
         """
         while True:
-            if (self.loaded.home / HOOKS_FOLDER).is_dir():
+            if self.loaded.settings.hooks.webhooks or (self.loaded.home / HOOKS_FOLDER).is_dir():
                 break
             await anyio.sleep(HOOK_SEARCH_PAUSE_S)
         from hermes.app.hooks import HookRunner
