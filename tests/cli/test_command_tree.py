@@ -64,6 +64,7 @@ ELSEWHERE |= {"hermes people add", "hermes people remove", "hermes token revoke"
 ELSEWHERE |= {"hermes web logout"}
 ELSEWHERE |= {f"hermes mcp {verb}" for verb in ("add", "review", "test", "remove")}
 ELSEWHERE |= {"hermes pairing approve", "hermes pairing revoke"}
+ELSEWHERE |= {f"hermes hooks {verb}" for verb in ("trust", "untrust", "test")}
 ELSEWHERE |= {"hermes changes show", "hermes changes revert"}
 ELSEWHERE |= {f"hermes state {verb}" for verb in ("show", "diff", "delete")}
 ELSEWHERE |= {"hermes drill from-incident", "hermes incident replay"}

@@ -50,6 +50,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "tools": ("admin.tools", "Tools of the agent, and why others are unavailable"),
             "mcp": ("groups", "MCP servers: add, list, review, test, remove, recipes"),
             "channels": ("people_groups", "Chats and sinks: list them, send a test message"),
+            "hooks": ("groups", "Programs of yours that events start: list, trust, test, log"),
             "doctor": ("admin.doctor", "Check the installation and every file it reads"),
             "status": ("admin.status", "Show the configuration and the cost of today"),
         },

@@ -61,6 +61,7 @@ DURABLE_KINDS = frozenset(
     | {"token.created", "token.revoked", "mcp.reviewed", "mcp.removed"}
     | {"web.login", "web.session.started", "web.session.ended"}
     | {"person.added", "person.removed", "pairing.approved", "pairing.revoked", "chat.received"}
+    | {"hook.trusted", "hook.untrusted"}
 )
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
