@@ -20,6 +20,7 @@ FILES_BY_TIER = {
         "app/chats/",
         "app/test_application",
         "app/test_audit",
+        "app/test_event_webhooks",
         "app/test_every_road",
         "app/test_health_answers",
         "app/test_hook_runner",

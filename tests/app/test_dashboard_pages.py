@@ -1,9 +1,8 @@
-"""What the pages of the dashboard show, and what their forms do, without JavaScript."""
+"""The pages of a home with some months of work, as a browser without JavaScript gets them."""
 
-import html
 import re
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -11,294 +10,171 @@ import httpx2 as httpx
 import pytest
 from api_server import ApiServer, api_server
 from dashboard_client import browser, log_in
-from recorded_day import (
-    ANNOUNCED,
-    COMMAND,
-    HASH,
-    IRREVERSIBLE,
-    OPEN_INCIDENT,
-    WAITING,
-    past_incident,
-    recorded_day,
-)
+from seeded_home import history, seed_files
 
-from hermes.core.events import Event
-from hermes.core.events.approvals import ActionStopped, ApprovalAnswered, GrantRevoked
-from hermes.core.events.incidents import (
-    IncidentAcknowledged,
-    IncidentChecked,
-    IncidentClosed,
-    IncidentHint,
-    IncidentOpened,
-)
-from hermes.core.events.people import PEOPLE_RUN, PersonAdded
-from hermes.web.pages import MAX_ROWS
+from hermes.core.events.people import PersonAdded
+from hermes.web.browser_checks import csrf_token
 
 MAX_PAGE_BYTES = 200_000
-OPEN_PATH = f"/incidents/{OPEN_INCIDENT}"
+CONTENT = {
+    "/services": ("incident-open-1", "postgres", "silenced", "Who needs whom", "End now"),
+    "/trends": ("Time to repair by week", "times as fast", "Learning curve", "shop: checkout slow"),
+    "/trends?weeks=4&service=nginx": ("certificate of shop.example expires", "4 weeks"),
+    "/skills": ("pool-exhausted", "5 of 5", "validated"),
+    "/skills?state=validated&q=pool": ("pool-exhausted",),
+    "/skills/pool-exhausted": ("SHOW POOLS", "the evaluation passed", "Retire pool-exhausted"),
+    "/memory": ("orders writes to db-7", "alice"),
+    "/memory?q=orders": ("orders writes to db-7",),
+    "/memory/fact-000000000001": ("Whose word", "Forget it"),
+    "/drills": ("config-typo-after-edit", "0.80", "sparkline"),
+    "/drills/config-typo-after-edit": ("root cause", "hermes sessions show run-drill-5"),
+    "/audit": ("rm -rf /srv", "rule-deny", "not verified since the start"),
+    "/audit?verdict=ask": ("systemctl restart pgbouncer",),
+    "/settings": ("sre.triage.group.depends_on.nginx", "OPENROUTER_API_KEY", "not set"),
+    "/settings?section=web": ("web.port",),
+    "/settings?q=midnight": ("No key matches",),
+    "/schedules": ("backups", "Europe/Berlin", "delivered", "No process runs the schedule now"),
+    "/schedules/job/backups": ("All 3 backups are there.", "every weekday at 9"),
+    "/schedules/new": ("What, and when",),
+}
 
 
-async def record(server: ApiServer, events: Iterator[Event]) -> None:
-    await server.journal.append(*events)
+@asynccontextmanager
+async def seeded(tmp_path: Path) -> AsyncIterator[ApiServer]:
+    seed_files(tmp_path / "home")
+    async with api_server(tmp_path) as server:
+        await server.journal.append(*history())
+        yield server
 
 
-def form_fields(page: str, action: str) -> dict[str, str]:
-    """The hidden fields of the form with this action, as a browser sends them."""
-    found = re.search(rf'<form method="post" action="{re.escape(action)}".*?</form>', page, re.S)
-    assert found is not None, action
-    hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', found[0])
-    return {name: html.unescape(value) for name, value in hidden}
+def run_seeded(
+    tmp_path: Path, work: Callable[[ApiServer, httpx.AsyncClient, str], Coroutine[None, None, None]]
+) -> None:
+    """`work` gets the server, the browser of alice, and the token of her forms."""
 
-
-async def press(
-    client: httpx.AsyncClient, path: str, action: str, fields: Mapping[str, str]
-) -> httpx.Response:
-    """Open the page, and send its form with the button that is pressed."""
-    page = await client.get(path)
-    assert page.status_code == 200
-    return await client.post(action, data={**form_fields(page.text, action), **fields})
-
-
-async def events_of(server: ApiServer, kind: type[Event]) -> list[Event]:
-    return [each.event async for each in server.journal.read() if isinstance(each.event, kind)]
-
-
-def test_every_page_shows_the_recorded_day(tmp_path: Path) -> None:
     async def main() -> None:
-        async with api_server(tmp_path) as server:
-            await record(server, recorded_day())
-            expected = {
-                "/": ("shop: checkout slow", COMMAND, "briefing", "21", "5 <small>resolved"),
-                "/incidents": ("shop: checkout slow", "redis restarted 4 times", "resolved"),
-                "/incidents?state=open": ("shop: checkout slow",),
-                "/incidents?q=redis": ("redis restarted 4 times",),
-                OPEN_PATH: ("pool exhausted", "SHOW POOLS", "lock waits", "The pool was 50", "bob"),
-                f"{OPEN_PATH}?show=people": ("acknowledged by bob",),
-                f"{OPEN_PATH}/report": ("pgbouncer",),
-                "/incidents/inc-20260305-000001-a1b2c1": ("systemctl restart queue", "in force"),
-                "/approvals": (COMMAND, "9c41e2d07b5a", "service-change", "supervisorctl restart"),
-                f"/approvals/{IRREVERSIBLE}": ("May this run?", "xargs -0 rm", "2 of alice"),
-            }
-            async with browser(server, await log_in(server)) as client:
-                for path, texts in expected.items():
-                    page = await client.get(path)
-                    assert page.status_code == 200, (path, page.text)
-                    for text in texts:
-                        assert text in html.unescape(page.text), (path, text)
-                    assert " style=" not in page.text
-                    assert "<script>" not in page.text
-                assert "redis" not in (await client.get("/incidents?state=open")).text
-                assert "investigate" not in timeline(
-                    (await client.get(f"{OPEN_PATH}?show=people")).text
-                )
-                for path in ("/incidents/inc-none", "/approvals/ask-none", f"{OPEN_PATH}x/report"):
-                    assert (await client.get(path)).status_code == 404
-
-    anyio.run(main)
-
-
-def timeline(page: str) -> str:
-    return page[page.index('<ol class="timeline">') :].partition("</ol>")[0]
-
-
-def test_empty_pages_say_what_will_be_there(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with api_server(tmp_path) as server:
+        async with seeded(tmp_path) as server:
             secret = await log_in(server)
             async with browser(server, secret) as client:
-                assert "No open incident" in (await client.get("/")).text
-                assert "No incident yet" in (await client.get("/incidents")).text
-                assert "Nothing waits for an answer" in (await client.get("/approvals")).text
+                await work(server, client, csrf_token(secret))
 
     anyio.run(main)
 
 
-def test_text_of_others_is_only_text(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with api_server(tmp_path) as server:
-            bad = '<script>alert(1)</script><b onclick="x">'
-            opened = IncidentOpened(
-                run="inc-1", incident="inc-1", title=bad, severity="P0", service=bad, reason=bad
-            )
-            await server.journal.append(opened)
-            async with browser(server, await log_in(server)) as client:
-                for path in ("/", "/incidents", "/incidents/inc-1", "/incidents/inc-1/report"):
-                    page = (await client.get(path)).text
-                    assert "<script>alert" not in page
-                    assert "<b onclick" not in page
-                    assert "bar-alarm" in page, "a P0 is in the bar of every page"
+def visible(page: httpx.Response) -> str:
+    """Without tags, with single spaces."""
+    return " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
 
-    anyio.run(main)
+
+def test_every_page_shows_what_the_home_has(tmp_path: Path) -> None:
+    async def work(server: ApiServer, client: httpx.AsyncClient, csrf: str) -> None:
+        for path, texts in CONTENT.items():
+            page = await client.get(path)
+            assert page.status_code == 200, (path, visible(page))
+            for text in texts:
+                assert text in page.text, (path, text)
+            assert " style=" not in page.text and "<script>" not in page.text, path
+            assert len(page.content) < MAX_PAGE_BYTES, path
+            ids = re.findall(r' id="([^"]+)"', page.text)
+            assert len(ids) == len(set(ids)), path
+
+    run_seeded(tmp_path, work)
 
 
 @pytest.mark.parametrize(
-    ("approval", "verb", "approved", "scope"),
+    ("path", "status"),
     [
-        (WAITING, "session", True, "session"),
-        (WAITING, "deny", False, "once"),
-        (ANNOUNCED, "go", True, "once"),
+        ("/trends?weeks=5", 400),
+        ("/skills?state=nonsense", 400),
+        ("/skills/nonsense", 409),
+        ("/memory/fact-nonsense", 409),
+        ("/memory/fact-secret000001", 409),
+        ("/drills/nonsense", 404),
+        ("/audit?before=x", 400),
+        ("/audit?verdict=maybe", 400),
+        ("/services?skip=-1", 400),
+        ("/schedules/job/nonsense", 404),
     ],
 )
-def test_a_plain_form_answers_a_request(
-    tmp_path: Path, approval: str, verb: str, approved: bool, scope: str
+def test_what_there_is_not_is_said(tmp_path: Path, path: str, status: int) -> None:
+    async def work(server: ApiServer, client: httpx.AsyncClient, csrf: str) -> None:
+        assert (await client.get(path)).status_code == status
+
+    run_seeded(tmp_path, work)
+
+
+def test_forms_do_what_they_say_and_name_the_person(tmp_path: Path) -> None:
+    async def work(server: ApiServer, client: httpx.AsyncClient, csrf: str) -> None:
+        async def press(path: str, **fields: str) -> str:
+            done = await client.post(path, data={"csrf": csrf, **fields})
+            assert done.status_code == 303, visible(done)
+            return visible(await client.get(done.headers["location"]))
+
+        shown = await press("/services/maintenance", target="db-*", length="2h", reason="disks")
+        assert "Alerts of db-* are silenced until" in shown and "by alice" in shown
+        assert "db-* is over" in await press("/services/maintenance/end", window="db-*")
+        shown = await press("/skills/pool-exhausted/retire", reason="too old")
+        assert "pool-exhausted is retired" in shown and "too old" in shown
+        assert "is draft" in await press("/skills/pool-exhausted/retire", back="yes")
+        shown = await press("/memory/fact-000000000001/forget")
+        assert "is forgotten" in shown and "orders writes" not in shown
+        assert "events were checked" in await press("/audit/verify")
+        assert "backups is paused" in await press("/schedules/job/backups/pause")
+        assert "backups is resumed" in await press("/schedules/job/backups/resume", back="job")
+        assert "backups is removed" in await press("/schedules/job/backups/remove")
+        by = {
+            each.event.by
+            async for each in server.journal.read(
+                kinds=("skill.changed", "memory.forgotten", "job.paused", "maintenance.ended")
+            )
+            if hasattr(each.event, "by")
+        }
+        assert by == {"alice", "hermes"}
+
+    run_seeded(tmp_path, work)
+
+
+def test_a_job_is_added_after_its_meaning_was_shown(tmp_path: Path) -> None:
+    draft = {"schedule": "every weekday at 9", "task": "Look at the queues.", "zone": "UTC"}
+
+    async def work(server: ApiServer, client: httpx.AsyncClient, csrf: str) -> None:
+        page = await client.get("/schedules/new", params=draft)
+        assert "look-at-the-queues" in page.text and page.text.count("09:00") >= 5
+        before = await server.journal.last()
+        refused = await client.get("/schedules/new", params={**draft, "schedule": "soonish"})
+        assert refused.status_code == 200 and "Not understood" in refused.text
+        assert "Add this job" not in refused.text
+        assert await server.journal.last() == before
+        done = await client.post("/schedules/add", data={"csrf": csrf, **draft})
+        assert done.status_code == 303
+        assert "look-at-the-queues is added" in (await client.get("/schedules")).text
+        again = await client.post("/schedules/job/look-at-the-queues/run", data={"csrf": csrf})
+        assert again.status_code == 409 and "no process runs the schedule" in again.text
+
+    run_seeded(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/services/maintenance", "/skills/pool-exhausted/retire", "/memory/fact-000000000001/forget",
+     "/schedules/job/backups/pause", "/schedules/add", "/audit/verify"],
+)  # fmt: skip
+def test_a_form_without_its_token_or_by_a_stranger_changes_nothing(
+    tmp_path: Path, path: str
 ) -> None:
-    async def main() -> None:
-        async with api_server(tmp_path) as server:
-            await record(server, recorded_day())
-            async with browser(server, await log_in(server)) as client:
-                action = f"/approvals/{approval}"
-                answer = await press(client, "/approvals", action, {"verb": verb, "note": "yes"})
-                assert answer.status_code == 303, answer.text
-                shown = await client.get(answer.headers["location"])
-                assert f"{approval}: recorded" in shown.text
-            (event,) = await events_of(server, ApprovalAnswered)
-            assert isinstance(event, ApprovalAnswered)
-            assert (event.approval, event.approved, event.scope) == (approval, approved, scope)
-            assert (event.by, event.via, event.note) == ("alice", "web", "yes")
+    fields = {"target": "x", "length": "1h", "schedule": "every day at 8", "task": "t"}
 
-    anyio.run(main)
+    async def work(server: ApiServer, client: httpx.AsyncClient, csrf: str) -> None:
+        before = await server.journal.last()
+        assert (await client.post(path, data=fields)).status_code == 403
+        assert await server.journal.last() == before
+        if path == "/audit/verify":
+            return
+        await server.journal.append(PersonAdded(run="people", name="bob", ids=(("unix", "bob"),)))
+        before = await server.journal.last()
+        stranger = await client.post(path, data={"csrf": csrf, **fields})
+        assert stranger.status_code == 409 and "alice" in stranger.text
+        assert await server.journal.last() == before
+        assert "disabled" in (await client.get("/services")).text
 
-
-def test_an_announced_action_is_stopped(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with api_server(tmp_path) as server:
-            await record(server, recorded_day())
-            async with browser(server, await log_in(server)) as client:
-                answer = await press(client, "/", "/theme", {"theme": "dark"})
-                assert answer.headers["set-cookie"].startswith("theme=dark;")
-                await press(client, "/approvals", f"/approvals/{ANNOUNCED}", {"verb": "stop"})
-            assert len(await events_of(server, ActionStopped)) == 1
-
-    anyio.run(main)
-
-
-def test_an_answer_to_something_else_is_refused(tmp_path: Path) -> None:
-    wrong = [
-        ({"verb": "once", "hash": HASH[::-1]}, 409),
-        ({"verb": "once", "hash": ""}, 409),
-        ({"verb": "sudo"}, 409),
-        ({"verb": "once", "csrf": "0" * 64}, 403),
-    ]
-
-    async def main() -> None:
-        async with api_server(tmp_path) as server:
-            await record(server, recorded_day())
-            async with browser(server, await log_in(server)) as client:
-                for fields, status in wrong:
-                    answer = await press(client, "/approvals", f"/approvals/{WAITING}", fields)
-                    assert answer.status_code == status
-            assert not await events_of(server, ApprovalAnswered)
-
-    anyio.run(main)
-
-
-def test_who_may_not_act_sees_why_and_is_refused(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with api_server(tmp_path) as server:
-            await record(server, recorded_day())
-            bob = PersonAdded(run=PEOPLE_RUN, name="bob", ids=(("unix", "bob"),), by="root")
-            await server.journal.append(bob)
-            async with browser(server, await log_in(server, "mallory")) as client:
-                page = (await client.get(f"/approvals/{WAITING}")).text
-                assert re.search(r'value="once" disabled title="[^"]+mallory', page)
-                assert "You may not approve it" in page
-                action = f"/approvals/{WAITING}"
-                refused = await press(client, action, action, {"verb": "once"})
-                assert refused.status_code == 409
-                refused = await press(client, OPEN_PATH, OPEN_PATH, {"verb": "close"})
-                assert refused.status_code == 409
-            assert not await events_of(server, ApprovalAnswered)
-
-    anyio.run(main)
-
-
-def test_an_incident_is_acknowledged_told_and_closed(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with api_server(tmp_path) as server:
-            opened = IncidentOpened(run="inc-1", incident="inc-1", title="web down", severity="P1")
-            await server.journal.append(opened)
-            async with browser(server, await log_in(server)) as client:
-                done = await press(client, "/", "/now/inc-1/acknowledge", {})
-                assert done.status_code == 303
-                path = "/incidents/inc-1"
-                await press(client, path, path, {"verb": "tell", "text": "it is the cable"})
-                done = await press(client, path, path, {"verb": "close", "text": "new cable"})
-                page = (await client.get(done.headers["location"])).text
-                assert "closed by alice" in page
-                assert "Open it again" in page
-            (ack,) = await events_of(server, IncidentAcknowledged)
-            (hint,) = await events_of(server, IncidentHint)
-            (closed,) = await events_of(server, IncidentClosed)
-            assert isinstance(hint, IncidentHint)
-            assert (hint.person, hint.text) == ("alice", "it is the cable")
-            assert ack is not None
-            assert isinstance(closed, IncidentClosed)
-            assert (closed.by, closed.reason) == ("alice", "new cable")
-
-    anyio.run(main)
-
-
-def test_a_grant_is_revoked(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with api_server(tmp_path) as server:
-            await record(server, recorded_day())
-            async with browser(server, await log_in(server)) as client:
-                action = "/grants/grant-20260306-031500-4f2a1c/revoke"
-                assert (await press(client, "/approvals", action, {})).status_code == 303
-                assert action not in (await client.get("/approvals")).text
-            assert len(await events_of(server, GrantRevoked)) == 1
-
-    anyio.run(main)
-
-
-def test_a_thousand_incidents_are_pages_of_a_hundred(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with api_server(tmp_path) as server:
-            begin = datetime.now(UTC) - timedelta(days=30)
-            for number in range(1000):
-                at = begin + timedelta(minutes=number)
-                events = past_incident(at, number, f"incident {number}", "P2", "web", "skill")
-                await record(server, events)
-            async with browser(server, await log_in(server)) as client:
-                path, seen = "/incidents", list[str]()
-                while path:
-                    page = await client.get(path)
-                    assert len(page.content) <= MAX_PAGE_BYTES
-                    rows = re.findall(r'<tr id="row-([^"]+)"', page.text)
-                    assert len(rows) <= MAX_ROWS
-                    seen += rows
-                    next_page = re.search(r'href="([^"]+)" rel="next"', page.text)
-                    path = html.unescape(next_page[1]) if next_page else ""
-                assert len(seen) == len(set(seen)) == 1000
-                assert len((await client.get("/")).content) <= MAX_PAGE_BYTES
-
-    anyio.run(main)
-
-
-def test_an_incident_with_ten_thousand_events_is_one_page(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with api_server(tmp_path) as server:
-            opened = IncidentOpened(run="inc-1", incident="inc-1", title="web down", severity="P1")
-            detail = "the answer took longer than it may " * 4
-            checks = [
-                IncidentChecked(
-                    run="inc-1", incident="inc-1", check=f"check {n}", ok=False, detail=detail
-                )
-                for n in range(5000)
-            ]
-            hints = [
-                IncidentHint(run="inc-1", incident="inc-1", person="bob", text=f"{n} {detail * 5}")
-                for n in range(5000)
-            ]
-            await server.journal.append(opened, *checks, *hints)
-            async with browser(server, await log_in(server)) as client:
-                page = await client.get("/incidents/inc-1")
-                assert len(page.content) <= MAX_PAGE_BYTES
-                assert timeline(page.text).count("<li") == MAX_ROWS
-                older = re.search(r'href="(\?show=all&amp;before=\d+)', page.text)
-                assert older is not None
-                earlier = await client.get("/incidents/inc-1" + html.unescape(older[1]))
-                assert timeline(earlier.text).count("<li") == MAX_ROWS
-                assert timeline(earlier.text) != timeline(page.text)
-
-    anyio.run(main)
+    run_seeded(tmp_path, work)
