@@ -152,7 +152,7 @@ def quota(bench: Bench) -> InjectedFault:
     return InjectedFault(
         "quota",
         bench.alert("KubeDeploymentReplicasMismatch", deployment=bench.workload),
-        lambda: bench.serves(bench.workload, replicas=2),
+        lambda: bench.serves(bench.workload),
         ("quota", next(iter(hard))),
     )
 

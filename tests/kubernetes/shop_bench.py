@@ -93,9 +93,9 @@ class Bench:
         self.apply(self.deployment(self.workload, **more), self.service(self.workload))
         self.wait(lambda: self.available(self.workload), f"{self.workload} is available")
 
-    def available(self, name: str, kind: str = "deployment", replicas: int = 0) -> bool:
-        found = self.read(kind, name)
-        wanted, status = replicas or found["spec"]["replicas"], found["status"]
+    def available(self, name: str) -> bool:
+        found = self.read("deployment", name)
+        wanted, status = found["spec"]["replicas"], found["status"]
         ready = status.get("readyReplicas", 0)
         return ready == wanted == status.get("updatedReplicas", 0) == status.get("replicas", 0)
 
@@ -104,8 +104,8 @@ class Bench:
             len(s.get("addresses", ())) for s in self.read("endpoints", name).get("subsets", ())
         )
 
-    def serves(self, name: str, kind: str = "deployment", replicas: int = 0) -> bool:
-        return self.available(name, kind, replicas) and self.endpoints(name) > 0
+    def serves(self, name: str) -> bool:
+        return self.available(name) and self.endpoints(name) > 0
 
     def wait(self, holds: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
