@@ -20,8 +20,10 @@ FILES_BY_TIER = {
         "app/chats/",
         "app/test_application",
         "app/test_audit",
+        "app/test_event_webhooks",
         "app/test_every_road",
         "app/test_health_answers",
+        "app/test_hook_runner",
         "app/test_hostile_text",
         "app/test_watch_in_a_chat",
         "cli/",
@@ -94,6 +96,7 @@ FILES_BY_TIER = {
     ),
     "torture": (
         "app/test_killed_gateway",
+        "app/test_killed_hooks",
         "agent/test_killed_for_real",
         "declared/test_recording_killed",
         "gateway/test_delivery_kills",

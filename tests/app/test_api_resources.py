@@ -18,14 +18,15 @@ def opened(incident: str) -> IncidentOpened:
 
 
 async def waiting_approval(server: ApiServer, token: str) -> dict[str, str]:
-    async with server.client(token) as client:
-        with anyio.fail_after(60):
-            while True:
-                found = (await client.get("/api/approvals")).json()["approvals"]
-                if found:
-                    approval: dict[str, str] = found[0]
-                    return approval
-                await anyio.sleep(0.05)
+    with anyio.fail_after(60):
+        while True:
+            newest = await server.journal.last()
+            async for _ in server.journal.read(kinds=("approval.requested",)):
+                async with server.client(token) as client:
+                    answer = await client.get("/api/approvals")
+                approval: dict[str, str] = answer.json()["approvals"][0]
+                return approval
+            await server.journal.changed(newest)
 
 
 async def test_incidents_are_listed_in_pages_newest_first(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """States of real files: what is read, what is left out, and that nothing is read twice."""
 
+import base64
+import json
 import os
 import shlex
 import shutil
+import zlib
 from pathlib import Path
 
 import anyio
@@ -121,20 +124,23 @@ async def test_no_content_is_read_twice(host: Path, store: StateStore) -> None:
     for path in (host / "app").iterdir():
         if path.is_file() and not path.is_symlink():
             path.chmod(0o644)  # readable, but see below
-    requests: list[bytes] = []
+    asked: list[str] = []
 
     async def record(script: str, stdin: bytes) -> tuple[int, bytes]:
-        if "python3" in script:
-            requests.append(script[-40:].encode())
+        """Files that other programs of this machine name may be read meanwhile; they are not ours
+        to count."""
+        is_request = "python3 -IS" in script
+        fields = json.loads(zlib.decompress(base64.b64decode(stdin))) if is_request else {}
+        paths = [path for path, _ in fields.get("contents", ())]
+        asked.extend(path for path in paths if path.startswith(f"{host}/"))
         return await run(script, stdin)
 
     again = await collect_state(record, known=first, store=store, options=options(host))
-    count = len(requests)
-    requests.clear()
+    assert asked, "files that changed within the last seconds are read again"
+    asked.clear()
     known = State(host=again.host, at=later.at, items=again.items)
     await collect_state(record, known=known, store=store, options=options(host))
-    assert count == 2, "files that changed within the last seconds are read again"
-    assert len(requests) == 1, "only the listing; no content was asked for"
+    assert asked == []
 
 
 async def test_an_edit_that_keeps_size_and_time_is_seen(host: Path, store: StateStore) -> None:

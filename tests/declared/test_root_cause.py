@@ -40,7 +40,7 @@ class ScriptedTrial:
     def part_lines(self, suspect: Suspect) -> tuple[int, ...]:
         return tuple(range(1, self._parts + 1))
 
-    async def run(self, reverted: Sequence[Revert]) -> TrialResult:
+    async def run(self, reverted: Sequence[Revert], *, patient: bool = False) -> TrialResult:
         self.runs += 1
         await anyio.lowlevel.checkpoint()
         gone = {
@@ -123,6 +123,62 @@ def test_the_revert_is_rehearsed_once_while_the_cause_is_confirmed() -> None:
     assert result.status == "proved"
     assert rehearsed == [("file /etc/004.conf",)]
     assert sorted(each.purpose for each in result.experiments[-2:]) == ["rehearse", "revert-only"]
+
+
+class SlowTrial(ScriptedTrial):
+    """On its copies these sets of files, when reverted, do not give a clear result in time unless
+    the trial is patient."""
+
+    def __init__(
+        self, causes: Sequence[Collection[tuple[int, int]]], slow: Collection[frozenset[int]]
+    ) -> None:
+        super().__init__(causes)
+        self._slow = slow
+
+    async def run(self, reverted: Sequence[Revert], *, patient: bool = False) -> TrialResult:
+        files = frozenset(int(each.suspect.change.item.key[5:8]) for each in reverted)
+        result = await super().run(reverted)
+        if patient or files not in self._slow:
+            return result
+        return TrialResult(outcome="unclear" if result.outcome == "fails" else "fails")
+
+
+@pytest.mark.parametrize("slow", [{0}, {1}, {2}, {1, 2}, {0, 1}, {0, 2}])
+def test_a_slow_copy_adds_no_cause(slow: set[int]) -> None:
+    result = investigate(SlowTrial([{(0, 0)}], [frozenset(slow)]), 3)
+    assert result.status == "proved"
+    assert found(result) == {("/etc/000.conf", None)}
+
+
+class ReadOnlyTrial(ScriptedTrial):
+    """On its copies some files cannot be changed."""
+
+    def __init__(self, causes: Sequence[Collection[tuple[int, int]]], fixed: Collection[int]):
+        super().__init__(causes)
+        self._fixed = fixed
+
+    async def run(self, reverted: Sequence[Revert], *, patient: bool = False) -> TrialResult:
+        labels = [each.suspect.label for each in reverted]
+        blocked = [each for each in labels if any(f"{file:03}" in each for file in self._fixed)]
+        if blocked:
+            return TrialResult(outcome="unclear", detail="read-only", blocked=tuple(blocked))
+        return await super().run(reverted)
+
+
+def test_what_cannot_be_reverted_on_a_copy_stays_in_force_on_all() -> None:
+    result = investigate(ReadOnlyTrial([{(4, 0)}], fixed=(0, 7)), 9)
+    assert (result.status, found(result)) == ("proved", {("/etc/004.conf", None)})
+
+
+def test_changes_are_not_ruled_out_where_some_cannot_be_reverted() -> None:
+    result = investigate(ReadOnlyTrial([{(7, 0)}], fixed=(0, 7)), 9)
+    assert result.status == "impossible"
+    assert "2 others cannot be reverted" in result.why
+
+
+def test_no_cause_is_claimed_where_nothing_can_be_reverted() -> None:
+    result = investigate(ReadOnlyTrial([{(0, 0)}], fixed=(0,)), 1)
+    assert (result.status, result.why) == ("impossible", "no change can be reverted: read-only")
 
 
 def test_parts_of_two_files_that_fail_only_together() -> None:

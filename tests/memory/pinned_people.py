@@ -3,7 +3,15 @@
 from datetime import UTC, datetime
 
 from hermes.core.events import Event
-from hermes.core.events.access import ApiHistoryRecorded, TokenCreated, TokenRevoked
+from hermes.core.events.access import (
+    ApiHistoryRecorded,
+    TokenCreated,
+    TokenRevoked,
+    WebLoginCreated,
+    WebSessionEnded,
+    WebSessionStarted,
+    WebSessionUsed,
+)
 from hermes.core.events.people import (
     PairingApproved,
     PairingRevoked,
@@ -54,5 +62,32 @@ PINNED_PEOPLE: list[tuple[Event, str]] = [
     (
         ApiHistoryRecorded(run="r", at=AT, digest="d", person="a"),
         '{"kind":"api.history",HEAD,"digest":"d","person":"a"}',
+    ),
+    (
+        WebLoginCreated(run="r", at=AT, login="l", digest="d", person="a", expires_at=AT, by="b"),
+        '{"kind":"web.login",HEAD,"login":"l","digest":"d","person":"a",'
+        '"expires_at":"2026-01-02T03:04:05.678901Z","by":"b"}',
+    ),
+    (
+        WebSessionStarted(
+            run="r",
+            at=AT,
+            session="s",
+            login="l",
+            digest="d",
+            person="a",
+            expires_at=AT,
+            browser="f",
+        ),
+        '{"kind":"web.session.started",HEAD,"session":"s","login":"l","digest":"d","person":"a",'
+        '"expires_at":"2026-01-02T03:04:05.678901Z","browser":"f"}',
+    ),
+    (
+        WebSessionUsed(run="r", at=AT, session="s"),
+        '{"kind":"web.session.used",HEAD,"session":"s"}',
+    ),
+    (
+        WebSessionEnded(run="r", at=AT, session="s", by="b"),
+        '{"kind":"web.session.ended",HEAD,"session":"s","by":"b"}',
     ),
 ]

@@ -59,7 +59,10 @@ def test_an_allowed_program_is_asked_about_once_its_script_was_written() -> None
 
 @pytest.mark.parametrize(
     "origin",
-    ["cli", "python", "chat", "cron", "subagent", "batch", "incident", "gym", "web", "hook"],
+    [
+        *("cli", "python", "chat", "cron", "subagent", "batch", "incident", "gym", "web", "hook"),
+        *("mcp", "acp"),
+    ],
 )
 @pytest.mark.parametrize(
     ("tool", "arguments", "rule"),

@@ -150,3 +150,12 @@ def test_a_distribution_that_cannot_be_is_refused(own: dict[str, float], told: s
 def test_an_unknown_distribution_brings_the_nearest() -> None:
     with pytest.raises(SettingsError, match="did you mean mixed"):
         find_distribution("mixd")
+
+
+def test_a_missing_setting_is_told_like_a_missing_key() -> None:
+    needs = ToolRequirements(settings=("systems.prometheus.url",))
+    verdict = check_availability("query", [needs], HostCapabilities(settings=frozenset()))
+    assert verdict.why == "missing: the setting systems.prometheus.url"
+    assert verdict.how == "set it: hermes config set systems.prometheus.url <value>"
+    there = HostCapabilities(settings=frozenset({"systems.prometheus.url"}))
+    assert check_availability("query", [needs], there).available

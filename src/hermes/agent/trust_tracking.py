@@ -85,9 +85,11 @@ def text_with_attached(message: Message, run: str) -> str:
     return "\n\n".join(parts)
 
 
-HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset({"cli", "python", "chat", "cron", "batch", "web"})
+HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset(
+    {"cli", "python", "chat", "cron", "batch", "web", "acp"}
+)
 """Origins where the request is a person's. A subagent's comes from a model, an incident's from
-an alert, a drill's from a scenario."""
+an alert, a drill's from a scenario, that of `mcp` from another program."""
 _TODO_TOOL, _CLARIFY_TOOL = "todo", "clarify"
 
 
@@ -184,6 +186,9 @@ class TrustReplay:
                     cwd=asked.cwd,
                     command=asked.command,
                     actor=asked.actor,
+                    remote=asked.remote,
+                    request=asked.request,
+                    definition=asked.definition,
                 )
             )
 

@@ -4,6 +4,7 @@
 where it was done: cli, terminal, chat, web, or the name of a channel.
 """
 
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -14,26 +15,39 @@ import anyio
 from hermes.app.people import load_people
 from hermes.app.policy import WATCH_RUN, is_run_active
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.views import find_approval_request, find_incident, read_incident
+from hermes.app.views import (
+    APPROVAL_LOOKBACK,
+    find_approval_request,
+    find_incident,
+    read_incident,
+)
 from hermes.core.actions import ApprovalScope, why_not_always
 from hermes.core.channels import InboundMessage
 from hermes.core.errors import HermesError, PolicyDenied
 from hermes.core.events import Event
-from hermes.core.events.approvals import ActionStopped, ApprovalAnswered, ApprovalSettled
+from hermes.core.events.approvals import (
+    ActionStopped,
+    ApprovalAnswered,
+    ApprovalSettled,
+    GrantRevoked,
+)
 from hermes.core.events.incidents import (
+    AlertRaised,
+    AlertSuppressed,
     IncidentAcknowledged,
     IncidentClosed,
     IncidentHint,
+    IncidentOpened,
     IncidentReopened,
 )
 from hermes.core.events.operations import MaintenanceAdded
-from hermes.core.foreign_text import visible_line, visible_text
+from hermes.core.foreign_text import MAX_TITLE_CHARS, visible_line, visible_text
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
 from hermes.core.run_ids import new_id
 from hermes.gateway.answers import AnswerVerb, read_answer
-from hermes.policy.approvals.history import ApprovalQuestion
+from hermes.policy.approvals.history import ApprovalQuestion, read_approval_history
 from hermes.settings.load import LoadedSettings
 
 SETTLE_TIMEOUT_S = 5.0
@@ -42,6 +56,9 @@ MUTE_S = 3600.0
 """How long alerts of a service are muted, where nobody says how long."""
 MAX_NOTE_CHARS = 1_000
 MAX_HINT_CHARS = 2_000
+MAX_PROBLEM_CHARS = 4_000
+PICKUP_TIMEOUT_S = 5.0
+"""How long to wait for a running watch to open an incident."""
 CLOCK_TOLERANCE = timedelta(seconds=5)
 """How far the clock of a platform may differ from ours."""
 CLOSE_OUTCOMES = ("closed", "resolved", "no-incident", "recovered")
@@ -238,6 +255,20 @@ async def answer_by_message(
     )
 
 
+async def revoke_grant(journal: Journal, wanted: str, *, person: str) -> str:
+    """End a grant, by its id or the end of it. Like denying, anybody may do it.
+
+    Raises `HermesError`.
+    """
+    now = datetime.now(UTC)
+    history = await read_approval_history(journal, since=now - APPROVAL_LOOKBACK)
+    found = [each.grant for each in history.live_grants(now) if each.grant.id.endswith(wanted)]
+    if len(found) != 1 or not wanted:
+        raise HermesError(f"there is no grant {wanted!r}; `hermes approvals grants` lists them")
+    await journal.append(GrantRevoked(run=found[0].run, grant=found[0].id, by=person))
+    return found[0].id
+
+
 class IncidentOutcome(Value, kw_only=True, frozen=True):
     """What a person did about an incident."""
 
@@ -247,6 +278,70 @@ class IncidentOutcome(Value, kw_only=True, frozen=True):
     text: str
     """One line for the person."""
     fingerprint: str = ""
+
+
+class ReportedProblem(Value, kw_only=True, frozen=True):
+    alert: int
+    """The number of its event."""
+    incident: str
+    """Empty while no watch has opened one."""
+    watched: bool
+
+
+async def report_problem(
+    loaded: LoadedSettings, journal: Journal, text: str, *, service: str = "", severity: str = ""
+) -> ReportedProblem:
+    """Somebody reports a problem: an alert, which a running watch handles at once.
+
+    Raises `HermesError` when it was suppressed, or says nothing.
+    """
+    if not visible_line(text):
+        raise HermesError("describe the problem in a few words")
+    alert = _problem_alert(text, visible_line(service, MAX_TITLE_CHARS), severity)
+    number = (await journal.append(SecretRedactor(loaded).clean_event(alert)))[-1]
+    watched = is_run_active(loaded, WATCH_RUN)
+    found = await _wait_for_pickup(journal, alert, number) if watched else ""
+    return ReportedProblem(alert=number, incident=found, watched=watched)
+
+
+def _problem_alert(text: str, service: str, severity: str) -> AlertRaised:
+    title = visible_line(text.strip().splitlines()[0], MAX_TITLE_CHARS)
+    mark = f"{service}\n{' '.join(title.lower().split())}".encode()
+    return AlertRaised(
+        run=WATCH_RUN,
+        fingerprint=f"person:{hashlib.sha256(mark).hexdigest()[:16]}",
+        title=title,
+        text=visible_text(text).strip()[:MAX_PROBLEM_CHARS],
+        source="person",
+        labels=(("service", service),) if service else (),
+        severity=severity,
+    )
+
+
+async def _wait_for_pickup(journal: Journal, alert: AlertRaised, number: int) -> str:
+    """Return the incident that a watcher opened or extended for it; empty after the timeout."""
+    with anyio.move_on_after(PICKUP_TIMEOUT_S):
+        while True:
+            newest = await journal.last()
+            if found := await _find_pickup(journal, alert, number):
+                return found
+            await journal.changed(newest)
+    return ""
+
+
+async def _find_pickup(journal: Journal, alert: AlertRaised, number: int) -> str:
+    kinds = ("incident.opened", "incident.joined", "alert.suppressed")
+    async for each in journal.read(after=number, kinds=kinds):
+        event = each.event
+        if isinstance(event, AlertSuppressed) and event.fingerprint == alert.fingerprint:
+            raise HermesError(f"the alert was suppressed: {event.why}")
+        if isinstance(event, IncidentOpened) and (
+            number in event.alerts or event.fingerprint == alert.fingerprint
+        ):
+            return event.incident
+        if alert.fingerprint in getattr(event, "fingerprints", ()):
+            return str(getattr(event, "incident", ""))
+    return ""
 
 
 async def acknowledge_incident(

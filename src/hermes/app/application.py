@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
+
 from hermes.agent.budget import SpendingBudget
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies
@@ -34,6 +36,7 @@ from hermes.core.actions import AnswersApprovals, Approver
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.base import RunOrigin
+from hermes.core.events.operations import HOOKS_FOLDER
 from hermes.core.events.runs import RunStarted
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Model, Tool
@@ -54,11 +57,13 @@ if TYPE_CHECKING:
 MAX_RECENT_RUNS = 50
 """Runs among which the latest conversation is searched; drills do not count."""
 
-CHAT_ORIGINS = ("cli", "python", "chat", "web")
+CHAT_ORIGINS = ("cli", "python", "chat", "web", "acp")
 """Origins with a person; a drill or a batch gets the model that it names, however small."""
 
-LOCAL_ORIGINS = ("cli", "python", "batch")
+LOCAL_ORIGINS = ("cli", "python", "batch", "acp")
 """Origins where the user of this process is the person; others name one, or there is none."""
+
+HOOK_SEARCH_PAUSE_S = 15.0
 
 AskPerson = Callable[[str, Sequence[str]], Awaitable[str | None]]
 
@@ -148,6 +153,19 @@ class Application:
             if self.agent_dependencies.budget is not None:
                 self.agent_dependencies.budget.forget(run)
             await unlock_run(run, self.run_locks, self.journal)
+
+    async def keep_hooks(self, loaded: LoadedSettings | None = None) -> None:
+        """Tell hooks and webhooks about events until cancelled, those that no other process tells.
+
+        `loaded` are the settings that they run under. Nothing is loaded while there are none.
+        """
+        while True:
+            if self.loaded.settings.hooks.webhooks or (self.loaded.home / HOOKS_FOLDER).is_dir():
+                break
+            await anyio.sleep(HOOK_SEARCH_PAUSE_S)
+        from hermes.app.hooks import HookRunner
+
+        await HookRunner(loaded or self.loaded, self.bus, self.run_locks).run()
 
     async def _hold(self, run: str) -> None:
         await lock_run(run, self.run_locks, self.journal)
@@ -258,7 +276,9 @@ async def open_application(
         summary = reference_for_role("summary", settings.model)
         dependencies = AgentDependencies(
             model=chosen,
-            executor=Executor(tools, policy, person, bus, redact=redactor),
+            executor=Executor(
+                tools, policy, person, bus, redact=redactor, find_secret=redactor.find_secret
+            ),
             environment=environment,
             bus=bus,
             artifacts=FileArtifacts(loaded.home / "artifacts"),

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -144,6 +145,21 @@ def job_name(text: str, taken: Sequence[str]) -> str:
     return name
 
 
+def build_task_spec(
+    schedule: JobSchedule, task: str, taken: Sequence[str], *, name: str = "", deliver: str = ""
+) -> JobSpec:
+    """A job of instructions; their last sentence may name the address of the results.
+
+    Raises `ScheduleError`.
+    """
+    words, named = split_delivery(task)
+    if named and deliver and named != deliver:
+        raise ScheduleError(f"the task says results to {named}, and the address is {deliver}")
+    return JobSpec(
+        name=name or job_name(words, taken), schedule=schedule, task=words, deliver=deliver or named
+    )
+
+
 def builtin_jobs(loaded: LoadedSettings) -> list[JobSpec]:
     """Jobs of Hermes itself, from the settings. Raises `ScheduleError`."""
     settings, zone = loaded.settings, local_zone(loaded).name
@@ -182,6 +198,23 @@ def find_job(table: JobTable, name: str) -> Job:
     near = closest_name(name, table.jobs)
     hint = f"did you mean {near}?" if near else "`hermes cron list` shows them"
     raise ScheduleError(f"there is no job {name!r}; {hint}")
+
+
+def describe_job(job: Job) -> dict[str, Any]:
+    """One job in a list, as a plain value."""
+    preview = preview_schedule(job.spec.schedule)
+    return {
+        "job": job.name,
+        "builtin": bool(job.spec.builtin),
+        "spec": job.spec,
+        "author": job.by,
+        "meaning": preview.meaning,
+        "zone": preview.zone,
+        "next": preview.times if job.paused is None else (),
+        "paused": job.paused is not None,
+        "running": [each.id for each in job.open],
+        "last": job.last,
+    }
 
 
 def scheduler_is_running(loaded: LoadedSettings) -> bool:

@@ -164,6 +164,23 @@ def open_policy(
     )
 
 
+def describe_call(loaded: LoadedSettings, action: Action) -> Action:
+    """The action with what its tool says about it, as before a run. Unknown tools and those that
+    act in the environment are left as they are."""
+    from hermes.app.tooling import build_tooling
+    from hermes.core.plugins import BUILT_IN
+    from hermes.tools.executor import describe_action
+
+    name = action.call.name
+    if name in BUILT_IN["tools"]:
+        return action
+    tool = build_tooling(loaded, toolsets=("all",)).catalogue.tools.get(name)
+    if tool is None:
+        return action
+    action = describe_action(action, tool)
+    return msgspec.structs.replace(action, risk=tool.spec.risk)
+
+
 def _program_folders(loaded: LoadedSettings) -> tuple[str, ...]:
     """The folders of PATH, as far as they have a fixed place."""
     listed = (loaded.secrets.get("PATH") or "").split(":")

@@ -16,6 +16,7 @@ from hermes.settings.variable_names import (
 
 if TYPE_CHECKING:
     from hermes.policy.redaction.event_redactor import EventRedactor
+    from hermes.policy.redaction.redactor import OwnSecrets
 
 
 _EMPTY_JSON = msgspec.Raw()
@@ -33,6 +34,7 @@ class SecretRedactor:
     def __init__(self, loaded: LoadedSettings) -> None:
         self._loaded = loaded
         self._cleaner: EventRedactor | None = None
+        self._own: OwnSecrets | None = None
 
     def __call__(self, text: str) -> str:
         return self._open().text(text)
@@ -54,6 +56,14 @@ class SecretRedactor:
         if cleaned is event:
             return line
         return msgspec.json.encode({"seq": row.seq, "kind": row.kind, "event": cleaned})
+
+    def find_secret(self, text: str, origin: str) -> str:
+        """The name of a secret of ours in the text that is not configured for this origin."""
+        from hermes.policy.redaction.redactor import OwnSecrets
+
+        if self._own is None:
+            self._own = OwnSecrets(own_secret_values(self._loaded))
+        return next((name for _, _, name in self._own.spans(text)), "")
 
     def _open(self) -> "EventRedactor":
         if self._cleaner is None:

@@ -1,6 +1,7 @@
 """Opens the environment that the settings name, and builds the tools of the agent."""
 
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from hermes.environments.open import EnvironmentOpening, open_environment, selec
 from hermes.settings.default_model import LOCAL_MODEL
 from hermes.settings.load import LoadedSettings
 from hermes.tools.cronjob import CRONJOB_TOOL, JobVerb, make_cronjob
+from hermes.tools.declare import ToolRequirements
 from hermes.tools.memory import make_memory, make_session_search
 from hermes.tools.skills import make_skills
 from hermes.tools.terminal import make_terminal, make_try_on_copy
-from hermes.tools.toolsets import ToolCatalog, build_catalog
+from hermes.tools.toolsets import HostCapabilities, ToolCatalog, build_catalog
 
 
 def configured_environment(loaded: LoadedSettings, folder: Path) -> Environment:
@@ -123,16 +125,48 @@ def build_tooling(
     if folder.is_dir():
         from hermes.tools.yaml_tools import load_tool_folder
 
-        declared = load_tool_folder(folder, taken=plugin_names("tools", loaded.home))
+        taken = {*plugin_names("tools", loaded.home), *extra, DELEGATE_TOOL}
+        declared = load_tool_folder(folder, taken=taken)
         extra |= declared.tools
         problems = declared.problems
-    catalogue = build_catalog(settings, extra=extra, elsewhere=[DELEGATE_TOOL], home=loaded.home)
+    catalogue = build_catalog(
+        settings,
+        present=host_capabilities(loaded, extra.values()),
+        extra=extra,
+        elsewhere=[DELEGATE_TOOL],
+        home=loaded.home,
+    )
     return AgentTooling(
         catalogue,
         _agent_settings(loaded.settings.agent, catalogue),
         detected,
         (*problems, *catalogue.problems),
     )
+
+
+def host_capabilities(loaded: LoadedSettings, tools: Iterable[Tool]) -> HostCapabilities:
+    """What of the requirements of these tools is there. Programs are only looked for on this host:
+    in any other environment a command would have to be started for it."""
+    needs = [getattr(tool, "needs", ToolRequirements()) for tool in tools]
+    wanted = {program for need in needs for program in need.programs}
+    programs = None
+    if loaded.settings.terminal.backend == "local":
+        path = loaded.secrets.get("PATH")
+        programs = frozenset(each for each in wanted if shutil.which(each, path=path))
+    return HostCapabilities(
+        programs=programs,
+        variables=frozenset(name for name, value in loaded.secrets.items() if value),
+        settings=frozenset(
+            key for need in needs for key in need.settings if _setting_value(loaded, key)
+        ),
+    )
+
+
+def _setting_value(loaded: LoadedSettings, key: str) -> object:
+    value: Any = loaded.settings
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
+    return value
 
 
 def _agent_settings(settings: AgentSettings, catalogue: ToolCatalog) -> AgentSettings:

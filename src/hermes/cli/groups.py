@@ -384,3 +384,33 @@ def copy() -> None:
 
     Exit codes: that of the command; 1 the machine cannot be copied, 5 the copy failed.
     """
+
+
+HOOK_COMMANDS = {
+    "list": ("monitoring.hooks:list_", "All hooks, their events, and whether they run"),
+    "trust": ("monitoring.hooks:trust", "Let one run, as its files are now"),
+    "untrust": ("monitoring.hooks:untrust", "Let one run no longer"),
+    "test": ("monitoring.hooks:test", "Run one now, with an example"),
+    "log": ("monitoring.hooks:log", "What they were run for, and how it went"),
+}
+
+
+@cli_group(
+    HOOK_COMMANDS,
+    """
+hermes hooks                                      all hooks
+hermes hooks trust page-me                        let it run, as its files are now
+hermes hooks test page-me --event incident:opened
+hermes hooks log page-me --json
+""",
+    default="list",
+)
+def hooks() -> None:
+    """Programs of yours that run when something happens. Without a command: list.
+
+    A hook is a folder hooks/NAME of the home with HOOK.yaml and handler.py, or an executable
+    `handler`. It runs after `hermes hooks trust NAME`, until one of its files changes, while
+    `hermes up`, `hermes watch` or `hermes gateway run` is running.
+
+    Exit codes: 0 fine, 1 the test failed, 2 wrong usage, 3 there is no such hook, 7 denied.
+    """

@@ -1,4 +1,4 @@
-"""Command groups about people: who they are, the chats they use, and tokens for the API."""
+"""Command groups about people: who they are, the chats they use, tokens and sessions of the web."""
 
 from hermes.cli.lazy import cli_group
 
@@ -99,6 +99,30 @@ def token() -> None:
     """Tokens for the API on the web port. Without a command: list.
 
     Exit codes: 0 fine, 1 there is no such token, 2 wrong usage, 6 the store failed.
+    """
+
+
+WEB_COMMANDS = {
+    "login": ("admin.web_sessions:login", "Print a link that opens the dashboard once"),
+    "sessions": ("admin.web_sessions:sessions", "Who is logged in, since when"),
+    "logout": ("admin.web_sessions:logout", "End a session, or all of a person"),
+}
+
+
+@cli_group(
+    WEB_COMMANDS,
+    """
+hermes web login                                  a link for you
+hermes web login --as alice
+hermes web sessions
+hermes web logout 4f2a1c
+""",
+    default="sessions",
+)
+def web() -> None:
+    """The dashboard in a browser, which `hermes up` serves. Without a command: sessions.
+
+    Exit codes: 0 fine, 1 there is no such session, 2 wrong usage, 3 settings, 6 the store failed.
     """
 
 

@@ -5,7 +5,14 @@ from typing import Literal, Protocol, runtime_checkable
 
 from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.events.base import RunOrigin
-from hermes.core.messages import Risk, ToolCall, Value
+from hermes.core.messages import (
+    OutgoingRequest,
+    RemoteTarget,
+    Risk,
+    ToolCall,
+    ToolDefinition,
+    Value,
+)
 from hermes.core.people import explain_unnamed, is_unnamed
 
 READ_ONLY_EFFECTS = frozenset({"read", "read-as-root", "network-local", "network-read"})
@@ -153,6 +160,12 @@ class Action(Value, kw_only=True, frozen=True):
     """What the environment can enforce; None when it was not asked."""
     actor: str = ""
     """For whom: the name of a person, or `channel:id` for one who has none."""
+    remote: RemoteTarget | None = None
+    """Where it acts, when that is not the environment; it is never isolated then."""
+    request: OutgoingRequest | None = None
+    """What it would send, when the tool sends one HTTP request."""
+    definition: ToolDefinition | None = None
+    """Which definition of the tool, when it is not part of this program."""
 
 
 class AuditModeVerdict(Value, frozen=True):

@@ -41,6 +41,39 @@ class ToolCall(Value, frozen=True):
     """
 
 
+class RemoteTarget(Value, kw_only=True, frozen=True):
+    """Where a call acts when that is not the environment of the agent. The tool says it, never the
+    model; such a call is never isolated."""
+
+    kind: str
+    """The kind of system: prometheus, kubernetes, mcp."""
+    host: str = ""
+    namespace: str = ""
+    service: str = ""
+
+
+class OutgoingRequest(Value, kw_only=True, frozen=True):
+    """The HTTP request that a call would send. The tool says it, never the model."""
+
+    method: str
+    url: str
+    body: str = ""
+    effect: Literal["", "read", "write", "delete", "service-change"] = ""
+    """What the definition of the tool says about exactly this path; empty: the method decides."""
+    configured: bool = False
+    """Whether the operator named its host in the settings."""
+
+
+class ToolDefinition(Value, kw_only=True, frozen=True):
+    """Identifies the definition of a tool that is not part of this program."""
+
+    name: str = ""
+    """The name for rules, such as `mcp:github/create_issue`; empty: the name of the tool."""
+    digest: str = ""
+    """The hash of the definition: an approval ends when it changes. Empty: the command tells all.
+    """
+
+
 class ToolResult(Value, kw_only=True, frozen=True):
     call_id: str
     content: str

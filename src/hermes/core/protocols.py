@@ -7,8 +7,10 @@ nothing.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
@@ -19,7 +21,10 @@ from hermes.core.messages import (
     Completion,
     CompletionDelta,
     Message,
+    OutgoingRequest,
+    RemoteTarget,
     ToolCall,
+    ToolDefinition,
     ToolResult,
     ToolSpec,
     Value,
@@ -114,6 +119,41 @@ class StartsProcesses(Protocol):
     ) -> BackgroundProcess: ...
     async def find(self, handle: str) -> BackgroundProcess | None:
         """A process that an earlier process of ours started, or None when it is gone."""
+
+
+class PipedProcess(Protocol):
+    """A program that is spoken to over raw pipes. It ends with its block, and with Hermes."""
+
+    pid: int
+
+    async def receive(self) -> bytes:
+        """The next part of its output; empty at the end."""
+
+    async def send(self, data: bytes) -> None:
+        """Raises `EnvironmentFailed` when it reads no more."""
+
+    async def wait(self) -> int: ...
+    def last_errors(self) -> str:
+        """The end of what it wrote to its error stream."""
+
+
+@runtime_checkable
+class StartsPipedProcesses(Protocol):
+    """An environment that can run a program with raw pipes, as long as a block lasts."""
+
+    def open_piped(
+        self,
+        argv: Sequence[str],
+        *,
+        variables: Mapping[str, str],
+        cwd: str = "",
+        log: Path | None = None,
+    ) -> AbstractAsyncContextManager[PipedProcess]:
+        """Runs it with exactly these variables; its error stream is kept in `log`.
+
+        At the end of the block, when Hermes ends and when it is killed, its whole process tree
+        ends. Raises `EnvironmentFailed`.
+        """
 
 
 @runtime_checkable
@@ -237,6 +277,30 @@ class ShowsCommand(Protocol):
     """A tool that runs a command. Raises `ToolError` for arguments that do not fit."""
 
     def command(self, arguments: Mapping[str, Any]) -> str: ...
+
+
+@runtime_checkable
+class ActsElsewhere(Protocol):
+    """A tool that does not act in the environment of the agent: on a cluster, a server, a service.
+    Raises `ToolError` for arguments that do not fit."""
+
+    def acts_on(self, arguments: Mapping[str, Any]) -> RemoteTarget: ...
+
+
+@runtime_checkable
+class ShowsRequest(Protocol):
+    """A tool that sends one HTTP request. Raises `ToolError` for arguments that do not fit."""
+
+    def request(self, arguments: Mapping[str, Any]) -> OutgoingRequest: ...
+
+
+@runtime_checkable
+class DefinedByOthers(Protocol):
+    """A tool whose definition is not part of this program: a YAML file, an MCP server. Its risk is
+    the one that a person classed it with; unclassed, it must not be `read`."""
+
+    @property
+    def definition(self) -> ToolDefinition: ...
 
 
 class JournalRecord(Value, frozen=True):

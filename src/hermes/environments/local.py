@@ -9,7 +9,7 @@ import socket
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +21,12 @@ from msgspec.structs import replace
 
 from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
 from hermes.core.errors import EnvironmentFailed, ToolError
-from hermes.core.protocols import BackgroundProcess, CommandResult, ConfinedEnvironment
+from hermes.core.protocols import (
+    BackgroundProcess,
+    CommandResult,
+    ConfinedEnvironment,
+    PipedProcess,
+)
 from hermes.environments.confinement.replacement import replace_file
 from hermes.environments.copies import DEFAULT_LIMITS, CopyLimits, CopyService, HostCopy
 from hermes.environments.open import EnvironmentOpening
@@ -47,6 +52,7 @@ _STALE_AFTER_S = 3600.0
 OWN_SECRETS = (".env", "audit.key", "exchange/signing.key")
 """Files of our home folder that hold keys and tokens."""
 _MEMORY_FOLDER = "/dev/shm"
+PIPED_MODULE = "hermes.environments.processes.piped_process"
 COPY_MODULE = "hermes.environments.copies.machine_copy"
 
 
@@ -237,6 +243,25 @@ class LocalEnvironment:
             )
         self._started.append(process)
         return process
+
+    @contextlib.asynccontextmanager
+    async def open_piped(
+        self,
+        argv: Sequence[str],
+        *,
+        variables: Mapping[str, str],
+        cwd: str = "",
+        log: Path | None = None,
+    ) -> AsyncIterator[PipedProcess]:
+        module = import_module(PIPED_MODULE)  # loaded with the first one
+        records = self._processes / "piped" if self._processes is not None else None
+        if records is not None:
+            await module.end_orphans(records)
+        folder = str(self.path(cwd)) if cwd else self.folder
+        async with module.open_piped(
+            argv, variables=variables, cwd=folder, log=log, records=records
+        ) as process:
+            yield process
 
     async def _keep_running(self, command: str) -> LocalProcess:
         return await background.start_background(

@@ -7,10 +7,11 @@ between requests except the loaded certificates.
 import os
 import ssl
 import sys
+import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import anyio
 import msgspec
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import httpx2
 
 MAX_REDIRECTS = 10
+_CREDENTIAL_HEADERS = frozenset({"authorization", "cookie", "private-token", "x-api-key"})
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 
 
@@ -61,6 +63,16 @@ class HttpAnswer(msgspec.Struct, frozen=True):
     body: bytes = b""
     location: str = ""
     """The whole address of a redirect that was not followed; empty without one."""
+    content_type: str = ""
+    retry_after: str = ""
+    """What the answer says about a retry: seconds or a date."""
+
+
+class GuardsConnections(Protocol):
+    """Checks the addresses of connections, and raises `HttpError` for those it refuses."""
+
+    def wrap(self, network: Any) -> Any:
+        """A network backend of httpcore2 that connects through this one."""
 
 
 class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +81,10 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     total_timeout_s: float | None = None
     """For the whole request with its answer."""
     max_answer_bytes: int = 0
-    """A larger answer is an error; 0: the body is not read."""
+    """A larger answer is an error, also when it is larger only after it was unpacked; 0: the body
+    is not read."""
+    max_redirects: int = 0
+    """Redirects to any host that are followed; only with a guard, which checks each."""
 
 
 async def send_http_request(
@@ -81,11 +96,13 @@ async def send_http_request(
     body: bytes | None = None,
     same_host_redirects: bool = False,
     proxies: bool = True,
+    guard: GuardsConnections | None = None,
 ) -> HttpAnswer:
     """Send one request over a new connection; any status is an answer. Raises `HttpError`.
 
     `same_host_redirects`: follow redirects that keep scheme, host and port. `proxies`: use those
-    that the environment names.
+    that the environment names. `guard`: checks every address, without proxies, and follows
+    redirects within the limits; keys are only sent to the first host.
     """
     import httpx2  # noqa: PLC0415 - only for requests
 
@@ -98,7 +115,11 @@ async def send_http_request(
                 content=body,
             )
             timeout = httpx2.Timeout(limits.timeout_s)
-            async with build_http_client(url, timeout=timeout, proxies=proxies) as client:
+            async with build_http_client(
+                url, timeout=timeout, proxies=proxies and guard is None, guard=guard
+            ) as client:
+                if guard is not None and limits.max_redirects:
+                    return await _follow_redirects(client, request, limits)
                 for _ in range(MAX_REDIRECTS if same_host_redirects else 0):
                     answer = await _exchange(client, request, limits)
                     target = httpx2.URL(answer.location or url)
@@ -116,17 +137,24 @@ def build_http_client(
     timeout: "httpx2.Timeout",
     proxies: bool = True,
     limits: "httpx2.Limits | None" = None,
+    guard: GuardsConnections | None = None,
 ) -> "httpx2.AsyncClient":
     """Raises `PermanentHttpError` when a proxy of the environment cannot be used."""
     import httpx2  # noqa: PLC0415 - only for requests
 
     # Loading the certificates takes longer than several calls; a plain HTTP address needs none.
-    tls = _tls_context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    secure = url.startswith("https:") or guard is not None  # a redirect may lead to TLS
+    tls = _tls_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         with _without_http2():
-            return httpx2.AsyncClient(
+            client = httpx2.AsyncClient(
                 verify=tls, trust_env=proxies, timeout=timeout, limits=limits or httpx2.Limits()
             )
+        if guard is not None:
+            transport: Any = client._transport
+            network = transport._pool._network_backend
+            transport._pool._network_backend = guard.wrap(network)
+        return client
     except (ValueError, ImportError) as error:
         message = f"the proxy set for this process cannot be used: {error}"
         raise PermanentHttpError(message) from error
@@ -152,6 +180,29 @@ def _tls_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+async def _follow_redirects(
+    client: "httpx2.AsyncClient", request: "httpx2.Request", limits: HttpLimits
+) -> HttpAnswer:
+    """Each target is checked when its socket is opened."""
+    import httpx2  # noqa: PLC0415 - only for requests
+
+    for _ in range(limits.max_redirects):
+        answer = await _exchange(client, request, limits)
+        if not answer.location:
+            return answer
+        target = httpx2.URL(answer.location)
+        headers = request.headers.copy()
+        del headers["host"]
+        if _origin(target) != _origin(request.url):
+            for name in _CREDENTIAL_HEADERS & {each.lower() for each in headers}:
+                del headers[name]
+        request = httpx2.Request("GET", target, headers=headers)
+    answer = await _exchange(client, request, limits)
+    if answer.location:
+        raise PermanentHttpError(f"it redirects more than {limits.max_redirects} times")
+    return answer
+
+
 async def _exchange(
     client: "httpx2.AsyncClient", request: "httpx2.Request", limits: HttpLimits
 ) -> HttpAnswer:
@@ -165,7 +216,17 @@ async def _exchange(
         if limits.max_answer_bytes and not location:
             async with aclosing(response.aiter_raw()) as chunks:
                 body = await _read_limited(chunks, limits.max_answer_bytes)
-        return HttpAnswer(response.status_code, response.reason_phrase, body, location)
+            packed = response.headers.get("content-encoding", "").strip().lower()
+            if packed in ("gzip", "x-gzip", "deflate"):
+                body = _unpack_limited(body, limits.max_answer_bytes)
+        return HttpAnswer(
+            response.status_code,
+            response.reason_phrase,
+            body,
+            location,
+            content_type=response.headers.get("content-type", ""),
+            retry_after=response.headers.get("retry-after", ""),
+        )
     finally:
         await response.aclose()
 
@@ -177,6 +238,18 @@ async def _read_limited(chunks: AsyncIterator[bytes], max_bytes: int) -> bytes:
         if len(body) > max_bytes:
             raise HttpAnswerTooLarge(f"the answer has more than {max_bytes:,} bytes")
     return bytes(body)
+
+
+def _unpack_limited(body: bytes, max_bytes: int) -> bytes:
+    """Nobody asked for a packed answer; one that comes anyway is unpacked up to the limit."""
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        plain = unpacker.decompress(body, max_bytes + 1)
+    except zlib.error as error:
+        raise PermanentHttpError(f"the answer cannot be unpacked: {error}") from error
+    if len(plain) > max_bytes:
+        raise HttpAnswerTooLarge(f"the unpacked answer has more than {max_bytes:,} bytes")
+    return plain
 
 
 def _origin(url: "httpx2.URL") -> tuple[str, bytes]:

@@ -26,6 +26,8 @@ from hermes.policy.rules.evaluation import evaluate
 from hermes.policy.rules.rule import PolicyVerdict
 from hermes.policy.rules.schema import ActionDescription
 
+DescribeAction = Callable[[Action], Action]
+"""Adds what the tool itself says about a call: its risk, where it acts, and what it sends."""
 _READ_ONLY_TOOLS = ("read_file", "search_files", "todo", "clarify", "delegate")
 
 
@@ -109,9 +111,10 @@ def check_action(
     cwd: str = "/",
     home: str = "/root",
     kernel: KernelSupport | None = None,
+    describe: DescribeAction | None = None,
 ) -> dict[str, Any]:
     """The verdict on an action such as `{"command": "rm -rf /srv"}`. Raises `SettingsError`."""
-    verdict = _evaluate(policy, parse_description(data), cwd, home, kernel)
+    verdict = _evaluate(policy, parse_description(data), cwd, home, kernel, describe)
     return {
         "verdict": verdict.verdict,
         "rule": verdict.rule,
@@ -139,8 +142,10 @@ def _evaluate(
     cwd: str,
     home: str,
     kernel: KernelSupport | None = None,
+    describe: DescribeAction | None = None,
 ) -> PolicyVerdict:
     action = msgspec.structs.replace(action_from_description(description), kernel=kernel)
+    action = describe(action) if describe else action
     effects = policy.reader.read(action, context_from_description(description, cwd=cwd, home=home))
     return evaluate(policy.rule_set, effects, now=evaluation_time(description, policy.clock()))
 

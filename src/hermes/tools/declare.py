@@ -25,6 +25,8 @@ class ToolRequirements(Value, kw_only=True, frozen=True):
     """Found by name in the environment where the tool will run."""
     variables: tuple[str, ...] = ()
     """Keys that must be set in `.env`."""
+    settings: tuple[str, ...] = ()
+    """Settings that must have a value, such as `systems.prometheus.url`."""
     how: str = ""
     """How to get what is missing, for the person who reads `hermes tools`."""
 

@@ -1,10 +1,21 @@
 """The executor: every tool call is decided, approved, run and recorded here."""
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
 
 from hermes.core.actions import (
     Action,
@@ -28,12 +39,16 @@ from hermes.core.events.tools import (
     ToolRequested,
     ToolStarted,
 )
-from hermes.core.messages import ToolCall, ToolResult, ToolSpec
+from hermes.core.messages import RemoteTarget, Risk, ToolCall, ToolResult, ToolSpec
+from hermes.core.plugins import BUILT_IN
 from hermes.core.protocols import (
+    ActsElsewhere,
     ConfinesCommands,
+    DefinedByOthers,
     Environment,
     KnowsWorkingDirectory,
     ShowsCommand,
+    ShowsRequest,
     Tool,
     ToolContext,
 )
@@ -42,13 +57,15 @@ from hermes.tools.declare import ChecksArguments
 
 class LayeredTools(Mapping[str, Tool]):
     """Tools by name, in layers read at each call. A later layer hides an earlier one of the same
-    name."""
+    name, but no built-in: the policy judges these by their names. `replaced`: names that our own
+    code replaces."""
 
-    def __init__(self, *layers: Mapping[str, Tool]) -> None:
+    def __init__(self, *layers: Mapping[str, Tool], replaced: Collection[str] = ()) -> None:
         self._layers = layers
+        self._kept = BUILT_IN["tools"].keys() - set(replaced)
 
     def __getitem__(self, name: str) -> Tool:
-        for layer in reversed(self._layers):
+        for layer in self._layers if name in self._kept else reversed(self._layers):
             if name in layer:
                 return layer[name]
         raise KeyError(name)
@@ -75,8 +92,17 @@ BeforeAction = Callable[[Action, Decision], Awaitable[str]]
 """Called and awaited before an allowed action runs; returns why it must not run after all."""
 
 
+FindSecret = Callable[[str, str], str]
+"""Returns the name of a secret that a text contains and that is not configured for the origin
+(`https://host:port`; empty: none); empty when there is none."""
+
+SECRET_RULE = "secrets-stay-here"
+_SENDING_EFFECTS = frozenset({"network-read", "network-out"})
+
+
 class Executor:
-    """`redact` removes secrets from tool results, before journal, artifact and model."""
+    """`redact` removes secrets from tool results, before journal, artifact and model; `find_secret`
+    finds them in arguments that would leave this host."""
 
     def __init__(
         self,
@@ -87,8 +113,10 @@ class Executor:
         *,
         redact: Callable[[str], str] = str,
         before: BeforeAction | None = None,
+        find_secret: FindSecret | None = None,
     ) -> None:
         self._tools = tools
+        self._find_secret = find_secret
         self.policy = policy
         self._approver = approver
         self._bus = bus
@@ -101,13 +129,23 @@ class Executor:
     def specs(self) -> list[ToolSpec]:
         return [tool.spec for tool in self._tools.values()]
 
+    @property
+    def classed_reads(self) -> frozenset[str]:
+        """Tools that a person classed as reading: declared in YAML, or reviewed."""
+        return frozenset(
+            name
+            for name, tool in self._tools.items()
+            if isinstance(tool, DefinedByOthers) and tool.spec.risk is Risk.READ
+        )
+
     def with_only(self, names: set[str]) -> "Executor":
         """The same checks with fewer tools, for a subagent."""
         return self._copy({name: tool for name, tool in self._tools.items() if name in names})
 
     def with_tool(self, tool: Tool) -> "Executor":
         """The same checks with one more tool."""
-        return self._copy(LayeredTools(self._tools, {tool.spec.name: tool}))
+        name = tool.spec.name
+        return self._copy(LayeredTools(self._tools, {name: tool}, replaced=(name,)))
 
     def with_hook(self, before: BeforeAction) -> "Executor":
         """The same checks; `before` is called for each allowed action before it runs."""
@@ -131,6 +169,7 @@ class Executor:
             self._bus,
             redact=self._redact,
             before=before or self._before,
+            find_secret=self._find_secret,
         )
 
     async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
@@ -160,7 +199,7 @@ class Executor:
         The decision is the latest, which holds for the run.
         """
         action, run = await _build_action(call, tool, context), context.run
-        decision = self.policy.decide(action)
+        decision = self._keep_secrets(action, self.policy.decide(action))
         requested, decided = _requested_event(action), _decided_event(action, decision)
         started = ToolStarted(run=run, call_id=call.id, risk=action.risk, effects=decision.effects)
         if decision.verdict == "allow" and self._before is None:  # one commit, the common case
@@ -180,6 +219,19 @@ class Executor:
         if not refusal:
             refusal = await self._begin(action, decision, started)
         return refusal, action, decision
+
+    def _keep_secrets(self, action: Action, decision: Decision) -> Decision:
+        """The decision; a refusal where a secret would leave to a host that it is not for."""
+        if self._find_secret is None or decision.verdict == "deny":
+            return decision
+        if action.remote is None and _SENDING_EFFECTS.isdisjoint(decision.effects):
+            return decision
+        text = f"{_argument_text(action.call.arguments)}\n{action.command}"
+        name = self._find_secret(text, origin_of(action.request.url) if action.request else "")
+        if not name:
+            return decision
+        reason = f"its arguments contain the value of {name}, which is not for this host"
+        return msgspec.structs.replace(decision, verdict="deny", rule=SECRET_RULE, reason=reason)
 
     async def _begin(self, action: Action, decision: Decision, *events: Event) -> str:
         """Why it does not begin; empty when it does."""
@@ -281,11 +333,8 @@ def _blocked_note(decision: Decision, found: list[BlockedAccess]) -> str:
 
 
 async def _build_action(call: ToolCall, tool: Tool, context: ToolContext) -> Action:
-    environment, command = context.environment, ""
-    if isinstance(tool, ShowsCommand):
-        with suppress(ToolError):  # the tool will report it; until then its risk counts
-            command = tool.command(call.arguments)
-    return Action(
+    environment = context.environment
+    action = Action(
         call=call,
         risk=tool.spec.risk,
         run=context.run,
@@ -294,9 +343,33 @@ async def _build_action(call: ToolCall, tool: Tool, context: ToolContext) -> Act
         target=environment.target,
         isolated=environment.isolated,
         cwd=environment.folder if isinstance(environment, KnowsWorkingDirectory) else "",
-        command=command,
         actor=context.actor,
         kernel=await _kernel_support(environment),
+    )
+    return describe_action(action, tool)
+
+
+def describe_action(action: Action, tool: Tool) -> Action:
+    """The action with what its tool says: the command, where it acts, and what it would send."""
+    arguments, command, request = action.call.arguments, "", None
+    elsewhere = isinstance(tool, ActsElsewhere | ShowsRequest)
+    remote = RemoteTarget(kind="unknown") if elsewhere else None
+    with suppress(ToolError):  # the tool will report it; until then its risk counts
+        if isinstance(tool, ShowsCommand):
+            command = tool.command(arguments)
+        if isinstance(tool, ShowsRequest):
+            request = tool.request(arguments)
+            remote = RemoteTarget(kind="http", host=urlsplit(request.url).hostname or "")
+        if isinstance(tool, ActsElsewhere):
+            remote = tool.acts_on(arguments)
+    return msgspec.structs.replace(
+        action,
+        command=command,
+        request=request,
+        definition=tool.definition if isinstance(tool, DefinedByOthers) else None,
+        remote=remote,
+        target=action.target if remote is None else remote.host,
+        isolated=action.isolated and remote is None,
     )
 
 
@@ -304,6 +377,23 @@ async def _kernel_support(environment: Environment) -> KernelSupport:
     if isinstance(environment, ConfinesCommands):
         return await environment.kernel_support()
     return KernelSupport(reason=f"commands in {environment.name} are not confined by the kernel")
+
+
+def _argument_text(value: object) -> str:
+    """Every text in the arguments, each on a line of its own and as it is."""
+    if isinstance(value, Mapping):
+        return "\n".join(_argument_text(each) for pair in value.items() for each in pair)
+    if isinstance(value, list | tuple):
+        return "\n".join(map(_argument_text, value))
+    return str(value)
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of an address; the standard port is left out."""
+    parts = urlsplit(url)
+    standard = {"http": 80, "https": 443}.get(parts.scheme)
+    port = f":{parts.port}" if parts.port and parts.port != standard else ""
+    return f"{parts.scheme}://{parts.hostname or ''}{port}".lower()
 
 
 def _requested_event(action: Action) -> ToolRequested:
@@ -318,6 +408,9 @@ def _requested_event(action: Action) -> ToolRequested:
         cwd=action.cwd,
         command=action.command,
         actor=action.actor,
+        remote=action.remote,
+        request=action.request,
+        definition=action.definition,
     )
 
 

@@ -87,6 +87,7 @@ class HostCapabilities(Value, kw_only=True, frozen=True):
 
     programs: frozenset[str] | None = None
     variables: frozenset[str] | None = None
+    settings: frozenset[str] | None = None
 
 
 class ToolAvailability(Value, kw_only=True, frozen=True):
@@ -145,6 +146,7 @@ def check_availability(
     for need in needs:
         lacks = [f"the program {p}" for p in _missing(need.programs, present.programs)]
         lacks += [f"the key {v}" for v in _missing(need.variables, present.variables)]
+        lacks += [f"the setting {s}" for s in _missing(need.settings, present.settings)]
         if lacks:
             missing += lacks
             how.append(need.how or _install_hint(need, present))
@@ -164,6 +166,7 @@ def _install_hint(need: ToolRequirements, present: HostCapabilities) -> str:
     programs = _missing(need.programs, present.programs)
     keys = _missing(need.variables, present.variables)
     hints = [f"install {' and '.join(programs)} in the environment"] if programs else []
+    keys += _missing(need.settings, present.settings)
     hints += [f"set it: hermes config set {key} <value>" for key in keys]
     return "; ".join(hints)
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from hermes.core.errors import ToolError
-from hermes.core.messages import Risk, ToolSpec, Value
+from hermes.core.messages import Risk, ToolDefinition, ToolSpec, Value
 from hermes.core.protocols import ToolContext
 from hermes.plumbing.problems import Problem, closest_name
 from hermes.plumbing.yaml_document import KeyPath, YamlDocument, YamlFileError, load_yaml
@@ -184,6 +184,7 @@ class CommandTool:
     ) -> None:
         self.spec = spec
         self.needs = needs
+        self.definition = ToolDefinition()
         self._parameters = parameters
         self._arguments = build_arguments_struct(spec.name, parameters)
         self._command = command

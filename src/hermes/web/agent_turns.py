@@ -61,6 +61,9 @@ class AgentTurn(Protocol):
         ...
 
     def interrupt(self) -> None: ...
+    def steer(self, text: str) -> None:
+        """Add a message, which is read with the next step."""
+        ...
 
 
 class AgentTurns(Protocol):
@@ -85,6 +88,10 @@ class AgentTurns(Protocol):
         self, run: str, turn: int | None = None, *, person: str
     ) -> RecordedAnswer | None:
         """The turn, or the latest one, of a run that `person` began. Raises `HermesError`."""
+        ...
+
+    async def delete(self, run: str, *, person: str) -> None:
+        """Delete a run that `person` began. Raises `HermesError` and `UnknownIdError`."""
         ...
 
     def find_active(self, run: str) -> AgentTurn | None:

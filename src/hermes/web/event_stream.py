@@ -9,8 +9,9 @@ import msgspec
 
 from hermes.core.events import EVENT_TYPES, Event, encode_event
 from hermes.core.protocols import Journal, JournalRecord
-from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest, HttpRoute
+from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest
 from hermes.web.access import AccessControl, ApiCaller
+from hermes.web.api_routes import ApiRoute, QueryParameter
 
 T = TypeVar("T")
 PING_INTERVAL_S = 15.0
@@ -44,12 +45,21 @@ class EventStream:
         self._access = access
         self._may_read_run = may_read_run
 
-    def routes(self) -> list[HttpRoute]:
-        check = self._access.require("read")
+    def routes(self) -> list[ApiRoute]:
+        after = QueryParameter("after", "From this number on; `Last-Event-ID` wins. Without: new.")
+        kinds = QueryParameter("kinds", "Only these kinds of events, with commas between them.")
         return [
-            HttpRoute("/api/events", ("GET",), self._follow, check),
-            HttpRoute("/api/runs/{id}/events", ("GET",), self._follow, check),
-        ]
+            ApiRoute(
+                method="GET", path="/api/events", right="read", respond=self._follow,
+                about="The events of all processes, live.",
+                query=(after, kinds), content_type=STREAM_TYPE,
+            ),
+            ApiRoute(
+                method="GET", path="/api/runs/{id}/events", right="read", respond=self._follow,
+                about="The events of one run, live.",
+                query=(after, kinds), content_type=STREAM_TYPE,
+            ),
+        ]  # fmt: skip
 
     async def _follow(self, request: HttpRequest) -> HttpReply:
         caller = self._access.caller(request)

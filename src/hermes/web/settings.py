@@ -1,4 +1,4 @@
-"""Settings of the HTTP server: alerts, health, metrics and the API."""
+"""Settings of the HTTP server: alerts, health, metrics, the API and the dashboard."""
 
 import msgspec
 
@@ -22,3 +22,9 @@ class WebSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """Maximum number of connections at once; further ones get the answer to try again."""
     silence: float = 120.0
     """Seconds without a heartbeat of the watch until /healthz reports a problem."""
+    dashboard: bool = True
+    """Whether `hermes up` serves the dashboard."""
+    hosts: tuple[str, ...] = ()
+    """Names under which browsers reach the dashboard, beside localhost and 127.0.0.1."""
+    proxy: bool = False
+    """Whether a proxy with TLS is in front that sets X-Forwarded-Proto; others cannot reach us."""

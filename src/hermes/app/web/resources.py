@@ -3,10 +3,21 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import cast
 
-from hermes.app.actions import acknowledge_incident, answer_approval, close_incident
+import msgspec
+from msgspec.structs import replace
+
+from hermes.app.actions import (
+    IncidentOutcome,
+    acknowledge_incident,
+    answer_approval,
+    close_incident,
+    reopen_incident,
+    report_problem,
+    tell_incident,
+)
 from hermes.app.journal_search import root_run
+from hermes.app.people import load_people
 from hermes.app.views import (
     find_approval_request,
     find_incident,
@@ -16,8 +27,13 @@ from hermes.app.views import (
     view_incident,
 )
 from hermes.core.errors import HermesError, PolicyDenied, StoreError
-from hermes.core.events.runs import RunStarted
-from hermes.gateway.answers import AnswerVerb
+from hermes.core.events.runs import (
+    MessageAdded,
+    RunDeleted,
+    RunStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from hermes.memory.store import JournalStore
 from hermes.settings.load import LoadedSettings
 from hermes.sre.reports.report_data import (
@@ -30,7 +46,23 @@ from hermes.sre.reports.report_data import (
 from hermes.sre.reports.report_text import render_report
 from hermes.sre.reports.statistics import compute_statistics
 from hermes.sre.reports.timeline import build_timeline
-from hermes.web.resources import JsonObject, UnknownIdError
+from hermes.web.answer_types import (
+    ApiRun,
+    ApiRunDetail,
+    ApprovalAnswer,
+    ApprovalDetail,
+    ApprovalOutcome,
+    IncidentDetail,
+    IncidentReport,
+    IncidentSummary,
+    IncidentTimeline,
+    IncidentUpdate,
+    ReportedIncident,
+    RunTurn,
+    StatisticsAnswer,
+    TimelineRow,
+)
+from hermes.web.api_routes import UnknownIdError
 
 VIA = "web"
 
@@ -52,7 +84,9 @@ class JournalViews:
         self._read_to = newest
         return self._private_runs.get(root_run(run), person) == person
 
-    async def incidents(self, *, only_open: bool, limit: int, before: str) -> Sequence[JsonObject]:
+    async def incidents(
+        self, *, only_open: bool, limit: int, before: str
+    ) -> Sequence[IncidentSummary]:
         known = await list_incidents(self._journal, drills=False, kinds=STATE_KINDS)
         found = [each for each in known if not only_open or each.unresolved][::-1]
         if before:
@@ -61,52 +95,108 @@ class JournalViews:
                 raise UnknownIdError(f"there is no incident {before!r}")
             found = found[ids.index(before) + 1 :]
         shown = await complete_incidents(self._journal, found[:limit])
-        return [summarize_incident(each) for each in shown]
+        return [msgspec.convert(summarize_incident(each), IncidentSummary) for each in shown]
 
-    async def incident(self, id: str) -> JsonObject:
-        with _unknown_ids():
+    async def incident(self, id: str) -> IncidentDetail:
+        with unknown_ids():
             await find_incident(self._journal, id)
-        return await view_incident(self._journal, id)
+        return msgspec.convert(await view_incident(self._journal, id), IncidentDetail)
 
     async def incident_report(self, id: str) -> str:
-        with _unknown_ids():
+        with unknown_ids():
             run = (await find_incident(self._journal, id)).run
         records = await read_incident_records(self._journal, run)
         earlier = await read_earlier_incidents(self._journal, records)
         return render_report(records, earlier=earlier)
 
-    async def incident_timeline(self, id: str) -> Sequence[JsonObject]:
-        with _unknown_ids():
+    async def incident_timeline(self, id: str) -> IncidentTimeline:
+        with unknown_ids():
             run = (await find_incident(self._journal, id)).run
         entries = build_timeline(await read_incident_records(self._journal, run))
-        return [{"at": entry.at.isoformat(), "text": entry.text} for entry in entries]
+        return IncidentTimeline(
+            timeline=[TimelineRow(at=each.at.isoformat(), text=each.text) for each in entries]
+        )
 
-    async def approvals(self, *, everything: bool) -> Sequence[JsonObject]:
-        return await view_approvals(self._loaded, self._journal, everything=everything)
+    async def approvals(self, *, everything: bool) -> Sequence[ApprovalDetail]:
+        found = await view_approvals(self._loaded, self._journal, everything=everything)
+        return [msgspec.convert(each, ApprovalDetail) for each in found]
 
-    async def approval(self, id: str) -> JsonObject:
-        with _unknown_ids():
+    async def approval(self, id: str) -> ApprovalDetail:
+        with unknown_ids():
             await find_approval_request(self._journal, id)
-        return await view_approval(self._loaded, self._journal, id)
+        found = await view_approval(self._loaded, self._journal, id)
+        return msgspec.convert(found, ApprovalDetail)
 
-    async def runs(self, *, limit: int, person: str) -> Sequence[JsonObject]:
+    async def runs(self, *, limit: int, person: str) -> Sequence[ApiRun]:
         return [
-            {
-                "id": run.id,
-                "origin": run.origin,
-                "task": run.task,
-                "model": run.model,
-                "started_at": run.started_at.isoformat(),
-            }
+            ApiRun(
+                id=run.id,
+                origin=run.origin,
+                task=run.task,
+                model=run.model,
+                started_at=run.started_at,
+            )
             for run in await self._journal.runs(limit=limit)
             if await self.may_read_run(run.id, person)
         ]
 
-    async def statistics(self, *, days: int) -> JsonObject:
+    async def run(self, id: str, *, person: str) -> ApiRunDetail:
+        found = None
+        if await self.may_read_run(id, person):
+            found = await read_run(self._journal, id)
+        if found is None:
+            raise UnknownIdError(f"there is no run {id!r}")
+        return found
+
+    async def statistics(self, *, days: int) -> StatisticsAnswer:
         since = datetime.now(UTC) - timedelta(days=days)
         known = await list_incidents(self._journal, drills=False)
         recent = [each for each in known if each.details.opened_at >= since]
-        return {"days": days, "statistics": compute_statistics(recent)}
+        return StatisticsAnswer(
+            days=days, statistics=msgspec.to_builtins(compute_statistics(recent))
+        )
+
+
+async def read_run(journal: JournalStore, id: str) -> ApiRunDetail | None:
+    """One run with its turns; None where there is none."""
+    started: RunStarted | None = None
+    turns: list[RunTurn] = []
+    async for recorded in journal.read(run=id):
+        event = recorded.event
+        if isinstance(event, RunStarted):
+            started = event
+        elif isinstance(event, RunDeleted):
+            return None
+        elif isinstance(event, TurnStarted):
+            turns.append(_begun_turn(event))
+        elif isinstance(event, MessageAdded) and turns:
+            turns[-1] = _with_message(turns[-1], event)
+        elif isinstance(event, TurnEnded) and turns and turns[-1].turn == event.turn:
+            turns[-1] = replace(turns[-1], outcome=event.outcome, reason=event.reason)
+    if started is None:
+        return None
+    return ApiRunDetail(
+        id=id,
+        origin=started.origin,
+        task=started.task,
+        model=started.model,
+        started_at=started.at,
+        by=started.by,
+        turns=turns,
+    )
+
+
+def _begun_turn(event: TurnStarted) -> RunTurn:
+    return RunTurn(
+        turn=event.turn, by=event.by, text="", answer="", outcome="", reason="", started_at=event.at
+    )
+
+
+def _with_message(turn: RunTurn, event: MessageAdded) -> RunTurn:
+    if event.message.role == "user" and not turn.text:
+        return replace(turn, text=event.message.text)
+    said = event.message.role == "assistant" and event.message.text
+    return replace(turn, answer=said) if said else turn
 
 
 class PersonActions:
@@ -117,45 +207,73 @@ class PersonActions:
         self._journal = journal
 
     async def answer_approval(
-        self, id: str, verb: str, *, person: str, hash: str, note: str
-    ) -> JsonObject:
-        with _unknown_ids():
+        self, id: str, answer: ApprovalAnswer, *, person: str
+    ) -> ApprovalOutcome:
+        with unknown_ids():
             await find_approval_request(self._journal, id)
         outcome = await answer_approval(
             self._loaded,
             self._journal,
             id,
-            cast("AnswerVerb", verb),
+            answer.verb,
             person=person,
             via=VIA,
-            hash=hash,
-            note=note,
+            hash=answer.hash,
+            note=answer.note,
         )
         if not outcome.counts:
             raise PolicyDenied(outcome.text)
-        return {
-            "approval": outcome.approval,
-            "approved": outcome.approved,
-            "by": outcome.by,
-            "outcome": outcome.outcome,
-            "text": outcome.text,
-        }
+        return ApprovalOutcome(
+            approval=outcome.approval,
+            approved=outcome.approved,
+            by=outcome.by,
+            outcome=outcome.outcome,
+            text=outcome.text,
+        )
 
-    async def acknowledge(self, id: str, *, person: str) -> JsonObject:
-        with _unknown_ids():
-            await find_incident(self._journal, id)
-        done = await acknowledge_incident(self._loaded, self._journal, id, person=person)
-        return {"incident": done.incident, "state": done.state, "by": done.by, "text": done.text}
+    async def report(self, report: IncidentReport, *, person: str) -> ReportedIncident:
+        if problem := (await load_people(self._loaded, self._journal)).objection(person):
+            raise PolicyDenied(problem)
+        done = await report_problem(
+            self._loaded,
+            self._journal,
+            report.text,
+            service=report.service,
+            severity=report.severity,
+        )
+        return ReportedIncident(
+            alert=done.alert, incident=done.incident or None, watched=done.watched
+        )
 
-    async def close(self, id: str, *, person: str, reason: str) -> JsonObject:
-        with _unknown_ids():
-            await find_incident(self._journal, id)
+    async def acknowledge(self, id: str, *, person: str) -> IncidentUpdate:
+        await self._find(id)
+        return _update(await acknowledge_incident(self._loaded, self._journal, id, person=person))
+
+    async def close(self, id: str, *, person: str, reason: str) -> IncidentUpdate:
+        await self._find(id)
         done = await close_incident(self._loaded, self._journal, id, person=person, reason=reason)
-        return {"incident": done.incident, "state": done.state, "by": done.by, "text": done.text}
+        return _update(done)
+
+    async def reopen(self, id: str, *, person: str, reason: str) -> IncidentUpdate:
+        await self._find(id)
+        done = await reopen_incident(self._loaded, self._journal, id, person=person, reason=reason)
+        return _update(done)
+
+    async def tell(self, id: str, *, person: str, text: str) -> IncidentUpdate:
+        await self._find(id)
+        return _update(await tell_incident(self._loaded, self._journal, id, text, person=person))
+
+    async def _find(self, id: str) -> None:
+        with unknown_ids():
+            await find_incident(self._journal, id)
+
+
+def _update(done: IncidentOutcome) -> IncidentUpdate:
+    return IncidentUpdate(incident=done.incident, state=done.state, by=done.by, text=done.text)
 
 
 @contextmanager
-def _unknown_ids() -> Iterator[None]:
+def unknown_ids() -> Iterator[None]:
     """A lookup fails with a text for people; for a program it is an id that is not there."""
     try:
         yield

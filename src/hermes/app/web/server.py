@@ -6,18 +6,31 @@ from pathlib import Path
 
 import anyio
 
+from hermes import __version__
 from hermes.app.application import open_application
 from hermes.app.policy import with_waiting_approvals
+from hermes.app.web.api.jobs import EditedJobs
+from hermes.app.web.api.listings import ViewListings
 from hermes.app.web.resources import JournalViews, PersonActions
 from hermes.app.web.turns import ORIGIN, ApplicationTurns, JournalHistories
+from hermes.memory.store import JournalStore
 from hermes.plumbing.http_service import HttpRoute
 from hermes.settings.load import LoadedSettings
 from hermes.web.access import AccessControl
+from hermes.web.api_routes import serve_routes
 from hermes.web.event_stream import EventStream
+from hermes.web.job_resources import JobResources
+from hermes.web.listings import Listings
 from hermes.web.openai.chat_completions import ChatCompletions
 from hermes.web.openai.responses import Responses
+from hermes.web.openapi import describe_api
 from hermes.web.resources import ApiResources
+from hermes.web.run_resources import RunResources
+from hermes.web.stored_answers import AnswerStore
 from hermes.web.tokens import TokenRegistry
+
+ANSWER_FOLDER = "api_answers"
+"""In the home; answers are kept there for `Idempotency-Key`."""
 
 
 @asynccontextmanager
@@ -35,17 +48,31 @@ async def open_api(
         turns = ApplicationTurns(application, group)
         chat = ChatCompletions(turns, JournalHistories(application), access, approval_link(loaded))
         views = JournalViews(loaded, application.journal)
-        yield [
+        table = [
             *chat.routes(),
             *Responses(turns, access).routes(),
             *EventStream(application.journal, access, views.may_read_run).routes(),
-            *ApiResources(
-                views,
-                PersonActions(loaded, application.journal),
-                access,
+            *ApiResources(views, PersonActions(loaded, application.journal), access).routes(),
+            *RunResources(views, turns, access).routes(),
+            *JobResources(EditedJobs(loaded, application.journal), access).routes(),
+            *Listings(
+                ViewListings(loaded, application.journal, views.may_read_run), access
             ).routes(),
         ]
+        table.append(describe_api(table, __version__))
+        yield [
+            *serve_routes(table, access, AnswerStore(loaded.home / ANSWER_FOLDER)),
+            *_dashboard_routes(loaded, application.journal),
+        ]
         group.cancel_scope.cancel()
+
+
+def _dashboard_routes(loaded: LoadedSettings, journal: JournalStore) -> list[HttpRoute]:
+    if not loaded.settings.web.dashboard:
+        return []
+    from hermes.app.web.dashboard import dashboard_routes
+
+    return dashboard_routes(loaded, journal)
 
 
 def approval_link(loaded: LoadedSettings) -> Callable[[str], str]:

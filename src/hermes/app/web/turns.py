@@ -24,6 +24,7 @@ from hermes.core.events.base import RunOrigin
 from hermes.core.events.runs import (
     MessageAdded,
     ModelAnswered,
+    RunDeleted,
     RunStarted,
     TurnEnded,
     TurnStarted,
@@ -39,6 +40,7 @@ from hermes.web.agent_turns import (
     TurnText,
     TurnToolCall,
 )
+from hermes.web.api_routes import UnknownIdError
 
 T = TypeVar("T")
 OWN_MODEL_NAME = "hermes"
@@ -84,6 +86,9 @@ class ApplicationTurn:
 
     def interrupt(self) -> None:
         self._conversation.interrupt()
+
+    def steer(self, text: str) -> None:
+        self._conversation.steer(text)
 
     async def work(self, application: Application, request: "_TurnRequest") -> None:
         before = self._conversation.usage
@@ -245,7 +250,20 @@ class ApplicationTurns:
     async def find_answer(
         self, run: str, turn: int | None = None, *, person: str
     ) -> RecordedAnswer | None:
-        return await read_answer(self._application.journal, run, turn, person)
+        journal = self._application.journal
+        async for _ in journal.read(run=run, kinds=("run.deleted",)):
+            return None
+        return await read_answer(journal, run, turn, person)
+
+    async def delete(self, run: str, *, person: str) -> None:
+        journal = self._application.journal
+        if await self.find_answer(run, person=person) is None:
+            raise UnknownIdError("there is no such response")
+        if self.find_active(run) is not None:
+            raise SettingsError(f"{run} is still being worked on; cancel it first")
+        started = [each.event.run async for each in journal.read(kinds=("run.started",))]
+        below = [each for each in started if each.startswith(f"{run}/")]  # its subagents
+        await self._application.bus.publish(*(RunDeleted(run=each) for each in (run, *below)))
 
     async def _open_session(self, run: str, task: str, person: str) -> ApiSession:
         """Raises `HermesError`."""

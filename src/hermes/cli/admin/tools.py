@@ -1,10 +1,9 @@
 """`hermes tools`: lists the tools of the agent, and why others are unavailable."""
 
-import shutil
-
 import click
 import msgspec
 
+from hermes.app.tooling import host_capabilities
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command, cli_group
 from hermes.cli.output import echo, note, print_fields, print_json, print_table
@@ -12,10 +11,8 @@ from hermes.core.errors import HermesError
 from hermes.core.plugins import plugin_names
 from hermes.core.protocols import Tool
 from hermes.settings.load import LoadedSettings
-from hermes.tools.declare import ToolRequirements
 from hermes.tools.settings import ToolSettings
 from hermes.tools.toolsets import (
-    HostCapabilities,
     ToolAvailability,
     ToolCatalog,
     Toolset,
@@ -165,14 +162,9 @@ def _full_catalog(loaded: LoadedSettings) -> ToolCatalog:
     asked = ToolSettings(toolsets=tuple(with_own_toolsets(own)), sets=own)
     extra = _declared_tools(loaded).tools
     built = build_catalog(asked, extra=extra, home=loaded.home).tools
-    needs = [getattr(tool, "needs", ToolRequirements()) for tool in built.values()]
-    variables = frozenset(name for name, value in loaded.secrets.items() if value)
-    programs = None  # only on this machine can it be checked without starting anything
-    if loaded.settings.terminal.backend == "local":
-        programs = frozenset(p for need in needs for p in need.programs if shutil.which(p))
     return build_catalog(
         asked,
-        present=HostCapabilities(programs=programs, variables=variables),
+        present=host_capabilities(loaded, built.values()),
         extra=extra,
         home=loaded.home,
     )

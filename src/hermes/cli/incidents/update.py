@@ -1,6 +1,5 @@
 """`hermes incident open`, `ack`, `tell`, `close` and `reopen`."""
 
-import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -10,32 +9,22 @@ import click
 from hermes.app.actions import (
     CLOSE_OUTCOMES,
     IncidentOutcome,
+    ReportedProblem,
     acknowledge_incident,
     close_incident,
     reopen_incident,
+    report_problem,
     tell_incident,
 )
 from hermes.app.people import local_actor
 from hermes.app.policy import WATCH_RUN, is_run_active
-from hermes.app.secret_redactor import SecretRedactor
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.incidents.lookup import complete_incident_id
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_json
-from hermes.core.errors import HermesError
-from hermes.core.events.incidents import (
-    AlertRaised,
-    AlertSuppressed,
-    IncidentOpened,
-)
-from hermes.core.foreign_text import MAX_TITLE_CHARS, visible_line, visible_text
-from hermes.core.protocols import Journal
+from hermes.core.foreign_text import visible_line
 from hermes.memory.store import JournalStore, open_journal
 from hermes.settings.load import LoadedSettings
-
-PICKUP_TIMEOUT_S = 5.0
-"""How long to wait for a running watcher to open an incident."""
-MAX_TEXT_CHARACTERS = 4_000
 
 
 @cli_command("""
@@ -50,17 +39,15 @@ def open_(ctx: click.Context, text: str, service: str, severity: str | None, as_
     loaded = load_settings(ctx)
     if not visible_line(text):
         raise click.UsageError("describe the problem in a few words")
-    alert = _build_alert(text, service, severity or "")
 
-    async def publish() -> tuple[int, str]:
+    async def publish() -> ReportedProblem:
         async with open_journal(loaded.store) as journal:
-            cleaned = SecretRedactor(loaded).clean_event(alert)
-            number = (await journal.append(cleaned))[-1]
-            if not _is_watch_running(loaded):
-                return number, ""
-            return number, await _wait_for_pickup(journal, alert, number)
+            return await report_problem(
+                loaded, journal, text, service=service, severity=severity or ""
+            )
 
-    number, incident = anyio.run(publish)
+    done = anyio.run(publish)
+    number, incident = done.alert, done.incident
     if as_json:
         print_json(
             {"alert": number, "incident": incident or None, "watched": _is_watch_running(loaded)}
@@ -149,45 +136,5 @@ def _act(
     return done
 
 
-def _build_alert(text: str, service: str, severity: str) -> AlertRaised:
-    title = visible_line(text.strip().splitlines()[0], MAX_TITLE_CHARS)
-    mark = f"{service}\n{' '.join(title.lower().split())}".encode()
-    return AlertRaised(
-        run=WATCH_RUN,
-        fingerprint=f"person:{hashlib.sha256(mark).hexdigest()[:16]}",
-        title=title,
-        text=visible_text(text).strip()[:MAX_TEXT_CHARACTERS],
-        source="person",
-        labels=(("service", service),) if service else (),
-        severity=severity,
-    )
-
-
 def _is_watch_running(loaded: LoadedSettings) -> bool:
     return is_run_active(loaded, WATCH_RUN)
-
-
-async def _wait_for_pickup(journal: Journal, alert: AlertRaised, number: int) -> str:
-    """Return the incident that a watcher opened or extended for it; empty after the timeout."""
-    with anyio.move_on_after(PICKUP_TIMEOUT_S):
-        while True:
-            newest = await journal.last()
-            if found := await _find_pickup(journal, alert, number):
-                return found
-            await journal.changed(newest)
-    return ""
-
-
-async def _find_pickup(journal: Journal, alert: AlertRaised, number: int) -> str:
-    kinds = ("incident.opened", "incident.joined", "alert.suppressed")
-    async for each in journal.read(after=number, kinds=kinds):
-        event = each.event
-        if isinstance(event, AlertSuppressed) and event.fingerprint == alert.fingerprint:
-            raise HermesError(f"the alert was suppressed: {event.why}")
-        if isinstance(event, IncidentOpened) and (
-            number in event.alerts or event.fingerprint == alert.fingerprint
-        ):
-            return event.incident
-        if alert.fingerprint in getattr(event, "fingerprints", ()):
-            return str(getattr(event, "incident", ""))
-    return ""

@@ -31,6 +31,7 @@ hermes policy check -- rm -rf /srv/data
 hermes policy check --origin cron --environment prod -- systemctl restart nginx
 hermes policy check --set observe --exit-code -- touch x || echo held
 hermes policy check --tool write_file --arguments '{"path": "/etc/hosts"}'
+hermes policy check --tool prometheus_query --json '{"query": "up"}'
 echo '{"command": "ls", "cwd": "/srv"}' | hermes policy check --jsonl -
 """,
     cls=CommandTakingCommand,

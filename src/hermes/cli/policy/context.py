@@ -3,14 +3,20 @@
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 import msgspec
 
-from hermes.app.policy import effective_policy_settings, home_path, kernel_support_here, open_policy
+from hermes.app.policy import (
+    describe_call,
+    effective_policy_settings,
+    home_path,
+    kernel_support_here,
+    open_policy,
+)
 from hermes.cli.lazy import CommandWithExamples
 from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
@@ -68,6 +74,9 @@ class ActionOptions(Value, kw_only=True, frozen=True):
     def as_request(self) -> dict[str, Any]:
         """Return it as a JSON request. One word is shell text, several words are one command."""
         command = self.words[0] if len(self.words) == 1 else shlex.join(self.words)
+        arguments = self.arguments
+        if self.tool and not arguments and command.lstrip().startswith("{"):
+            command, arguments = "", command  # `--tool NAME --json '{...}'`
         target = _parse_target(self.target) | (
             {"environment": self.environment} if self.environment else {}
         )
@@ -75,7 +84,7 @@ class ActionOptions(Value, kw_only=True, frozen=True):
         request = {
             "command": command,
             "tool": self.tool,
-            "arguments": _parse_arguments(self.arguments),
+            "arguments": _parse_arguments(arguments),
             "origin": self.origin,
             "environment": environment,
             "target": target,
@@ -170,6 +179,7 @@ class FolderPolicy:
     """The policy of an agent that is started in a folder."""
 
     def __init__(self, loaded: LoadedSettings, folder: Path) -> None:
+        self._loaded = loaded
         self.folder = folder
         self.home = home_path(loaded)
         self.of = cache(lambda isolated: open_policy(loaded, folder, isolated=isolated))
@@ -180,7 +190,14 @@ class FolderPolicy:
         policy = self.of(request.get("isolated") is True)
         kernel = self.kernel(str(request.get("environment", "")))
         request = self.resolve_folder(request)
-        return check_action(policy, request, cwd=str(self.folder), home=self.home, kernel=kernel)
+        return check_action(
+            policy,
+            request,
+            cwd=str(self.folder),
+            home=self.home,
+            kernel=kernel,
+            describe=partial(describe_call, self._loaded),
+        )
 
     def resolve_folder(self, request: dict[str, Any]) -> dict[str, Any]:
         """Make a relative `cwd` absolute."""

@@ -176,10 +176,13 @@ def _rebuild_action(
         else origin,
         environment=request.environment or environment,
         target=request.target if known else environment,
-        isolated=isolated or request.isolated,
+        isolated=request.remote is None and (isolated or request.isolated),
         cwd=request.cwd or (started.directory if started else ""),
         command=request.command,
         actor=request.actor or (started.by if started else ""),
+        remote=request.remote,
+        request=request.request,
+        definition=request.definition,
     )
 
 

@@ -1,7 +1,7 @@
 """`hermes cron list`, `show`, `next`, `history` and `run`."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,13 +27,13 @@ hermes cron list --json
 """)
 def list_(ctx: click.Context, as_json: bool = False) -> None:
     """List all jobs: what they mean, when they run next, and how they ended last."""
-    from hermes.app.jobs import preview_schedule
+    from hermes.app.jobs import describe_job, preview_schedule
 
     loaded = load_settings(ctx)
     table = edit_jobs(loaded, _read_table)
     jobs = [job for job in table.jobs.values() if not job.finished]
     if as_json:
-        print_json([_job_data(job) for job in jobs])
+        print_json([describe_job(job) for job in jobs])
         return
     rows = []
     for job in jobs:
@@ -57,7 +57,7 @@ def list_(ctx: click.Context, as_json: bool = False) -> None:
 @click.argument("name")
 def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show the job NAME with its meaning, its next times and its last result."""
-    from hermes.app.jobs import find_job, preview_schedule
+    from hermes.app.jobs import describe_job, find_job, preview_schedule
 
     loaded = load_settings(ctx)
     try:
@@ -65,7 +65,7 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     except ScheduleError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
-        print_json(_job_data(job))
+        print_json(describe_job(job))
         return
     preview, spec = preview_schedule(job.spec.schedule), job.spec
     fields: dict[str, object] = {
@@ -202,21 +202,3 @@ def _last_text(job: "Job") -> str:
     if job.last is None or job.last.ended is None:
         return "running" if job.open else ""
     return f"{job.last.outcome} {job.last.ended.at.astimezone():%m-%d %H:%M}"
-
-
-def _job_data(job: "Job") -> dict[str, Any]:
-    from hermes.app.jobs import preview_schedule
-
-    preview = preview_schedule(job.spec.schedule)
-    return {
-        "job": job.name,
-        "builtin": bool(job.spec.builtin),
-        "spec": job.spec,
-        "author": job.by,
-        "meaning": preview.meaning,
-        "zone": preview.zone,
-        "next": preview.times if job.paused is None else (),
-        "paused": job.paused is not None,
-        "running": [each.id for each in job.open],
-        "last": job.last,
-    }

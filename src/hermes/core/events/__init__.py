@@ -57,7 +57,9 @@ EVENT_TYPES: dict[str, type[Event]] = {
 DURABLE_KINDS = frozenset(
     {"tool.approved", "approval.answered", "grant.given", "alert.raised", "job.started"}
     | {"token.created", "token.revoked"}
+    | {"web.login", "web.session.started", "web.session.ended"}
     | {"person.added", "person.removed", "pairing.approved", "pairing.revoked", "chat.received"}
+    | {"hook.trusted", "hook.untrusted"}
 )
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 

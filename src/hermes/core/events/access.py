@@ -39,3 +39,40 @@ class ApiHistoryRecorded(BaseEvent, tag="api.history", kw_only=True, frozen=True
 
     digest: str
     person: str
+
+
+class WebLoginCreated(BaseEvent, tag="web.login", kw_only=True, frozen=True):
+    """A link that opens one session of the dashboard. The journal has the digest of its code."""
+
+    login: str
+    """Its id."""
+    digest: str
+    """SHA-256 of the code, in hex."""
+    person: str
+    expires_at: datetime
+    by: str = ""
+
+
+class WebSessionStarted(BaseEvent, tag="web.session.started", kw_only=True, frozen=True):
+    """Somebody has used a link: a browser may act as this person. The digest is of its cookie."""
+
+    session: str
+    """Its id."""
+    login: str
+    """The link, which is used up with this."""
+    digest: str
+    person: str
+    expires_at: datetime
+    browser: str = ""
+    """What the browser calls itself."""
+
+
+class WebSessionUsed(BaseEvent, tag="web.session.used", kw_only=True, frozen=True):
+    """A session was used, written at most once an hour: an idle one ends."""
+
+    session: str
+
+
+class WebSessionEnded(BaseEvent, tag="web.session.ended", kw_only=True, frozen=True):
+    session: str
+    by: str = ""

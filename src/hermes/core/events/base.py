@@ -8,8 +8,20 @@ from msgspec import field
 from hermes.core.messages import Value
 
 RunOrigin = Literal[
-    "cli", "python", "chat", "cron", "subagent", "batch", "incident", "gym", "web", "hook"
+    "cli",
+    "python",
+    "chat",
+    "cron",
+    "subagent",
+    "batch",
+    "incident",
+    "gym",
+    "web",
+    "hook",
+    "mcp",
+    "acp",
 ]
+"""Where a run comes from. `mcp` is another program, `acp` a person at an editor."""
 
 
 class BaseEvent(Value, kw_only=True, tag_field="kind", frozen=True):

@@ -3,7 +3,14 @@
 from typing import Literal
 
 from hermes.core.events.base import BaseEvent
-from hermes.core.messages import Risk, ToolCall, ToolResult
+from hermes.core.messages import (
+    OutgoingRequest,
+    RemoteTarget,
+    Risk,
+    ToolCall,
+    ToolDefinition,
+    ToolResult,
+)
 
 
 class ToolRequested(BaseEvent, tag="tool.requested", kw_only=True, frozen=True):
@@ -18,6 +25,12 @@ class ToolRequested(BaseEvent, tag="tool.requested", kw_only=True, frozen=True):
     """The command line, when the tool runs a command."""
     actor: str = ""
     """For whom: the name of a person, or `channel:id` for one who has none."""
+    remote: RemoteTarget | None = None
+    """Where it acts, when that is not the environment."""
+    request: OutgoingRequest | None = None
+    """What it would send, when the tool sends one HTTP request."""
+    definition: ToolDefinition | None = None
+    """Which definition of the tool, when it is not part of this program."""
 
 
 class ToolDecided(BaseEvent, tag="tool.decided", kw_only=True, frozen=True):

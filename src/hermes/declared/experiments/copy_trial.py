@@ -18,9 +18,11 @@ from hermes.declared.experiments.copied_checks import (
 from hermes.declared.experiments.host_programs import HostPrograms, HostService, ScheduledJob
 from hermes.declared.experiments.put_back import (
     CannotRevertError,
+    Target,
     archive_script,
     find_targets,
     text_parts_of,
+    unwritable_script,
 )
 from hermes.declared.experiments.suspects import Suspect, service_reversal
 from hermes.declared.experiments.trial import Revert, TrialOutcome, TrialResult
@@ -38,6 +40,9 @@ from hermes.environments.copies import (
 FIRST_TIMEOUT_S = 8.0
 """How long checks may take to pass while it is not known how long that takes in a copy."""
 LONGEST_TIMEOUT_S, PASS_TIME_FACTOR = 12.0, 1.8
+PATIENT_TIMEOUT_S, PATIENT_FACTOR = 5.0, 4.0
+"""At least, and times what it took in another copy, where a wrong result would name a wrong cause:
+supervisors wait a second or more between two starts, so the time to pass varies."""
 ANSWER_GRACE_S, SILENCE_GRACE_S = 0.4, 0.8
 """Added to the time in which it passed on another copy: for a wrong answer, and for none, which a
 service that is about to start gives as well."""
@@ -129,8 +134,8 @@ class CopyTrial:
             self._part_lines[suspect.key] = tuple(each.first_after + 1 for each in parts)
         return self._part_lines[suspect.key]
 
-    async def run(self, reverted: Sequence[Revert]) -> TrialResult:
-        began = time.monotonic()
+    async def run(self, reverted: Sequence[Revert], *, patient: bool = False) -> TrialResult:
+        began, timeout = time.monotonic(), self.patient_timeout_s if patient else self.timeout_s
         try:
             async with open_copy(self._setup) as copy:
                 if started := self._started_services(reverted):
@@ -141,10 +146,14 @@ class CopyTrial:
                     await restart_services(copy, self._affected_units(reverted))
                 for job in self._setup.jobs[:MAX_JOBS]:
                     await copy.run(job.shell_command, timeout_s=JOB_TIMEOUT_S)
-                outcome, readings = await self.settle(copy)
+                outcome, readings = await self.settle(copy, timeout)
         except (CannotCopyError, CannotRevertError, EnvironmentFailed) as error:
+            paths = set(error.paths) if isinstance(error, CannotRevertError) else set()
             return TrialResult(
-                outcome="unclear", detail=str(error)[:300], seconds=time.monotonic() - began
+                outcome="unclear",
+                detail=str(error)[:300],
+                seconds=time.monotonic() - began,
+                blocked=tuple(e.suspect.label for e in reverted if paths & set(e.suspect.paths)),
             )
         detail = self._setup.expected.describe(readings)
         return TrialResult(outcome=outcome, detail=detail, seconds=time.monotonic() - began)
@@ -176,6 +185,10 @@ class CopyTrial:
         grace = ANSWER_GRACE_S if self._setup.expected.is_answered else SILENCE_GRACE_S
         wanted = PASS_TIME_FACTOR * self.pass_seconds + grace * overload_factor()
         return min(LONGEST_TIMEOUT_S, wanted)
+
+    def patient_timeout_s(self) -> float:
+        longest = max(PATIENT_TIMEOUT_S, PATIENT_FACTOR * (self.pass_seconds or 0.0))
+        return max(self.timeout_s(), longest * overload_factor())
 
     def _started_services(self, reverted: Sequence[Revert]) -> list[str]:
         """Services that were started since the known good state and are not reverted."""
@@ -220,8 +233,7 @@ async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert])
     files = [each for each in reverted if each.suspect.change.item.kind == "file"]
     targets = [target for each in files for target in find_targets(each, setup.store.content)]
     if targets:
-        script, archive = archive_script(targets)
-        await _run(copy, script, archive)
+        await _replace_files(copy, targets)
     await copy.reload_units()
     for each in reverted:
         change = each.suspect.change
@@ -231,6 +243,16 @@ async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert])
             continue
         for command in setting_commands(change, setup.store):
             await _run(copy, command)
+
+
+async def _replace_files(copy: HostCopy, targets: Sequence[Target]) -> None:
+    """Raises `CannotRevertError` with the paths that cannot be changed there."""
+    script, archive = archive_script(targets)
+    try:
+        await _run(copy, script, archive)
+    except CannotRevertError as error:
+        blocked = await copy.run(unwritable_script(targets), timeout_s=COMMAND_TIMEOUT_S)
+        raise CannotRevertError(str(error), blocked.output.splitlines()) from error
 
 
 async def _switch_service(copy: HostCopy, name: str, verbs: Sequence[str]) -> None:

@@ -34,7 +34,12 @@ class Target(Value, frozen=True, kw_only=True):
 
 
 class CannotRevertError(Exception):
-    """The content from before is not known."""
+    """The content from before is not known, or the host does not let it be put back."""
+
+    def __init__(self, why: str, paths: Sequence[str] = ()) -> None:
+        super().__init__(why)
+        self.paths = tuple(paths)
+        """Those that cannot be changed, where that is why."""
 
 
 def text_parts_of(change: StateChange, read: ReadContent) -> tuple[TextPart, ...]:
@@ -135,6 +140,17 @@ def archive_script(targets: Sequence[Target]) -> tuple[str, bytes]:
         if each.kind == "attributes":
             lines += attribute_commands(each)
     return "\n".join(lines), _archive(sorted(files, key=lambda each: each.path))
+
+
+def unwritable_script(targets: Sequence[Target]) -> str:
+    """A script that prints which of them cannot be replaced: on a read-only file system, or mounted
+    one by one as containers do with some files of /etc."""
+    paths = " ".join(shlex.quote(each.path) for each in targets)
+    return (
+        f"for path in {paths}; do folder=${{path%/*}}; folder=${{folder:-/}};"
+        ' if { [ -d "$folder" ] && [ ! -w "$folder" ]; }'
+        ' || grep -qF " $path " /proc/self/mountinfo; then echo "$path"; fi; done'
+    )
 
 
 def attribute_commands(target: Target) -> list[str]:

@@ -77,6 +77,9 @@ class _Investigation:
         self._trial, self._limits, self._record = trial, limits, record
         self._experiments: list[Experiment] = []
         self._results: dict[tuple[str, ...], TrialResult] = {}
+        self._sure: set[tuple[str, ...]] = set()
+        """Those of the results that were patiently obtained."""
+        self._left_out = 0
         self.rehearse: RehearseRevert | None = None
 
     async def run(self) -> RootCause:
@@ -94,6 +97,17 @@ class _Investigation:
         reverted = await self._try("revert-all", everything)
         if unchanged.outcome != "fails":
             return self._end("not-reproduced", _not_reproduced_text(unchanged))
+        if reverted.blocked:
+            everything = self._leave_out(reverted.blocked)
+            if not everything:
+                return self._end("impossible", f"no change can be reverted: {reverted.detail}")
+            reverted = await self._try("revert-all", everything)
+        if reverted.outcome == "fails" and self._left_out:
+            why = (
+                f"it fails also with {len(everything)} changes reverted, and {self._left_out}"
+                f" others cannot be reverted on a copy: {reverted.detail}"
+            )
+            return self._end("impossible", why)
         if reverted.outcome == "fails":
             why = (
                 f"it fails also with all {len(everything)} changes reverted, while logs and data"
@@ -103,6 +117,12 @@ class _Investigation:
         if reverted.outcome == "unclear" and len(everything) == 1:
             return self._end("impossible", f"the change cannot be reverted: {reverted.detail}")
         return await self._find_causes()
+
+    def _leave_out(self, labels: Sequence[str]) -> list[Revert]:
+        """These changes stay in force on every copy; the others are examined."""
+        self._left_out = len(labels)
+        self._suspects = tuple(each for each in self._suspects if each.label not in labels)
+        return [Revert(suspect=each) for each in self._suspects]
 
     def _without_suspects(self, unchanged: TrialResult) -> RootCause:
         if unchanged.outcome != "fails":
@@ -121,8 +141,10 @@ class _Investigation:
             causes += await self._minimise_parts(found.changes)
             left = [each for each in left if all(each != one.suspect for one in causes)]
             confirmed = await self._confirm(causes)
+            if confirmed.outcome == "fails":
+                confirmed = await self._try("revert-only", causes, patient=True)
             if confirmed.outcome == "passes":
-                return self._end("proved", causes=causes)
+                return self._end("proved", causes=await self._drop_needless(causes))
             if confirmed.outcome == "unclear" or not left:
                 break
         why = "with only the changes reverted that are enough to cause it, it does not pass"
@@ -166,6 +188,23 @@ class _Investigation:
         whole_change = await self._try("revert-only", list(changes))
         return list(changes) if whole_change.outcome == "passes" else smaller
 
+    async def _drop_needless(self, causes: Sequence[Revert]) -> list[Revert]:
+        """Of several causes each must matter: the fault stays when only the others are reverted, or
+        is gone when only the others are in force. A copy that was slow may have said otherwise."""
+        needed = list(causes)
+        for each in reversed(causes):
+            others = [one for one in needed if one != each]
+            if others and not await self._matters(others):
+                needed = others
+        return needed
+
+    async def _matters(self, others: Sequence[Revert]) -> bool:
+        """Whether a cause beside these others does."""
+        without = await self._try("revert-only", others, patient=True)
+        if without.outcome != "passes":
+            return True
+        return await self._keep_only(others, patient=True) != "fails"
+
     def _join_parts(self, parts: Sequence[Revert]) -> list[Revert]:
         """One for each suspect; the whole change where it has all its parts."""
         joined = []
@@ -199,7 +238,7 @@ class _Investigation:
     def _trials_left(self) -> int:
         return max(0, self._limits.trials - len(self._experiments))
 
-    async def _keep_only(self, kept: Sequence[Revert]) -> TrialOutcome:
+    async def _keep_only(self, kept: Sequence[Revert], *, patient: bool = False) -> TrialOutcome:
         """All other changes, and all other parts of these, are reverted."""
         by_suspect = {each.suspect.key: each for each in kept}
         reverted = []
@@ -211,17 +250,25 @@ class _Investigation:
                 numbers = range(len(self._trial.part_lines(suspect)))
                 others = [each for each in numbers if each not in one.parts]
                 reverted += [self._part_of(suspect, *others)] if others else []
-        result = await self._try("keep-only", reverted, kept)
+        result = await self._try("keep-only", reverted, kept, patient=patient)
         return result.outcome
 
     async def _try(
-        self, purpose: TrialPurpose, reverted: Sequence[Revert], kept: Sequence[Revert] = ()
+        self,
+        purpose: TrialPurpose,
+        reverted: Sequence[Revert],
+        kept: Sequence[Revert] = (),
+        *,
+        patient: bool = False,
     ) -> TrialResult:
-        """Each set of reverted changes is tried once."""
+        """Each set of reverted changes is tried once; if it did not pass, once more patiently."""
         labels = _labels(reverted)
-        if (known := self._results.get(labels)) is not None:
+        known = self._results.get(labels)
+        if known is not None and (known.outcome == "passes" or not patient or labels in self._sure):
             return known
-        result = await self._trial.run(reverted)
+        result = await self._trial.run(reverted, patient=patient)
+        if patient:
+            self._sure.add(labels)
         self._results[labels] = result
         await self._note(purpose, labels, [each.label for each in kept], result)
         return result

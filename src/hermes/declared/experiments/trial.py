@@ -33,6 +33,8 @@ class TrialResult(Value, frozen=True, kw_only=True):
     detail: str = ""
     """What the checks said, or why it could not be tried."""
     seconds: float = 0.0
+    blocked: tuple[str, ...] = ()
+    """Labels of the changes that cannot be reverted on a copy, where that is why it is unclear."""
 
 
 class Experiment(Value, frozen=True, kw_only=True):
@@ -48,7 +50,9 @@ class Experiment(Value, frozen=True, kw_only=True):
 class Trial(Protocol):
     """Runs the failing checks in a fresh copy of the host in which some changes are reverted."""
 
-    async def run(self, reverted: Sequence[Revert]) -> TrialResult: ...
+    async def run(self, reverted: Sequence[Revert], *, patient: bool = False) -> TrialResult:
+        """`patient`: the checks get more time to pass than they needed in other copies."""
+        ...
 
     def part_lines(self, suspect: Suspect) -> tuple[int, ...]:
         """The lines at which the parts begin that can be reverted one by one, counted from 1; with

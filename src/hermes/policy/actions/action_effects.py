@@ -6,7 +6,7 @@ import msgspec
 
 from hermes.core.actions import KernelSupport
 from hermes.core.events.base import RunOrigin
-from hermes.core.messages import Value
+from hermes.core.messages import ToolDefinition, Value
 from hermes.policy.commands.effects import (
     READING_EFFECTS,
     RETURNED_EFFECTS,
@@ -129,8 +129,16 @@ class ActionEffects(Value, kw_only=True, frozen=True):
     protected: tuple[str, ...] = ()
     """Files of Hermes below paths that it changes."""
     files: FilesAtVerdict = FilesAtVerdict()
+    definition: ToolDefinition | None = None
+    """Which definition of the tool, when it is not part of this program."""
     unread: str = ""
     """Code that it may run, that is on another host and could not be looked for."""
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names by which rules may call the tool."""
+        named = self.definition.name if self.definition else ""
+        return (self.tool, named) if named else (self.tool,)
 
     @property
     def effects(self) -> frozenset[str]:

@@ -4,11 +4,11 @@ import hashlib
 import os
 import posixpath
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -31,6 +31,7 @@ from hermes.policy.actions.lent_access import (
     mark_lent_access,
     runs_git_in_unknown_folder,
 )
+from hermes.policy.actions.remote_calls import identity_of, location_of
 from hermes.policy.actions.repository_objects import find_printed_file
 from hermes.policy.actions.repository_programs import find_hook_folder, mark_hook_changes
 from hermes.policy.actions.root_launcher import mark_root_commands
@@ -148,8 +149,6 @@ def _path_and_parents(path: str) -> Iterator[str]:
             yield str(parent)
 
 
-_DISPLAY_ARGUMENTS = frozenset({"timeout", "watch", "limit", "offset"})
-"""Arguments that do not change what the action does, so they are not part of its hash."""
 _FOLDER_CHANGING_PROGRAMS = frozenset({"cd", "pushd"})
 
 
@@ -229,15 +228,16 @@ class ActionReader:
             steps = tuple(_mark_imported_files(step, folders) for step in steps)
             steps = tuple(_mark_printed_objects(step, folders) for step in steps)
             steps = tuple(map(mark_hook_changes, steps))
-        where, in_copy = _location_of(action, situation.where), action.call.name == COPY_TOOL
+        where = location_of(action, situation.where, rendered)
+        in_copy = action.call.name == COPY_TOOL
         if in_copy:
             steps, dynamic = tuple(map(step_in_copy, steps)), ()
         effects = ActionEffects(
             tool=action.call.name,
+            definition=action.definition,
             steps=steps,
             hash=fingerprint(
-                action.call.name,
-                _relevant_arguments(action.call.arguments),
+                *identity_of(action),
                 intent.command,
                 cwd,
                 (action.environment, action.target, where.host, where.namespace),
@@ -474,10 +474,6 @@ def _unreadable_step(node: str, reason: str) -> ActionStep:
     )
 
 
-def _relevant_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name not in _DISPLAY_ARGUMENTS}
-
-
 def _typed_text(action: Action) -> tuple[str, str] | None:
     """The session and the text, if the call types into a background process."""
     arguments = action.call.arguments
@@ -485,12 +481,3 @@ def _typed_text(action: Action) -> tuple[str, str] | None:
         return None
     ending = "\n" if arguments["action"] == "submit" else ""
     return str(arguments.get("session_id", "")), str(arguments.get("data", "")) + ending
-
-
-def _location_of(action: Action, known: ActionLocation) -> ActionLocation:
-    return msgspec.structs.replace(
-        known,
-        place=action.environment,
-        host=known.host or action.target,
-        isolated=action.isolated,
-    )

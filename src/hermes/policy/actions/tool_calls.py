@@ -14,6 +14,7 @@ import msgspec
 from hermes.core.actions import Action
 from hermes.core.messages import Risk, Value
 from hermes.policy.actions.action_effects import ActionStep
+from hermes.policy.actions.remote_calls import is_remote, judge_remote_call
 
 _EFFECTS_BY_RISK: Mapping[Risk, frozenset[str]] = {
     Risk.READ: frozenset({"read"}),
@@ -55,12 +56,15 @@ def read_intent(action: Action, home: str, pending: str = "", receiver: str = ""
     """`pending` was typed into the same process without Enter."""
     name, arguments = action.call.name, action.call.arguments
     known = _INTENT_READERS.get(name)
-    if known is not None:
+    if known is not None and not is_remote(action):
         intent = known(arguments, home)
     elif name == "process":
         intent = _process_intent(arguments, pending, receiver)
     elif name == "execute_code":
         intent = _code_intent(arguments, isolated=action.isolated)
+    elif is_remote(action):
+        shown, effects, why = judge_remote_call(action)
+        intent = ToolIntent(shown=shown, effects=effects, why=why)
     else:
         intent = _unknown_tool_intent(action)
     return msgspec.structs.replace(intent, declared=_DECLARED_EFFECTS_BY_RISK[action.risk])

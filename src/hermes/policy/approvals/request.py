@@ -12,6 +12,7 @@ from hermes.core.foreign_text import shorten_middle
 from hermes.core.messages import ToolCall, Value
 from hermes.core.run_ids import new_id
 from hermes.policy.actions.action_effects import fingerprint
+from hermes.policy.actions.remote_calls import describe_target, render_request, rule_name
 from hermes.policy.rules.rule import AskOptions, PolicyVerdict
 from hermes.policy.undo import find_undo
 
@@ -39,7 +40,8 @@ def action_identity(action: Action, decision: Decision) -> str:
     """The hash of the exact action, also for a policy that does not provide it."""
     call = action.call
     parts = (call.name, call.arguments, action.command, action.environment, action.target)
-    return decision.hash or fingerprint(*parts, action.cwd)
+    more = (action.definition,) if action.definition else ()
+    return decision.hash or fingerprint(*parts, action.cwd, *more)
 
 
 def build_request(
@@ -54,6 +56,7 @@ def build_request(
     ask, call = ask_options_of(decision), action.call
     requester = action.actor or options.requester
     command = _command_text(action)
+    sends = f"sends: {render_request(action.request)}\n" if action.request else ""
     undo = decision.undo if isinstance(decision, PolicyVerdict) else ""
     tested = decision.tested if isinstance(decision, PolicyVerdict) else ""
     return ApprovalRequested(
@@ -61,8 +64,8 @@ def build_request(
         at=now,
         approval=new_id("ask"),
         call_id=call.id,
-        tool=call.name,
-        shown=redact(_shorten(render_call(call, command))),
+        tool=rule_name(action),
+        shown=redact(_shorten(sends + render_call(call, command))),
         effects=decision.effects or (action.risk.value,),
         rule=decision.rule,
         reason=redact(decision.reason),
@@ -91,6 +94,8 @@ def expand_groups(names: Iterable[str], groups: Mapping[str, tuple[str, ...]]) -
 
 
 def environment_label(action: Action) -> str:
+    if action.remote is not None:
+        return describe_target(action.remote)
     where = f"{action.environment} ({action.target})" if action.target else action.environment
     return f"{where} in {action.cwd}" if action.cwd else where
 

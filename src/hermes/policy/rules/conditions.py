@@ -29,6 +29,7 @@ CONDITION_VARIABLES: Mapping[str, Mapping[str, Any] | list[str]] = {
         "isolated": False,
         "tested": False,
         "reviewed": False,
+        "digest": "",
     },
     "effects": ["read"],
     "now": {

@@ -213,6 +213,7 @@ class StepView:
         return {
             "action": {
                 "tool": effects.tool,
+                "digest": effects.definition.digest if effects.definition else "",
                 "program": step.program,
                 "argv": list(step.argv),
                 "flags": list(step.flags),
@@ -292,13 +293,16 @@ def compile_match(match: schema.PolicyMatch, home: str) -> StepMatcher:
 
 def _clause_tests(clause: schema.MatchClause, home: str) -> Iterator[tuple[str, StepTest]]:
     """Cheap tests first, because most rules do not match."""
+    given_tool = clause.tool
+    tool = (
+        given_tool
+        if isinstance(given_tool, schema.ToolMatch)
+        else schema.ToolMatch(name=given_tool)
+    )
     made: tuple[tuple[str, schema.WordOrWords, Callable[[tuple[str, ...]], StepTest]], ...] = (
         ("effects", clause.effects, _effects_test),
-        (
-            "tool",
-            clause.tool,
-            lambda given: _glob_test(NamePatterns(given), lambda view: view.effects.tool),
-        ),
+        ("tool", tool.name, _tool_test),
+        ("tool.digest", tool.digest, lambda given: _exact_test(given, _definition_digest)),
         ("program", clause.program, _program_test),
         ("verb", clause.verb, _verb_test),
         ("flags", clause.flags, _flags_test),
@@ -392,6 +396,15 @@ def _glob_test(globs: NamePatterns, value: Callable[[StepView], str]) -> StepTes
 def _exact_test(texts: tuple[str, ...], value: Callable[[StepView], str]) -> StepTest:
     exact = frozenset(text.strip() for text in texts)
     return lambda view, every: value(view).strip() in exact
+
+
+def _tool_test(names: tuple[str, ...]) -> StepTest:
+    patterns = NamePatterns(names)
+    return lambda view, every: any(map(patterns.matches, view.effects.tool_names))
+
+
+def _definition_digest(view: StepView) -> str:
+    return view.effects.definition.digest if view.effects.definition else ""
 
 
 def _flag_test(wanted: bool, value: Callable[[StepView], bool]) -> StepTest:

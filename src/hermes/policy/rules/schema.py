@@ -72,10 +72,18 @@ class WhenSection(DocumentSection, frozen=True, kw_only=True):
     reviewed: bool | None = None
 
 
+class ToolMatch(DocumentSection, frozen=True, kw_only=True):
+    name: WordOrWords = ()
+    """Names such as `mcp:github/*`."""
+    digest: WordOrWords = ()
+    """The hash of the definition of the tool: the rule ends to match when the tool changes."""
+
+
 class MatchClause(DocumentSection, frozen=True, kw_only=True):
     """All of its fields must match."""
 
-    tool: WordOrWords = ()
+    tool: WordOrWords | ToolMatch = ()
+    """Names, or `{name: ..., digest: ...}`."""
     effects: WordOrWords = ()
     program: WordOrWords = ()
     """The name without its folder, or the path when the pattern has a slash."""
@@ -259,7 +267,7 @@ _TYPE_WORDS: dict[Any, str] = {
 def schema_problems(kind: Any, data: Any, path: KeyPath = ()) -> Iterator[SchemaProblem]:
     """Each problem with the path of its key."""
     struct = _struct_in(kind)
-    if struct is not None and not (isinstance(data, str) and str in _union_members(kind)):
+    if struct is not None and not _fits_other_member(kind, data):
         yield from _section_problems(struct, data, path)
         return
     item = _item_struct(kind)
@@ -307,6 +315,13 @@ def _list_problems(item: type[msgspec.Struct], data: Any, path: KeyPath) -> Iter
 
 def _union_members(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _fits_other_member(kind: Any, data: Any) -> bool:
+    """Whether a text or a list stands in place of a section that may be either."""
+    members = _union_members(kind)
+    as_list = isinstance(data, list) and any(get_origin(each) is tuple for each in members)
+    return as_list or (isinstance(data, str) and str in members)
 
 
 def _struct_in(kind: Any) -> type[msgspec.Struct] | None:

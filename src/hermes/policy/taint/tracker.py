@@ -246,7 +246,7 @@ def _tainted_words_in_step(known: RunReading, step: ActionStep, text: ActionText
         return f"{min(written)}, written from it"
     for words in text.variants:
         found = (
-            _ordered_address(known, words)
+            _ordered_address(known, words) or _sent_words(known, step, words)
             if step.is_read_only
             else _first_match(known, step, text, words)
         )
@@ -291,6 +291,17 @@ def _ordered_address(known: RunReading, words: list[str]) -> str:
         ):
             return word
     return ""
+
+
+def _sent_words(known: RunReading, step: ActionStep, words: list[str]) -> str:
+    """A tool that asks a host which nobody configured sends its arguments there: a host, or an
+    instruction, from untrusted text counts, also without a scheme before it."""
+    if step.program or "network-read" not in step.effects:
+        return ""
+    hosts = (word for word in words if is_distinctive(word) and "." in word)
+    return next((word for word in hosts if _is_suspect(known, word)), "") or _copied_order(
+        known, words
+    )
 
 
 def _adjacent_words(known: RunReading, words: list[str], text: ActionText) -> str:

@@ -74,8 +74,9 @@ class LayerNotes:
 
 
 def read_only_executor(executor: Executor) -> Executor:
-    """An executor with only the read-only tools, and a policy that denies changes."""
-    return executor.with_only(set(READ_ONLY_TOOLS)).with_policy(
+    """An executor with only the tools that read, ours and those that a person classed so, and a
+    policy that denies changes."""
+    return executor.with_only({*READ_ONLY_TOOLS, *executor.classed_reads}).with_policy(
         ReadOnlyPolicy(executor.policy, frozenset({FINDING_TOOL}))
     )
 

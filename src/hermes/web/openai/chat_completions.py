@@ -3,12 +3,13 @@
 import time
 from collections.abc import AsyncGenerator, Callable
 from http import HTTPStatus
+from typing import Any
 
 import anyio
 import msgspec
 
 from hermes.core.messages import Usage
-from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest, HttpRoute
+from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest
 from hermes.web.access import AccessControl, ApiCaller
 from hermes.web.agent_turns import (
     AgentTurn,
@@ -18,6 +19,7 @@ from hermes.web.agent_turns import (
     TurnQuestion,
     TurnText,
 )
+from hermes.web.api_routes import ApiRoute
 from hermes.web.event_stream import PING, STREAM_HEADERS, STREAM_TYPE, next_or_ping, stream_event
 from hermes.web.openai.wire_types import (
     ChatCompletionRequest,
@@ -49,12 +51,18 @@ class ChatCompletions:
         self._access = access
         self._approval_link = approval_link
 
-    def routes(self) -> list[HttpRoute]:
-        check = self._access.require("chat")
+    def routes(self) -> list[ApiRoute]:
         return [
-            HttpRoute("/v1/chat/completions", ("POST",), self._complete, check),
-            HttpRoute("/v1/models", ("GET",), self._list_models, check),
-        ]
+            ApiRoute(
+                method="POST", path="/v1/chat/completions", right="chat", respond=self._complete,
+                about="One turn of a conversation whose history the client sends.",
+                body=ChatCompletionRequest, answer=dict[str, Any], streams=True,
+            ),
+            ApiRoute(
+                method="GET", path="/v1/models", right="chat", respond=self._list_models,
+                about="The models that can be asked.", answer=dict[str, Any],
+            ),
+        ]  # fmt: skip
 
     async def _list_models(self, request: HttpRequest) -> HttpReply:
         models = [

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.messages import Usage
-from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest, HttpRoute
+from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest
 from hermes.web.access import AccessControl, ApiCaller
 from hermes.web.agent_turns import (
     AgentTurn,
@@ -20,6 +20,7 @@ from hermes.web.agent_turns import (
     TurnText,
     TurnToolCall,
 )
+from hermes.web.api_routes import ApiRoute
 from hermes.web.event_stream import PING, STREAM_HEADERS, STREAM_TYPE, next_or_ping, stream_event
 from hermes.web.openai.wire_types import (
     ResponsesRequest,
@@ -37,13 +38,27 @@ class Responses:
         self._turns = turns
         self._access = access
 
-    def routes(self) -> list[HttpRoute]:
-        check = self._access.require("chat")
+    def routes(self) -> list[ApiRoute]:
+        one = "/v1/responses/{id}"
         return [
-            HttpRoute("/v1/responses", ("POST",), self._create, check),
-            HttpRoute("/v1/responses/{id}", ("GET",), self._show, check),
-            HttpRoute("/v1/responses/{id}/cancel", ("POST",), self._cancel, check),
-        ]
+            ApiRoute(
+                method="POST", path="/v1/responses", right="chat", respond=self._create,
+                about="One turn of a conversation that the server keeps.",
+                body=ResponsesRequest, answer=dict[str, Any], streams=True,
+            ),
+            ApiRoute(
+                method="GET", path=one, right="chat", respond=self._show,
+                about="A response, also while it is being worked on.", answer=dict[str, Any],
+            ),
+            ApiRoute(
+                method="DELETE", path=one, right="chat", respond=self._delete,
+                about="Delete the conversation of a response.", answer=dict[str, Any],
+            ),
+            ApiRoute(
+                method="POST", path=f"{one}/cancel", right="chat", respond=self._cancel,
+                about="End the work on a response.", answer=dict[str, Any],
+            ),
+        ]  # fmt: skip
 
     async def _create(self, request: HttpRequest) -> HttpReply:
         asked = decode_body(request, ResponsesRequest)
@@ -88,6 +103,12 @@ class Responses:
         if answer.end is None:
             return HttpReply(body=msgspec.json.encode({**data, "status": "in_progress"}))
         return HttpReply(body=msgspec.json.encode({**data, **end_fields(answer.end, [])}))
+
+    async def _delete(self, request: HttpRequest) -> HttpReply:
+        run, _ = parse_response_id(request.params["id"])
+        await self._turns.delete(run, person=self._access.caller(request).person)
+        data = {"id": request.params["id"], "object": "response", "deleted": True}
+        return HttpReply(body=msgspec.json.encode(data))
 
     async def _cancel(self, request: HttpRequest) -> HttpReply:
         run, _ = parse_response_id(request.params["id"])

@@ -1,0 +1,1 @@
+"""What is behind the routes of the API."""

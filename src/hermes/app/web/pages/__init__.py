@@ -1,0 +1,1 @@
+"""What the pages of the dashboard show and do, read from the journal."""

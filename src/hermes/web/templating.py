@@ -1,0 +1,104 @@
+"""Templates and static files of the dashboard. Only this module knows Jinja2."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+FOLDER = Path(__file__).parent
+STATIC_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
+
+
+class TemplateSet:
+    """All templates: HTML is escaped, and a name that is not given is an error."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(FOLDER / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {
+            "moment": as_moment,
+            "clock": format_clock,
+            "ago": format_ago,
+            "left": format_left,
+            "since": format_since,
+            "duration": format_duration,
+        }
+        self._environment.globals["static"] = static_address
+
+    def render(self, template: str, context: Mapping[str, Any]) -> bytes:
+        return self._environment.get_template(template).render(context).encode()
+
+
+def read_static(name: str) -> tuple[bytes, str] | None:
+    """Content and type of a static file; None when there is no such file."""
+    path = FOLDER / "static" / name
+    if "/" in name or path.suffix not in STATIC_TYPES or not path.is_file():
+        return None
+    return path.read_bytes(), STATIC_TYPES[path.suffix]
+
+
+@cache
+def static_address(name: str) -> str:
+    """With a digest of its content, so that a browser may keep the file for ever."""
+    found = read_static(name)
+    assert found is not None, name
+    return f"/static/{name}?v={hashlib.sha256(found[0]).hexdigest()[:12]}"
+
+
+def as_moment(value: datetime | str) -> datetime:
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return moment.astimezone(UTC)
+
+
+def format_clock(value: datetime | str) -> str:
+    """The time of day, with the date unless it is today's."""
+    moment = as_moment(value)
+    today = moment.date() == datetime.now(UTC).date()
+    return moment.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
+
+
+def format_ago(value: datetime | str) -> str:
+    seconds = (datetime.now(UTC) - as_moment(value)).total_seconds()
+    return f"in {format_duration(-seconds)}" if seconds < 0 else f"{format_duration(seconds)} ago"
+
+
+def format_since(value: datetime | str) -> str:
+    return format_duration(max(0.0, (datetime.now(UTC) - as_moment(value)).total_seconds()))
+
+
+def format_left(value: datetime | str) -> str:
+    """Minutes and seconds until then, as a countdown shows them."""
+    seconds = max(0, int((as_moment(value) - datetime.now(UTC)).total_seconds()))
+    if seconds >= HOUR_S:
+        return format_duration(seconds)
+    return f"{seconds // MINUTE_S}:{seconds % MINUTE_S:02}"
+
+
+def format_duration(seconds: float | None) -> str:
+    """Rounded to two units at most: 42 s, 7 min, 3 h 20 min, 5 d 4 h."""
+    if seconds is None:
+        return "–"
+    whole = round(seconds)
+    if whole < MINUTE_S:
+        return f"{whole} s"
+    if whole < HOUR_S:
+        return f"{whole // MINUTE_S} min"
+    if whole < DAY_S:
+        hours, minutes = divmod(whole // MINUTE_S, 60)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(whole // HOUR_S, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
