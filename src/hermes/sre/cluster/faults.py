@@ -20,7 +20,7 @@ from hermes.sre.cluster.state import (
     IngressTls,
     PodState,
     Revision,
-    ServiceState,
+    ServiceEndpoints,
     Workload,
     is_expired,
     selects,
@@ -308,7 +308,7 @@ def memory_bytes(amount: str) -> int:
     return int(found[1]) * _MEMORY_BYTES[found[2] or ""] if found else 0
 
 
-def _service_fault(state: ClusterState, service: ServiceState) -> ClusterFault | None:
+def _service_fault(state: ClusterState, service: ServiceEndpoints) -> ClusterFault | None:
     """A service without any address. Pods that are not ready explain themselves."""
     if not service.selector or service.ready or service.not_ready:
         return None
@@ -321,7 +321,7 @@ def _service_fault(state: ClusterState, service: ServiceState) -> ClusterFault |
     return _wrong_selector(service, near)
 
 
-def _scaled_to_zero(workload: Workload, service: ServiceState) -> ClusterFault:
+def _scaled_to_zero(workload: Workload, service: ServiceEndpoints) -> ClusterFault:
     return ClusterFault(
         kind="scaled-to-zero",
         namespace=workload.namespace,
@@ -339,7 +339,7 @@ def _scaled_to_zero(workload: Workload, service: ServiceState) -> ClusterFault:
     )
 
 
-def _wrong_selector(service: ServiceState, near: Sequence[Workload]) -> ClusterFault:
+def _wrong_selector(service: ServiceEndpoints, near: Sequence[Workload]) -> ClusterFault:
     named = [each for each in near if each.name == service.name]
     alike = [each for each in near if _shares_label(service, each) and each.ready]
     meant = named[0] if len(named) == 1 else alike[0] if len(alike) == 1 else None
@@ -367,7 +367,7 @@ def _labels_text(workload: Workload) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(workload.selector.items()))
 
 
-def _shares_label(service: ServiceState, workload: Workload) -> bool:
+def _shares_label(service: ServiceEndpoints, workload: Workload) -> bool:
     return any(workload.labels.get(key) == value for key, value in service.selector.items())
 
 

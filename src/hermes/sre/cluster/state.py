@@ -96,7 +96,7 @@ class ClusterEvent(Value, kw_only=True, frozen=True):
     message: str
 
 
-class ServiceState(Value, kw_only=True, frozen=True):
+class ServiceEndpoints(Value, kw_only=True, frozen=True):
     namespace: str
     name: str
     kind: str = "ClusterIP"
@@ -153,7 +153,7 @@ class ClusterState(Value, kw_only=True, frozen=True):
     workloads: tuple[Workload, ...] = ()
     revisions: tuple[Revision, ...] = ()
     events: tuple[ClusterEvent, ...] = ()
-    services: tuple[ServiceState, ...] = ()
+    services: tuple[ServiceEndpoints, ...] = ()
     quotas: tuple[QuotaState, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
     ingresses: tuple[IngressTls, ...] = ()
@@ -359,11 +359,11 @@ def _parse_revisions(output: str) -> Iterator[Revision]:
         )
 
 
-def _parse_services(output: str) -> Iterator[ServiceState]:
+def _parse_services(output: str) -> Iterator[ServiceEndpoints]:
     endpoints = {(row[0], row[1]): row[2] for row in _rows(output, "endpoints", 3)}
     for row in _rows(output, "service", 4):
         addresses = endpoints.get((row[0], row[1]), "")
-        yield ServiceState(
+        yield ServiceEndpoints(
             namespace=row[0],
             name=row[1],
             kind=row[2],
