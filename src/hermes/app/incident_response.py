@@ -244,7 +244,9 @@ def build_incident_context(
 
     async def open_checks(case: IncidentDetails) -> IndependentChecks:
         if cluster is not None and cluster.concerns(case):
-            return await cluster.open_checks(case, dependencies.environment)
+            from hermes.sre.cluster.checks import open_cluster_checks
+
+            return open_cluster_checks(settings.kubernetes, case, dependencies.environment)
         return await open_independent_checks(
             case,
             dependencies.environment,
@@ -296,9 +298,12 @@ def open_model_responder(application: Application) -> ModelResponder | None:
     # A model named for this call does everything; otherwise each job has the model of its role.
     named = dependencies.model.name != settings.model.default
     if named or dependencies.open_model is None:
-        return ModelTeam(dependencies, crew)
+        return ModelTeam(dependencies, crew, kubernetes=settings.sre.kubernetes)
     return ModelTeam(
-        dependencies, crew, models_by_role(crew, settings.model, dependencies.open_model)
+        dependencies,
+        crew,
+        models_by_role(crew, settings.model, dependencies.open_model),
+        kubernetes=settings.sre.kubernetes,
     )
 
 
