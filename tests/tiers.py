@@ -85,6 +85,7 @@ FILES_BY_TIER = {
         "environments/test_contract",
         "environments/test_docker",
         "environments/test_kubernetes",
+        "kubernetes/",
         "environments/test_singularity",
         "environments/test_ssh",
         "environments/test_sudo",
