@@ -7,6 +7,7 @@ from hermes.core.events.access import (
     ApiHistoryRecorded,
     TokenCreated,
     TokenRevoked,
+    WebhookReceived,
     WebLoginCreated,
     WebSessionEnded,
     WebSessionStarted,
@@ -22,6 +23,10 @@ from hermes.core.events.people import (
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 PINNED_PEOPLE: list[tuple[Event, str]] = [
+    (
+        WebhookReceived(run="r", at=AT, hook="h", job="j", deliveries=("d",)),
+        '{"kind":"webhook.received",HEAD,"hook":"h","job":"j","deliveries":["d"]}',
+    ),
     (
         PersonAdded(run="r", at=AT, name="a", ids=(("telegram", "1"),), groups=("oncall",), by="b"),
         '{"kind":"person.added",HEAD,"name":"a","ids":[["telegram","1"]],"groups":["oncall"],'
