@@ -90,6 +90,7 @@ FILES_BY_TIER = {
         "memory/postgres/",
         "models/test_local",
         "web/test_real_monitors",
+        "web/test_real_systems",
     ),
     "torture": (
         "app/test_killed_gateway",
