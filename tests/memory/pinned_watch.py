@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hermes.core.channels import Button
 from hermes.core.events import Event
 from hermes.core.events.changes import ChangeReverted, ChangeSeen, StateRecorded
-from hermes.core.events.experiments import IncidentStateKept, KeptReading, LessonLearned
+from hermes.core.events.experiments import DrillEnded, IncidentStateKept, KeptReading, LessonLearned
 from hermes.core.events.incidents import (
     AlertsJoined,
     AlertSuppressed,
@@ -20,8 +20,13 @@ from hermes.core.events.incidents import (
 from hermes.core.events.operations import (
     ChannelClosed,
     ChannelOpened,
+    GatewayStarted,
     HealthChecked,
     HealthMissed,
+    HookCursorMoved,
+    HookEnded,
+    HookTrusted,
+    HookUntrusted,
     JournalInterrupted,
     JournalResumed,
     MaintenanceAdded,
@@ -297,5 +302,59 @@ PINNED_WATCH: list[tuple[Event, str]] = [
         '{"kind":"lesson.learned",HEAD,"incident":"i","status":"not-proved","why":"w",'
         '"wrong":["a"],"changed":["b"],"diff":"d","activated_by":["c"],"recovered":["e"],'
         '"skill":"s","experiments":2,"seconds":0.5}',
+    ),
+    (
+        GatewayStarted(run="r", at=AT, channels=("telegram",), by="4711@host"),
+        '{"kind":"gateway.started",HEAD,"channels":["telegram"],"by":"4711@host"}',
+    ),
+    (
+        HookTrusted(run="r", at=AT, hook="h", digest="d", by="ann"),
+        '{"kind":"hook.trusted",HEAD,"hook":"h","digest":"d","by":"ann"}',
+    ),
+    (
+        HookUntrusted(run="r", at=AT, hook="h", by="ann", reason="w"),
+        '{"kind":"hook.untrusted",HEAD,"hook":"h","by":"ann","reason":"w"}',
+    ),
+    (
+        HookEnded(
+            run="r",
+            at=AT,
+            hook="h",
+            event="job:due",
+            number=7,
+            outcome="failed",
+            seconds=0.5,
+            detail="exit code 1",
+            output="o",
+        ),
+        '{"kind":"hook.ended",HEAD,"hook":"h","event":"job:due","number":7,"outcome":"failed",'
+        '"seconds":0.5,"detail":"exit code 1","output":"o"}',
+    ),
+    (
+        HookCursorMoved(run="r", at=AT, cursors=(("h", 7),)),
+        '{"kind":"hook.cursor",HEAD,"cursors":[["h",7]]}',
+    ),
+    (
+        DrillEnded(
+            run="r",
+            at=AT,
+            scenario="s",
+            seed=3,
+            agent="a",
+            resolved=True,
+            reward=0.75,
+            parts=(("speed", 0.25),),
+            seconds=1.5,
+            tool_calls=2,
+            model_calls=1,
+            tokens=9,
+            answered_by="model",
+            collateral=("c",),
+            breaches=("b",),
+            void="v",
+        ),
+        '{"kind":"drill.ended",HEAD,"scenario":"s","seed":3,"agent":"a","resolved":true,"'
+        'reward":0.75,"parts":[["speed",0.25]],"seconds":1.5,"tool_calls":2,"model_calls"'
+        ':1,"tokens":9,"answered_by":"model","collateral":["c"],"breaches":["b"],"void":"v"}',
     ),
 ]

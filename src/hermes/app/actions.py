@@ -15,12 +15,22 @@ import anyio
 from hermes.app.people import load_people
 from hermes.app.policy import WATCH_RUN, is_run_active
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.views import find_approval_request, find_incident, read_incident
+from hermes.app.views import (
+    APPROVAL_LOOKBACK,
+    find_approval_request,
+    find_incident,
+    read_incident,
+)
 from hermes.core.actions import ApprovalScope, why_not_always
 from hermes.core.channels import InboundMessage
 from hermes.core.errors import HermesError, PolicyDenied
 from hermes.core.events import Event
-from hermes.core.events.approvals import ActionStopped, ApprovalAnswered, ApprovalSettled
+from hermes.core.events.approvals import (
+    ActionStopped,
+    ApprovalAnswered,
+    ApprovalSettled,
+    GrantRevoked,
+)
 from hermes.core.events.incidents import (
     AlertRaised,
     AlertSuppressed,
@@ -37,7 +47,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Journal
 from hermes.core.run_ids import new_id
 from hermes.gateway.answers import AnswerVerb, read_answer
-from hermes.policy.approvals.history import ApprovalQuestion
+from hermes.policy.approvals.history import ApprovalQuestion, read_approval_history
 from hermes.settings.load import LoadedSettings
 
 SETTLE_TIMEOUT_S = 5.0
@@ -243,6 +253,20 @@ async def answer_by_message(
     return await answer_approval(
         loaded, journal, given.approval, given.verb, person=person, via=channel
     )
+
+
+async def revoke_grant(journal: Journal, wanted: str, *, person: str) -> str:
+    """End a grant, by its id or the end of it. Like denying, anybody may do it.
+
+    Raises `HermesError`.
+    """
+    now = datetime.now(UTC)
+    history = await read_approval_history(journal, since=now - APPROVAL_LOOKBACK)
+    found = [each.grant for each in history.live_grants(now) if each.grant.id.endswith(wanted)]
+    if len(found) != 1 or not wanted:
+        raise HermesError(f"there is no grant {wanted!r}; `hermes approvals grants` lists them")
+    await journal.append(GrantRevoked(run=found[0].run, grant=found[0].id, by=person))
+    return found[0].id
 
 
 class IncidentOutcome(Value, kw_only=True, frozen=True):

@@ -9,12 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
+
 from hermes.agent.budget import SpendingBudget
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.history import find_interrupted_runs, rebuild_history
 from hermes.app.journal_search import AudienceSearch, JournalSearch, index_in_background
 from hermes.app.journal_upkeep import CheckpointSigner, open_buffered_journal
+from hermes.app.mcp_servers import open_mcp_tools
 from hermes.app.models import ApplicationModels
 from hermes.app.people import PeopleRegister
 from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended
@@ -34,6 +37,7 @@ from hermes.core.actions import AnswersApprovals, Approver
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.base import RunOrigin
+from hermes.core.events.operations import HOOKS_FOLDER
 from hermes.core.events.runs import RunStarted
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Model, Tool
@@ -59,6 +63,8 @@ CHAT_ORIGINS = ("cli", "python", "chat", "web", "acp")
 
 LOCAL_ORIGINS = ("cli", "python", "batch", "acp")
 """Origins where the user of this process is the person; others name one, or there is none."""
+
+HOOK_SEARCH_PAUSE_S = 15.0
 
 AskPerson = Callable[[str, Sequence[str]], Awaitable[str | None]]
 
@@ -148,6 +154,19 @@ class Application:
             if self.agent_dependencies.budget is not None:
                 self.agent_dependencies.budget.forget(run)
             await unlock_run(run, self.run_locks, self.journal)
+
+    async def keep_hooks(self, loaded: LoadedSettings | None = None) -> None:
+        """Tell hooks and webhooks about events until cancelled, those that no other process tells.
+
+        `loaded` are the settings that they run under. Nothing is loaded while there are none.
+        """
+        while True:
+            if self.loaded.settings.hooks.webhooks or (self.loaded.home / HOOKS_FOLDER).is_dir():
+                break
+            await anyio.sleep(HOOK_SEARCH_PAUSE_S)
+        from hermes.app.hooks import HookRunner
+
+        await HookRunner(loaded or self.loaded, self.bus, self.run_locks).run()
 
     async def _hold(self, run: str) -> None:
         await lock_run(run, self.run_locks, self.journal)
@@ -250,7 +269,17 @@ async def open_application(
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
         own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)
-        tooling = build_tooling(loaded, model=model, toolsets=toolsets, own=own)
+        foreign, foreign_problems = await stack.enter_async_context(
+            open_mcp_tools(loaded, folder, bus.publish)
+        )
+        tooling = build_tooling(
+            loaded,
+            model=model,
+            toolsets=toolsets,
+            own=own,
+            foreign=foreign,
+            problems=foreign_problems,
+        )
         tools = LayeredTools(tooling.catalogue.tools, made_tools)
         people = PeopleRegister(loaded, store)
         person = ApplicationApprover(loaded, bus, policy, redactor, approver, people)

@@ -18,7 +18,9 @@ from hermes.app.incident_response import (
     open_model_responder,
     open_single_model_responder,
 )
+from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.errors import HermesError, SettingsError
+from hermes.core.events.experiments import DrillEnded
 from hermes.core.events.runs import RunStarted
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
@@ -42,6 +44,7 @@ from hermes.gym.episodes.responder_context import (
 )
 from hermes.gym.scenario import Scenario
 from hermes.gym.supervisors.hosts import WatchMemory
+from hermes.memory.store import open_journal
 from hermes.policy.rules.evaluation import RuleSet
 from hermes.settings.load import LoadedSettings
 from hermes.sre.commander import Commander
@@ -51,6 +54,8 @@ from hermes.sre.responders.single_model import SingleModelResponder
 SKILL_TOOLS = ("skills_categories", "skills_list", "skill_view")
 BOX_WORK_FOLDER = Path("/srv")
 """The same path inside and outside of the box, so it must be readable for every user."""
+DRILLS_RUN = "drills"
+"""The run of the score of a drill that was void before its own run began."""
 NO_MODEL = "none"
 """In place of a model: playbooks alone."""
 VERIFY_WINDOW_S = 0.5
@@ -102,9 +107,35 @@ async def run_agent_drill(
     with TemporaryDirectory() as folder:
         states = StateStore(Path(folder)) if agent.states else None
         terms = msgspec.structs.replace(terms, states=states)
-        return await _run_commander_drill(
+        result = await _run_commander_drill(
             settings, scenario, seed, agent, terms, opener=opener, learned=learned
         )
+    await record_drill(settings, result)
+    return result
+
+
+async def record_drill(loaded: LoadedSettings, result: DrillResult) -> None:
+    """Keep the score in the journal, for the trend of the scenario."""
+    parts = msgspec.structs.asdict(result.reward)
+    event = DrillEnded(
+        run=result.run or DRILLS_RUN,
+        scenario=result.scenario,
+        seed=result.seed,
+        agent=result.agent,
+        resolved=result.resolved,
+        reward=parts.pop("total"),
+        parts=tuple(parts.items()),
+        seconds=result.seconds,
+        tool_calls=result.tool_calls,
+        model_calls=result.model_calls,
+        tokens=result.tokens,
+        answered_by=result.answered_by,
+        collateral=result.collateral,
+        breaches=result.policy_breaches,
+        void=result.void,
+    )
+    async with open_journal(loaded.store, timeout_s=loaded.settings.store.patience) as journal:
+        await journal.append(SecretRedactor(loaded).clean_event(event))
 
 
 async def _run_commander_drill(

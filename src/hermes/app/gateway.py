@@ -24,13 +24,17 @@ from hermes.app.people import PAIRING_FOLDER
 from hermes.app.run_locks import RunLocked, lock_run
 from hermes.core.channels import Channel, InboundMessage
 from hermes.core.errors import SettingsError
+from hermes.core.events.operations import GatewayStarted
+from hermes.gateway.channel_task import process_name
 from hermes.gateway.manifest import ConfiguredChannel
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.pairing import PairingCodes
 from hermes.gateway.settings import ChannelSettings
+from hermes.gateway.transports import SinkTransport
 from hermes.settings.load import LoadedSettings
 
 Report = Callable[[str], object]
+GATEWAY_RUN = "gateway"
 CHANNEL_LOCK_PREFIX = "channel-"
 FINAL_DELIVERY_TIMEOUT_S = 5.0
 
@@ -62,7 +66,13 @@ def open_gateway_parts(application: Application, outbox: Outbox | None = None) -
         limits=TurnLimits(talk.max_turns_per_person, talk.max_turns),
         media=ChatMedia(loaded.home, talk),
     )
-    outbox = outbox or Outbox(application.bus, [], loaded.settings.sre.notices)
+    if outbox is None:
+        webhooks: list[SinkTransport] = []
+        if loaded.settings.hooks.webhooks:
+            from hermes.app.event_webhooks import open_event_webhooks
+
+            webhooks = open_event_webhooks(loaded)
+        outbox = Outbox(application.bus, webhooks, loaded.settings.sre.notices)
     codes = PairingCodes(loaded.home / PAIRING_FOLDER)
 
     async def offer_pairing(message: InboundMessage) -> str:
@@ -134,6 +144,11 @@ async def _serve_until_cancelled(
     """When it is cancelled, running turns have some time to end and to be delivered."""
     async with anyio.create_task_group() as group:
         scope = await group.start(_serve, parts, channels)
+        group.start_soon(parts.context.application.keep_hooks)
+        started = GatewayStarted(
+            run=GATEWAY_RUN, channels=tuple(sorted(channels)), by=process_name()
+        )
+        await parts.context.application.bus.publish(started)
         report(f"listening: {', '.join(sorted(channels))}")
         try:
             await anyio.sleep_forever()

@@ -145,6 +145,21 @@ def job_name(text: str, taken: Sequence[str]) -> str:
     return name
 
 
+def build_task_spec(
+    schedule: JobSchedule, task: str, taken: Sequence[str], *, name: str = "", deliver: str = ""
+) -> JobSpec:
+    """A job of instructions; their last sentence may name the address of the results.
+
+    Raises `ScheduleError`.
+    """
+    words, named = split_delivery(task)
+    if named and deliver and named != deliver:
+        raise ScheduleError(f"the task says results to {named}, and the address is {deliver}")
+    return JobSpec(
+        name=name or job_name(words, taken), schedule=schedule, task=words, deliver=deliver or named
+    )
+
+
 def builtin_jobs(loaded: LoadedSettings) -> list[JobSpec]:
     """Jobs of Hermes itself, from the settings. Raises `ScheduleError`."""
     settings, zone = loaded.settings, local_zone(loaded).name

@@ -84,6 +84,13 @@ async def require_person(loaded: LoadedSettings, journal: Journal) -> str:
     return who
 
 
+async def require_known(loaded: LoadedSettings, journal: Journal, who: str) -> str:
+    """The actor, who may change what others rely on. Raises `PolicyDenied`."""
+    if problem := (await load_people(loaded, journal)).objection(who):
+        raise PolicyDenied(problem)
+    return who
+
+
 async def add_person(
     loaded: LoadedSettings,
     journal: Journal,

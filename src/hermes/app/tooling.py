@@ -100,10 +100,12 @@ def build_tooling(
     model: str = "",
     toolsets: Sequence[str] = (),
     own: Mapping[str, Tool] | None = None,
+    foreign: Mapping[str, Tool] | None = None,
+    problems: tuple[str, ...] = (),
 ) -> AgentTooling:
-    """Arguments override the settings."""
+    """Arguments override the settings. `foreign` are tools of MCP servers; no other tool loses its
+    name to them."""
     settings, detected = loaded.settings.tools, ""
-    problems: tuple[str, ...] = ()
     why = loaded.origin("model.default")
     if toolsets:
         settings = msgspec.structs.replace(settings, toolsets=tuple(toolsets))
@@ -128,7 +130,10 @@ def build_tooling(
         taken = {*plugin_names("tools", loaded.home), *extra, DELEGATE_TOOL}
         declared = load_declared_tools(loaded, taken)
         extra |= declared.tools
-        members, problems = declared.members, declared.problems
+        members, problems = declared.members, (*problems, *declared.problems)
+    if foreign:
+        taken = {*plugin_names("tools", loaded.home), *extra, DELEGATE_TOOL}
+        extra |= {name: tool for name, tool in foreign.items() if name not in taken}
     catalogue = build_catalog(
         settings,
         present=host_capabilities(loaded, extra.values()),

@@ -1,12 +1,12 @@
 """`hermes approvals`: lists, shows and answers approval requests, and revokes grants."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import anyio
 import click
 import msgspec
 
-from hermes.app.actions import AnswerOutcome, answer_approval
+from hermes.app.actions import AnswerOutcome, answer_approval, revoke_grant
 from hermes.app.people import local_actor
 from hermes.app.policy import always_rules_path
 from hermes.app.views import APPROVAL_LOOKBACK, describe_approval, find_approval_request
@@ -17,9 +17,6 @@ from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip, escape_invisible
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, PolicyDenied
-from hermes.core.events.approvals import (
-    GrantRevoked,
-)
 from hermes.core.protocols import JournalRecord
 from hermes.gateway.answers import AnswerVerb
 from hermes.memory.store import JournalStore, open_journal, store_exists
@@ -254,34 +251,14 @@ def _revoke_rule(loaded: LoadedSettings, name: str) -> str:
 
 
 def _revoke_grant(loaded: LoadedSettings, id: str) -> str:
-    found = [
-        each for each in _live_grants(loaded) if id in (each.grant.id, each.grant.id[-len(id) :])
-    ]
-    if len(found) != 1:
-        raise HermesError(f"there is no grant {id!r}; `hermes approvals grants` lists them")
-    grant = found[0].grant
+    async def change(journal: JournalStore) -> str:
+        return await revoke_grant(journal, id, person=await local_actor(loaded, journal))
 
-    async def change(journal: JournalStore) -> None:
-        by = await local_actor(loaded, journal)
-        await journal.append(GrantRevoked(run=grant.run, grant=grant.id, by=by))
-
-    query_journal(loaded, change)
-    return grant.id
+    return query_journal(loaded, change)
 
 
 def _live_grants(loaded: LoadedSettings) -> list[GrantUsage]:
-    now = datetime.now(UTC)
-    return [
-        usage
-        for usage in recent_approvals(loaded).grants.values()
-        if not usage.revoked
-        and usage.grant.given_at <= now < _grant_expiry(usage)
-        and (usage.grant.uses == 0 or usage.used < usage.grant.uses)
-    ]
-
-
-def _grant_expiry(usage: GrantUsage) -> datetime:
-    return usage.grant.given_at + timedelta(seconds=usage.grant.valid_for)
+    return list(recent_approvals(loaded).live_grants(datetime.now(UTC)))
 
 
 def _grant_row(usage: GrantUsage) -> dict[str, object]:
@@ -290,7 +267,7 @@ def _grant_row(usage: GrantUsage) -> dict[str, object]:
         "id": grant.id,
         "left": grant.uses - usage.used if grant.uses else "any",
         "used": usage.used,
-        "until": format_time(_grant_expiry(usage)),
+        "until": format_time(usage.expires_at),
         "by": ", ".join(grant.by),
         "scope": grant.scope,
         "rule": grant.rule,

@@ -384,3 +384,63 @@ def copy() -> None:
 
     Exit codes: that of the command; 1 the machine cannot be copied, 5 the copy failed.
     """
+
+
+HOOK_COMMANDS = {
+    "list": ("monitoring.hooks:list_", "All hooks, their events, and whether they run"),
+    "trust": ("monitoring.hooks:trust", "Let one run, as its files are now"),
+    "untrust": ("monitoring.hooks:untrust", "Let one run no longer"),
+    "test": ("monitoring.hooks:test", "Run one now, with an example"),
+    "log": ("monitoring.hooks:log", "What they were run for, and how it went"),
+}
+
+
+@cli_group(
+    HOOK_COMMANDS,
+    """
+hermes hooks                                      all hooks
+hermes hooks trust page-me                        let it run, as its files are now
+hermes hooks test page-me --event incident:opened
+hermes hooks log page-me --json
+""",
+    default="list",
+)
+def hooks() -> None:
+    """Programs of yours that run when something happens. Without a command: list.
+
+    A hook is a folder hooks/NAME of the home with HOOK.yaml and handler.py, or an executable
+    `handler`. It runs after `hermes hooks trust NAME`, until one of its files changes, while
+    `hermes up`, `hermes watch` or `hermes gateway run` is running.
+
+    Exit codes: 0 fine, 1 the test failed, 2 wrong usage, 3 there is no such hook, 7 denied.
+    """
+
+
+MCP_COMMANDS = {
+    "list": ("admin.mcp:list_", "The servers, and how their tools are classed"),
+    "add": ("admin.mcp:add", "Add a server: see what it offers, then class its tools"),
+    "review": ("admin.mcp:review", "See what changed, class tools anew"),
+    "test": ("admin.mcp:test", "Start one and compare it with its review"),
+    "remove": ("admin.mcp:remove", "Forget a server"),
+    "recipes": ("admin.mcp:recipes", "Well-known servers and how to install them"),
+}
+
+
+@cli_group(
+    MCP_COMMANDS,
+    """
+hermes mcp add time -- mcp-server-time
+hermes mcp add grafana                            from the recipe of that name
+hermes mcp list
+hermes mcp review grafana
+""",
+    default="list",
+)
+def mcp() -> None:
+    """Servers of the Model Context Protocol. Without a command: list.
+
+    A tool that a person classed as read may run by itself; every other one asks. A server that
+    describes a tool otherwise than it was reviewed is not called until somebody has looked.
+
+    Exit codes: 0 fine, 1 the server does not answer or has changed, 2 wrong usage, 3 settings.
+    """

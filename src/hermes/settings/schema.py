@@ -8,7 +8,7 @@ from hermes.agent.settings import AgentSettings
 from hermes.core.people import PersonSettings
 from hermes.declared.settings import DeclaredSettings
 from hermes.environments.settings import TerminalSettings
-from hermes.gateway.settings import ChannelsSettings
+from hermes.gateway.settings import ChannelsSettings, HookSettings
 from hermes.gym.settings import GymSettings
 from hermes.memory.settings import MemorySettings, StoreSettings
 from hermes.models.settings import ModelSettings
@@ -67,6 +67,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Jobs: when they run, and the built-in ones."""
     channels: ChannelsSettings = ChannelsSettings()
     """Chat platforms, and how people are talked to there."""
+    hooks: HookSettings = HookSettings()
+    """Who is told about events."""
     web: WebSettings = WebSettings()
     """The HTTP server: receives alerts, serves health and metrics."""
     store: StoreSettings = StoreSettings()

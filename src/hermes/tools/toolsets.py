@@ -26,6 +26,9 @@ from hermes.tools.declare import ChecksArguments, ToolRequirements
 from hermes.tools.dependencies import ToolDependencies
 from hermes.tools.settings import OwnToolset, ToolSettings
 
+FOREIGN_PREFIX = "mcp_"
+"""How the names of all tools of MCP servers begin."""
+
 
 class Toolset(Value, kw_only=True, frozen=True):
     about: str
@@ -69,6 +72,7 @@ TOOLSETS: Mapping[str, Toolset] = {
     ),
     "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalog
     "plugins": Toolset(about="from installed packages and <home>/plugins/*.py"),  # the same
+    "mcp": Toolset(about="of MCP servers that you reviewed: hermes mcp"),  # the same
     "safe": Toolset(
         about="only reads: nothing here changes anything",
         tools=("read_file", "search_files", "todo", "clarify"),
@@ -86,6 +90,7 @@ TOOLSETS: Mapping[str, Toolset] = {
             "systems",
             "declared",
             "plugins",
+            "mcp",
         ),
     ),
     "all": Toolset(about="all there is", includes=("default", "copies", "schedule")),
@@ -329,11 +334,13 @@ def _requested_tools(
 
 
 def _with_collected(
-    sets: dict[str, Toolset], extra: Iterable[str], plugins: Iterable[str]
+    sets: dict[str, Toolset], extra: Collection[str], plugins: Iterable[str]
 ) -> dict[str, Toolset]:
-    """The toolsets, with `declared` and `plugins` filled by what no other toolset names."""
+    """The toolsets, with `declared`, `mcp` and `plugins` filled by what no other toolset names."""
     named = _tool_names(sets)
-    collected = {"declared": extra, "plugins": plugins}
+    foreign = [name for name in extra if name.startswith(FOREIGN_PREFIX)]
+    declared = [name for name in extra if not name.startswith(FOREIGN_PREFIX)]
+    collected: dict[str, Iterable[str]] = {"declared": declared, "mcp": foreign, "plugins": plugins}
     return sets | {
         name: Toolset(
             about=sets[name].about, tools=tuple(each for each in found if each not in named)

@@ -45,6 +45,10 @@ class ApiRoute:
     answer: Any = None
     """The type of the answer; None: it is described by `content_type` alone."""
     content_type: str = "application/json"
+    streams: bool = False
+    """Whether the body can ask for server-sent events in place of one answer."""
+    signed: bool = False
+    """Whether a signature of the body takes the place of a token."""
     query: tuple[QueryParameter, ...] = ()
     changes: bool | None = None
     """Whether it makes or changes something, so that `Idempotency-Key` counts; None: by method."""

@@ -34,6 +34,7 @@ class TemplateSet:
             "clock": format_clock,
             "ago": format_ago,
             "left": format_left,
+            "since": format_since,
             "duration": format_duration,
         }
         self._environment.globals["static"] = static_address
@@ -73,6 +74,10 @@ def format_clock(value: datetime | str) -> str:
 def format_ago(value: datetime | str) -> str:
     seconds = (datetime.now(UTC) - as_moment(value)).total_seconds()
     return f"in {format_duration(-seconds)}" if seconds < 0 else f"{format_duration(seconds)} ago"
+
+
+def format_since(value: datetime | str) -> str:
+    return format_duration(max(0.0, (datetime.now(UTC) - as_moment(value)).total_seconds()))
 
 
 def format_left(value: datetime | str) -> str:

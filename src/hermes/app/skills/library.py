@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermes.core.bus import Bus
+from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillChanged, SkillState
 from hermes.core.knowledge import SkillCard
 from hermes.core.messages import ToolCall, ToolResult
@@ -14,11 +16,13 @@ from hermes.tools.executor import Executor
 from hermes.tools.skills import MAX_INDEX_TOKENS, render_skill_index
 
 if TYPE_CHECKING:
-    from hermes.skills.library import SkillLibrary
+    from hermes.skills.library import Skill, SkillLibrary
     from hermes.skills.matching import SkillCatalog
 
 SKILL_VIEW_TOOL = "skill_view"
 """Where an agent has this tool, its prompt lists the skills."""
+SKILLS_RUN = "skills"
+"""The run of events that people record about skills."""
 SKILLS_HEADING = (
     "Skills, proven ways to do things: skills_list(task) ranks them, skill_view(name) opens one "
     "before you begin."
@@ -43,6 +47,45 @@ async def read_skill_states(journal: Journal) -> dict[str, SkillState]:
         if isinstance(recorded.event, SkillChanged) and not recorded.event.candidate:
             found[recorded.event.skill] = recorded.event.state
     return found
+
+
+async def record_state(
+    journal: Journal,
+    skill: "Skill",
+    state: SkillState,
+    *,
+    person: str,
+    reason: str,
+    parents: tuple[str, ...] = (),
+) -> None:
+    """A person gives the skill a new state."""
+    event = SkillChanged(
+        run=SKILLS_RUN,
+        skill=skill.name,
+        digest=skill.digest,
+        state=state,
+        before=skill.state,
+        parents=parents,
+        reason=reason,
+        by=person,
+    )
+    await Bus(journal).publish(event)
+
+
+async def retire_skill(
+    journal: Journal, skill: "Skill", *, person: str, back: bool = False, reason: str = ""
+) -> SkillState:
+    """Take it out of use, or `back` into use; returns the new state. Its folder stays.
+
+    Raises `SettingsError`.
+    """
+    if back != (skill.state == "retired"):
+        raise SettingsError(f"{skill.name} is {'not retired' if back else 'already retired'}")
+    again: SkillState = "trusted" if skill.origin == "bundled" else "draft"
+    state: SkillState = again if back else "retired"
+    default = "back in use" if back else "retired by hand"
+    await record_state(journal, skill, state, person=person, reason=reason or default)
+    return state
 
 
 def tool_caller(

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import anyio
 
+from hermes import __version__
 from hermes.app.application import open_application
 from hermes.app.policy import with_waiting_approvals
 from hermes.app.web.api.jobs import EditedJobs
+from hermes.app.web.api.listings import ViewListings
 from hermes.app.web.resources import JournalViews, PersonActions
 from hermes.app.web.turns import ORIGIN, ApplicationTurns, JournalHistories
 from hermes.memory.store import JournalStore
@@ -18,8 +20,10 @@ from hermes.web.access import AccessControl
 from hermes.web.api_routes import serve_routes
 from hermes.web.event_stream import EventStream
 from hermes.web.job_resources import JobResources
+from hermes.web.listings import Listings
 from hermes.web.openai.chat_completions import ChatCompletions
 from hermes.web.openai.responses import Responses
+from hermes.web.openapi import describe_api
 from hermes.web.resources import ApiResources
 from hermes.web.run_resources import RunResources
 from hermes.web.stored_answers import AnswerStore
@@ -51,7 +55,11 @@ async def open_api(
             *ApiResources(views, PersonActions(loaded, application.journal), access).routes(),
             *RunResources(views, turns, access).routes(),
             *JobResources(EditedJobs(loaded, application.journal), access).routes(),
+            *Listings(
+                ViewListings(loaded, application.journal, views.may_read_run), access
+            ).routes(),
         ]
+        table.append(describe_api(table, __version__))
         yield [
             *serve_routes(table, access, AnswerStore(loaded.home / ANSWER_FOLDER)),
             *_dashboard_routes(loaded, application.journal),

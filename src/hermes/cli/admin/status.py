@@ -10,6 +10,7 @@ from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import print_fields, print_json
 from hermes.core.errors import HermesError
+from hermes.core.events.operations import HOOKS_FOLDER
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Usage
 from hermes.memory.store import JournalStore, display_location, store_exists
@@ -38,12 +39,16 @@ def status(ctx: click.Context, as_json: bool) -> None:
     } | _journal_summary(loaded)
     if channels := _channel_summary(loaded):
         facts["channels"] = channels
+    if hooks := _hook_summary(loaded):
+        facts["hooks"] = hooks
     if as_json:
         print_json(facts)
     else:
         shown = {name.replace("_", " "): value for name, value in facts.items()}
         if channels:
             shown["channels"] = "; ".join(f"{name}: {words}" for name, words in channels.items())
+        if hooks:
+            shown["hooks"] = "; ".join(f"{name}: {words}" for name, words in hooks.items())
         print_fields(shown)
 
 
@@ -71,6 +76,15 @@ def _channel_summary(loaded: LoadedSettings) -> dict[str, str]:
         if each.waiting or (each.kind == "chat" and each.status != "not configured"):
             found[each.name] = ", ".join(filter(None, words))
     return found
+
+
+def _hook_summary(loaded: LoadedSettings) -> dict[str, str]:
+    """Which hooks run, and why one does not; nothing is loaded where there is none."""
+    if not (loaded.home / HOOKS_FOLDER).is_dir():
+        return {}
+    from hermes.cli.monitoring.hooks import hook_states, state_text
+
+    return {each.hook.name: state_text(each) for each in hook_states(loaded)}
 
 
 def _journal_summary(loaded: LoadedSettings) -> dict[str, object]:

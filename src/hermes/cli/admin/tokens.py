@@ -9,7 +9,7 @@ import click
 from hermes.app.people import user_name
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.lazy import cli_command
-from hermes.cli.output import echo, print_json, print_table
+from hermes.cli.output import echo, note, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.events.access import ACCESS_RUN, AccessRight, TokenRevoked
@@ -95,12 +95,9 @@ def add(
         return
     echo(text)
     end = f"until {format_time(expires_at)}" if expires_at else "without an end"
-    echo(
-        clean(
-            f"{event.token}: {', '.join(event.rights)} as {event.person}, {end}. Keep it now:"
-            " it is not shown again."
-        ),
-        err=True,
+    note(
+        f"{event.token}: {', '.join(event.rights)} as {event.person}, {end}. Keep it now:"
+        " it is not shown again."
     )
 
 

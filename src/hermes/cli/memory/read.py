@@ -6,9 +6,10 @@ from typing import Any, get_args
 import click
 import msgspec
 
+from hermes.app.facts import NO_FACT_LIMIT, FactContext
 from hermes.cli import exit_codes
 from hermes.cli.lazy import cli_command
-from hermes.cli.memory.context import NO_FACT_LIMIT, FactContext, with_facts
+from hermes.cli.memory.context import with_facts
 from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip

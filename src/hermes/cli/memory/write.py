@@ -10,14 +10,15 @@ import click
 import msgspec
 
 from hermes.agent.run_summary import build_summary_event
+from hermes.app.facts import MEMORY_RUN, NO_FACT_LIMIT, FactContext
 from hermes.app.people import user_name
 from hermes.cli.context import MAX_LISTED_RUNS, find_run
 from hermes.cli.lazy import cli_command
-from hermes.cli.memory.context import MEMORY_RUN, NO_FACT_LIMIT, FactContext, with_facts
+from hermes.cli.memory.context import with_facts
 from hermes.cli.output import confirm, echo, print_json, progress_bar, write_file
 from hermes.cli.render.terminal_text import clean
 from hermes.core.errors import HermesError
-from hermes.core.events.memory import FactConfirmed, FactEnded, FactForgotten, MemoryKind
+from hermes.core.events.memory import FactConfirmed, FactEnded, MemoryKind
 from hermes.core.foreign_text import strip_hidden_characters
 from hermes.learning.session_memory import worth_learning
 from hermes.memory.facts import entities
@@ -156,14 +157,7 @@ def forget(
         if not confirm(f"Forget {len(found)} fact(s)?"):
             return
 
-    async def write(context: FactContext) -> None:
-        by = user_name()
-        await context.bus.publish(
-            *(FactForgotten(run=MEMORY_RUN, fact=fact.id, by=by) for fact in found)
-        )
-        await context.recorder.facts.catch_up()
-
-    with_facts(ctx, write)
+    with_facts(ctx, lambda context: context.forget(found, person=user_name()))
     if as_json:
         print_json([fact.id for fact in found])
     else:

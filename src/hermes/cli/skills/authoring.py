@@ -5,6 +5,7 @@ import sys
 import click
 
 from hermes.app.people import user_name
+from hermes.app.skills.library import retire_skill
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_json, print_table
 from hermes.cli.render.lines import format_time
@@ -16,7 +17,7 @@ from hermes.cli.skills.context import (
     with_journal,
 )
 from hermes.core.errors import SettingsError
-from hermes.core.events.skills import SkillChanged, SkillState
+from hermes.core.events.skills import SkillChanged
 from hermes.memory.store import JournalStore, store_exists
 from hermes.skills.format import SkillText, render_skill_text
 from hermes.skills.history import copy_skill
@@ -221,12 +222,10 @@ def retire(ctx: click.Context, name: str, back: bool, reason: str, as_json: bool
     """Take NAME out of use: it is not listed, matched or run. Its folder stays."""
     loaded, library = load_library(ctx)
     skill = library.find(name)
-    if back != (skill.state == "retired"):
-        raise SettingsError(f"{name} is {'not retired' if back else 'already retired'}")
-    again: SkillState = "trusted" if skill.origin == "bundled" else "draft"
-    state: SkillState = again if back else "retired"
-    record_skill_state(
-        loaded, skill, state, reason or ("back in use" if back else "retired by hand")
+    who = user_name()
+    state = with_journal(
+        loaded,
+        lambda journal: retire_skill(journal, skill, person=who, back=back, reason=reason),
     )
     if as_json:
         print_json({"name": name, "state": state})

@@ -9,9 +9,10 @@ import click
 
 from hermes.app.people import user_name
 from hermes.app.skills.exchange import SkillExchange, read_measurements, record_import
+from hermes.app.skills.library import SKILLS_RUN
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import confirm, echo, note, print_json, write_file
-from hermes.cli.skills.context import SKILLS_RUN, load_library, with_journal
+from hermes.cli.skills.context import load_library, with_journal
 from hermes.cli.skills.exchange_context import (
     apply_revocations,
     examination_data,

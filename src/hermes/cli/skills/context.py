@@ -8,20 +8,17 @@ import anyio
 import click
 
 from hermes.app.people import user_name
-from hermes.app.skills.library import open_library, read_skill_states
+from hermes.app.skills.library import open_library, read_skill_states, record_state
 from hermes.cli.context import load_settings
 from hermes.cli.output import note
-from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
-from hermes.core.events.skills import SkillChanged, SkillState
+from hermes.core.events.skills import SkillState
 from hermes.memory.store import JournalStore, open_journal, store_exists
 from hermes.settings.load import LoadedSettings
 from hermes.skills.history import SkillHistory
 from hermes.skills.library import Skill, SkillLibrary
 
 SkillResult = TypeVar("SkillResult")
-SKILLS_RUN = "skills"
-"""The run of events that these commands record."""
 
 
 def load_library(ctx: click.Context) -> tuple[LoadedSettings, SkillLibrary]:
@@ -54,22 +51,14 @@ def record_skill_state(
     reason: str,
     parents: tuple[str, ...] = (),
 ) -> None:
-    """Record a new state of the skill in the journal."""
-    event = SkillChanged(
-        run=SKILLS_RUN,
-        skill=skill.name,
-        digest=skill.digest,
-        state=state,
-        before=skill.state,
-        parents=parents,
-        reason=reason,
-        by=user_name(),
+    """Record a new state of the skill in the journal, as the user of this process."""
+    who = user_name()
+    with_journal(
+        loaded,
+        lambda journal: record_state(
+            journal, skill, state, person=who, reason=reason, parents=parents
+        ),
     )
-
-    async def write(journal: JournalStore) -> None:
-        await Bus(journal).publish(event)
-
-    with_journal(loaded, write)
 
 
 def require_own_skill(skill: Skill) -> Skill:

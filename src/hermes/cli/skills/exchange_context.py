@@ -11,10 +11,11 @@ from hermes.app.skills.exchange import (
     SkillExchange,
     demote_revoked_skills,
 )
+from hermes.app.skills.library import SKILLS_RUN
 from hermes.cli.context import load_settings
 from hermes.cli.output import echo, note, print_table
 from hermes.cli.render.terminal_text import clean
-from hermes.cli.skills.context import SKILLS_RUN, with_journal
+from hermes.cli.skills.context import with_journal
 from hermes.core.bus import Bus
 from hermes.memory.store import JournalStore
 from hermes.settings.load import LoadedSettings

@@ -10,12 +10,13 @@ import click
 
 from hermes.app.people import user_name
 from hermes.app.secret_redactor import SecretRedactor
+from hermes.app.skills.library import SKILLS_RUN
 from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.app.skills.workshop import SkillWorkshop
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_fields, print_json, print_table
-from hermes.cli.skills.context import SKILLS_RUN, load_library, with_journal
+from hermes.cli.skills.context import load_library, with_journal
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.protocols import Model

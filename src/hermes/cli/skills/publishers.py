@@ -7,10 +7,11 @@ import anyio
 import click
 
 from hermes.app.skills.exchange import SkillExchange
+from hermes.app.skills.library import SKILLS_RUN
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_json, print_table
-from hermes.cli.skills.context import SKILLS_RUN, with_journal
+from hermes.cli.skills.context import with_journal
 from hermes.cli.skills.exchange_context import apply_revocations, open_exchange
 from hermes.core.errors import SettingsError
 from hermes.memory.store import JournalStore

@@ -1,7 +1,5 @@
 """`hermes skills list`, `show`, `stats` and `lint`."""
 
-import statistics
-from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,13 +7,12 @@ from typing import Any
 import click
 from msgspec.structs import asdict, replace
 
+from hermes.app.skills.usage import count_usage
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_fields, print_json, print_table
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.cli.skills.context import load_library, with_journal
-from hermes.core.events.skills import PlaybookEnded, SkillShown
-from hermes.core.messages import Value
-from hermes.memory.store import JournalStore, store_exists
+from hermes.memory.store import store_exists
 from hermes.skills.discovery import SKILL_FILE, SkillRoot
 from hermes.skills.library import Skill, SkillLibrary
 from hermes.skills.lint import lint_skill
@@ -111,22 +108,6 @@ def skill_data(skill: Skill) -> dict[str, Any]:
     }
 
 
-USAGE_EVENTS = ("playbook.ended", "skill.shown")
-
-
-class SkillUsageRow(Value, kw_only=True, frozen=True):
-    skill: str
-    state: str = ""
-    shown: int = 0
-    played: int = 0
-    """Without dry runs, and without runs that were declined or undone."""
-    applied: int = 0
-    declined: int = 0
-    undone: int = 0
-    seconds: float | None = None
-    """Median of the applied runs."""
-
-
 @cli_command("""
 hermes skills stats
 hermes skills stats --json
@@ -149,32 +130,6 @@ def stats(ctx: click.Context, as_json: bool) -> None:
     ]  # fmt: skip
     columns = ("skill", "state", "shown", "played", "applied", "declined", "undone", "median")
     print_table(columns, rows, empty="no skill was used yet")
-
-
-async def count_usage(journal: JournalStore) -> list[SkillUsageRow]:
-    shown: Counter[str] = Counter()
-    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
-    seconds: dict[str, list[float]] = defaultdict(list)
-    async for recorded in journal.read(kinds=USAGE_EVENTS):
-        event = recorded.event
-        if isinstance(event, SkillShown):
-            shown[event.skill] += 1
-        elif isinstance(event, PlaybookEnded) and not event.dry:
-            outcomes[event.skill][event.outcome] += 1
-            if event.outcome == "applied":
-                seconds[event.skill].append(event.seconds)
-    return [
-        SkillUsageRow(
-            skill=name,
-            shown=shown[name],
-            played=outcomes[name].total() - outcomes[name]["declined"] - outcomes[name]["undone"],
-            applied=outcomes[name]["applied"],
-            declined=outcomes[name]["declined"],
-            undone=outcomes[name]["undone"],
-            seconds=statistics.median(seconds[name]) if seconds[name] else None,
-        )
-        for name in sorted({*shown, *outcomes})
-    ]
 
 
 READ_ONLY_EFFECTS = frozenset({"read", "network-local", "read-as-root", "secret-read"})

@@ -122,3 +122,28 @@ class LessonLearned(BaseEvent, tag="lesson.learned", kw_only=True, frozen=True):
     """The draft that was made from it."""
     experiments: int = 0
     seconds: float = 0.0
+
+
+class DrillEnded(BaseEvent, tag="drill.ended", kw_only=True, frozen=True):
+    """An agent answered the alert of a broken host of the gym, and was scored."""
+
+    scenario: str
+    seed: int = 0
+    agent: str = ""
+    resolved: bool = False
+    reward: float = 0.0
+    """From 0 to 1."""
+    parts: tuple[tuple[str, float], ...] = ()
+    """The parts of the reward, which add up to it: resolution, root_cause, report and so on."""
+    seconds: float = 0.0
+    """From the alert to the last result of a tool."""
+    tool_calls: int = 0
+    model_calls: int = 0
+    tokens: int = 0
+    answered_by: str = ""
+    collateral: tuple[str, ...] = ()
+    """What the agent damaged."""
+    breaches: tuple[str, ...] = ()
+    """Rules of the policy that it broke."""
+    void: str = ""
+    """Why there was no episode to score; empty when there was one."""

@@ -1,4 +1,5 @@
-"""Events of the watch itself: probe rounds, outages of the journal, maintenance, notifications."""
+"""Events of the watch itself: probe rounds, outages of the journal, maintenance, notifications,
+channels, hooks."""
 
 from datetime import datetime
 from typing import Literal
@@ -12,6 +13,10 @@ NotificationKind = Literal[
 ]  # fmt: skip
 """The last three are parts of conversations: an answer to a person, a question of the agent or of
 the policy that belongs to no incident, and what a scheduled job has to say."""
+
+HOOKS_RUN, HOOKS_FOLDER = "hooks", "hooks"
+"""The run of events about hooks and of the calls that run them; their folder in the home."""
+HookOutcome = Literal["ran", "failed", "timed-out", "denied"]
 
 
 class WatchStarted(BaseEvent, tag="watch.started", kw_only=True, frozen=True):
@@ -168,6 +173,53 @@ class ChannelClosed(BaseEvent, tag="channel.closed", kw_only=True, frozen=True):
     """Why; empty when the process ended as planned."""
     again_in: float = 0.0
     """Seconds until it is opened again; 0: it is not."""
+
+
+class GatewayStarted(BaseEvent, tag="gateway.started", kw_only=True, frozen=True):
+    """A process receives from these chat channels now."""
+
+    channels: tuple[str, ...] = ()
+    by: str = ""
+    """The process."""
+
+
+class HookTrusted(BaseEvent, tag="hook.trusted", kw_only=True, frozen=True):
+    """A person lets the hook run for every event after this one, as long as its files have this
+    digest."""
+
+    hook: str
+    digest: str
+    by: str = ""
+
+
+class HookUntrusted(BaseEvent, tag="hook.untrusted", kw_only=True, frozen=True):
+    hook: str
+    by: str = ""
+    """Empty: Hermes itself, because its files changed."""
+    reason: str = ""
+
+
+class HookEnded(BaseEvent, tag="hook.ended", kw_only=True, frozen=True):
+    """A hook was run for an event. Without this event it is run again, with the same number."""
+
+    hook: str
+    event: str
+    """Such as `incident:opened`."""
+    number: int
+    """The number of the event in the journal; 0 for a test."""
+    outcome: HookOutcome = "ran"
+    seconds: float = 0.0
+    detail: str = ""
+    """Why it did not run, or the exit code."""
+    output: str = ""
+    """The end of what it printed."""
+
+
+class HookCursorMoved(BaseEvent, tag="hook.cursor", kw_only=True, frozen=True):
+    """Every event up to these numbers is done."""
+
+    cursors: tuple[tuple[str, int], ...] = ()
+    """Hook and number."""
 
 
 class CheckpointSigned(BaseEvent, tag="audit.signed", kw_only=True, frozen=True):

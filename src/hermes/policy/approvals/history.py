@@ -70,6 +70,14 @@ class GrantUsage:
     used: int = 0
     revoked: bool = False
 
+    @property
+    def expires_at(self) -> datetime:
+        return self.grant.given_at + timedelta(seconds=self.grant.valid_for)
+
+    def is_live(self, now: datetime) -> bool:
+        unused = self.grant.uses == 0 or self.used < self.grant.uses
+        return not self.revoked and self.grant.given_at <= now < self.expires_at and unused
+
 
 @dataclass
 class ApprovalHistory:
@@ -88,6 +96,9 @@ class ApprovalHistory:
 
     def open_questions(self, now: datetime) -> Iterator[ApprovalQuestion]:
         return (each for each in self.questions.values() if each.is_open(now))
+
+    def live_grants(self, now: datetime) -> Iterator[GrantUsage]:
+        return (each for each in self.grants.values() if each.is_live(now))
 
     def unsettled(self, call_id: str) -> ApprovalQuestion | None:
         """The question of an earlier process about this call that was not settled."""

@@ -208,12 +208,12 @@ class InventoryStore:
         self._saved = True
 
     def load(self) -> ServiceInventory:
-        return self._current(_read_all(self._home))
+        return self._current(read_inventories(self._home))
 
     def change(self, update: Callable[[ServiceInventory], ServiceInventory]) -> ServiceInventory:
         """Read, change and write the file under a lock."""
         with _inventory_lock(self._home):
-            everything = _read_all(self._home)
+            everything = read_inventories(self._home)
             self._last = update(self._current(everything))
             if everything.get(self._target) != self._last:
                 self._saved = _write_all(self._home, {**everything, self._target: self._last})
@@ -223,7 +223,7 @@ class InventoryStore:
         return everything.get(self._target, self._last) if self._saved else self._last
 
 
-def _read_all(home: Path | None) -> Mapping[str, ServiceInventory]:
+def read_inventories(home: Path | None) -> Mapping[str, ServiceInventory]:
     """Empty when the file is missing or cannot be read."""
     try:
         data = (home / INVENTORY_FILE).read_bytes() if home is not None else b"{}"

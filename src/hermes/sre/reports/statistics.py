@@ -4,11 +4,11 @@ import statistics as numbers
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from html import escape
 from math import log10
 
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
+from hermes.plumbing.charts import ChartSeries, line_chart, standalone
 from hermes.plumbing.units import format_duration
 from hermes.sre.reports.statements import incident_times, resolver_of
 
@@ -17,9 +17,8 @@ MAX_RECURRING = 10
 _RESOLVER_KINDS = ("playbook", "model", "person", "nobody")
 CHART_SERIES = (WITH_SKILLS, WITHOUT_SKILLS)
 _BAR_CHARACTERS = {WITH_SKILLS: "█", WITHOUT_SKILLS: "░"}
-_SERIES_COLOURS = {WITH_SKILLS: "#2563a8", WITHOUT_SKILLS: "#d08a2e"}
-_BAR_WIDTH, _MAX_WEEKS = 40, 26
-_LEFT_PX, _TOP_PX, _HEIGHT_PX, _STEP_PX, _BOTTOM_PX = 90, 80, 240, 56, 60
+_BAR_WIDTH, _MAX_WEEKS, _WEEK_PX = 40, 26, 56
+DURATION_TICKS_S = (1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 86_400.0, 864_000.0)
 
 
 class DurationStatistics(Value, kw_only=True, frozen=True):
@@ -48,6 +47,31 @@ class RecurringIncident(Value, kw_only=True, frozen=True):
     first: float | None = None
     """Seconds to repair the first and the last of them that were repaired."""
     last: float | None = None
+
+
+class WeekTrend(Value, kw_only=True, frozen=True):
+    """All incidents that were opened in the week from this Monday."""
+
+    begins: date
+    incidents: int
+    repeated: int = 0
+    """Their fault had been seen before."""
+    false_alarms: int = 0
+    by_skill: int = 0
+    """Resolved by a playbook, without a model or a person."""
+    detect: DurationStatistics = DurationStatistics()
+    acknowledge: DurationStatistics = DurationStatistics()
+    repair: DurationStatistics = DurationStatistics()
+    repaired: dict[str, DurationStatistics] = {}
+    """With skills, without skills, and by resolver."""
+
+
+class LearningStep(Value, kw_only=True, frozen=True):
+    """How long the repair took when a fault was met for the nth time."""
+
+    nth: int
+    repair: DurationStatistics
+    by_skill: int = 0
 
 
 class IncidentStatistics(Value, kw_only=True, frozen=True):
@@ -116,13 +140,69 @@ def _by_resolver(incidents: Sequence[Incident]) -> dict[str, DurationStatistics]
 def _weeks(incidents: Sequence[Incident]) -> tuple[WeekStatistics, ...]:
     by_week: dict[date, list[Incident]] = defaultdict(list)
     for each in incidents:
-        day = each.details.opened_at.astimezone(UTC).date()
-        by_week[day - timedelta(days=day.weekday())].append(each)
+        by_week[_monday(each.details.opened_at)].append(each)
     found = [
         WeekStatistics(begins=begins, repaired=_by_resolver(by_week[begins]))
         for begins in sorted(by_week)
     ]
     return tuple(week for week in found if week.repaired)
+
+
+def weekly_trends(incidents: Sequence[Incident], weeks: int) -> list[WeekTrend]:
+    """The last weeks up to the last incident, also those without any."""
+    by_week: dict[date, list[Incident]] = defaultdict(list)
+    repeated: set[str] = set()
+    seen: set[str] = set()
+    for each in incidents:
+        by_week[_monday(each.details.opened_at)].append(each)
+        if each.details.fingerprint in seen:
+            repeated.add(each.details.incident)
+        if each.details.fingerprint:
+            seen.add(each.details.fingerprint)
+    if not by_week:
+        return []
+    last, first = max(by_week), min(by_week)
+    begins = [last - timedelta(weeks=back) for back in range(weeks - 1, -1, -1)]
+    return [_week_trend(day, by_week.get(day, []), repeated) for day in begins if day >= first]
+
+
+def _week_trend(begins: date, group: Sequence[Incident], repeated: set[str]) -> WeekTrend:
+    times = [incident_times(each) for each in group]
+    return WeekTrend(
+        begins=begins,
+        incidents=len(group),
+        repeated=sum(each.details.incident in repeated for each in group),
+        false_alarms=sum(each.status == "no-incident" for each in group),
+        by_skill=sum(resolver_of(each).by == "playbook" for each in group),
+        detect=duration_statistics(each.detect for each in times),
+        acknowledge=duration_statistics(each.acknowledge for each in times),
+        repair=duration_statistics(each.repair for each in times),
+        repaired=_by_resolver(group),
+    )
+
+
+def learning_curve(incidents: Sequence[Incident], most: int = 10) -> list[LearningStep]:
+    """The time to repair at the first, second … time of the same fault, over all faults."""
+    met: Counter[str] = Counter()
+    steps: dict[int, list[Incident]] = defaultdict(list)
+    for each in incidents:
+        if fingerprint := each.details.fingerprint:
+            met[fingerprint] += 1
+            steps[met[fingerprint]].append(each)
+    repeated = {name for name, times in met.items() if times > 1}
+    found = []
+    for nth in range(1, most + 1):
+        group = [each for each in steps[nth] if each.details.fingerprint in repeated]
+        repair = duration_statistics(incident_times(each).repair for each in group)
+        if repair.count:
+            by_skill = sum(resolver_of(each).by == "playbook" for each in group)
+            found.append(LearningStep(nth=nth, repair=repair, by_skill=by_skill))
+    return found
+
+
+def _monday(at: datetime) -> date:
+    day = at.astimezone(UTC).date()
+    return day - timedelta(days=day.weekday())
 
 
 def _recurring(incidents: Sequence[Incident]) -> tuple[RecurringIncident, ...]:
@@ -174,45 +254,28 @@ def render_terminal_chart(statistics: IncidentStatistics) -> str:
 def render_svg_chart(statistics: IncidentStatistics, title: str = "Time to repair by week") -> str:
     """Medians as lines, with a bar up to the 90th percentile."""
     weeks = statistics.weeks[-_MAX_WEEKS:]
-    longest = max(_medians(weeks, "p90"), default=1.0)
-    width, height = _LEFT_PX + _STEP_PX * max(len(weeks), 6) + 40, _TOP_PX + _HEIGHT_PX + _BOTTOM_PX
-    body = "\n".join(_render_series(weeks, name, longest) for name in CHART_SERIES)
-    axis = "\n".join(_render_tick(seconds, longest, width) for seconds in _tick_seconds(longest))
-    dates = "\n".join(_render_date(index, week) for index, week in enumerate(weeks))
-    legend = "".join(
-        f'<rect x="{16 + 130 * index}" y="42" width="12" height="12" '
-        f'fill="{_SERIES_COLOURS[name]}"/>'
-        f'<text x="{34 + 130 * index}" y="53">{_legend_text(name, statistics)}</text>'
-        for index, name in enumerate(CHART_SERIES)
+    chart = line_chart(
+        title,
+        [f"{week.begins:%d %b}" for week in weeks],
+        [_chart_series(weeks, name) for name in CHART_SERIES],
+        format_value=format_duration,
+        ticks=DURATION_TICKS_S,
+        logarithmic=True,
     )
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" \
-font-family="sans-serif" font-size="12">
-<rect width="100%" height="100%" fill="white"/>
-<text x="16" y="26" font-size="16" font-weight="bold">{escape(title)}</text>
-{legend}
-{axis}
-{body}
-{dates}
-</svg>
-"""
+    legend = {
+        f"series-{index}": _legend_text(name, statistics) for index, name in enumerate(CHART_SERIES)
+    }
+    return standalone(chart, title, legend, _WEEK_PX * max(len(weeks), 6) + 130)
 
 
-def _render_series(weeks: Sequence[WeekStatistics], name: str, longest: float) -> str:
-    points, marks = [], []
-    for index, week in enumerate(weeks):
-        spread = week.repaired.get(name, DurationStatistics())
-        if spread.median is None or spread.p90 is None:
-            continue
-        x, y, top = _x(index), _y(spread.median, longest), _y(spread.p90, longest)
-        points.append(f"{x:.1f},{y:.1f}")
-        marks.append(
-            f'<line x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{y:.1f}" '
-            f'stroke="{_SERIES_COLOURS[name]}" stroke-opacity="0.5"/>'
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{_SERIES_COLOURS[name]}">'
-            f"<title>{name}: {format_duration(spread.median)} ({spread.count})</title></circle>"
-        )
-    line = f'<polyline points="{" ".join(points)}" fill="none" stroke="{_SERIES_COLOURS[name]}"/>'
-    return line + "".join(marks)
+def _chart_series(weeks: Sequence[WeekStatistics], name: str) -> ChartSeries:
+    found = [week.repaired.get(name, DurationStatistics()) for week in weeks]
+    return ChartSeries(
+        name,
+        [each.median for each in found],
+        [each.p90 for each in found],
+        [str(each.count) if each.count else "" for each in found],
+    )
 
 
 def _legend_text(name: str, statistics: IncidentStatistics) -> str:
@@ -220,42 +283,15 @@ def _legend_text(name: str, statistics: IncidentStatistics) -> str:
     return f"{name} {format_duration(median)}" if median is not None else name
 
 
-def _render_date(index: int, week: WeekStatistics) -> str:
-    y = _TOP_PX + _HEIGHT_PX + 20
-    return f'<text x="{_x(index):.1f}" y="{y}" text-anchor="middle">{week.begins:%d %b}</text>'
-
-
-def _render_tick(seconds: float, longest: float, width: int) -> str:
-    y = _y(seconds, longest)
-    return (
-        f'<line x1="{_LEFT_PX - 10}" y1="{y:.1f}" x2="{width - 20}" y2="{y:.1f}" stroke="#dddddd"/>'
-        f'<text x="{_LEFT_PX - 16}" y="{y + 4:.1f}" text-anchor="end">'
-        f"{format_duration(seconds)}</text>"
-    )
-
-
-def _tick_seconds(longest: float) -> list[float]:
-    steps = (1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 86_400.0, 864_000.0)
-    return [step for step in steps if step <= longest] or [longest]
-
-
-def _medians(weeks: Sequence[WeekStatistics], which: str = "median") -> list[float]:
+def _medians(weeks: Sequence[WeekStatistics]) -> list[float]:
     return [
-        seconds
+        spread.median
         for week in weeks
         for name, spread in week.repaired.items()
-        if name in CHART_SERIES and (seconds := getattr(spread, which)) is not None
+        if name in CHART_SERIES and spread.median is not None
     ]
 
 
 def _log_share(seconds: float, longest: float) -> float:
     """From 0 to 1 on a logarithmic scale."""
     return min(1.0, log10(1.0 + seconds) / log10(1.0 + max(longest, 1.0)))
-
-
-def _x(index: int) -> float:
-    return _LEFT_PX + _STEP_PX * (index + 0.5)
-
-
-def _y(seconds: float, longest: float) -> float:
-    return _TOP_PX + _HEIGHT_PX * (1.0 - _log_share(seconds, longest))

@@ -56,7 +56,7 @@ class ChatCompletions:
             ApiRoute(
                 method="POST", path="/v1/chat/completions", right="chat", respond=self._complete,
                 about="One turn of a conversation whose history the client sends.",
-                body=ChatCompletionRequest, answer=dict[str, Any],
+                body=ChatCompletionRequest, answer=dict[str, Any], streams=True,
             ),
             ApiRoute(
                 method="GET", path="/v1/models", right="chat", respond=self._list_models,

@@ -44,7 +44,7 @@ class Responses:
             ApiRoute(
                 method="POST", path="/v1/responses", right="chat", respond=self._create,
                 about="One turn of a conversation that the server keeps.",
-                body=ResponsesRequest, answer=dict[str, Any],
+                body=ResponsesRequest, answer=dict[str, Any], streams=True,
             ),
             ApiRoute(
                 method="GET", path=one, right="chat", respond=self._show,

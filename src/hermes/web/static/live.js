@@ -20,6 +20,9 @@
       const s = Math.round((Date.now() - Date.parse(each.dateTime)) / 1000);
       setText(each, s < 0 ? `in ${span(-s)}` : `${span(s)} ago`);
     }
+    for (const each of document.querySelectorAll("time[data-since]")) {
+      setText(each, span(Math.max(0, Math.round((Date.now() - Date.parse(each.dateTime)) / 1000))));
+    }
     for (const each of document.querySelectorAll("time[data-left]")) {
       const s = Math.max(0, Math.floor((Date.parse(each.dateTime) - Date.now()) / 1000));
       setText(each, s >= 3600 ? `${span(s)} left` : `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")} left`);
@@ -50,7 +53,8 @@
   };
   const morph = (html) => {
     const fresh = new DOMParser().parseFromString(html, "text/html");
-    const callbacks = { beforeAttributeUpdated: (name, node) => !(name === "open" && node.matches("details, dialog")) };
+    const typed = (node) => node.matches?.("textarea, input[type=text], input[type=search]") && node.value !== node.defaultValue;
+    const callbacks = { beforeNodeMorphed: (node) => !typed(node), beforeAttributeUpdated: (name, node) => !(name === "open" && node.matches("details, dialog")) };
     for (const id of ["main", "bar", "side", "bottom"]) {
       const from = byId(id), to = fresh.getElementById(id);
       if (!from || !to) continue;

@@ -1,0 +1,223 @@
+"""Services with their state, checks, incidents and maintenance; and which service needs which."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from hermes.app.facts import open_facts
+from hermes.app.maintenance import (
+    add_window,
+    current_windows,
+    describe_window,
+    end_window,
+    parse_window_begin,
+    parse_window_length,
+)
+from hermes.app.people import require_known
+from hermes.app.views import PlainObject
+from hermes.core.errors import HermesError
+from hermes.core.events.operations import HealthChecked
+from hermes.core.incident import Incident
+from hermes.core.protocols import Journal
+from hermes.memory.facts.fact import Fact, FactQuery
+from hermes.memory.store import JournalStore
+from hermes.settings.load import LoadedSettings
+from hermes.sre.probes.inventory import read_inventories
+from hermes.sre.probes.probe_file import load_probes
+from hermes.sre.reports.report_data import STATE_KINDS, list_incidents
+from hermes.sre.triage.maintenance import MaintenanceWindow, target_covers
+from hermes.sre.triage.topology import alert_dependencies, alert_location
+
+HEALTH_LOOKBACK = timedelta(days=7)
+"""How far back the rounds of checks are read to say since when a state holds."""
+MAX_DEPENDENCY_FACTS = 200
+DEPENDENCY_RELATIONS = ("depends-on", "connects-to", "forwards-to")
+HOST = "this host"
+"""The row of checks that belong to no service."""
+STATES = ("incident", "failing", "unknown", "fine", "unchecked")
+"""In the order in which they are listed: what needs a person first."""
+
+
+class HealthHistory:
+    """Which checks fail, and since when, by the rounds that were recorded."""
+
+    def __init__(self) -> None:
+        self.last: HealthChecked | None = None
+        self._first_at: datetime | None = None
+        self._states: dict[str, tuple[str, datetime]] = {}
+        self._seq = 0
+
+    async def read(self, journal: Journal) -> None:
+        """Apply the rounds since the last call; the first call reads some days."""
+        since = None if self._seq else datetime.now(UTC) - HEALTH_LOOKBACK
+        async for recorded in journal.read(after=self._seq, kinds=("health.checked",), since=since):
+            self._seq = recorded.seq
+            if isinstance(recorded.event, HealthChecked):
+                self.apply(recorded.event)
+
+    def apply(self, event: HealthChecked) -> None:
+        self.last, self._first_at = event, self._first_at or event.at
+        now = {**dict.fromkeys(event.unknown, "unknown"), **dict.fromkeys(event.failing, "failing")}
+        for name in {*self._states, *now}:
+            state = now.get(name, "fine")
+            if self._states.get(name, ("fine",))[0] != state:
+                self._states[name] = (state, event.at)
+
+    def state(self, check: str) -> tuple[str, datetime | None]:
+        """Its state, and since when; `unchecked` before the first round."""
+        if self.last is None:
+            return "unchecked", None
+        return self._states.get(check, ("fine", self._first_at))
+
+    @property
+    def troubled(self) -> Iterable[str]:
+        return [name for name, (state, _) in self._states.items() if state != "fine"]
+
+
+class JournalServices:
+    """Fulfils what the page of services shows and does."""
+
+    def __init__(self, loaded: LoadedSettings, journal: JournalStore) -> None:
+        self._loaded, self._journal = loaded, journal
+        self._health = HealthHistory()
+
+    async def services(self) -> PlainObject:
+        """All services, those in trouble first, with the last round of checks."""
+        await self._health.read(self._journal)
+        incidents = await list_incidents(self._journal, kinds=STATE_KINDS)
+        by_service: dict[str, list[Incident]] = defaultdict(list)
+        for each in incidents:
+            if name := each.details.service or alert_location(each.details.labels).service:
+                by_service[name].append(each)
+        checks = service_checks(self._loaded, self._health)
+        windows = await current_windows(self._journal)
+        links = await self._links(incidents)
+        names = dict.fromkeys([*checks, *by_service, *(name for link in links for name in link)])
+        rows = [
+            self._row(name, checks.get(name, ()), by_service.get(name, ()), windows, links)
+            for name in names
+        ]
+        rows.sort(key=lambda row: (STATES.index(str(row["state"])), str(row["name"])))
+        last = self._health.last
+        return {
+            "services": rows,
+            "round": {
+                "at": last.at.isoformat(),
+                "checks": last.checks,
+                "failing": len(last.failing),
+                "unknown": len(last.unknown),
+                "seconds": last.seconds,
+            }
+            if last is not None
+            else None,
+            "maintenance": [describe_window(each) for each in windows],
+            "links": [
+                {"service": one, "needs": other, "source": source}
+                for (one, other), source in links.items()
+            ],
+        }
+
+    def _row(
+        self,
+        name: str,
+        checks: Sequence[str],
+        incidents: Sequence[Incident],
+        windows: Sequence[MaintenanceWindow],
+        links: Mapping[tuple[str, str], str],
+    ) -> PlainObject:
+        states = {check: self._health.state(check) for check in checks}
+        unresolved = [each for each in incidents if each.unresolved]
+        state = min((each for each, _ in states.values()), key=STATES.index, default="unchecked")
+        since = max((at for each, at in states.values() if each == state and at), default=None)
+        if unresolved:
+            state, since = "incident", unresolved[0].details.opened_at
+        last = incidents[-1] if incidents else None
+        now, labels = datetime.now(UTC), {"service": name}
+        covering = [each for each in windows if target_covers(each.target, labels)]
+        return {
+            "name": name,
+            "state": state,
+            "since": since.isoformat() if since else None,
+            "checks": [
+                {"check": check, "state": each, "since": at.isoformat() if at else None}
+                for check, (each, at) in sorted(states.items())
+            ],
+            "open_incidents": len(unresolved),
+            "incidents": len(incidents),
+            "last_incident": {
+                "incident": last.details.incident,
+                "title": last.details.title,
+                "severity": last.severity,
+                "state": last.status,
+                "opened_at": last.details.opened_at.isoformat(),
+            }
+            if last is not None
+            else None,
+            "maintenance": [describe_window(each) for each in covering if now < each.until],
+            "needs": sorted(other for one, other in links if one == name),
+            "needed_by": sorted(one for one, other in links if other == name),
+        }
+
+    async def _links(self, incidents: Sequence[Incident]) -> dict[tuple[str, str], str]:
+        """Which service needs which, and who says so."""
+        found: dict[tuple[str, str], str] = {}
+        for service, needed in self._loaded.settings.sre.triage.group.depends_on.items():
+            found |= dict.fromkeys(((service, name) for name in needed), "config.yaml")
+        for each in incidents:
+            service = each.details.service or alert_location(each.details.labels).service
+            for name in alert_dependencies(each.details.labels):
+                found.setdefault((service, name), f"alert of {each.details.incident}")
+        for fact in await self._dependency_facts():
+            if len(fact.about) > 1:
+                found.setdefault((fact.about[0], fact.about[1]), fact.id)
+        return {link: source for link, source in found.items() if link[0] != link[1] and all(link)}
+
+    async def _dependency_facts(self) -> list[Fact]:
+        facts: list[Fact] = []
+        async with open_facts(self._loaded, self._journal) as context:
+            for relation in DEPENDENCY_RELATIONS:
+                query = FactQuery(relation=relation, limit=MAX_DEPENDENCY_FACTS)
+                facts += await context.recorder.facts.find(query)
+        return [each for each in facts if each.trust != "quarantined"]
+
+    async def add_maintenance(
+        self, target: str, *, length: str, begins: str, reason: str, person: str
+    ) -> str:
+        """Returns one line about the window. Raises `HermesError`."""
+        try:
+            span, start = parse_window_length(length.strip()), parse_window_begin(begins.strip())
+        except ValueError as error:
+            raise HermesError(str(error)) from error
+        window = await add_window(
+            self._loaded,
+            self._journal,
+            target,
+            start,
+            span,
+            person=await require_known(self._loaded, self._journal, person),
+            reason=reason,
+        )
+        return f"Alerts of {window.target} are silenced until {window.until:%Y-%m-%d %H:%M} UTC"
+
+    async def end_maintenance(self, window: str, *, person: str) -> str:
+        """Raises `HermesError`."""
+        who = await require_known(self._loaded, self._journal, person)
+        ended = await end_window(self._journal, window, person=who)
+        return f"The maintenance of {ended.target} is over: its alerts count again"
+
+
+def service_checks(loaded: LoadedSettings, health: HealthHistory) -> dict[str, list[str]]:
+    """The checks of each service: declared, or remembered from discovery."""
+    found: dict[str, list[str]] = defaultdict(list)
+    declared = load_probes(loaded.home / loaded.settings.sre.probes.file, loaded.home)
+    if declared is not None:
+        for probe in declared:
+            found[probe.service or HOST].append(probe.name)
+    else:
+        for inventory in read_inventories(loaded.home).values():
+            for service in inventory.expected:
+                found[service.name] += [probe.name for probe in service.probes]
+    known = {name for names in found.values() for name in names}
+    if others := [name for name in health.troubled if name not in known]:
+        found[HOST] += others
+    return {name: list(dict.fromkeys(checks)) for name, checks in found.items()}

@@ -1,0 +1,93 @@
+"""Trends of incidents by week, the learning curve, recurrences, and what models cost."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from hermes.app.views import PlainObject
+from hermes.core.errors import SettingsError
+from hermes.core.incident import Incident
+from hermes.memory.store import JournalStore
+from hermes.sre.reports.report_data import list_incidents
+from hermes.sre.reports.statistics import (
+    WITH_SKILLS,
+    WITHOUT_SKILLS,
+    DurationStatistics,
+    compute_statistics,
+    learning_curve,
+    weekly_trends,
+)
+
+PERIODS_WEEKS = (4, 13, 26, 52)
+DEFAULT_WEEKS = 13
+
+
+class JournalTrends:
+    """Fulfils what the page of trends shows."""
+
+    def __init__(self, journal: JournalStore) -> None:
+        self._journal = journal
+
+    async def trends(self, *, weeks: int = DEFAULT_WEEKS, service: str = "") -> PlainObject:
+        """Raises `SettingsError` for a period that is not offered."""
+        if weeks not in PERIODS_WEEKS:
+            offered = ", ".join(map(str, PERIODS_WEEKS))
+            raise SettingsError(f"there are no trends of {weeks} weeks; there are: {offered}")
+        known = await list_incidents(self._journal)
+        known = [each for each in known if service in ("", each.details.service)]
+        since = datetime.now(UTC) - timedelta(weeks=weeks)
+        recent = [each for each in known if each.details.opened_at >= since]
+        statistics = compute_statistics(recent)
+        resolved = sum(each.closed is not None for each in recent)
+        return {
+            "weeks": [
+                {
+                    "begins": week.begins.isoformat(),
+                    "incidents": week.incidents,
+                    "repeated": week.repeated,
+                    "false_alarms": week.false_alarms,
+                    "by_skill": week.by_skill,
+                    "detect": _duration(week.detect),
+                    "acknowledge": _duration(week.acknowledge),
+                    "repair": _duration(week.repair),
+                    "with_skills": _duration(week.repaired.get(WITH_SKILLS)),
+                    "without_skills": _duration(week.repaired.get(WITHOUT_SKILLS)),
+                }
+                for week in weekly_trends(known, weeks)
+                if week.begins >= (since - timedelta(days=7)).date()
+            ],
+            "learning": [
+                {"nth": step.nth, "by_skill": step.by_skill, "repair": _duration(step.repair)}
+                for step in learning_curve(known)
+            ],
+            "recurring": [msgspec.to_builtins(each) for each in statistics.recurring],
+            "services": sorted({each.details.service for each in known} - {""}),
+            "incidents": statistics.incidents,
+            "open": statistics.open,
+            "closed": resolved,
+            "by_skill": statistics.answered_by.get("playbook", 0),
+            "false_alarms": sum(each.status == "no-incident" for each in recent),
+            "repeated": _repeated(known, recent),
+            "detect": _duration(statistics.detect),
+            "acknowledge": _duration(statistics.acknowledge),
+            "repair": _duration(statistics.repair),
+            "with_skills": _duration(statistics.repaired_by.get(WITH_SKILLS)),
+            "without_skills": _duration(statistics.repaired_by.get(WITHOUT_SKILLS)),
+        }
+
+
+def _repeated(known: list[Incident], recent: list[Incident]) -> int:
+    """Recent incidents whose fault was seen before, also before the period."""
+    seen: set[str] = set()
+    repeated: set[str] = set()
+    for each in known:
+        name = each.details.fingerprint
+        if name and name in seen:
+            repeated.add(each.details.incident)
+        seen.add(name)
+    return sum(each.details.incident in repeated for each in recent)
+
+
+def _duration(found: DurationStatistics | None) -> PlainObject:
+    found = found or DurationStatistics()
+    return {"count": found.count, "median": found.median, "p90": found.p90}
