@@ -6,14 +6,31 @@ from hermes.app.web.pages.approvals import JournalApprovals
 from hermes.app.web.pages.incidents import JournalIncidents
 from hermes.app.web.pages.journal_index import JournalIndex
 from hermes.app.web.pages.overview import JournalOverview, JournalStatus
+from hermes.app.web.resources import JournalViews
+from hermes.app.web.views.audit import JournalAudit
+from hermes.app.web.views.drills import JournalDrills
+from hermes.app.web.views.facts import JournalFacts
+from hermes.app.web.views.jobs import JournalJobs
+from hermes.app.web.views.services import JournalServices
+from hermes.app.web.views.settings import HomeSettings
+from hermes.app.web.views.skills import HomeSkills
+from hermes.app.web.views.trends import JournalTrends
 from hermes.memory.store import JournalStore
 from hermes.plumbing.http_service import HttpRoute
 from hermes.settings.load import LoadedSettings
 from hermes.web.pages import PageSet
 from hermes.web.pages.approvals import approval_pages
+from hermes.web.pages.audit import audit_pages
 from hermes.web.pages.dashboard import Dashboard
+from hermes.web.pages.drills import drill_pages
 from hermes.web.pages.incidents import incident_pages
+from hermes.web.pages.memory import memory_pages
 from hermes.web.pages.overview import overview_pages
+from hermes.web.pages.schedules import schedule_pages
+from hermes.web.pages.services import service_pages
+from hermes.web.pages.settings import setting_pages
+from hermes.web.pages.skills import skill_pages
+from hermes.web.pages.trends import trend_pages
 
 
 def dashboard_routes(loaded: LoadedSettings, journal: JournalStore) -> list[HttpRoute]:
@@ -36,4 +53,12 @@ def page_sets(
         overview_pages(JournalOverview(loaded, journal, index)),
         incident_pages(JournalIncidents(loaded, journal, index)),
         approval_pages(JournalApprovals(loaded, journal, index)),
+        service_pages(JournalServices(loaded, journal)),
+        trend_pages(JournalTrends(journal)),
+        skill_pages(HomeSkills(loaded, journal)),
+        memory_pages(JournalFacts(loaded, journal, JournalViews(loaded, journal).may_read_run)),
+        drill_pages(JournalDrills(loaded, journal)),
+        audit_pages(JournalAudit(loaded, journal)),
+        schedule_pages(JournalJobs(loaded, journal)),
+        setting_pages(HomeSettings(loaded, journal)),
     ]

@@ -62,7 +62,7 @@ class JournalJobs:
         return {
             "meaning": shown.meaning,
             "zone": shown.zone,
-            "times": [each.isoformat() for each in shown.times],
+            "times": list(shown.times),
             "assumptions": list(shown.assumptions),
             "note": zone_note(self._loaded, shown.zone),
         }
