@@ -81,6 +81,7 @@ FILES_BY_TIER = {
         "tools/test_execute_code",
     ),
     "daemon": (
+        "app/test_dashboard_in_a_browser",
         "environments/test_contract",
         "environments/test_docker",
         "environments/test_kubernetes",
@@ -93,6 +94,7 @@ FILES_BY_TIER = {
         "memory/postgres/",
         "models/test_local",
         "web/test_real_monitors",
+        "web/test_real_systems",
     ),
     "torture": (
         "app/test_killed_gateway",
