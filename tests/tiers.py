@@ -81,6 +81,7 @@ FILES_BY_TIER = {
         "tools/test_execute_code",
     ),
     "daemon": (
+        "environments/test_compose",
         "environments/test_contract",
         "environments/test_docker",
         "environments/test_kubernetes",
