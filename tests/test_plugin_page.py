@@ -190,7 +190,8 @@ async def test_commands_run_in_the_environment_with_its_settings(home: Path) -> 
     loaded = loaded_from(home, YAML["nice"])
     async with configured_environment(loaded, home.parent) as environment:
         assert environment.name == "nice"
-        assert (await environment.run("nice")).output == "15\n"
+        niceness = min(19, os.nice(0) + 15)
+        assert (await environment.run("nice")).output == f"{niceness}\n"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from typing import Any
 
 import anyio
 
-from hermes.app.hooks import HookRunner, trust_hook
+from hermes.app.hook_trust import trust_hook
+from hermes.app.hooks import HookRunner
 from hermes.app.run_locks import RunLocks
 from hermes.core.bus import Bus
 from hermes.memory.store import JournalStore, open_journal

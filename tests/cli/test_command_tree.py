@@ -62,6 +62,7 @@ ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publ
 ELSEWHERE |= {"hermes service logs", "hermes service uninstall", "hermes backup", "hermes restore"}
 ELSEWHERE |= {"hermes people add", "hermes people remove", "hermes token revoke"}
 ELSEWHERE |= {"hermes web logout"}
+ELSEWHERE |= {f"hermes mcp {verb}" for verb in ("add", "review", "test", "remove")}
 ELSEWHERE |= {"hermes pairing approve", "hermes pairing revoke"}
 ELSEWHERE |= {f"hermes hooks {verb}" for verb in ("trust", "untrust", "test")}
 ELSEWHERE |= {"hermes changes show", "hermes changes revert"}

@@ -1,4 +1,4 @@
-"""The stored form of the events of people, pairings, tokens and what people say."""
+"""The stored form of the events of people, pairings, tokens, reviews and what people say."""
 
 from datetime import UTC, datetime
 
@@ -12,16 +12,44 @@ from hermes.core.events.access import (
     WebSessionStarted,
     WebSessionUsed,
 )
+from hermes.core.events.mcp import (
+    McpServerRemoved,
+    McpServerReviewed,
+    McpToolWithheld,
+    ReviewedTool,
+)
 from hermes.core.events.people import (
     PairingApproved,
     PairingRevoked,
     PersonAdded,
     PersonRemoved,
 )
+from hermes.core.messages import Risk
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 PINNED_PEOPLE: list[tuple[Event, str]] = [
+    (
+        McpServerReviewed(
+            run="r",
+            at=AT,
+            server="s",
+            digest="d",
+            address="x --y",
+            by="b",
+            tools=(ReviewedTool("t", "e", Risk.READ, False),),
+        ),
+        '{"kind":"mcp.reviewed",HEAD,"server":"s","digest":"d","address":"x --y","by":"b",'
+        '"tools":[{"name":"t","digest":"e","risk":"read","classed":false}]}',
+    ),
+    (
+        McpServerRemoved(run="r", at=AT, server="s", by="b"),
+        '{"kind":"mcp.removed",HEAD,"server":"s","by":"b"}',
+    ),
+    (
+        McpToolWithheld(run="r", at=AT, server="s", tool="t", pinned="d", offered="e"),
+        '{"kind":"mcp.withheld",HEAD,"server":"s","tool":"t","pinned":"d","offered":"e"}',
+    ),
     (
         PersonAdded(run="r", at=AT, name="a", ids=(("telegram", "1"),), groups=("oncall",), by="b"),
         '{"kind":"person.added",HEAD,"name":"a","ids":[["telegram","1"]],"groups":["oncall"],'

@@ -17,6 +17,7 @@ from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.history import find_interrupted_runs, rebuild_history
 from hermes.app.journal_search import AudienceSearch, JournalSearch, index_in_background
 from hermes.app.journal_upkeep import CheckpointSigner, open_buffered_journal
+from hermes.app.mcp_servers import open_mcp_tools
 from hermes.app.models import ApplicationModels
 from hermes.app.people import PeopleRegister
 from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended
@@ -155,12 +156,12 @@ class Application:
             await unlock_run(run, self.run_locks, self.journal)
 
     async def keep_hooks(self, loaded: LoadedSettings | None = None) -> None:
-        """Run the hooks of the home until cancelled, those that no other process runs.
+        """Tell hooks and webhooks about events until cancelled, those that no other process tells.
 
         `loaded` are the settings that they run under. Nothing is loaded while there are none.
         """
         while True:
-            if (self.loaded.home / HOOKS_FOLDER).is_dir():
+            if self.loaded.settings.hooks.webhooks or (self.loaded.home / HOOKS_FOLDER).is_dir():
                 break
             await anyio.sleep(HOOK_SEARCH_PAUSE_S)
         from hermes.app.hooks import HookRunner
@@ -268,7 +269,17 @@ async def open_application(
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
         own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)
-        tooling = build_tooling(loaded, model=model, toolsets=toolsets, own=own)
+        foreign, foreign_problems = await stack.enter_async_context(
+            open_mcp_tools(loaded, folder, bus.publish)
+        )
+        tooling = build_tooling(
+            loaded,
+            model=model,
+            toolsets=toolsets,
+            own=own,
+            foreign=foreign,
+            problems=foreign_problems,
+        )
         tools = LayeredTools(tooling.catalogue.tools, made_tools)
         people = PeopleRegister(loaded, store)
         person = ApplicationApprover(loaded, bus, policy, redactor, approver, people)

@@ -138,7 +138,12 @@ def _chat_states(loaded: LoadedSettings) -> list[ChannelState]:
 def _sink_names(loaded: LoadedSettings) -> list[str]:
     notices = loaded.settings.sre.notices
     names = ["log"] if notices.log else []
-    return [*names, *(each.name or each.kind for each in notices.sinks)]
+    names += [each.name or each.kind for each in notices.sinks]
+    if loaded.settings.hooks.webhooks:
+        from hermes.app.event_webhooks import event_webhooks
+
+        names += event_webhooks(loaded)
+    return names
 
 
 def _may_run(process: str) -> bool:

@@ -30,6 +30,7 @@ from hermes.gateway.manifest import ConfiguredChannel
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.pairing import PairingCodes
 from hermes.gateway.settings import ChannelSettings
+from hermes.gateway.transports import SinkTransport
 from hermes.settings.load import LoadedSettings
 
 Report = Callable[[str], object]
@@ -65,7 +66,13 @@ def open_gateway_parts(application: Application, outbox: Outbox | None = None) -
         limits=TurnLimits(talk.max_turns_per_person, talk.max_turns),
         media=ChatMedia(loaded.home, talk),
     )
-    outbox = outbox or Outbox(application.bus, [], loaded.settings.sre.notices)
+    if outbox is None:
+        webhooks: list[SinkTransport] = []
+        if loaded.settings.hooks.webhooks:
+            from hermes.app.event_webhooks import open_event_webhooks
+
+            webhooks = open_event_webhooks(loaded)
+        outbox = Outbox(application.bus, webhooks, loaded.settings.sre.notices)
     codes = PairingCodes(loaded.home / PAIRING_FOLDER)
 
     async def offer_pairing(message: InboundMessage) -> str:

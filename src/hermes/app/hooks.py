@@ -15,26 +15,29 @@ import msgspec
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from hermes.app.people import require_person
+from hermes.app.event_webhooks import event_webhooks, webhook_events
 from hermes.app.policy import LazyPolicy, home_path
 from hermes.app.run_locks import RunLocked, RunLockError, RunLocks, lock_run, unlock_run
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
-from hermes.core.errors import SettingsError, StoreError
+from hermes.core.errors import StoreError
+from hermes.core.events import Event
 from hermes.core.events.operations import (
     HOOKS_FOLDER,
     HOOKS_RUN,
     HookCursorMoved,
     HookEnded,
     HookOutcome,
-    HookTrusted,
-    HookUntrusted,
 )
-from hermes.core.messages import ToolCall, Value
+from hermes.core.messages import ToolCall
 from hermes.core.protocols import Journal, JournalRecord, ToolContext
 from hermes.environments.local import LocalEnvironment
-from hermes.gateway.hook_events import HookEvent, HookEventReader, kinds_of
+from hermes.gateway.hook_events import (
+    HookEvent,
+    HookEventReader,
+    kinds_of,
+)
 from hermes.gateway.hook_files import (
     TRUST_KINDS,
     Hook,
@@ -43,7 +46,6 @@ from hermes.gateway.hook_files import (
     read_hook,
 )
 from hermes.memory.artifacts import FileArtifacts
-from hermes.plumbing.problems import suggest_name
 from hermes.settings.load import LoadedSettings
 from hermes.tools.executor import Executor
 from hermes.tools.run_hook import RUN_HOOK_TOOL, HookCall
@@ -67,16 +69,6 @@ async def read_trust(journal: Journal) -> HookTrust:
     return trust
 
 
-class HookState(Value, kw_only=True, frozen=True):
-    """A hook for people: what it is, and whether it runs."""
-
-    hook: Hook
-    by: str = ""
-    """Who trusts it, or took the trust away."""
-    objection: str = ""
-    """Why it does not run; empty when it does."""
-
-
 @dataclass
 class HookProgress:
     """How far one hook has come in the journal."""
@@ -84,13 +76,13 @@ class HookProgress:
     hook: Hook
     by: str
     """Who trusts it."""
-    begin: int
-    """Events up to this number are done."""
     finished: set[int] = field(default_factory=set)
-    """Numbers above `begin` that are done, too."""
+    """Numbers above `scanned` that are done."""
     scanned: int = 0
     """Events up to this number were read; those it wants and that are not done wait."""
     waiting: set[int] = field(default_factory=set)
+    known: bool = True
+    """False when nothing says where it begins."""
 
     def cursor(self) -> int:
         return min(self.waiting) - 1 if self.waiting else self.scanned
@@ -116,16 +108,18 @@ class HookProgress:
 async def read_progress(journal: Journal, hook: Hook, trust: HookTrust) -> HookProgress:
     """Where the process before this one stopped; at first, at the event that trusts the hook."""
     record = trust.record(hook.name)
-    begin = record.since
+    begin, known = record.since, record.since > 0
     async for recorded in journal.read(after=record.since, kinds=("hook.cursor",)):
         if isinstance(recorded.event, HookCursorMoved):
-            begin = max(begin, dict(recorded.event.cursors).get(hook.name, 0))
+            cursors = dict(recorded.event.cursors)
+            known = known or hook.name in cursors
+            begin = max(begin, cursors.get(hook.name, 0))
     finished = {
         recorded.event.number
         async for recorded in journal.read(after=begin, kinds=("hook.ended",))
         if isinstance(recorded.event, HookEnded) and recorded.event.hook == hook.name
     }
-    return HookProgress(hook, record.by, begin, finished, scanned=begin)
+    return HookProgress(hook, record.by, finished, scanned=begin, known=known)
 
 
 class HookStarter:
@@ -212,6 +206,10 @@ class HookRunner:
     def __init__(self, loaded: LoadedSettings, bus: Bus, run_locks: RunLocks) -> None:
         self._loaded, self._bus, self._run_locks = loaded, bus, run_locks
         self._reader = HookEventReader(bus.journal)
+        self._webhooks = {
+            name: Hook(name=name, folder="", events=each.events)
+            for name, each in event_webhooks(loaded).items()
+        }
         self._active: dict[str, HookProgress] = {}
         self._lanes: dict[str, deque[tuple[HookEvent, list[HookProgress]]]] = {}
         self._slots = anyio.CapacityLimiter(MAX_AT_ONCE)
@@ -252,13 +250,18 @@ class HookRunner:
         """Serve what is trusted now, and give back what is not."""
         journal = self._bus.journal
         trust, hooks = await read_trust(journal), await to_thread.run_sync(self._list)
-        usable = {hook.name: hook for hook in hooks if not trust.objection(hook)}
+        usable = {hook.name: hook for hook in hooks if not trust.objection(hook)} | self._webhooks
         for name, progress in list(self._active.items()):
             if usable.get(name) != progress.hook:
                 await self._drop(name)
         for name, hook in usable.items():
             if name not in self._active and await self._claim(name):
-                self._active[name] = await read_progress(journal, hook, trust)
+                progress = await read_progress(journal, hook, trust)
+                if not progress.known:  # it begins now
+                    progress.scan_to(await journal.last())
+                    cursor = (name, progress.scanned)
+                    await self._write(HookCursorMoved(run=HOOKS_RUN, cursors=(cursor,)))
+                self._active[name] = progress
         self._refreshed = anyio.current_time()
 
     def _list(self) -> list[Hook]:
@@ -310,84 +313,30 @@ class HookRunner:
         name = progress.hook.name
         if self._active.get(name) is not progress:  # not trusted any more
             return
+        if name in self._webhooks:
+            # One write: what is queued is delivered by the outbox, and never queued twice.
+            await self._write(*webhook_events(name, event))
+            await self._finish(progress, event)
+            return
         now = await to_thread.run_sync(partial(read_hook, self._loaded.home, name))
         if now != progress.hook:
             await self._drop(name)
             return
         await self._write(await starter.start(progress.hook, event, progress.by))
+        await self._finish(progress, event)
+
+    async def _finish(self, progress: HookProgress, event: HookEvent) -> None:
         progress.finish(event.number)
         self._ended += 1
         if self._ended % CURSOR_EVERY == 0:
             cursors = tuple((each.hook.name, each.cursor()) for each in self._active.values())
             await self._write(HookCursorMoved(run=HOOKS_RUN, cursors=cursors))
 
-    async def _write(self, event: HookEnded | HookCursorMoved) -> None:
-        """Until it is written: without it, the hook would be run again."""
+    async def _write(self, *events: Event) -> None:
+        """Until they are written: without them, the hook would be run again."""
         while True:
             try:
-                await self._bus.publish(event)
+                await self._bus.publish(*events)
                 return
             except StoreError:
                 await anyio.sleep(REFRESH_S)
-
-
-async def read_hook_states(loaded: LoadedSettings, journal: Journal | None) -> list[HookState]:
-    """Every hook of the home, and why one does not run."""
-    trust = HookTrust() if journal is None else await read_trust(journal)
-    return [
-        HookState(hook=hook, by=trust.record(hook.name).by, objection=trust.objection(hook))
-        for hook in await to_thread.run_sync(list_hooks, loaded.home)
-    ]
-
-
-def find_hook(loaded: LoadedSettings, name: str) -> Hook:
-    """Raises `SettingsError` for a hook that is not there, or cannot be run."""
-    hooks = {hook.name: hook for hook in list_hooks(loaded.home)}
-    if name not in hooks:
-        known = suggest_name(name, hooks) or f"put one into {loaded.home / HOOKS_FOLDER}/NAME"
-        raise SettingsError(f"there is no hook {name!r}; {known}")
-    if hooks[name].problem:
-        raise SettingsError(f"the hook {name} cannot be run: {hooks[name].problem}")
-    return hooks[name]
-
-
-async def trust_hook(loaded: LoadedSettings, journal: Journal, name: str) -> HookTrusted:
-    """Let it run for every event from now on. Raises `SettingsError` and `PolicyDenied`."""
-    by = await require_person(loaded, journal)
-    hook = find_hook(loaded, name)
-    event = HookTrusted(run=HOOKS_RUN, hook=name, digest=hook.digest, by=by)
-    if (await read_trust(journal)).objection(hook):  # else it is trusted, and stays where it is
-        await journal.append(event)
-    return event
-
-
-async def untrust_hook(loaded: LoadedSettings, journal: Journal, name: str) -> HookUntrusted:
-    """Raises `SettingsError` when it is not trusted."""
-    by = await require_person(loaded, journal)
-    if not (await read_trust(journal)).record(name).digest:
-        raise SettingsError(f"the hook {name!r} is not trusted; `hermes hooks list` shows all")
-    event = HookUntrusted(run=HOOKS_RUN, hook=name, by=by)
-    await journal.append(event)
-    return event
-
-
-async def try_hook(loaded: LoadedSettings, bus: Bus, name: str, event: str) -> HookEnded:
-    """Run it once, with an example; trusted or not, because a person asks for it."""
-    by = await require_person(loaded, bus.journal)
-    hook = find_hook(loaded, name)
-    chosen = event or next((each for each in hook.events if not each.endswith("*")), "test")
-    example = HookEvent(name=chosen, number=0, run=HOOKS_RUN, context={"number": 0, "test": True})
-    async with open_hook_environment(loaded) as environment:
-        starter = HookStarter(loaded, bus, environment, open_hook_policy(loaded))
-        ended = await starter.start(hook, example, by)
-    await bus.publish(ended)
-    return ended
-
-
-async def read_hook_log(journal: Journal, name: str = "") -> list[HookEnded]:
-    """What hooks were run for, the oldest first."""
-    return [
-        recorded.event
-        async for recorded in journal.read(kinds=("hook.ended",))
-        if isinstance(recorded.event, HookEnded) and name in ("", recorded.event.hook)
-    ]

@@ -335,10 +335,15 @@ def _open_notifications(
 
         channels = usable_channels(loaded, write_warning)
         filters += home_chat_filters(channels)
+    transports = [SinkTransport(sink) for sink, _ in sinks]
+    if loaded.settings.hooks.webhooks:
+        from hermes.app.event_webhooks import open_event_webhooks
+
+        transports += open_event_webhooks(loaded)
     return WatchNotifications(
         application,
         Notifier(application.bus, filters, settings),
-        Outbox(application.bus, [SinkTransport(sink) for sink, _ in sinks], settings),
+        Outbox(application.bus, transports, settings),
         channels,
     )
 

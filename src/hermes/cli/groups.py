@@ -414,3 +414,33 @@ def hooks() -> None:
 
     Exit codes: 0 fine, 1 the test failed, 2 wrong usage, 3 there is no such hook, 7 denied.
     """
+
+
+MCP_COMMANDS = {
+    "list": ("admin.mcp:list_", "The servers, and how their tools are classed"),
+    "add": ("admin.mcp:add", "Add a server: see what it offers, then class its tools"),
+    "review": ("admin.mcp:review", "See what changed, class tools anew"),
+    "test": ("admin.mcp:test", "Start one and compare it with its review"),
+    "remove": ("admin.mcp:remove", "Forget a server"),
+    "recipes": ("admin.mcp:recipes", "Well-known servers and how to install them"),
+}
+
+
+@cli_group(
+    MCP_COMMANDS,
+    """
+hermes mcp add time -- mcp-server-time
+hermes mcp add grafana                            from the recipe of that name
+hermes mcp list
+hermes mcp review grafana
+""",
+    default="list",
+)
+def mcp() -> None:
+    """Servers of the Model Context Protocol. Without a command: list.
+
+    A tool that a person classed as read may run by itself; every other one asks. A server that
+    describes a tool otherwise than it was reviewed is not called until somebody has looked.
+
+    Exit codes: 0 fine, 1 the server does not answer or has changed, 2 wrong usage, 3 settings.
+    """

@@ -1,4 +1,5 @@
-"""The settings of the section `channels`: chat platforms, and how people are talked to there.
+"""The settings of the sections `channels` (chat platforms, and how people are talked to there) and
+`hooks`.
 
 Nothing of a channel is imported here: every command loads this module.
 """
@@ -234,3 +235,23 @@ class ChannelsSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
             for name, section in sections.items()
             if isinstance(section, ChannelSettings) and section.begun(secret)
         }
+
+
+class EventWebhookSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """An address that is told about events, an item of `hooks.webhooks`."""
+
+    url: str
+    """Where each event is sent, as JSON by POST."""
+    events: tuple[str, ...]
+    """Names of events, such as `incident:opened`; `incident:*` is all of a subject."""
+    secret_variable: str = ""
+    """Name of the secret that signs the body; empty: it is not signed."""
+    name: str = ""
+    """For the log and for errors; empty: webhook-1 for the first, and so on."""
+
+
+class HookSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `hooks` of the configuration. Hooks themselves are folders of the home."""
+
+    webhooks: tuple[EventWebhookSettings, ...] = ()
+    """Addresses that are told about events: url, events, secret_variable."""

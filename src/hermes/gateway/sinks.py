@@ -54,6 +54,8 @@ RETRYABLE_STATUSES = frozenset({408, 425, 429})
 """Statuses below 500 after which a retry may succeed."""
 MAX_NTFY_BYTES = 4_000
 """Bytes of a message; ntfy turns a longer one into an attachment."""
+EVENT_NOTICE_PREFIX = "event:"
+"""Ids of queued messages that are events for webhooks."""
 MAX_LOG_BYTES = 5 * 2**20
 MAX_OLD_LOGS = 3
 
@@ -67,18 +69,42 @@ class WebhookSink:
 
     async def send(self, notice: NotificationQueued, repeated: bool) -> None:
         body = msgspec.json.encode(notification_payload(notice, repeated))
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "hermes-notices",
-            "Idempotency-Key": _ascii_header(notice.notice),
-        }
-        if self._secret:
-            stamp = str(int(time.time()))
-            headers |= {
-                "X-Hermes-Timestamp": stamp,
-                "X-Hermes-Signature": sign_body(self._secret, stamp, body),
-            }
+        headers = _signed_headers(notice.notice, self._secret, body)
         await _post(self._url, body, headers, self._timeout)
+
+
+class EventWebhookSink:
+    """Posts events, as hooks get them, signed like notifications."""
+
+    def __init__(self, url: str, *, name: str, secret: str = "", timeout: float = 10.0) -> None:
+        self.name, self._url, self._secret, self._timeout = name, url, secret, timeout
+
+    async def send(self, notice: NotificationQueued, repeated: bool) -> None:
+        if not notice.notice.startswith(EVENT_NOTICE_PREFIX):  # a report about another sink
+            return
+        body = notice.text.encode()
+        headers = _signed_headers(notice.notice, self._secret, body)
+        await _post(
+            self._url,
+            body,
+            headers | {"X-Hermes-Event": _ascii_header(notice.title)},
+            self._timeout,
+        )
+
+
+def _signed_headers(key: str, secret: str, body: bytes) -> dict[str, str]:
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "hermes-notices",
+        "Idempotency-Key": _ascii_header(key),
+    }
+    if secret:
+        stamp = str(int(time.time()))
+        headers |= {
+            "X-Hermes-Timestamp": stamp,
+            "X-Hermes-Signature": sign_body(secret, stamp, body),
+        }
+    return headers
 
 
 class NtfySink:

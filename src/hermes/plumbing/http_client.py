@@ -134,7 +134,7 @@ async def send_http_request(
 def build_http_client(
     url: str,
     *,
-    timeout: "httpx2.Timeout",
+    timeout: "httpx2.Timeout | float",
     proxies: bool = True,
     limits: "httpx2.Limits | None" = None,
     guard: GuardsConnections | None = None,

@@ -39,7 +39,8 @@ BUILT_IN_SETS_FOLDER = Path(__file__).parent / "sets"
 
 
 _PROTECTED_NAMES = (
-    *("policies", "config.yaml", ".env", "audit.key", "audit.pub", "audit", "states"),
+    *("policies", "config.yaml", ".env", "audit.key", "audit.pub", "audit", "mcp"),
+    "states",
     *("hooks", "pairing", "tokens", "tokens.json", "people", "people.yaml", "jobs", "jobs.yaml"),
     *(WRITTEN_FILES, f"{WRITTEN_FILES}-journal", "journal.db"),
 )

@@ -8,7 +8,7 @@ from hermes.agent.settings import AgentSettings
 from hermes.core.people import PersonSettings
 from hermes.declared.settings import DeclaredSettings
 from hermes.environments.settings import TerminalSettings
-from hermes.gateway.settings import ChannelsSettings
+from hermes.gateway.settings import ChannelsSettings, HookSettings
 from hermes.gym.settings import GymSettings
 from hermes.memory.settings import MemorySettings, StoreSettings
 from hermes.models.settings import ModelSettings
@@ -16,7 +16,7 @@ from hermes.policy.settings import PolicySettings
 from hermes.scheduler.settings import ScheduleSettings
 from hermes.skills.settings import SkillSettings
 from hermes.sre.settings import SreSettings, WatchSettings
-from hermes.tools.settings import ToolSettings
+from hermes.tools.settings import SystemSettings, ToolSettings
 from hermes.web.settings import WebSettings
 
 
@@ -44,6 +44,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The environment where commands run."""
     tools: ToolSettings = ToolSettings()
     """The tools of the agent."""
+    systems: dict[str, SystemSettings] = {}
+    """The systems around the host that tools ask: prometheus, alertmanager, loki, grafana, argocd,
+    github, gitlab, and those of your own declared requests."""
     policy: PolicySettings = PolicySettings()
     """The policy that decides about every tool call."""
     people: dict[str, PersonSettings] = {}
@@ -64,6 +67,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Jobs: when they run, and the built-in ones."""
     channels: ChannelsSettings = ChannelsSettings()
     """Chat platforms, and how people are talked to there."""
+    hooks: HookSettings = HookSettings()
+    """Who is told about events."""
     web: WebSettings = WebSettings()
     """The HTTP server: receives alerts, serves health and metrics."""
     store: StoreSettings = StoreSettings()

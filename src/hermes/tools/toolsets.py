@@ -5,7 +5,7 @@ tool; what a whole toolset needs, here.
 """
 
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ from hermes.plumbing.problems import suggest_name
 from hermes.tools.declare import ChecksArguments, ToolRequirements
 from hermes.tools.dependencies import ToolDependencies
 from hermes.tools.settings import OwnToolset, ToolSettings
+
+FOREIGN_PREFIX = "mcp_"
+"""How the names of all tools of MCP servers begin."""
 
 
 class Toolset(Value, kw_only=True, frozen=True):
@@ -52,8 +55,24 @@ TOOLSETS: Mapping[str, Toolset] = {
     ),
     "schedule": Toolset(about="jobs for later, at fixed times", tools=("cronjob",)),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
+    **{
+        name: Toolset(about=about)  # filled by the catalog, from the files in bundled/
+        for name, about in (
+            ("prometheus", "metrics, alerts and silences: Prometheus, Alertmanager"),
+            ("loki", "logs in Loki"),
+            ("grafana", "dashboards and annotations"),
+            ("argocd", "applications of Argo CD"),
+            ("github", "commits, workflows and issues on GitHub"),
+            ("gitlab", "commits, pipelines and issues on GitLab"),
+        )
+    },
+    "systems": Toolset(
+        about="the systems around the host, as far as they are configured",
+        includes=("prometheus", "loki", "grafana", "argocd", "github", "gitlab"),
+    ),
     "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalog
     "plugins": Toolset(about="from installed packages and <home>/plugins/*.py"),  # the same
+    "mcp": Toolset(about="of MCP servers that you reviewed: hermes mcp"),  # the same
     "safe": Toolset(
         about="only reads: nothing here changes anything",
         tools=("read_file", "search_files", "todo", "clarify"),
@@ -68,8 +87,10 @@ TOOLSETS: Mapping[str, Toolset] = {
             "memory",
             "skills",
             "delegation",
+            "systems",
             "declared",
             "plugins",
+            "mcp",
         ),
     ),
     "all": Toolset(about="all there is", includes=("default", "copies", "schedule")),
@@ -106,6 +127,18 @@ def with_own_toolsets(own: Mapping[str, OwnToolset]) -> dict[str, Toolset]:
         for name, mine in own.items()
     }
     return {**TOOLSETS, **own_sets}
+
+
+def with_members(
+    sets: Mapping[str, Toolset], members: Mapping[str, Sequence[str]]
+) -> dict[str, Toolset]:
+    """The toolsets, with the tools of those that are described in files."""
+    filled = {
+        name: msgspec.structs.replace(sets[name], tools=tuple(tools))
+        for name, tools in members.items()
+        if name in sets and not sets[name].tools
+    }
+    return {**sets, **filled}
 
 
 def resolve_toolsets(
@@ -242,19 +275,22 @@ def build_catalog(
     extra: Mapping[str, Tool] | None = None,
     elsewhere: Collection[str] = (),
     home: Path | None = None,
+    members: Mapping[str, Sequence[str]] | None = None,
 ) -> ToolCatalog:
     """The tools that the settings request.
 
     `extra` are tools made elsewhere or declared in YAML; those that no toolset names form the
     toolset `declared`. `elsewhere` are names of tools that a higher layer makes, such as
     `delegate`. Tools of plug-ins form the toolset `plugins`; those in files are found in `home`.
-    Raises `SettingsError` for a toolset that does not exist.
+    `members` are the tools of toolsets whose files were read. Raises `SettingsError` for a toolset
+    that does not exist.
     """
     present, extra = present or HostCapabilities(), extra or {}
     plugins = {
         name: each for name, each in outside_plugins("tools", home).items() if name not in extra
     }
-    sets = _with_collected(with_own_toolsets(settings.sets), extra, plugins)
+    sets = with_members(with_own_toolsets(settings.sets), members or {})
+    sets = _with_collected(sets, extra, plugins)
     tools: dict[str, Tool] = {}
     absent: list[ToolAvailability] = []
     dependencies = ToolDependencies(settings=settings, tools=tools)
@@ -298,11 +334,13 @@ def _requested_tools(
 
 
 def _with_collected(
-    sets: dict[str, Toolset], extra: Iterable[str], plugins: Iterable[str]
+    sets: dict[str, Toolset], extra: Collection[str], plugins: Iterable[str]
 ) -> dict[str, Toolset]:
-    """The toolsets, with `declared` and `plugins` filled by what no other toolset names."""
+    """The toolsets, with `declared`, `mcp` and `plugins` filled by what no other toolset names."""
     named = _tool_names(sets)
-    collected = {"declared": extra, "plugins": plugins}
+    foreign = [name for name in extra if name.startswith(FOREIGN_PREFIX)]
+    declared = [name for name in extra if not name.startswith(FOREIGN_PREFIX)]
+    collected: dict[str, Iterable[str]] = {"declared": declared, "mcp": foreign, "plugins": plugins}
     return sets | {
         name: Toolset(
             about=sets[name].about, tools=tuple(each for each in found if each not in named)

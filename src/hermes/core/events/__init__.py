@@ -23,6 +23,7 @@ from hermes.core.events import (
     experiments,
     incidents,
     jobs,
+    mcp,
     memory,
     operations,
     people,
@@ -49,6 +50,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         people,
         jobs,
         chats,
+        mcp,
     )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
@@ -56,7 +58,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
 
 DURABLE_KINDS = frozenset(
     {"tool.approved", "approval.answered", "grant.given", "alert.raised", "job.started"}
-    | {"token.created", "token.revoked"}
+    | {"token.created", "token.revoked", "mcp.reviewed", "mcp.removed"}
     | {"web.login", "web.session.started", "web.session.ended"}
     | {"person.added", "person.removed", "pairing.approved", "pairing.revoked", "chat.received"}
     | {"hook.trusted", "hook.untrusted"}

@@ -1,0 +1,143 @@
+"""Joins MCP servers: pins become tools, connections get an environment, variables and a folder."""
+
+import base64
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hermes.core.errors import SettingsError, ToolError
+from hermes.core.protocols import PublishEvents, StartsPipedProcesses, Tool, ToolContext
+from hermes.settings.load import LoadedSettings
+
+if TYPE_CHECKING:
+    from hermes.integrations.mcp.pins import ServerAddress, ServerPin, ToolPin
+    from hermes.integrations.mcp.servers import McpServers, ServerConnection
+
+ALWAYS_GIVEN_VARIABLES = ("PATH", "HOME", "LANG")
+INSTALL_HINT = 'the library for MCP is not installed: pip install "hermes-oncall[mcp]"'
+
+
+def has_servers(home: Path) -> bool:
+    """Whether any server was added. Costs one look at a folder."""
+    return any((home / "mcp").glob("*.json"))
+
+
+@asynccontextmanager
+async def open_mcp_tools(
+    loaded: LoadedSettings, folder: Path, publish: PublishEvents, taken: Collection[str] = ()
+) -> AsyncIterator[tuple[dict[str, Tool], tuple[str, ...]]]:
+    """The tools of all reviewed servers, and what is wrong with some pins. No server is started."""
+    if not has_servers(loaded.home):
+        yield {}, ()
+        return
+    from hermes.integrations.mcp.pins import PinStore
+    from hermes.integrations.mcp.tools import make_tools
+
+    pins, problems = PinStore(loaded.home).load_all()
+    async with open_servers(loaded, folder, publish) as servers:
+
+        async def call(
+            server: "ServerPin",
+            tool: "ToolPin",
+            arguments: Mapping[str, Any],
+            context: ToolContext,
+        ) -> str:
+            answer = await servers.server(server).call(
+                tool, arguments, run=context.run, ask=context.ask
+            )
+            text: str = await _with_media(answer, server.name, context)
+            if answer.failed:
+                raise ToolError(text or "the tool failed without a word")
+            return text or "[no output]"
+
+        yield dict(make_tools(pins, call, taken)), tuple(problems)
+
+
+async def _with_media(answer: Any, server: str, context: ToolContext) -> str:
+    """The text, and where the pictures and sounds are kept."""
+    lines = [answer.text] if answer.text else []
+    for number, media in enumerate(answer.media, 1):
+        kept = f"data:{media.media};base64,{base64.b64encode(media.data).decode()}"
+        reference = await context.artifacts.save(context.run, f"mcp-{server}-{number}", kept)
+        lines.append(f"[{media.media}, {len(media.data):,} bytes, kept as {reference}]")
+    return "\n".join(lines)
+
+
+@asynccontextmanager
+async def open_servers(
+    loaded: LoadedSettings, folder: Path, publish: PublishEvents | None, *, restarts: bool = True
+) -> AsyncIterator["McpServers"]:
+    """Servers whose connections are opened by the first call."""
+    from hermes.integrations.mcp.servers import RESTART_DELAYS_S, McpServers
+
+    def connect(pin: "ServerPin") -> AbstractAsyncContextManager["ServerConnection"]:
+        return _connect(loaded, folder, pin)
+
+    async with McpServers(connect, publish, RESTART_DELAYS_S if restarts else ()) as servers:
+        yield servers
+
+
+@asynccontextmanager
+async def _connect(
+    loaded: LoadedSettings, folder: Path, pin: "ServerPin"
+) -> AsyncIterator["ServerConnection"]:
+    from hermes.integrations.mcp.servers import NeedsPerson
+
+    try:
+        from hermes.integrations.mcp import connection as sdk
+    except ImportError as error:
+        raise NeedsPerson(f"{INSTALL_HINT} ({error})") from error
+    from hermes.app.tooling import environment_options
+    from hermes.environments.open import open_environment
+
+    address, hooks = pin.address, sdk.ConnectionHooks(pin.name, str(folder))
+    if address.url:
+        headers = {
+            name: loaded.secrets[variable]
+            for name, variable in address.headers.items()
+            if _require(loaded, variable, pin.name)
+        }
+        async with sdk.connect_by_http(pin.name, address.url, headers, None, hooks) as opened:
+            yield opened
+        return
+    variables = server_variables(loaded, address, pin.name)
+    options = environment_options(loaded, folder)
+    terminal = msgspec.structs.replace(options.settings, backend=address.environment)
+    async with open_environment(replace(options, settings=terminal)) as environment:
+        if not isinstance(environment, StartsPipedProcesses):
+            raise NeedsPerson(
+                f"an environment of the kind {address.environment} cannot run the MCP server "
+                f"{pin.name} yet; use local"
+            )
+        process = environment.open_piped(
+            address.command,
+            variables=variables,
+            log=loaded.home / "logs" / f"mcp-{pin.name}.log",
+        )
+        async with sdk.connect_by_pipe(pin.name, process, hooks) as opened:
+            yield opened
+
+
+def server_variables(
+    loaded: LoadedSettings, address: "ServerAddress", server: str
+) -> dict[str, str]:
+    """PATH, HOME, LANG and the variables that the address names; never ours."""
+    given = {
+        name: loaded.secrets[name] for name in ALWAYS_GIVEN_VARIABLES if name in loaded.secrets
+    }
+    given.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
+    return given | {
+        name: loaded.secrets[name] for name in address.env if _require(loaded, name, server)
+    }
+
+
+def _require(loaded: LoadedSettings, name: str, server: str) -> bool:
+    if loaded.secrets.get(name):
+        return True
+    raise SettingsError(
+        f"the MCP server {server} needs {name}: set it with `hermes config set {name} <value>`"
+    )
