@@ -15,7 +15,7 @@ from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
     from hermes.integrations.mcp.pins import ServerAddress, ServerPin, ToolPin
-    from hermes.integrations.mcp.servers import McpServers, ServerConnection
+    from hermes.integrations.mcp.servers import McpServers, ServerConnection, ServerLimits
 
 ALWAYS_GIVEN_VARIABLES = ("PATH", "HOME", "LANG")
 INSTALL_HINT = 'the library for MCP is not installed: pip install "hermes-oncall[mcp]"'
@@ -69,15 +69,18 @@ async def _with_media(answer: Any, server: str, context: ToolContext) -> str:
 
 @asynccontextmanager
 async def open_servers(
-    loaded: LoadedSettings, folder: Path, publish: PublishEvents | None, *, restarts: bool = True
+    loaded: LoadedSettings,
+    folder: Path,
+    publish: PublishEvents | None,
+    limits: "ServerLimits | None" = None,
 ) -> AsyncIterator["McpServers"]:
     """Servers whose connections are opened by the first call."""
-    from hermes.integrations.mcp.servers import RESTART_DELAYS_S, McpServers
+    from hermes.integrations.mcp.servers import DEFAULT_LIMITS, McpServers
 
     def connect(pin: "ServerPin") -> AbstractAsyncContextManager["ServerConnection"]:
         return _connect(loaded, folder, pin)
 
-    async with McpServers(connect, publish, RESTART_DELAYS_S if restarts else ()) as servers:
+    async with McpServers(connect, publish, limits or DEFAULT_LIMITS) as servers:
         yield servers
 
 
