@@ -3,9 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Processes that run the tests side by side, each with a network and a /tmp of its own; 0: one.
 JOBS ?= 2
+# Where `make test-kubernetes` keeps what it builds.
+KUBERNETES_BUILD ?= $(HOME)/.cache/hermes-kubernetes
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup system demo test tests test-training unit check fix docs bench lock clean
+.PHONY: help setup system demo test tests test-training test-kubernetes unit check fix docs bench lock clean
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -33,6 +35,10 @@ tests: setup ## All tests, without the checks
 
 test-training: setup ## The links to Atropos and verifiers, in an environment of their own (1.2 GB)
 	@scripts/training
+
+test-kubernetes: setup system ## Faults in a real Kubernetes control plane (built once, outside the repository)
+	@scripts/kubernetes-build "$(KUBERNETES_BUILD)"
+	@HERMES_KUBERNETES="$(KUBERNETES_BUILD)" $(BIN)/pytest tests/kubernetes -m daemon
 
 check: setup ## Format, lint, types, layers, names, sizes, docs
 	@$(BIN)/ruff format --check src tests bench scripts

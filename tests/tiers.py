@@ -81,9 +81,12 @@ FILES_BY_TIER = {
         "tools/test_execute_code",
     ),
     "daemon": (
+        "app/test_dashboard_in_a_browser",
+        "environments/test_compose",
         "environments/test_contract",
         "environments/test_docker",
         "environments/test_kubernetes",
+        "kubernetes/",
         "environments/test_singularity",
         "environments/test_ssh",
         "environments/test_sudo",
@@ -92,6 +95,7 @@ FILES_BY_TIER = {
         "memory/postgres/",
         "models/test_local",
         "web/test_real_monitors",
+        "web/test_real_systems",
     ),
     "torture": (
         "app/test_killed_gateway",

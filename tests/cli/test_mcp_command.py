@@ -175,8 +175,9 @@ def test_many_tools_are_found_by_search_and_decided_about_like_others(
     )
     assert done.returncode == 0, done.stderr
     assert [entry["called"] for entry in calls(tmp_path)] == ["show"]
-    events = [json.loads(line) for line in hermes("journal", "export").stdout.splitlines()]
-    started = next(event for event in events if event.get("tools") and "origin" in event)
+    exported = hermes("journal", "export").stdout.splitlines()
+    events = [json.loads(line)["event"] for line in exported]
+    started = next(event for event in events if event["kind"] == "run.started")
     shown = [name for name in started["tools"] if name.startswith(("mcp_", "tool_"))]
     assert shown == ["tool_search", "tool_call"]
     results = [event["result"] for event in events if event["kind"] == "tool.finished"]

@@ -35,7 +35,7 @@ from hermes.sre.cause import (
     FixCandidate,
     FixTester,
 )
-from hermes.sre.checks import open_independent_checks
+from hermes.sre.checks import IndependentChecks, open_independent_checks
 from hermes.sre.context import IncidentContext, do_nothing
 from hermes.sre.learned_evidence import LearnedEvidence
 from hermes.sre.model_responder import ModelResponder
@@ -45,10 +45,11 @@ from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.lessons import incident_notes
 from hermes.sre.reports.report_data import read_earlier_incidents, read_incident_records
 from hermes.sre.reports.report_file import write_report_file
-from hermes.sre.settings import SreSettings
+from hermes.sre.settings import KubernetesSettings, SreSettings
 
 if TYPE_CHECKING:
     from hermes.app.skills.lifecycle import SkillLifecycle
+    from hermes.sre.cluster.inspection import ClusterInspection
     from hermes.sre.responders.single_model import SingleModelResponder
 
 FileStamps = tuple[tuple[str, int, int, int], ...]
@@ -239,6 +240,20 @@ def build_incident_context(
         if settings.learn and records_states and await follow_people(application, case, probes):
             await _write_report(application, case)
 
+    cluster = open_cluster(settings.kubernetes)
+
+    async def open_checks(case: IncidentDetails) -> IndependentChecks:
+        if cluster is not None and cluster.concerns(case):
+            from hermes.sre.cluster.checks import open_cluster_checks
+
+            return open_cluster_checks(settings.kubernetes, case, dependencies.environment)
+        return await open_independent_checks(
+            case,
+            dependencies.environment,
+            probes,
+            LearnedEvidence(learned, case.service) if learned is not None else None,
+        )
+
     return IncidentContext(
         bus=application.bus,
         executor=dependencies.executor,
@@ -247,12 +262,8 @@ def build_incident_context(
         settings=settings,
         skills=playbook_cache.skills,
         index=playbook_cache.index,
-        checks_for=lambda case: open_independent_checks(
-            case,
-            dependencies.environment,
-            probes,
-            LearnedEvidence(learned, case.service) if learned is not None else None,
-        ),
+        checks_for=open_checks,
+        cluster=cluster,
         report=document,
         learn=partial(learn_from_incident, application) if settings.learn else do_nothing,
         responder=responder,
@@ -262,6 +273,15 @@ def build_incident_context(
         cause_finder=StateCauseFinder(application) if records_states else None,
         fix_tester=LazyFixTester(application),
     )
+
+
+def open_cluster(settings: KubernetesSettings) -> "ClusterInspection | None":
+    """None without a kubeconfig or a context in the settings: then nothing of it is loaded."""
+    if not settings.configured:
+        return None
+    from hermes.sre.cluster.inspection import ClusterInspection
+
+    return ClusterInspection(settings)
 
 
 def open_model_responder(application: Application) -> ModelResponder | None:
@@ -278,9 +298,12 @@ def open_model_responder(application: Application) -> ModelResponder | None:
     # A model named for this call does everything; otherwise each job has the model of its role.
     named = dependencies.model.name != settings.model.default
     if named or dependencies.open_model is None:
-        return ModelTeam(dependencies, crew)
+        return ModelTeam(dependencies, crew, kubernetes=settings.sre.kubernetes)
     return ModelTeam(
-        dependencies, crew, models_by_role(crew, settings.model, dependencies.open_model)
+        dependencies,
+        crew,
+        models_by_role(crew, settings.model, dependencies.open_model),
+        kubernetes=settings.sre.kubernetes,
     )
 
 

@@ -63,7 +63,14 @@ class SecretRedactor:
 
         if self._own is None:
             self._own = OwnSecrets(own_secret_values(self._loaded))
-        return next((name for _, _, name in self._own.spans(text)), "")
+        found = {name for _, _, name in self._own.spans(text)}
+        if found and origin and self._loaded.settings.systems:
+            from hermes.app.systems import secret_origins
+            from hermes.tools.executor import origin_of
+
+            meant = secret_origins(self._loaded).items()
+            found -= {name for name, url in meant if origin_of(url) == origin}
+        return min(found, default="")
 
     def _open(self) -> "EventRedactor":
         if self._cleaner is None:

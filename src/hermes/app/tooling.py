@@ -123,14 +123,14 @@ def build_tooling(
         "terminal": make_terminal(timeout=terminal.timeout, max_timeout=terminal.max_timeout),
         **(own or {}),
     }
-    folder = loaded.home / "tools"
-    if folder.is_dir():
-        from hermes.tools.yaml_tools import load_tool_folder
+    members: Mapping[str, Sequence[str]] = {}
+    if (loaded.home / "tools").is_dir() or any_system_configured(loaded):
+        from hermes.app.systems import load_declared_tools
 
         taken = {*plugin_names("tools", loaded.home), *extra, DELEGATE_TOOL}
-        declared = load_tool_folder(folder, taken=taken)
+        declared = load_declared_tools(loaded, taken)
         extra |= declared.tools
-        problems = (*problems, *declared.problems)
+        members, problems = declared.members, (*problems, *declared.problems)
     if foreign:
         taken = {*plugin_names("tools", loaded.home), *extra, DELEGATE_TOOL}
         extra |= {name: tool for name, tool in foreign.items() if name not in taken}
@@ -140,6 +140,7 @@ def build_tooling(
         extra=extra,
         elsewhere=[DELEGATE_TOOL],
         home=loaded.home,
+        members=members,
     )
     return AgentTooling(
         catalogue,
@@ -147,6 +148,10 @@ def build_tooling(
         detected,
         (*problems, *catalogue.problems),
     )
+
+
+def any_system_configured(loaded: LoadedSettings) -> bool:
+    return bool(loaded.settings.systems or loaded.settings.sre.prometheus.url)
 
 
 def host_capabilities(loaded: LoadedSettings, tools: Iterable[Tool]) -> HostCapabilities:
@@ -163,7 +168,8 @@ def host_capabilities(loaded: LoadedSettings, tools: Iterable[Tool]) -> HostCapa
         variables=frozenset(name for name, value in loaded.secrets.items() if value),
         settings=frozenset(
             key for need in needs for key in need.settings if _setting_value(loaded, key)
-        ),
+        )
+        | ({"systems.prometheus.url"} if loaded.settings.sre.prometheus.url else frozenset()),
     )
 
 

@@ -62,6 +62,8 @@ class OutgoingRequest(Value, kw_only=True, frozen=True):
     """What the definition of the tool says about exactly this path; empty: the method decides."""
     configured: bool = False
     """Whether the operator named its host in the settings."""
+    undo: str = ""
+    """How it is undone, for people; empty when nobody knows."""
 
 
 class ToolDefinition(Value, kw_only=True, frozen=True):

@@ -261,6 +261,8 @@ class ToolContext:
     origin: RunOrigin = "cli"
     actor: str = ""
     """For whom it works: the name of a person, or `channel:id` for one who has none."""
+    redact: Callable[[str], str] = str
+    """Removes secrets from text that a tool keeps itself, such as an artifact."""
 
 
 class Tool(Protocol):

@@ -16,7 +16,7 @@ from hermes.policy.settings import PolicySettings
 from hermes.scheduler.settings import ScheduleSettings
 from hermes.skills.settings import SkillSettings
 from hermes.sre.settings import SreSettings, WatchSettings
-from hermes.tools.settings import ToolSettings
+from hermes.tools.settings import SystemSettings, ToolSettings
 from hermes.web.settings import WebSettings
 
 
@@ -44,6 +44,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The environment where commands run."""
     tools: ToolSettings = ToolSettings()
     """The tools of the agent."""
+    systems: dict[str, SystemSettings] = {}
+    """The systems around the host that tools ask: prometheus, alertmanager, loki, grafana, argocd,
+    github, gitlab, and those of your own declared requests."""
     policy: PolicySettings = PolicySettings()
     """The policy that decides about every tool call."""
     people: dict[str, PersonSettings] = {}

@@ -134,6 +134,8 @@ class Attempts:
     async def _try_experiments(self, number: int) -> AttemptResult | None:
         """None when no cause was proved, or its revert was refused. Before people are asked, the
         playbooks look again."""
+        if self._work.cluster is not None:  # a copy of this host has no cluster
+            return None
         if not await self._experiments.find_cause(number, self._baseline, self._enter):
             return None
         if self._experiments.may_ask and (again := await self._try_playbook_again(number)):

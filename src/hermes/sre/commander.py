@@ -83,18 +83,20 @@ async def assess_incident(
         await measured.wait()
         await playbooks.discard_scan()
 
+    async def assess() -> Assessment:
+        if work.cluster is not None:
+            return await work.cluster.assess(work)
+        return await assess_host(
+            work.details.facts,
+            work.execute_unattended(),
+            wait_until_alone=wait_until_alone,
+            daemons=work.context.daemons(),
+            root_commands=await find_root_commands(work.context.environment),
+        )
+
     async def judge() -> None:
         if known is None:
-            facts, execute = work.details.facts, work.execute_unattended()
-            found.append(
-                await assess_host(
-                    facts,
-                    execute,
-                    wait_until_alone=wait_until_alone,
-                    daemons=work.context.daemons(),
-                    root_commands=await find_root_commands(work.context.environment),
-                )
-            )
+            found.append(await assess())
             await work.publish(
                 IncidentAssessed(
                     run=work.details.run,

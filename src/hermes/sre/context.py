@@ -5,6 +5,7 @@ The application builds it for a real host, the gym for a box; the commander does
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import anyio
 
@@ -12,7 +13,7 @@ from hermes.agent.dependencies import AgentDependencies
 from hermes.core.actions import Policy
 from hermes.core.bus import Bus
 from hermes.core.events.base import RunOrigin
-from hermes.core.incident import Incident, IncidentDetails, read_incident
+from hermes.core.incident import AlertFacts, Incident, IncidentDetails, read_incident
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import (
     ArtifactStore,
@@ -26,6 +27,7 @@ from hermes.skills.library import Skill
 from hermes.skills.matching import SkillMatcherCache
 from hermes.skills.playbook.commands import ExecuteCall, PublishEvents
 from hermes.skills.supervisors.units import PlainDaemon
+from hermes.sre.assessment.symptoms import Assessment
 from hermes.sre.cause import CauseClaims, CauseFinder, FixTester
 from hermes.sre.checks import IndependentChecks
 from hermes.sre.model_responder import ModelResponder
@@ -49,6 +51,25 @@ async def no_skills() -> Sequence[Skill]:
 
 async def do_nothing(details: IncidentDetails) -> None:
     return None
+
+
+class ClusterInspector(Protocol):
+    """Looks at a cluster for the incidents that are about it."""
+
+    @property
+    def kubectl(self) -> str:
+        """The program with the options of its connection."""
+        ...
+
+    def concerns(self, details: IncidentDetails) -> bool: ...
+
+    async def assess(self, work: "IncidentWork") -> Assessment:
+        """Read-only. Publishes what the queries show."""
+        ...
+
+    async def fault_views(self, work: "IncidentWork") -> Sequence[AlertFacts]:
+        """The alert once for each fault, with the parameters that playbooks need."""
+        ...
 
 
 class WorkWithdrawal:
@@ -102,6 +123,8 @@ class IncidentContext:
     """Called for verified fixes only."""
     origin: RunOrigin = "incident"
     withdrawal: WorkWithdrawal = field(default_factory=WorkWithdrawal)
+    cluster: ClusterInspector | None = None
+    """None where no cluster is configured."""
     daemons: Callable[[], Sequence[PlainDaemon]] = tuple
     """Reads how the daemons of the host that have no supervisor were started."""
 
@@ -139,6 +162,12 @@ class IncidentWork:
     @property
     def settings(self) -> SreSettings:
         return self.context.settings
+
+    @property
+    def cluster(self) -> ClusterInspector | None:
+        """The cluster, where the incident is about it and not about this host."""
+        cluster = self.context.cluster
+        return cluster if cluster is not None and cluster.concerns(self.details) else None
 
     @property
     def journal(self) -> Journal:

@@ -183,6 +183,29 @@ class PrometheusSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unkno
     """The user for basic authentication; empty: none."""
 
 
+class KubernetesSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `sre.kubernetes`. Without a kubeconfig and a context there is no cluster."""
+
+    kubeconfig: str = ""
+    """The path of the kubeconfig; empty: kubectl's own, where a context is named."""
+    context: str = ""
+    """The context in it; empty: its current context."""
+    namespaces: tuple[str, ...] = ()
+    """Namespaces that are looked at; empty: all that the account may read."""
+    watch: bool = False
+    """Whether the watch turns warning events into alerts, as with `hermes watch --kubernetes`."""
+    every: float = 10.0
+    """Seconds between two polls of the events."""
+    repeats: int = 2
+    """How often a warning must occur before it is an alert."""
+    quiet: float = 300.0
+    """Seconds without a new warning after which an alert is over."""
+
+    @property
+    def configured(self) -> bool:
+        return bool(self.kubeconfig or self.context)
+
+
 ServiceWeight = Literal["critical", "normal", "minor"]
 
 
@@ -318,6 +341,8 @@ class SreSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """Checks that are learned while services are healthy."""
     prometheus: PrometheusSettings = PrometheusSettings()
     """A Prometheus server that is polled for alerts."""
+    kubernetes: KubernetesSettings = KubernetesSettings()
+    """A Kubernetes cluster that is investigated, repaired and watched."""
     notices: NoticeSettings = NoticeSettings()
     """Where notifications are sent."""
     health: HealthSettings = HealthSettings()

@@ -186,7 +186,9 @@ class Executor:
         )
 
     async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
-        context = replace(context, call=lambda inner: self.execute(inner, context))
+        context = replace(
+            context, call=lambda inner: self.execute(inner, context), redact=self._redact
+        )
         started = time.monotonic()
         tool = self._tools.get(call.name)
         unusable = _unusable_reason(call, tool, self._tools)

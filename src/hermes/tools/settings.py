@@ -14,6 +14,20 @@ class OwnToolset(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
     """One line for `hermes tools`."""
 
 
+class SystemSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A system around the host that tools ask, such as Prometheus or GitHub."""
+
+    url: str = ""
+    """Its address, such as http://127.0.0.1:9090; empty: it is not asked."""
+    token_variable: str = ""
+    """Name of the secret that is sent as bearer token, or as password where a user is named; empty:
+    the name of the system with `_TOKEN`, such as GITHUB_TOKEN."""
+    user: str = ""
+    """The user for basic authentication; empty: none."""
+    headers: dict[str, str] = {}
+    """Headers that are sent with each request, such as X-Scope-OrgID."""
+
+
 class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     toolsets: tuple[str, ...] = ("default",)
     """Which toolsets the agent gets; `hermes tools` lists them."""

@@ -5,7 +5,7 @@ tool; what a whole toolset needs, here.
 """
 
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,21 @@ TOOLSETS: Mapping[str, Toolset] = {
     ),
     "schedule": Toolset(about="jobs for later, at fixed times", tools=("cronjob",)),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
+    **{
+        name: Toolset(about=about)  # filled by the catalog, from the files in bundled/
+        for name, about in (
+            ("prometheus", "metrics, alerts and silences: Prometheus, Alertmanager"),
+            ("loki", "logs in Loki"),
+            ("grafana", "dashboards and annotations"),
+            ("argocd", "applications of Argo CD"),
+            ("github", "commits, workflows and issues on GitHub"),
+            ("gitlab", "commits, pipelines and issues on GitLab"),
+        )
+    },
+    "systems": Toolset(
+        about="the systems around the host, as far as they are configured",
+        includes=("prometheus", "loki", "grafana", "argocd", "github", "gitlab"),
+    ),
     "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalog
     "plugins": Toolset(about="from installed packages and <home>/plugins/*.py"),  # the same
     "mcp": Toolset(about="of MCP servers that you reviewed: hermes mcp"),  # the same
@@ -74,6 +89,7 @@ TOOLSETS: Mapping[str, Toolset] = {
             "memory",
             "skills",
             "delegation",
+            "systems",
             "declared",
             "plugins",
             "mcp",
@@ -113,6 +129,18 @@ def with_own_toolsets(own: Mapping[str, OwnToolset]) -> dict[str, Toolset]:
         for name, mine in own.items()
     }
     return {**TOOLSETS, **own_sets}
+
+
+def with_members(
+    sets: Mapping[str, Toolset], members: Mapping[str, Sequence[str]]
+) -> dict[str, Toolset]:
+    """The toolsets, with the tools of those that are described in files."""
+    filled = {
+        name: msgspec.structs.replace(sets[name], tools=tuple(tools))
+        for name, tools in members.items()
+        if name in sets and not sets[name].tools
+    }
+    return {**sets, **filled}
 
 
 def resolve_toolsets(
@@ -249,19 +277,22 @@ def build_catalog(
     extra: Mapping[str, Tool] | None = None,
     elsewhere: Collection[str] = (),
     home: Path | None = None,
+    members: Mapping[str, Sequence[str]] | None = None,
 ) -> ToolCatalog:
     """The tools that the settings request.
 
     `extra` are tools made elsewhere or declared in YAML; those that no toolset names form the
     toolset `declared`. `elsewhere` are names of tools that a higher layer makes, such as
     `delegate`. Tools of plug-ins form the toolset `plugins`; those in files are found in `home`.
-    Raises `SettingsError` for a toolset that does not exist.
+    `members` are the tools of toolsets whose files were read. Raises `SettingsError` for a toolset
+    that does not exist.
     """
     present, extra = present or HostCapabilities(), extra or {}
     plugins = {
         name: each for name, each in outside_plugins("tools", home).items() if name not in extra
     }
-    sets = _with_collected(with_own_toolsets(settings.sets), extra, plugins)
+    sets = with_members(with_own_toolsets(settings.sets), members or {})
+    sets = _with_collected(sets, extra, plugins)
     tools: dict[str, Tool] = {}
     absent: list[ToolAvailability] = []
     dependencies = ToolDependencies(settings=settings, tools=tools)

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,7 +18,17 @@ from hermes.core.messages import Risk, ToolDefinition, ToolSpec, Value
 from hermes.core.protocols import ToolContext
 from hermes.plumbing.problems import Problem, closest_name
 from hermes.plumbing.yaml_document import KeyPath, YamlDocument, YamlFileError, load_yaml
-from hermes.tools.declare import ToolRequirements, check_arguments, json_schema
+from hermes.tools.answer_shapes import ShapeForm
+from hermes.tools.declare import ToolRequirements, check_arguments
+from hermes.tools.parameters import (
+    CommandParameter,
+    build_arguments_struct,
+    build_tool_spec,
+    check_pattern,
+    parameter_type,
+)
+from hermes.tools.request_template import RequestForm, check_template
+from hermes.tools.request_tool import RequestTool, SystemEndpoint, reads_only
 
 _SLOT = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 _WORD_START = " \t\n;&|()"
@@ -137,41 +147,6 @@ def _refuse_slot(text: str, at: int, quote: str) -> None:
         raise CommandTemplateError(at, f"{text[at - 1]} before a value would change its quoting")
 
 
-_PARAMETER_TYPES: Mapping[str, Any] = {
-    "string": str,
-    "integer": int,
-    "number": float,
-    "boolean": bool,
-    "array": list[str],
-}
-
-
-class CommandParameter(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    type: Literal["string", "integer", "number", "boolean", "array"] = "string"
-    description: str = ""
-    default: Any = None
-    required: bool | None = None
-    """By default, true without a default value."""
-    enum: tuple[str | int, ...] = ()
-    pattern: str = ""
-    """The whole value must match."""
-    minimum: float | None = None
-    maximum: float | None = None
-    flag: str = ""
-    """An option before the value; for a boolean the option alone when it is true, else nothing."""
-    allow_dash: bool = False
-    """Whether the value may begin with a dash, where it could be taken for an option."""
-
-    @property
-    def is_required(self) -> bool:
-        return self.default is None if self.required is None else self.required
-
-    @property
-    def is_harmless(self) -> bool:
-        """True when no value can be code."""
-        return bool(self.enum or self.pattern) or self.type not in ("string", "array")
-
-
 class CommandTool:
     def __init__(
         self,
@@ -212,42 +187,6 @@ class CommandTool:
         return render_command(self._command, words)
 
 
-def build_tool_spec(
-    name: str, description: str, risk: Risk, parameters: Mapping[str, CommandParameter]
-) -> ToolSpec:
-    schema = json_schema(build_arguments_struct(name, parameters))
-    return ToolSpec(name=name, description=description, parameters=schema, risk=risk)
-
-
-def build_arguments_struct(
-    name: str, parameters: Mapping[str, CommandParameter]
-) -> type[msgspec.Struct]:
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    for key, each in parameters.items():
-        kind = parameter_type(each)
-        if each.is_required:
-            fields.append((key, kind))
-        elif each.default is None:
-            fields.append((key, kind | None, None))
-        else:
-            fields.append((key, kind, msgspec.convert(each.default, kind)))
-    return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
-
-
-def parameter_type(each: CommandParameter) -> Any:
-    """Raises `TypeError` or `ValueError` when the limits do not fit the type."""
-    kind = Literal[each.enum] if each.enum else _PARAMETER_TYPES[each.type]
-    number = int if each.type == "integer" else float
-    numeric = each.type in ("integer", "number")
-    meta = msgspec.Meta(
-        description=each.description or None,
-        extra_json_schema={"pattern": each.pattern} if each.pattern else None,
-        ge=number(each.minimum) if numeric and each.minimum is not None else None,
-        le=number(each.maximum) if numeric and each.maximum is not None else None,
-    )
-    return Annotated[kind, meta]
-
-
 def _parameter_word(name: str, parameter: CommandParameter, slot: TemplateSlot, value: Any) -> str:
     if value is None:
         return ""
@@ -261,12 +200,9 @@ def _parameter_word(name: str, parameter: CommandParameter, slot: TemplateSlot, 
 
 
 def _check_text(name: str, parameter: CommandParameter, slot: TemplateSlot, value: object) -> None:
+    check_pattern(name, parameter, value)
     if not isinstance(value, str):
         return
-    if "\0" in value:
-        raise ToolError(f"{name} contains a zero byte")
-    if parameter.pattern and not re.fullmatch(parameter.pattern, value):
-        raise ToolError(f"{name} must match {parameter.pattern}")
     optional = slot.starts_word and not parameter.flag and not parameter.allow_dash
     if optional and value.startswith("-") and not parameter.enum:
         raise ToolError(f"{name} must not begin with a dash: it would be taken for an option")
@@ -281,7 +217,9 @@ class _ToolForm(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
     name: str
     description: str
     risk: Risk
-    command: str
+    command: str = ""
+    request: dict[str, Any] = {}
+    shape: dict[str, Any] = {}
     timeout: float = 60.0
     parameters: dict[str, Any] = {}
     needs: dict[str, Any] = {}
@@ -290,21 +228,34 @@ class _ToolForm(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
 class _NeedsForm(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     programs: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
     how: str = ""
 
 
+DeclaredTool = CommandTool | RequestTool
+
+
 class LoadedTools(Value, frozen=True):
-    tools: dict[str, CommandTool]
+    tools: dict[str, DeclaredTool]
     problems: tuple[str, ...] = ()
     """`file:line: cause`, one for each tool that could not be read."""
 
 
-def load_tool_folder(folder: Path, *, taken: Collection[str] = ()) -> LoadedTools:
-    """Every tool of the folder; `taken` are names that belong to others."""
-    tools: dict[str, CommandTool] = {}
+def load_tool_folder(
+    folder: Path,
+    *,
+    taken: Collection[str] = (),
+    systems: Mapping[str, SystemEndpoint] | None = None,
+    only: Collection[str] | None = None,
+) -> LoadedTools:
+    """Every tool of the folder; `taken` are names that belong to others, `systems` those that
+    requests go to, `only` the files that are read, by name."""
+    tools: dict[str, DeclaredTool] = {}
     problems: list[str] = []
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
-        for found in _read_file(path):
+        if only is not None and path.stem not in only:
+            continue
+        for found in _read_file(path, systems or {}):
             if isinstance(found, Problem):
                 problems.append(str(found))
                 continue
@@ -317,7 +268,9 @@ def load_tool_folder(folder: Path, *, taken: Collection[str] = ()) -> LoadedTool
     return LoadedTools(tools, tuple(problems))
 
 
-def _read_file(path: Path) -> Iterator[tuple[int, CommandTool] | Problem]:
+def _read_file(
+    path: Path, systems: Mapping[str, SystemEndpoint]
+) -> Iterator[tuple[int, DeclaredTool] | Problem]:
     try:
         document = load_yaml(path.read_text("utf-8"), str(path))
     except YamlFileError as error:
@@ -334,7 +287,7 @@ def _read_file(path: Path) -> Iterator[tuple[int, CommandTool] | Problem]:
     for index, item in items:
         place: KeyPath = () if index is None else (index,)
         try:
-            yield document.line_of(*place), _ToolReader(document, place).build(item)
+            yield document.line_of(*place), _ToolReader(document, place, systems).build(item)
         except YamlFileError as error:
             yield error.problem
 
@@ -342,10 +295,12 @@ def _read_file(path: Path) -> Iterator[tuple[int, CommandTool] | Problem]:
 class _ToolReader:
     """Reads one tool of a file. Raises `YamlFileError`."""
 
-    def __init__(self, document: YamlDocument, place: KeyPath) -> None:
-        self._document, self._place = document, place
+    def __init__(
+        self, document: YamlDocument, place: KeyPath, systems: Mapping[str, SystemEndpoint]
+    ) -> None:
+        self._document, self._place, self._systems = document, place, systems
 
-    def build(self, item: object) -> CommandTool:
+    def build(self, item: object) -> DeclaredTool:
         form = self._convert(item, _ToolForm)
         if not _TOOL_NAME.fullmatch(form.name):
             raise self._error("a name is made of a-z, 0-9 and _, like disk_usage", "name")
@@ -354,14 +309,50 @@ class _ToolReader:
         parameters = {
             name: self._read_parameter(name, given) for name, given in form.parameters.items()
         }
-        needs = self._convert(form.needs, _NeedsForm, "needs")
+        given = self._convert(form.needs, _NeedsForm, "needs")
+        needs = ToolRequirements(**msgspec.structs.asdict(given))
+        spec = build_tool_spec(form.name, form.description, form.risk, parameters)
+        if bool(form.request) == bool(form.command):
+            raise self._error("a tool has either a command or a request", "name")
+        if form.request:
+            return self._build_request(form, spec, parameters, needs)
         return CommandTool(
-            build_tool_spec(form.name, form.description, form.risk, parameters),
+            spec,
             parameters,
             self._parse_command(form.command, parameters),
-            needs=ToolRequirements(
-                programs=needs.programs, variables=needs.variables, how=needs.how
-            ),
+            needs=needs,
+            timeout=form.timeout,
+        )
+
+    def _build_request(
+        self,
+        form: _ToolForm,
+        spec: ToolSpec,
+        parameters: Mapping[str, CommandParameter],
+        needs: ToolRequirements,
+    ) -> RequestTool:
+        request = self._convert(form.request, RequestForm, "request")
+        shape = self._convert(form.shape, ShapeForm, "shape")
+        if problem := check_template(request):
+            raise self._error(f"request: {problem}", "request")
+        if (form.risk is Risk.READ) != reads_only(request):
+            kind = "only reads" if reads_only(request) else "changes something"
+            raise self._error(f"risk is {form.risk}, but the request {kind}", "risk")
+        used = request.used_names() | set(shape.where.values())
+        for name in sorted(used - parameters.keys()):
+            raise self._error(f"request: no parameter is called {name}", "request")
+        for name in sorted(parameters.keys() - used):
+            raise self._error(f"request: the parameter {name} is never used", "request")
+        for name, slashes, _ in request.slots():
+            if slashes and not parameters[name].pattern:
+                raise self._error(f"request: {name} has slashes, so it needs a pattern", "request")
+        return RequestTool(
+            spec,
+            parameters,
+            request,
+            shape,
+            needs=needs,
+            endpoint=self._systems.get(request.system),
             timeout=form.timeout,
         )
 

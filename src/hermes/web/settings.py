@@ -28,3 +28,6 @@ class WebSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """Names under which browsers reach the dashboard, beside localhost and 127.0.0.1."""
     proxy: bool = False
     """Whether a proxy with TLS is in front that sets X-Forwarded-Proto; others cannot reach us."""
+    published_locally: bool = False
+    """Whether only this machine reaches the port although `listen` is another address, as in a
+    container whose port is published on 127.0.0.1. Then the dashboard needs no proxy with TLS."""

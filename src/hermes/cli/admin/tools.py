@@ -3,12 +3,12 @@
 import click
 import msgspec
 
+from hermes.app.systems import list_declared_tools
 from hermes.app.tooling import host_capabilities
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command, cli_group
 from hermes.cli.output import echo, note, print_fields, print_json, print_table
 from hermes.core.errors import HermesError
-from hermes.core.plugins import plugin_names
 from hermes.core.protocols import Tool
 from hermes.settings.load import LoadedSettings
 from hermes.tools.settings import ToolSettings
@@ -17,9 +17,9 @@ from hermes.tools.toolsets import (
     ToolCatalog,
     Toolset,
     build_catalog,
+    with_members,
     with_own_toolsets,
 )
-from hermes.tools.yaml_tools import LoadedTools, load_tool_folder
 
 TOOL_COMMANDS = {
     "list": ("admin.tools:list_", "All tools: toolset, risk, on or off, or what is missing"),
@@ -60,7 +60,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         ("tool", "toolset", "risk", "here", "for"),
         [(row["tool"], row["toolsets"], row["risk"], row["here"], row["about"]) for row in rows],
     )
-    for problem in _declared_tools(loaded).problems:
+    for problem in list_declared_tools(loaded).problems:
         note(problem)
 
 
@@ -91,8 +91,9 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
 @cli_command("hermes tools sets")
 def sets(ctx: click.Context, as_json: bool) -> None:
     """List all toolsets; `hermes config set tools.toolsets A,B` chooses."""
-    settings = load_settings(ctx).settings.tools
-    known = with_own_toolsets(settings.sets)
+    loaded = load_settings(ctx)
+    settings = loaded.settings.tools
+    known = with_members(with_own_toolsets(settings.sets), list_declared_tools(loaded).members)
     rows = [
         {
             "toolset": name,
@@ -113,8 +114,11 @@ def sets(ctx: click.Context, as_json: bool) -> None:
 
 def _tool_rows(loaded: LoadedSettings) -> list[ToolRow]:
     settings = loaded.settings.tools
-    known = with_own_toolsets(settings.sets)
-    built = build_catalog(settings, extra=_declared_tools(loaded).tools, home=loaded.home)
+    declared = list_declared_tools(loaded)
+    known = with_members(with_own_toolsets(settings.sets), declared.members)
+    built = build_catalog(
+        settings, extra=declared.tools, home=loaded.home, members=declared.members
+    )
     chosen = {*built.tools, *(one.tool for one in built.absent if one.tool in CONVERSATION_TOOLS)}
     everything = _full_catalog(loaded)
     rows = [
@@ -160,16 +164,13 @@ def _full_catalog(loaded: LoadedSettings) -> ToolCatalog:
     """All tools, as if all toolsets were on, with missing requirements."""
     own = loaded.settings.tools.sets
     asked = ToolSettings(toolsets=tuple(with_own_toolsets(own)), sets=own)
-    extra = _declared_tools(loaded).tools
-    built = build_catalog(asked, extra=extra, home=loaded.home).tools
+    declared = list_declared_tools(loaded)
+    extra, members = declared.tools, declared.members
+    built = build_catalog(asked, extra=extra, home=loaded.home, members=members).tools
     return build_catalog(
         asked,
         present=host_capabilities(loaded, built.values()),
         extra=extra,
         home=loaded.home,
+        members=members,
     )
-
-
-def _declared_tools(loaded: LoadedSettings) -> LoadedTools:
-    """Tools declared by the user in <home>/tools."""
-    return load_tool_folder(loaded.home / "tools", taken=plugin_names("tools", loaded.home))

@@ -58,6 +58,7 @@ def build_request(
     command = _command_text(action)
     sends = f"sends: {render_request(action.request)}\n" if action.request else ""
     undo = decision.undo if isinstance(decision, PolicyVerdict) else ""
+    undo = undo or (action.request.undo if action.request else "")
     tested = decision.tested if isinstance(decision, PolicyVerdict) else ""
     return ApprovalRequested(
         run=action.run,

@@ -241,6 +241,8 @@ def kubectl(call: ProgramCall, entry: ProgramEntry) -> str:
     if server := found.value("-s", "--server") or inner.value("-s", "--server"):
         call.mark("network-out", f"logs in to {display_text(server)}")
     _check_named_files(call, inner)
+    if verb == "apply" and inner.words[1:2] == ["view-last-applied"]:
+        _check_last_applied(call, inner)
     if verb in ("get", "describe", "view-secret"):
         _check_secrets(call, inner)
         if verb == "get" and len(inner.words) == 2 and starts_unknown(inner.words[1]):
@@ -306,9 +308,25 @@ def _check_secrets(call: ProgramCall, found: ParsedArguments) -> None:
     ):
         return
     output = (found.value("-o", "--output", "--template") or "").lstrip("=")
+    if _PUBLIC_CERTIFICATES.fullmatch(output) and not found.has("--template"):
+        return
     shows = output and not re.match(r"(?:wide|name)\Z|custom-columns=(?!.*data)", output)
     if shows or found.has("--template"):
         call.mark("secret-read", f"prints secrets as {display_text(output)}")
+
+
+_PUBLIC_CERTIFICATES = re.compile(
+    r"go-template=(?:\{\{(?:range \.items|end|\.metadata\.(?:name|namespace)|\"\\[tn]\""
+    r"|index \.data \"tls\.crt\")\}\})+"
+)
+"""A template that prints names and certificates of TLS secrets: these are public, keys are not."""
+
+
+def _check_last_applied(call: ProgramCall, found: ParsedArguments) -> None:
+    kinds = [word.lower() for word in found.words[2:]]
+    from_file = found.has("-f", "--filename")
+    if from_file or any(kind.startswith("secret") or has_untrusted_text(kind) for kind in kinds):
+        call.mark("secret-read", "prints what was last applied, secrets too")
 
 
 def _check_delete(call: ProgramCall, found: ParsedArguments) -> None:

@@ -44,6 +44,8 @@ class PlaybookContext:
     """Daemons of the host without a supervisor, as they were seen running."""
     root_commands: Sequence[str] = ()
     """Commands of supervisors that run with `sudo`; see `find_root_commands`."""
+    kubectl: str = "kubectl"
+    """With the options of its connection."""
 
 
 async def find_root_commands(environment: Environment) -> Sequence[str]:

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.incident import AlertFacts
-from hermes.skills.playbook.schema import FUNCTIONS_PLACEHOLDER, ParameterKind, PlaybookParameter
+from hermes.skills.playbook.schema import (
+    FUNCTIONS_PLACEHOLDER,
+    KUBECTL_PLACEHOLDER,
+    ParameterKind,
+    PlaybookParameter,
+)
 from hermes.skills.supervisors.commands import HostSupervisors, parse_action
 
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
@@ -34,8 +39,10 @@ def fill_template(
     supervisors: HostSupervisors | None = None,
     *,
     partial: bool = False,
+    kubectl: str = "kubectl",
 ) -> str:
-    """With `partial`, unknown placeholders stay. Otherwise raises `KeyError` for them.
+    """With `partial`, unknown placeholders stay. Otherwise raises `KeyError` for them. `kubectl`:
+    the program with the options of its connection, as a shell reads them.
 
     `{{restart}}` and the other actions become the command of the unit's supervisor. Raises
     `UnsupportedActionError` when it has none.
@@ -47,6 +54,8 @@ def fill_template(
         name = found[1]
         if name == FUNCTIONS_PLACEHOLDER:
             return known.functions(command)
+        if name == KUBECTL_PLACEHOLDER:
+            return kubectl
         if name not in values and (action := parse_action(name)) and action[1] in values:
             return known.render(action[0], values[action[1]])
         if partial and name not in values:

@@ -18,6 +18,7 @@ from hermes.skills.playbook.parameters import (
 )
 from hermes.skills.playbook.schema import (
     FUNCTIONS_PLACEHOLDER,
+    KUBECTL_PLACEHOLDER,
     UNDO_FOLDER_PARAMETER,
     Playbook,
     PlaybookCheck,
@@ -160,7 +161,7 @@ def _find_parameter_problems(playbook: Playbook) -> Iterator[PartProblem]:
     }
     for name, parameter in playbook.parameters.items():
         path = ("parameters", name)
-        if name in (UNDO_FOLDER_PARAMETER, FUNCTIONS_PLACEHOLDER):
+        if name in (UNDO_FOLDER_PARAMETER, FUNCTIONS_PLACEHOLDER, KUBECTL_PLACEHOLDER):
             yield path, f"{name} is predefined: use another name", True
         if parameter.source not in sources:
             hint = suggest_name(parameter.source, sources)
@@ -198,7 +199,7 @@ def _find_placeholder_problems(
         reads = placeholder.partition(" ")[0] in QUERIES
         if name != placeholder and not reads and path[0] != "steps":
             yield path, f"{{{{{placeholder}}}}} changes something: only a step may do that", True
-        if name == FUNCTIONS_PLACEHOLDER:
+        if name in (FUNCTIONS_PLACEHOLDER, KUBECTL_PLACEHOLDER):
             continue
         if name == UNDO_FOLDER_PARAMETER and path[0] != "signature":  # a probe has nothing to undo
             continue

@@ -247,7 +247,9 @@ class PlaybookRunner:
     def _fill(self, command: str, *, partial: bool = False) -> str:
         context = self._context
         supervisors = HostSupervisors(self._units, context.daemons, context.root_commands)
-        return fill_template(command, self._values, supervisors, partial=partial)
+        return fill_template(
+            command, self._values, supervisors, partial=partial, kubectl=context.kubectl
+        )
 
     async def _list_units(self, cache: ProbeCache) -> None:
         """Raises `PlaybookStopped` when the units are not known: that is not a host without any."""

@@ -11,6 +11,8 @@ UNDO_FOLDER_PARAMETER = "kept"
 """A predefined parameter: the folder where steps may keep what their undo needs."""
 FUNCTIONS_PLACEHOLDER = "supervisor_functions"
 """Stands for shell functions that answer about units, whatever supervisors the host has."""
+KUBECTL_PLACEHOLDER = "kubectl"
+"""Stands for kubectl with the connection of the settings."""
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,47}$"
 PlaybookName = Annotated[
     str, Meta(pattern=NAME_PATTERN, description="a-z, 0-9, - and _, at most 48 characters")

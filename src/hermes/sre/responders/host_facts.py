@@ -23,10 +23,12 @@ from hermes.policy.taint.data_marks import mark_as_data
 from hermes.skills.playbook.commands import TERMINAL_TOOL
 from hermes.skills.supervisors.units import listing_scripts
 from hermes.sre.checks import TIMEOUT_GRACE_S, run_concurrently
+from hermes.sre.cluster.faults import alert_namespace
+from hermes.sre.cluster.queries import CLUSTER_LAYER, QUERIES, query_commands
 from hermes.sre.context import execute_for_run
 from hermes.sre.escalation.host_scripts import script_command
 from hermes.sre.reports.actions import IncidentAction, list_actions
-from hermes.sre.settings import CrewSettings
+from hermes.sre.settings import CrewSettings, KubernetesSettings
 from hermes.tools.executor import Executor
 
 UNIT_NAME = re.compile(r"[A-Za-z0-9][\w@.:-]*")
@@ -168,6 +170,20 @@ def _change_collectors(minutes: float) -> tuple[FactCollector, ...]:
         FactCollector("changes", "deploys", deploys),
         FactCollector("changes", "timetables", timetable),
         FactCollector("changes", "packages", packages),
+    )
+
+
+def cluster_collectors(
+    settings: KubernetesSettings, details: IncidentDetails
+) -> tuple[FactCollector, ...]:
+    """The queries of the configured cluster; none without one."""
+    if not settings.configured:
+        return ()
+    namespace = alert_namespace(details)
+    commands = query_commands(settings, (namespace,) if namespace else ())
+    return tuple(
+        FactCollector(CLUSTER_LAYER, QUERIES[name].name, command)
+        for name, command in commands.items()
     )
 
 

@@ -21,6 +21,7 @@ from hermes.models.settings import ModelSettings
 from hermes.skills.playbook.commands import ExecuteCall
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.checks import CheckResult, run_check, run_concurrently
+from hermes.sre.cluster.queries import CLUSTER_LAYER
 from hermes.sre.context import execute_for_run
 from hermes.sre.model_responder import FailedAttempt, FixResult, Hypothesis, InvestigationResult
 from hermes.sre.policies import is_read_only
@@ -28,6 +29,7 @@ from hermes.sre.responders.agent_run import AgentRun, run_agent
 from hermes.sre.responders.host_facts import (
     FACTS_RUN,
     HostFact,
+    cluster_collectors,
     collect_facts,
     fact_collectors,
     list_child_runs,
@@ -51,7 +53,7 @@ from hermes.sre.responders.prompts import (
     render_hypothesis,
     render_remediator_prompt,
 )
-from hermes.sre.settings import CrewSettings
+from hermes.sre.settings import CrewSettings, KubernetesSettings
 from hermes.tools.declare import FunctionTool, about, tool
 from hermes.tools.executor import Executor
 
@@ -108,6 +110,14 @@ class ModelTeam:
     settings: CrewSettings = field(default_factory=CrewSettings)
     model_for: ModelForRole | None = None
     """None: the model of `dependencies` is used for all jobs."""
+    kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Those of the settings, and the cluster where one is configured."""
+        found = self.settings.layers
+        more = self.kubernetes.configured and CLUSTER_LAYER not in found
+        return (*found, CLUSTER_LAYER) if more else found
 
     async def investigate(
         self, details: IncidentDetails, baseline: Sequence[CheckResult]
@@ -117,8 +127,11 @@ class ModelTeam:
         executor = read_only_executor(self.dependencies.executor)
         wanted = [
             each
-            for each in fact_collectors(details, _changes_window_min(details, self.settings))
-            if each.layer in self.settings.layers
+            for each in (
+                *cluster_collectors(self.kubernetes, details),
+                *fact_collectors(details, _changes_window_min(details, self.settings)),
+            )
+            if each.layer in self.layers
         ]
         facts = await collect_facts(wanted, self.dependencies, executor, run, self.settings)
         notes = await self._investigate_layers(details, baseline, facts, run)
@@ -160,7 +173,7 @@ class ModelTeam:
             reminder=DONE_REMINDER,
             use_memory=True,
         )
-        runs = await list_child_runs(journal, details.run, (FACTS_RUN, *self.settings.layers))
+        runs = await list_child_runs(journal, details.run, (FACTS_RUN, *self.layers))
         actions = await read_finished_actions(journal, runs)
         evidence = render_evidence(hypothesis.evidence, actions, details.run)
         parts = (
@@ -207,7 +220,7 @@ class ModelTeam:
         def investigator(layer: str) -> LayerInvestigator:
             return LayerInvestigator(self.dependencies, self._model(layer), self.settings, run)
 
-        layers = self.settings.layers
+        layers = self.layers
         return await run_concurrently(
             [
                 partial(investigator(layer).investigate, layer, details, baseline, facts)

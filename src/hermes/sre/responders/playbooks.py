@@ -42,6 +42,8 @@ MAX_TESTED_AT_ONCE = 3
 """Playbooks that are tested on copies at the same time."""
 RunFixTests = Callable[[Sequence[FixCandidate]], Awaitable[Sequence[FixTested]]]
 """Tests fixes on copies; returns nothing where that is not possible."""
+CLUSTER_CATEGORY = "kubernetes"
+"""Skills that are about a cluster, and not about this host."""
 COMPONENT_KEYS = ("file", "path", "config", "unit", "service", "mount", "table", "host", "process")
 VALUE_KEYS = ("wrong", "found", "old", "key", "value", "port", "name")
 
@@ -206,6 +208,7 @@ class SignatureScan:
             work.details.run,
             daemons=tuple(work.context.daemons()),
             root_commands=await find_root_commands(work.context.environment),
+            kubectl=work.cluster.kubectl if work.cluster is not None else "kubectl",
         )
         runner = PlaybookRunner(skill.name, candidate.playbook, context, digest=skill.digest)
         found = await runner.check_signature(candidate.facts, cache)
@@ -320,6 +323,8 @@ class PlaybookResponder:
 
     async def others_still_fail(self, attempt: PlaybookAttempt) -> bool:
         """Whether other components of the alert still fail after this fix."""
+        if self._work.cluster is not None:  # the checks of the incident cover all its objects
+            return False
         self._fixed_units += [attempt.unit] if attempt.unit else []
         facts = self._work.details.facts
         views = await find_remaining_faults(
@@ -367,6 +372,8 @@ class PlaybookResponder:
     async def _tested(self, matched: SignatureMatch, scan: SignatureScan) -> FixTested | None:
         """How it did on a copy. Others that match are tested at the same time."""
         name = matched.candidate.skill.name
+        if self._work.cluster is not None:  # on a copy of this host it would change the cluster
+            return None
         if name not in self._tests and self._test is not None:
             others = [each for each in scan.further_matches() if each.found.done]
             chosen = {each.candidate.skill.name: each for each in (matched, *others)}
@@ -410,11 +417,15 @@ class PlaybookResponder:
         left_out = self.used | self._unsupported | self._declined
         context = self._work.context
         matcher = await context.index.matcher(await context.skills())
+        cluster = self._work.cluster
+        views = self._views if cluster is None else await cluster.fault_views(self._work)
         return [
             PlaybookCandidate(skill, skill.playbook, facts)
-            for facts in self._views
+            for facts in views
             for skill in matcher.candidates(facts)
-            if skill.playbook is not None and skill.name not in left_out
+            if skill.playbook is not None
+            and skill.name not in left_out
+            and (skill.category == CLUSTER_CATEGORY) == (cluster is not None)
         ]
 
     async def _run_matched(
@@ -434,6 +445,7 @@ class PlaybookResponder:
             step_grace_s=work.settings.time_limit,
             daemons=tuple(work.context.daemons()),
             root_commands=await find_root_commands(work.context.environment),
+            kubectl=work.cluster.kubectl if work.cluster is not None else "kubectl",
         )
         digest = candidate.skill.digest
         runner = PlaybookRunner(name, candidate.playbook, context, digest=digest)
@@ -451,6 +463,8 @@ class PlaybookResponder:
         self, candidate: PlaybookCandidate, played: PlaybookRunResult
     ) -> None:
         """Publish a diagnosis: the signature of the playbook was found."""
+        if self._work.cluster is not None and (await self._work.read()).diagnosis is not None:
+            return  # the queries of the cluster tell more than a signature
         calls = [done.call_id for done in played.done if done.phase == "probe"]
         details, found = self._work.details, played.parameters
         component = next((found[name] for name in COMPONENT_KEYS if found.get(name)), "")

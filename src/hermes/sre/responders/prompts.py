@@ -13,6 +13,7 @@ LAYER_DESCRIPTIONS: Mapping[str, str] = {
     "service": "the service of the alert: its log, its settings, its unit, what it needs to run",
     "data": "disks, files and who owns them, databases, caches, queues",
     "network": "ports, names, routes, firewall, certificates, other hosts that it needs",
+    "cluster": "Kubernetes: pods, rollouts, events, services, quotas, budgets, certificates",
     "changes": "what changed shortly before: files, packages, deploys, checkouts, timetables",
 }
 INVESTIGATOR_PROMPT = """\

@@ -1,0 +1,112 @@
+"""The configured systems around the host, and the tools that are declared for them in YAML."""
+
+import base64
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import hermes.tools
+from hermes.core.errors import SettingsError
+from hermes.core.messages import Value
+from hermes.core.plugins import plugin_names
+from hermes.plumbing.addresses import guard_for
+from hermes.settings.load import LoadedSettings
+from hermes.tools.request_tool import SystemEndpoint
+from hermes.tools.settings import SystemSettings
+from hermes.tools.yaml_tools import DeclaredTool, load_tool_folder
+
+BUNDLED_TOOLS_FOLDER = Path(hermes.tools.__file__).parent / "bundled"
+PROMETHEUS_SYSTEM = "prometheus"
+
+
+class DeclaredTools(Value, frozen=True):
+    tools: dict[str, DeclaredTool]
+    members: dict[str, tuple[str, ...]]
+    """By toolset, the tools of its file."""
+    problems: tuple[str, ...] = ()
+
+
+def load_declared_tools(
+    loaded: LoadedSettings, taken: Collection[str], *, all_systems: bool = False
+) -> DeclaredTools:
+    """Tools of the home and of the bundled toolsets. Those of a toolset without a configured system
+    are left out, unless `all_systems`: to list them with what is missing."""
+    endpoints = system_endpoints(loaded)
+    wanted = None if all_systems else _files_for(endpoints)
+    own = load_tool_folder(loaded.home / "tools", taken=taken, systems=endpoints)
+    tools, problems = dict(own.tools), list(own.problems)
+    members: dict[str, tuple[str, ...]] = {}
+    for path in sorted(BUNDLED_TOOLS_FOLDER.glob("*.yaml")):
+        if wanted is not None and path.stem not in wanted:
+            continue
+        bundled = load_tool_folder(
+            BUNDLED_TOOLS_FOLDER, taken=taken, systems=endpoints, only=(path.stem,)
+        )
+        members[path.stem] = tuple(bundled.tools)
+        tools = {**bundled.tools, **tools}  # those of the home replace ours
+        problems += bundled.problems
+    return DeclaredTools(tools, members, tuple(problems))
+
+
+def list_declared_tools(loaded: LoadedSettings) -> DeclaredTools:
+    """All of them, also those whose system is not configured."""
+    return load_declared_tools(loaded, plugin_names("tools", loaded.home), all_systems=True)
+
+
+def _files_for(endpoints: Mapping[str, SystemEndpoint]) -> set[str]:
+    extra = {PROMETHEUS_SYSTEM} if "alertmanager" in endpoints else set()
+    return {*endpoints, *extra}
+
+
+def system_endpoints(loaded: LoadedSettings) -> dict[str, SystemEndpoint]:
+    """The systems that have an address. Raises `SettingsError` for an address that is none."""
+    systems = {name: each for name, each in loaded.settings.systems.items() if each.url}
+    watched = loaded.settings.sre.prometheus
+    if PROMETHEUS_SYSTEM not in systems and watched.url:
+        systems[PROMETHEUS_SYSTEM] = SystemSettings(
+            url=watched.url, token_variable=watched.token_variable, user=watched.user
+        )
+    for name, each in systems.items():
+        _check_url(name, each.url)
+    guard = guard_for(each.url for each in systems.values())
+    return {
+        name: SystemEndpoint(
+            name=name,
+            url=each.url,
+            headers={**each.headers, **_authorization(loaded, name, each)},
+            key=token_variable(name, each),
+            guard=guard,
+        )
+        for name, each in systems.items()
+    }
+
+
+def token_variable(name: str, settings: SystemSettings) -> str:
+    return settings.token_variable or f"{name.upper().replace('-', '_')}_TOKEN"
+
+
+def secret_origins(loaded: LoadedSettings) -> dict[str, str]:
+    """The addresses that secrets are for, by the name of their variable."""
+    return {each.key: each.url for each in system_endpoints(loaded).values()}
+
+
+def _authorization(loaded: LoadedSettings, name: str, settings: SystemSettings) -> dict[str, str]:
+    secret = loaded.secrets.get(token_variable(name, settings), "")
+    if settings.user:
+        pair = base64.b64encode(f"{settings.user}:{secret}".encode()).decode()
+        return {"Authorization": f"Basic {pair}"}
+    return {"Authorization": f"Bearer {secret}"} if secret else {}
+
+
+def _check_url(name: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        plain = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        plain = plain and not (parts.query or parts.fragment or parts.username)
+    except ValueError:
+        plain = False
+    if not plain:
+        raise SettingsError(
+            f"systems.{name}.url: {url!r} is no plain address; write http://host:port, and the key "
+            f"into .env: hermes config set {name.upper()}_TOKEN <value>"
+        )
