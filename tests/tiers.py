@@ -82,6 +82,7 @@ FILES_BY_TIER = {
     ),
     "daemon": (
         "app/test_dashboard_in_a_browser",
+        "environments/test_compose",
         "environments/test_contract",
         "environments/test_docker",
         "environments/test_kubernetes",

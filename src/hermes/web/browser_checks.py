@@ -46,7 +46,8 @@ def check_host(request: HttpRequest, settings: WebSettings) -> None:
         message = f"the dashboard is not known as {host[:100]!r}; add the name to web.hosts"
         raise HttpRefusal(HTTPStatus.MISDIRECTED_REQUEST, message)
     behind_proxy = settings.proxy and request.headers.get("x-forwarded-proto", "") == "https"
-    if behind_proxy or (is_loopback_name(host) and is_loopback_name(settings.listen)):
+    local = settings.published_locally or is_loopback_name(settings.listen)
+    if behind_proxy or (is_loopback_name(host) and local):
         return
     raise HttpRefusal(
         HTTPStatus.FORBIDDEN,

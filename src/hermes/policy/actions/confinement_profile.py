@@ -160,7 +160,10 @@ _POOLER = re.compile(r"\b6432\b|\bpgbouncer\b")
 
 
 def _runs_ourselves(effects: ActionEffects) -> bool:
-    return any(posixpath.basename(step.program) == "hermes" for step in effects.steps)
+    return any(posixpath.basename(step.program) in _OWN_COMMANDS for step in effects.steps)
+
+
+_OWN_COMMANDS = ("hermes", "hermes-cli")
 
 
 def _special_access(effects: ActionEffects, parts: list[ConfinementProfile]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from hermes.app.views import PlainObject
+from hermes.app.web.views.services import ReadIncidents
 from hermes.core.errors import SettingsError
 from hermes.core.incident import Incident
 from hermes.memory.store import JournalStore
@@ -25,16 +26,16 @@ DEFAULT_WEEKS = 13
 class JournalTrends:
     """Fulfils what the page of trends shows."""
 
-    def __init__(self, journal: JournalStore) -> None:
-        self._journal = journal
+    def __init__(self, journal: JournalStore, read_incidents: ReadIncidents | None = None) -> None:
+        self._read_incidents = read_incidents or (lambda: list_incidents(journal))
 
     async def trends(self, *, weeks: int = DEFAULT_WEEKS, service: str = "") -> PlainObject:
         """Raises `SettingsError` for a period that is not offered."""
         if weeks not in PERIODS_WEEKS:
             offered = ", ".join(map(str, PERIODS_WEEKS))
             raise SettingsError(f"there are no trends of {weeks} weeks; there are: {offered}")
-        known = await list_incidents(self._journal)
-        known = [each for each in known if service in ("", each.details.service)]
+        every = await self._read_incidents()
+        known = [each for each in every if service in ("", each.details.service)]
         since = datetime.now(UTC) - timedelta(weeks=weeks)
         recent = [each for each in known if each.details.opened_at >= since]
         statistics = compute_statistics(recent)
@@ -61,7 +62,7 @@ class JournalTrends:
                 for step in learning_curve(known)
             ],
             "recurring": [msgspec.to_builtins(each) for each in statistics.recurring],
-            "services": sorted({each.details.service for each in known} - {""}),
+            "services": sorted({each.details.service for each in every} - {""}),
             "incidents": statistics.incidents,
             "open": statistics.open,
             "closed": resolved,
