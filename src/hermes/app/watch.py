@@ -371,6 +371,15 @@ async def _open_alert_sources(
         source = PrometheusSource(application.bus.publish, prometheus, secret=secret)
         await source.restore(application.journal, datetime.now(UTC))
         group.start_soon(source.run)
+    kubernetes = loaded.settings.sre.kubernetes
+    if kubernetes.watch:
+        from hermes.sre.cluster.event_source import KubernetesEventSource
+
+        events = KubernetesEventSource(
+            application.bus.publish, kubernetes, application.agent_dependencies.environment
+        )
+        await events.restore(application.journal, datetime.now(UTC))
+        group.start_soon(events.run)
     if not listen:
         return ""
     from hermes.web.alert_server import WatchStatus, serve_alerts
@@ -388,6 +397,20 @@ async def _open_alert_sources(
         )
 
     return str(await group.start(serve))
+
+
+def with_cluster_events(loaded: LoadedSettings) -> LoadedSettings:
+    """The settings of a watch that takes the events of the cluster. Raises `SettingsError`."""
+    sre = loaded.settings.sre
+    if not sre.kubernetes.configured:
+        raise SettingsError(
+            "no cluster is configured: hermes config set sre.kubernetes.kubeconfig ~/.kube/config, "
+            "and sre.kubernetes.context with a context that it names"
+        )
+    watched = msgspec.structs.replace(sre.kubernetes, watch=True)
+    changed = msgspec.structs.replace(sre, kubernetes=watched)
+    settings = msgspec.structs.replace(loaded.settings, sre=changed)
+    return msgspec.structs.replace(loaded, settings=settings)
 
 
 def apply_watch_mode(loaded: LoadedSettings) -> LoadedSettings:
