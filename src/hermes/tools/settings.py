@@ -58,6 +58,8 @@ class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     """The address of a container daemon that tools ask, such as unix:///var/run/docker.sock."""
     databases: dict[str, DatabaseSettings] = {}
     """Databases that tools ask, by a name of your own."""
+    shown_tokens: int = 4_000
+    """Tokens that the list of MCP tools may take; beyond, they are found by `tool_search`."""
     code_timeout: float = 300.0
     """Seconds that one `execute_code` may take, with all the calls it makes."""
     code_calls: int = 50

@@ -11,6 +11,7 @@ from hermes.app.application import open_application
 from hermes.app.policy import with_waiting_approvals
 from hermes.app.web.api.jobs import EditedJobs
 from hermes.app.web.api.listings import ViewListings
+from hermes.app.web.api.webhooks import SettingsHooks, open_whatsapp_deliveries
 from hermes.app.web.resources import JournalViews, PersonActions
 from hermes.app.web.turns import ORIGIN, ApplicationTurns, JournalHistories
 from hermes.memory.store import JournalStore
@@ -28,6 +29,7 @@ from hermes.web.resources import ApiResources
 from hermes.web.run_resources import RunResources
 from hermes.web.stored_answers import AnswerStore
 from hermes.web.tokens import TokenRegistry
+from hermes.web.webhooks import Webhooks
 
 ANSWER_FOLDER = "api_answers"
 """In the home; answers are kept there for `Idempotency-Key`."""
@@ -59,6 +61,8 @@ async def open_api(
                 ViewListings(loaded, application.journal, views.may_read_run), access
             ).routes(),
         ]
+        hooks = SettingsHooks(loaded, application.journal)
+        table += Webhooks(hooks, open_whatsapp_deliveries(loaded)).routes()
         table.append(describe_api(table, __version__))
         yield [
             *serve_routes(table, access, AnswerStore(loaded.home / ANSWER_FOLDER)),

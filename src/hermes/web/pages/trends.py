@@ -19,6 +19,8 @@ DEFAULT_WEEKS = 13
 DURATION_TICKS_S = (10.0, 60.0, 600.0, 3_600.0, 36_000.0, 86_400.0, 864_000.0)
 MAX_TICKS = 3
 MAX_BARS = 8
+MIN_COMPARED_REPAIRS = 3
+"""Of each kind, so that one lucky repair is no trend."""
 
 
 class TrendViews(Protocol):
@@ -52,9 +54,11 @@ def trend_pages(views: TrendViews) -> PageSet:
 
 
 def _faster(found: Mapping[str, Any]) -> float | None:
-    """How many times faster repairs with skills are."""
-    fast, slow = found["with_skills"]["median"], found["without_skills"]["median"]
-    return slow / fast if fast and slow else None
+    """How many times faster repairs with skills are; None where there are too few to compare."""
+    fast, slow = found["with_skills"], found["without_skills"]
+    if min(fast["count"], slow["count"]) < MIN_COMPARED_REPAIRS:
+        return None
+    return slow["median"] / fast["median"] if fast["median"] and slow["median"] else None
 
 
 def _repair_chart(weeks: Sequence[Mapping[str, Any]]) -> Markup:
