@@ -7,7 +7,7 @@ command needs, through the executor like any other call.
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -16,9 +16,6 @@ from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
 from hermes.tools.declare import ToolRequirements
 from hermes.tools.parameters import CommandParameter
-
-if TYPE_CHECKING:
-    from hermes.tools.yaml_tools import CommandTool
 
 CONNECTION = "connection"
 """The slot of the options, and the parameter that chooses among several connections."""
@@ -63,6 +60,18 @@ def connection_parameter(known: Mapping[str, CommandConnection]) -> CommandParam
     )
 
 
+class RendersCommand(Protocol):
+    """A command template with its parameters, as a tool."""
+
+    spec: ToolSpec
+    needs: ToolRequirements
+    definition: ToolDefinition
+
+    async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str: ...
+
+    def command(self, arguments: Mapping[str, Any]) -> str: ...
+
+
 class ConnectedCommand:
     """`undo`: templates of the commands that read the present state and that undo the change."""
 
@@ -70,9 +79,9 @@ class ConnectedCommand:
         self,
         kind: str,
         connections: Mapping[str, CommandConnection],
-        inner: "CommandTool",
+        inner: RendersCommand,
         target: TargetForm,
-        undo: "tuple[CommandTool | None, CommandTool] | None" = None,
+        undo: tuple[RendersCommand | None, RendersCommand] | None = None,
     ) -> None:
         self.spec: ToolSpec = inner.spec
         self.needs: ToolRequirements = inner.needs
