@@ -37,6 +37,8 @@ class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     """Toolsets of your own by name; they may include the built-in ones."""
     distributions: dict[str, dict[str, float]] = {}
     """For batch runs: by name, how probable each toolset is (0 to 1)."""
+    shown_tokens: int = 4_000
+    """Tokens that the list of MCP tools may take; beyond, they are found by `tool_search`."""
     code_timeout: float = 300.0
     """Seconds that one `execute_code` may take, with all the calls it makes."""
     code_calls: int = 50

@@ -4,8 +4,16 @@ import base64
 import binascii
 import hmac
 import ipaddress
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 
@@ -65,6 +73,10 @@ def _is_loopback(listen: str) -> bool:
 JOURNAL_CHECK_TIMEOUT_S = 2.0
 
 
+async def _no_activity() -> Mapping[str, float]:
+    return {}
+
+
 @dataclass(frozen=True)
 class WatchStatus:
     """Functions that return the state of the watch."""
@@ -75,6 +87,8 @@ class WatchStatus:
     """The last heartbeat; None without one."""
     gauges: Callable[[], Mapping[str, float]] = dict
     """Further metrics by name; `journal_writable` is 0 while the watch runs from memory."""
+    activity: Callable[[], Awaitable[Mapping[str, float]]] = _no_activity
+    """Metrics that are read from the journal. May raise `StoreError`."""
 
 
 async def serve_alerts(
@@ -115,6 +129,7 @@ class AlertEndpoints:
         self._token = token
         self._watch_status = watch
         self._max_silence_s = settings.silence
+        self._streams = 0
         self._alert_metrics = AlertMetrics()
         self._intake = AlertIntake(bus, self._alert_metrics)
         check = self._check_head
@@ -134,12 +149,31 @@ class AlertEndpoints:
             max_connections=settings.connections,
         )
         return HttpService(
-            routes=(*self._routes, *api),
+            routes=(*self._routes, *map(self._with_counted_streams, api)),
             limits=limits,
             record_response=self._record_response,
             render_error=render_error,
             size_hint="; with Alertmanager, set max_alerts",
         )
+
+    def _with_counted_streams(self, route: HttpRoute) -> HttpRoute:
+        async def respond(request: HttpRequest) -> HttpReply:
+            reply = await route.respond(request)
+            if reply.stream is None:
+                return reply
+            return replace(reply, stream=self._count_stream(reply.stream))
+
+        return replace(route, respond=respond)
+
+    async def _count_stream(self, stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        self._streams += 1
+        try:
+            async for part in stream:
+                yield part
+        finally:
+            self._streams -= 1
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
 
     def _record_response(self, path: str, status: HTTPStatus) -> None:
         self._alert_metrics.count_response(path if path in self._paths else "other", status)
@@ -188,9 +222,10 @@ class AlertEndpoints:
         return f"no heartbeat for {silence_s:.0f} seconds" if silent else ""
 
     async def _metrics(self, request: HttpRequest) -> HttpReply:
-        text = self._alert_metrics.render(
-            self._watch_status.open_incidents(), self._watch_status.gauges()
-        )
+        gauges = {**self._watch_status.gauges(), "streams_open": float(self._streams)}
+        with suppress(StoreError):  # what needs no journal is shown without it
+            gauges |= await self._watch_status.activity()
+        text = self._alert_metrics.render(self._watch_status.open_incidents(), gauges)
         return HttpReply(body=text.encode(), content_type=METRICS_CONTENT_TYPE)
 
 
