@@ -11,6 +11,8 @@ from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
 from hermes.core.plugins import plugin_names
 from hermes.plumbing.addresses import guard_for
+from hermes.plumbing.files import write_atomically
+from hermes.plumbing.yaml_document import YamlFileError
 from hermes.settings.load import LoadedSettings
 from hermes.tools.connected_command import CommandConnection, Connections
 from hermes.tools.request_tool import SystemEndpoint
@@ -59,6 +61,32 @@ def load_declared_tools(
 def list_declared_tools(loaded: LoadedSettings) -> DeclaredTools:
     """All of them, also those whose system is not configured."""
     return load_declared_tools(loaded, plugin_names("tools", loaded.home), all_systems=True)
+
+
+class ImportedTools(Value, kw_only=True, frozen=True, omit_defaults=False):
+    path: str
+    tools: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...] = ()
+
+
+def import_toolsets(
+    loaded: LoadedSettings, file: Path, *, dry_run: bool = False, replace: bool = False
+) -> ImportedTools:
+    """Translates a file of HolmesGPT into tools of the home. Raises `SettingsError`."""
+    from hermes.tools.holmes_import import TranslationError, render_tools, translate_toolsets
+
+    try:
+        found = translate_toolsets(file.read_text("utf-8"), str(file))
+    except (OSError, UnicodeDecodeError, TranslationError, YamlFileError) as error:
+        raise SettingsError(str(error)) from error
+    target = loaded.home / "tools" / f"{file.stem}.yaml"
+    if found.tools and not dry_run:
+        if target.exists() and not replace:
+            raise SettingsError(f"{target} exists already; add --replace to replace it")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, render_tools(found, file.name).encode())
+    names = tuple(each.name for each in found.tools)
+    return ImportedTools(path=str(target), tools=names, refused=found.refused)
 
 
 def _files_for(endpoints: Mapping[str, SystemEndpoint], connections: Connections) -> set[str]:
