@@ -209,19 +209,13 @@ async def _pipe_streams(
     send_out, receive_out = anyio.create_memory_object_stream[Any](0)
 
     async def read() -> None:
-        noise = 0
-        try:
-            async with send_in:
-                async for line in _lines(process):
-                    message = _parse_line(line)
-                    if message is not None:
-                        await send_in.send(SessionMessage(message))
-                    elif (noise := noise + 1) > MAX_NOISE_LINES:
-                        raise ToolError(f"{hooks.server} prints text that is not the protocol")
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the connection is being closed
-        finally:
-            hooks.closed.set()
+        async with send_in:
+            try:
+                await _forward_messages(process, send_in, hooks.server)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                pass  # the connection is being closed
+            finally:
+                hooks.closed.set()
 
     async def write() -> None:
         async with receive_out:
@@ -243,15 +237,25 @@ async def _pipe_streams(
             group.cancel_scope.cancel()
 
 
+async def _forward_messages(process: PipedProcess, receiver: Any, name: str) -> None:
+    noise = 0
+    async for line in _lines(process):
+        message = _parse_line(line)
+        if message is not None:
+            await receiver.send(SessionMessage(message))
+        elif (noise := noise + 1) > MAX_NOISE_LINES:
+            raise ToolError(f"{name} prints text that is not the protocol")
+
+
 async def _lines(process: PipedProcess) -> AsyncIterator[bytes]:
     rest = bytearray()
     while data := await process.receive():
-        rest += data
-        *lines, last = rest.split(b"\n")
-        for line in lines:
-            if line.strip():
-                yield bytes(line)
-        rest = bytearray(last)
+        first, *more = data.split(b"\n")
+        rest += first
+        for next_line in more:
+            if rest.strip():
+                yield bytes(rest)
+            rest = bytearray(next_line)
         if len(rest) > MAX_LINE_BYTES:
             raise ToolError(
                 f"the server sent a message of more than {MAX_LINE_BYTES:,} bytes; it was ended"
