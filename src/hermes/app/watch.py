@@ -42,6 +42,7 @@ from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
 
 if TYPE_CHECKING:
+    from hermes.app.web.activity import JournalActivity
     from hermes.gateway.manifest import ConfiguredChannel
 
 NO_MODEL = "none"
@@ -224,7 +225,11 @@ async def open_watch(
                 group.start_soon(application.keep_hooks, job_settings)
             await notifications.start(group)
             await group.start(watch.run)
-            gauges = monitor.gauges if monitor else dict[str, float]
+
+            def gauges() -> Mapping[str, float]:
+                found = monitor.gauges() if monitor else {}
+                return {**found, "messages_waiting": float(notifications.outbox.waiting)}
+
             address = await _open_alert_sources(
                 group, application, watch, gauges, listen=listen, api=api
             )
@@ -384,8 +389,20 @@ async def _open_alert_sources(
         return ""
     from hermes.web.alert_server import WatchStatus, serve_alerts
 
+    reader: JournalActivity | None = None
+
+    async def activity() -> Mapping[str, float]:
+        from hermes.app.web.activity import JournalActivity
+
+        nonlocal reader
+        reader = reader or JournalActivity(loaded, application.journal)
+        return await reader.gauges()
+
     watched = WatchStatus(
-        open_incidents=watch.by_severity, heartbeat=lambda: watch.alive_at, gauges=gauges
+        open_incidents=watch.by_severity,
+        heartbeat=lambda: watch.alive_at,
+        gauges=gauges,
+        activity=activity,
     )
     web = loaded.settings.web
     refuse_own_address(loaded)

@@ -143,6 +143,8 @@ async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_
         )
         if not as_json:
             _print_start(running)
+            if options.get("up") and loaded.settings.web.dashboard:
+                note("the dashboard is opened by a link: hermes web login")
         async with anyio.create_task_group() as group:
             if options.get("up"):
                 group.start_soon(_keep_gateway, loaded, _chat_model(options))
