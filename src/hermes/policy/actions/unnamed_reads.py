@@ -66,7 +66,7 @@ def granted_reads(
     use that; keys of the system, and files that its words name, are for the program itself and for
     ssh. A helper that logs in for others gets no credentials but its own.
     """
-    unknown = {_program_of(step) for step in effects.steps if "…" in "".join(step.argv[1:])}
+    unknown = {_program_of(step) for step in effects.steps if _has_unknown_words(step)}
     steps = [
         (step, _key_patterns(step, credentials_of(step), named=_program_of(step) not in unknown))
         for step in effects.steps
@@ -88,6 +88,15 @@ def granted_reads(
             places = _in_homes(each, effects.home) if builds else (each,)
             found.update(dict.fromkeys(f"{name}:{place}" for place in places for name in names))
     return tuple(found)
+
+
+def _has_unknown_words(step: ActionStep) -> bool:
+    """Whether words of run time, or commands in its input, may name the files of another step."""
+    entry = tables.find_program(_program_of(step))
+    words = step.argv[1:]
+    if entry is not None and entry.spec.keys == "named":
+        return not words or any(map(_UNKNOWN_PART.search, (*words, *step.paths)))
+    return "…" in "".join(words) or any(map(_UNKNOWN_PART.search, step.paths))
 
 
 def _in_homes(pattern: str, home: str) -> tuple[str, ...]:
