@@ -29,6 +29,7 @@ _CODE_FILES = (
 )
 """Modules may be called `credentials`."""
 _KEY_FILES = ("/etc/*", "/var/*", "/run/*", "*/.*/*.key", "*/.*/*.pem")
+_DEVICE_FILES = "/dev/*"
 _LOGIN_HELPERS: dict[str, tuple[str, ...]] = {
     "ssh": ("*/.ssh/*", *_KEY_FILES),
     **dict.fromkeys(("aws", "aws-iam-authenticator"), ("*/.aws/*",)),
@@ -83,7 +84,8 @@ def granted_reads(
             if each in step.paths:
                 helpers += _PLUGINS.get(_program_of(step), ())
                 helpers += ["ssh"] if "*/.ssh/*" in patterns else []
-            shared = alone and not helped and each not in (*_KEY_FILES, *step.paths)
+            own = (*_KEY_FILES, _DEVICE_FILES, *step.paths)
+            shared = alone and not helped and each not in own
             names = ("*",) if shared else (*local, *helpers)
             places = _in_homes(each, effects.home) if builds else (each,)
             found.update(dict.fromkeys(f"{name}:{place}" for place in places for name in names))
@@ -130,7 +132,8 @@ def secret_patterns() -> tuple[str, ...]:
     listed = tables.path_lists()
     secrets = [each for each in listed["secrets"] if each[0] in "/*" and "[" not in each]
     public = (f"!{each}" for each in (*listed["public"], *_CODE_FILES))
-    return (*secrets, *public, *(f"!!{each}" for each in listed["private"]))
+    private = (f"!!{each}" for each in listed["private"])
+    return (*secrets, *listed["devices"], *public, *private)
 
 
 def _key_patterns(step: ActionStep, credentials: frozenset[str], *, named: bool) -> tuple[str, ...]:
@@ -147,6 +150,8 @@ def _key_patterns(step: ActionStep, credentials: frozenset[str], *, named: bool)
             found += (*resource_access.own_secret_files(program), *_KEY_FILES)
     if found and named:
         found += [path for path in step.paths if not _UNKNOWN_PART.search(path)]
+    if _program_of(step) in resource_access.DEVICE_READERS:
+        found.append(_DEVICE_FILES)
     return tuple(dict.fromkeys(each for each in found if each != "named"))
 
 
