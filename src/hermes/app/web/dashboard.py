@@ -69,6 +69,7 @@ def page_sets(
     Each line has the pages of `web/pages/NAME.py`, and the class with their data, which is in
     `app/web/pages`.
     """
+    may_read_run = JournalViews(loaded, journal).may_read_run
     return [
         overview_pages(JournalOverview(loaded, journal, index)),
         incident_pages(JournalIncidents(loaded, journal, index)),
@@ -76,9 +77,9 @@ def page_sets(
         service_pages(JournalServices(loaded, journal, index.read_incidents)),
         trend_pages(JournalTrends(journal, index.read_incidents)),
         skill_pages(HomeSkills(loaded, journal)),
-        memory_pages(JournalFacts(loaded, journal, JournalViews(loaded, journal).may_read_run)),
+        memory_pages(JournalFacts(loaded, journal, may_read_run)),
         drill_pages(JournalDrills(loaded, journal)),
-        audit_pages(JournalAudit(loaded, journal)),
+        audit_pages(JournalAudit(loaded, journal, may_read_run)),
         schedule_pages(JournalJobs(loaded, journal)),
         setting_pages(HomeSettings(loaded, journal)),
     ]
