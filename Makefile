@@ -22,7 +22,8 @@ system: ## Debian packages that the tests drive for real (asks for root or sudo)
 	@scripts/system-packages
 
 demo: setup ## The main job, on embedded defaults: no key, no network
-	@$(BIN)/python -m hermes.cli demo
+	@rm -rf build/demo
+	@$(BIN)/python -m hermes.cli demo --keep build/demo
 
 test: setup system check tests ## Set up, check and test everything
 

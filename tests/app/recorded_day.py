@@ -189,7 +189,7 @@ def open_incident(at: datetime) -> Iterator[Event]:
         component="pgbouncer",
         mechanism="pool exhausted",
         value="20/20",
-        evidence=tuple(range(1, 200)),
+        evidence=tuple(range(1, 5000)),
         ruled_out=("packet loss between shop and db", "slow disk of prod-db", "lock waits"),
         gaps=("who holds the idle transactions",),
         confidence=0.86,

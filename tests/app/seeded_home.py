@@ -25,10 +25,10 @@ from hermes.core.events.jobs import (
 )
 from hermes.core.events.memory import FactNoted
 from hermes.core.events.operations import HealthChecked, MaintenanceAdded, NotificationSent
-from hermes.core.events.runs import RunStarted
+from hermes.core.events.runs import ModelAnswered, RunStarted
 from hermes.core.events.skills import PlaybookEnded, SkillChanged, SkillMeasured, SkillUsed
 from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested, ToolStarted
-from hermes.core.messages import Risk, ToolCall, ToolResult
+from hermes.core.messages import Risk, ToolCall, ToolResult, Usage
 
 PROBES_TEXT = """\
 probes:
@@ -86,6 +86,12 @@ def history(now: datetime | None = None) -> list[Event]:
             events += incident_events(key, title, service, severity, at, seconds,
                                       playbook=playbook if by_skill else "")  # fmt: skip
     open_at = now - timedelta(minutes=4)
+    events += [
+        ModelAnswered(
+            run="r", at=now - timedelta(days=7 * week), model="m", usage=Usage(9, 9, 0, 0.5)
+        )
+        for week in range(12)
+    ]
     events.append(opened("incident-open-1", *FAULTS["pool"][:2], "P1", open_at))
     events += [*_health(now), *_skills(now), *_jobs(now), *_facts(now), *_audit(now), *_drills(now)]
     window = MaintenanceAdded(
@@ -121,7 +127,7 @@ def incident_events(
 def _health(now: datetime) -> Sequence[Event]:
     rounds = [now - timedelta(minutes=5 * number, seconds=40) for number in range(24, -1, -1)]
     return [
-        HealthChecked(run="watch", at=at, ok=number < 20, checks=6, seconds=1.2,
+        HealthChecked(run="watch", at=at, ok=number < 20, checks=8, seconds=1.2,
                       failing=("shop-http",) if number >= 20 else ())
         for number, at in enumerate(rounds)
     ]  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from api_server import ApiServer, api_server
 from recorded_day import COMMAND, IRREVERSIBLE, OPEN_INCIDENT, WAITING, recorded_day
+from seeded_home import history, seed_files
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
@@ -31,6 +32,11 @@ MAX_WAIT_S = 60.0
 """Long, because other tests may use the processor; it passes as soon as the page is there."""
 MIN_TARGET_PX = 44
 PAGES = ("/", "/incidents", f"/incidents/{OPEN_INCIDENT}", "/approvals", f"/approvals/{WAITING}")
+MORE_PAGES = (
+    *("/services", "/trends", "/skills", "/skills/pool-exhausted", "/memory", "/drills", "/audit"),
+    *("/memory/fact-000000000001", "/drills/config-typo-after-edit", "/settings", "/schedules"),
+    *("/schedules/new?schedule=every+day+at+8&task=Look", "/schedules/job/backups"),
+)
 WIDTHS = (360, 1440)
 THEMES = ("light", "dark")
 PROBLEMS_SCRIPT = """
@@ -97,11 +103,12 @@ class Browser:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     folder = tmp_path_factory.mktemp("dashboard")
+    seed_files(folder / "home")
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(api_server(folder)) as server,
     ):
-        portal.call(server.journal.append, *recorded_day())
+        portal.call(server.journal.append, *history(), *recorded_day())
         code, event = create_login("alice")
         portal.call(server.journal.append, event)
         driver = start_chromium(folder / "profile")
@@ -138,6 +145,32 @@ def test_pages_fit_every_screen_without_errors(browser: Browser) -> None:
                 assert browser.script(PROBLEMS_SCRIPT, MIN_TARGET_PX) == [], (path, width, theme)
     assert browser.driver.get_log("browser") == []
     browser.show_as(1440, "light")
+
+
+def test_pages_of_figures_and_forms_fit_a_phone_and_a_desk(browser: Browser) -> None:
+    browser.driver.get_log("browser")
+    for width, theme in ((360, "dark"), (1440, "light")):
+        browser.show_as(width, theme)
+        for path in MORE_PAGES:
+            browser.open(path)
+            browser.until_live()
+            assert browser.script(PROBLEMS_SCRIPT, MIN_TARGET_PX) == [], (path, width, theme)
+    assert browser.driver.get_log("browser") == []
+
+
+def test_a_job_is_added_without_javascript(browser: Browser) -> None:
+    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.open("/schedules/new")
+        fields = {"schedule": "every weekday at 9", "task": "Count the plain jobs."}
+        for name, text in fields.items():
+            browser.driver.find_element("css selector", f"main [name={name}]").send_keys(text)
+        browser.driver.find_element("css selector", "main .form-grid .button-main").click()
+        browser.driver.find_element("css selector", "form[action='/schedules/add'] button").click()
+        notice = browser.driver.find_element("css selector", ".notice").text
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert "count-the-plain-jobs is added" in notice
 
 
 def test_what_happens_appears_without_a_reload(browser: Browser) -> None:

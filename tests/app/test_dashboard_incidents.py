@@ -98,7 +98,7 @@ def test_every_page_shows_the_recorded_day(tmp_path: Path) -> None:
 
 
 def timeline(page: str) -> str:
-    return page[page.index('<ol class="timeline">') :].partition("</ol>")[0]
+    return page[page.index('<ol class="events">') :].partition("</ol>")[0]
 
 
 def test_empty_pages_say_what_will_be_there(tmp_path: Path) -> None:

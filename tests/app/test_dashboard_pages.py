@@ -7,7 +7,6 @@ from pathlib import Path
 
 import anyio
 import httpx2 as httpx
-import pytest
 from api_server import ApiServer, api_server
 from dashboard_client import browser, log_in
 from seeded_home import history, seed_files
@@ -75,30 +74,44 @@ def test_every_page_shows_what_the_home_has(tmp_path: Path) -> None:
                 assert text in page.text, (path, text)
             assert " style=" not in page.text and "<script>" not in page.text, path
             assert len(page.content) < MAX_PAGE_BYTES, path
-            ids = re.findall(r' id="([^"]+)"', page.text)
+            ids = re.findall(r' id="([^"]+)"', page.text.partition("<main")[2])
             assert len(ids) == len(set(ids)), path
 
     run_seeded(tmp_path, work)
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("/trends?weeks=5", 400),
-        ("/skills?state=nonsense", 400),
-        ("/skills/nonsense", 409),
-        ("/memory/fact-nonsense", 409),
-        ("/memory/fact-secret000001", 409),
-        ("/drills/nonsense", 404),
-        ("/audit?before=x", 400),
-        ("/audit?verdict=maybe", 400),
-        ("/services?skip=-1", 400),
-        ("/schedules/job/nonsense", 404),
-    ],
-)
-def test_what_there_is_not_is_said(tmp_path: Path, path: str, status: int) -> None:
+MISSING = {
+    "/trends?weeks=5": 400,
+    "/skills?state=nonsense": 400,
+    "/skills/nonsense": 409,
+    "/memory/fact-nonsense": 409,
+    "/memory/fact-secret000001": 409,
+    "/drills/nonsense": 404,
+    "/audit?before=x": 400,
+    "/audit?verdict=maybe": 400,
+    "/services?skip=-1": 400,
+    "/schedules/job/nonsense": 404,
+}
+
+
+def test_programs_get_the_same_lists(tmp_path: Path) -> None:
+    """The views are shared: what a page shows must fit the types of the API."""
+
+    async def main() -> None:
+        async with seeded(tmp_path) as server, server.client(await server.token()) as client:
+            for name in ("services", "skills", "memory", "drills", "audit", "people", "channels"):
+                answer = await client.get(f"/api/{name}")
+                assert answer.status_code == 200, (name, answer.text)
+            links = (await client.get("/api/services")).json()["links"]
+            assert {"nginx", "shop", "orders"} == {each["service"] for each in links}
+
+    anyio.run(main)
+
+
+def test_what_there_is_not_is_said(tmp_path: Path) -> None:
     async def work(server: ApiServer, client: httpx.AsyncClient, csrf: str) -> None:
-        assert (await client.get(path)).status_code == status
+        answers = {path: (await client.get(path)).status_code for path in MISSING}
+        assert answers == MISSING
 
     run_seeded(tmp_path, work)
 
@@ -154,26 +167,23 @@ def test_a_job_is_added_after_its_meaning_was_shown(tmp_path: Path) -> None:
     run_seeded(tmp_path, work)
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/services/maintenance", "/skills/pool-exhausted/retire", "/memory/fact-000000000001/forget",
-     "/schedules/job/backups/pause", "/schedules/add", "/audit/verify"],
-)  # fmt: skip
-def test_a_form_without_its_token_or_by_a_stranger_changes_nothing(
-    tmp_path: Path, path: str
-) -> None:
+def test_a_form_without_its_token_or_by_a_stranger_changes_nothing(tmp_path: Path) -> None:
     fields = {"target": "x", "length": "1h", "schedule": "every day at 8", "task": "t"}
+    paths = (
+        *("/services/maintenance", "/skills/pool-exhausted/retire", "/schedules/add"),
+        *("/memory/fact-000000000001/forget", "/schedules/job/backups/pause"),
+    )
 
     async def work(server: ApiServer, client: httpx.AsyncClient, csrf: str) -> None:
         before = await server.journal.last()
-        assert (await client.post(path, data=fields)).status_code == 403
+        for path in (*paths, "/audit/verify"):
+            assert (await client.post(path, data=fields)).status_code == 403, path
         assert await server.journal.last() == before
-        if path == "/audit/verify":
-            return
         await server.journal.append(PersonAdded(run="people", name="bob", ids=(("unix", "bob"),)))
         before = await server.journal.last()
-        stranger = await client.post(path, data={"csrf": csrf, **fields})
-        assert stranger.status_code == 409 and "alice" in stranger.text
+        for path in paths:
+            stranger = await client.post(path, data={"csrf": csrf, **fields})
+            assert stranger.status_code == 409 and "alice" in stranger.text, path
         assert await server.journal.last() == before
         assert "disabled" in (await client.get("/services")).text
 

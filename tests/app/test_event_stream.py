@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import anyio
+import httpx2 as httpx
 import pytest
 from api_server import api_server
 
@@ -102,3 +103,20 @@ async def test_a_private_chat_is_shown_to_nobody_else(tmp_path: Path) -> None:
                         while '"by":"end"' not in seen:
                             seen += await anext(parts)
                 assert ("a secret of mine" in seen) is visible
+
+
+async def test_metrics_count_open_streams(tmp_path: Path) -> None:
+    async def open_streams(client: httpx.AsyncClient) -> int:
+        text = (await client.get("/metrics")).text
+        (line,) = [each for each in text.splitlines() if each.startswith("hermes_streams_open ")]
+        return int(line.split()[1])
+
+    async with api_server(tmp_path) as server, server.client(await server.token()) as client:
+        assert await open_streams(client) == 0
+        async with client.stream("GET", "/api/events") as stream:
+            parts = stream.aiter_bytes()
+            await anext(parts)
+            assert await open_streams(client) == 1
+        with anyio.fail_after(60):
+            while await open_streams(client):
+                continue

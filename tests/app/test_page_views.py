@@ -19,6 +19,8 @@ from hermes.app.web.views.trends import JournalTrends
 from hermes.core.errors import HermesError, ScheduleError
 from hermes.core.events.operations import HealthChecked
 from hermes.core.events.people import PersonAdded
+from hermes.core.events.tools import ToolRequested
+from hermes.core.messages import ToolCall
 from hermes.memory.store import JournalStore, open_journal
 from hermes.settings.load import LoadedSettings, load
 
@@ -41,6 +43,10 @@ def facts_of(home: Home) -> JournalFacts:
     return JournalFacts(*home, JournalViews(*home).may_read_run)
 
 
+def audit_of(home: Home) -> JournalAudit:
+    return JournalAudit(*home, JournalViews(*home).may_read_run)
+
+
 async def test_services_in_trouble_come_first_with_their_incident_and_maintenance(
     home: Home,
 ) -> None:
@@ -52,12 +58,12 @@ async def test_services_in_trouble_come_first_with_their_incident_and_maintenanc
     assert [each["state"] for each in shop["checks"]] == ["failing"]
     assert shop["last_incident"]["incident"] == "incident-open-1"
     assert (shop["needs"], shop["needed_by"]) == (["postgres", "redis"], ["nginx"])
+    assert (rows["this host"]["state"], rows["this host"]["more_fine"]) == ("fine", 2)
     assert rows["nginx"]["state"] == "fine" and len(rows["nginx"]["checks"]) == 2
     assert [each["target"] for each in rows["redis"]["maintenance"]] == ["redis"]
     assert rows["orders"]["state"] == "unchecked"
-    assert {"service": "orders", "needs": "postgres", "source": "fact-000000000002"} in found[
-        "links"
-    ]  # type: ignore[operator]
+    sources = {(each["service"], each["needs"]): each["source"] for each in found["links"]}  # type: ignore[attr-defined]
+    assert sources["orders", "postgres"] == "fact-000000000002"
     assert found["round"]["failing"] == 1  # type: ignore[index]
 
 
@@ -100,7 +106,7 @@ async def test_trends_say_how_much_faster_skills_are(home: Home) -> None:
     curve = [each["repair"]["median"] for each in found["learning"]]  # type: ignore[attr-defined]
     assert curve[0] > curve[-1] and len(curve) == 10
     assert len(found["weeks"]) >= 12  # type: ignore[arg-type]
-    assert found["repeated"] == 34
+    assert (found["repeated"], found["cost_usd"]) == (34, pytest.approx(6.0))
     with pytest.raises(HermesError, match="there are: 4, 13, 26, 52"):
         await JournalTrends(home[1]).trends(weeks=5)
     assert (await JournalTrends(home[1]).trends(service="nginx"))["incidents"] == 12
@@ -153,17 +159,29 @@ async def test_drills_have_their_last_score_and_trend(home: Home) -> None:
 
 
 async def test_the_audit_is_read_in_pages_and_filtered(home: Home) -> None:
-    audit = JournalAudit(*home)
-    found = await audit.actions(limit=2)
+    audit = audit_of(home)
+    found = await audit.actions(person="alice", limit=2)
     whats = [each["what"] for each in found["actions"]]  # type: ignore[attr-defined]
     assert whats == ["rm -rf /srv", "systemctl restart pgbouncer"]
-    rest = await audit.actions(limit=2, before=int(str(found["next"])))
+    rest = await audit.actions(person="alice", limit=2, before=int(str(found["next"])))
     row = rest["actions"][0]  # type: ignore[index]
     assert (row["what"], row["result"], rest["next"]) == ("df -h", "ok", 0)
-    assert len((await audit.actions(limit=9, verdict="deny"))["actions"]) == 1  # type: ignore[arg-type]
-    assert (await audit.actions(limit=9, words="nothing like it"))["actions"] == []
+    assert len((await audit.actions(person="alice", limit=9, verdict="deny"))["actions"]) == 1  # type: ignore[arg-type]
+    assert (await audit.actions(person="alice", limit=9, words="nothing like it"))["actions"] == []
     assert "events were checked" in await audit.verify()
     assert (await audit.chain())["verified"]["events"] == (await audit.chain())["events"]  # type: ignore[index]
+
+
+async def test_what_was_done_in_a_private_chat_is_listed_without_its_words(home: Home) -> None:
+    call = ToolCall(id="p1", name="terminal", arguments={})
+    asked = ToolRequested(run="run-private/sub-1", call=call, command="cat zebra7", origin="chat")
+    await home[1].append(asked)
+    audit = audit_of(home)
+    for person, what in (("alice", "in a private chat"), ("bob", "cat zebra7")):
+        first = (await audit.actions(person=person, limit=1))["actions"][0]  # type: ignore[index]
+        assert first["what"] == what
+        hits = (await audit.actions(person=person, limit=9, words="zebra7"))["actions"]
+        assert len(hits) == (person == "bob")  # type: ignore[arg-type]
 
 
 async def test_settings_say_where_they_come_from_and_never_a_secret(home: Home) -> None:
@@ -224,7 +242,7 @@ async def test_an_empty_home_is_no_error(tmp_path: Path) -> None:
         assert (await JournalServices(loaded, journal).services())["services"] == []
         assert (await JournalTrends(journal).trends())["weeks"] == []
         assert await facts_of((loaded, journal)).facts("x", person="a", limit=9) == []
-        assert (await JournalAudit(loaded, journal).actions(limit=9))["next"] == 0
+        assert (await audit_of((loaded, journal)).actions(person="a", limit=9))["next"] == 0
         await journal.append(opened("incident-1", "t", "web", "P2", datetime.now(UTC)))
         found = (await JournalServices(loaded, journal).services())["services"]
         assert [row["state"] for row in found] == ["incident"]  # type: ignore[attr-defined]

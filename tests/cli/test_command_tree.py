@@ -34,6 +34,7 @@ CHANGES = {
     "hermes drill shell",
     "hermes copy shell",
     "hermes gateway run",
+    "hermes mcp serve",
     "hermes rl serve",
     "hermes model set",
     "hermes setup",
@@ -61,7 +62,7 @@ ELSEWHERE |= {f"hermes incident {verb}" for verb in ("ack", "tell", "close", "re
 ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publish", "revoke")}
 ELSEWHERE |= {"hermes service logs", "hermes service uninstall", "hermes backup", "hermes restore"}
 ELSEWHERE |= {"hermes people add", "hermes people remove", "hermes token revoke"}
-ELSEWHERE |= {"hermes web logout"}
+ELSEWHERE |= {"hermes web logout", "hermes tools import"}
 ELSEWHERE |= {f"hermes mcp {verb}" for verb in ("add", "review", "test", "remove")}
 ELSEWHERE |= {"hermes pairing approve", "hermes pairing revoke"}
 ELSEWHERE |= {f"hermes hooks {verb}" for verb in ("trust", "untrust", "test")}

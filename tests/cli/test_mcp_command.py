@@ -28,7 +28,12 @@ def calls(folder: Path) -> list[dict[str, Any]]:
     return [entry for entry in map(json.loads, lines) if "called" in entry]
 
 
-def chat(hermes: Hermes, folder: Path, *tool_calls: tuple[str, dict[str, Any]]) -> Ended:
+def chat(
+    hermes: Hermes,
+    folder: Path,
+    *tool_calls: tuple[str, dict[str, Any]],
+    options: tuple[str, ...] = (),
+) -> Ended:
     replies = folder / "replies.jsonl"
     asked = [
         {"id": f"c{number}", "name": name, "arguments": arguments}
@@ -36,7 +41,7 @@ def chat(hermes: Hermes, folder: Path, *tool_calls: tuple[str, dict[str, Any]]) 
     ]
     ended = {"role": "assistant", "text": "done"}
     replies.write_text(json.dumps({"role": "assistant", "calls": asked}) + "\n" + json.dumps(ended))
-    return hermes("chat", "-q", "look", "-m", f"scripted:{replies}")
+    return hermes(*options, "chat", "-q", "look", "-m", f"scripted:{replies}")
 
 
 def test_a_server_is_added_reviewed_used_and_removed(hermes: Hermes, tmp_path: Path) -> None:
@@ -152,3 +157,62 @@ def test_every_recipe_says_how_it_is_reached_and_installed(hermes: Hermes) -> No
     for each in recipes:
         assert each["install"]
         assert bool(each["address"].get("command")) != bool(each["address"].get("url"))
+
+
+def test_many_tools_are_found_by_search_and_decided_about_like_others(
+    hermes: Hermes, tmp_path: Path
+) -> None:
+    command = write_script(tmp_path)
+    assert hermes("mcp", "add", "shop", "--accept-proposals", "--", *command).returncode == 0
+    done = chat(
+        hermes,
+        tmp_path,
+        ("tool_search", {"query": "delete everything"}),
+        ("tool_call", {"name": "mcp_shop_show", "arguments": {"name": "a"}}),
+        ("tool_call", {"name": "mcp_shop_delete_all", "arguments": {"name": "a"}}),
+        ("tool_call", {"name": "terminal", "arguments": {"command": "true"}}),
+        options=("-s", "tools.shown_tokens=1"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert [entry["called"] for entry in calls(tmp_path)] == ["show"]
+    exported = hermes("journal", "export").stdout.splitlines()
+    events = [json.loads(line)["event"] for line in exported]
+    started = next(event for event in events if event["kind"] == "run.started")
+    shown = [name for name in started["tools"] if name.startswith(("mcp_", "tool_"))]
+    assert shown == ["tool_search", "tool_call"]
+    results = [event["result"] for event in events if event["kind"] == "tool.finished"]
+    found = next(each["content"] for each in results if each["call_id"] == "c0")
+    assert found.startswith("mcp_shop_delete_all (destroy): [words of the MCP server shop]")
+    decided = {
+        event["call_id"]: event["verdict"] for event in events if event["kind"] == "tool.decided"
+    }
+    assert decided["tool_call-1"] == "allow"
+    assert decided["tool_call-2"] == "ask"
+    assert [each["status"] for each in results if each["call_id"] == "c3"] == ["error"]
+
+
+LOOK = """
+import sys
+from hermes.cli.main import main
+code = main(sys.argv[1:])
+loaded = {name.partition(".")[0] for name in sys.modules} & {"mcp", "mcp_types", "pydantic"}
+own = {name for name in sys.modules if name.startswith("hermes.integrations")}
+print(code, sorted(loaded), sorted(own), file=sys.stderr)
+"""
+
+
+def test_configured_servers_cost_no_library_until_one_is_called(
+    hermes: Hermes, tmp_path: Path
+) -> None:
+    command = write_script(tmp_path)
+    for number in range(5):
+        added = hermes("mcp", "add", f"shop{number}", "--yes", "--", *command)
+        assert added.returncode == 0, added.stderr
+    replies = tmp_path / "replies.jsonl"
+    replies.write_text(json.dumps({"role": "assistant", "text": "done"}))
+    hermes.command = [sys.executable, "-c", LOOK]
+    version = hermes.process("--version").stderr.splitlines()[-1]
+    assert version == "0 [] []"
+    asked = hermes.process("chat", "-q", "x", "-m", f"scripted:{replies}").stderr.splitlines()[-1]
+    assert asked.startswith("0 [] [")
+    assert "hermes.integrations.mcp.connection" not in asked

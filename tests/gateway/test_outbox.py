@@ -29,11 +29,11 @@ from hermes.gateway.sinks import (
     TerminalSink,
     WebhookSink,
     open_sinks,
-    sign_body,
 )
 from hermes.gateway.transports import SinkTransport
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.plumbing.signatures import sign_timed_body
 from hermes.sre.settings import NoticeSettings, SinkSettings
 from notice_server import door
 from warm_interpreter import warm_interpreter
@@ -270,7 +270,7 @@ async def test_a_webhook_is_signed_and_ntfy_gets_title_priority_and_tags() -> No
         await WebhookSink(to.url, secret="s3").send(notice, False)
         await NtfySink(to.url, token="tk").send(notice, True)
     first, second = to.headers
-    mark = sign_body("s3", first["X-Hermes-Timestamp"], to.bodies[0])
+    mark = sign_timed_body("s3", first["X-Hermes-Timestamp"], to.bodies[0])
     assert first["X-Hermes-Signature"] == mark
     assert first["Idempotency-Key"] == "n1"
     title = str(make_header(decode_header(second["Title"])))

@@ -20,6 +20,7 @@ from hermes.core.events.jobs import (
     JobStarted,
     ScheduleInterrupted,
 )
+from hermes.core.messages import AttachedText
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 SCHEDULE = JobSchedule(
@@ -69,9 +70,17 @@ PINNED_JOBS: list[tuple[Event, str]] = [
     (JobResumed(run="r", at=AT, job="j", by="b"), '{"kind":"job.resumed",HEAD,"job":"j","by":"b"}'),
     (JobRemoved(run="r", at=AT, job="j", by="b"), '{"kind":"job.removed",HEAD,"job":"j","by":"b"}'),
     (
-        JobDue(run="r", at=AT, job="j", occurrence="o", due=AT, by="b"),
+        JobDue(
+            run="r",
+            at=AT,
+            job="j",
+            occurrence="o",
+            due=AT,
+            by="b",
+            attached=(AttachedText("webhook", "t", author="a"),),
+        ),
         '{"kind":"job.due",HEAD,"job":"j","occurrence":"o","due":"2026-01-02T03:04:05.678'
-        '901Z","by":"b"}',
+        '901Z","by":"b","attached":[{"source":"webhook","text":"t","author":"a"}]}',
     ),
     (
         JobStarted(run="r", at=AT, job="j", occurrence="o", session="s", attempt=2, holder="h"),

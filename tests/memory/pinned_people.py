@@ -7,6 +7,7 @@ from hermes.core.events.access import (
     ApiHistoryRecorded,
     TokenCreated,
     TokenRevoked,
+    WebhookReceived,
     WebLoginCreated,
     WebSessionEnded,
     WebSessionStarted,
@@ -29,6 +30,10 @@ from hermes.core.messages import Risk
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 PINNED_PEOPLE: list[tuple[Event, str]] = [
+    (
+        WebhookReceived(run="r", at=AT, hook="h", job="j", deliveries=("d",)),
+        '{"kind":"webhook.received",HEAD,"hook":"h","job":"j","deliveries":["d"]}',
+    ),
     (
         McpServerReviewed(
             run="r",

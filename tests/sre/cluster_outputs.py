@@ -35,3 +35,11 @@ condition\tProgressing\tTrue\tNewReplicaSetAvailable\t\
 "ReplicaSet \\"web-5557fff87d\\" has successfully progressed."
 container\tapp\tregistry.example/shop:1.0\t128Mi\t64Mi\t100m
 """
+EVENT_STORM = """\
+event\t2026-11-17T11:59:01Z\t7\tshop\tPod/web-84f5df4d7f-q59ls\tFailed\t"image not found"
+event\t2026-11-17T11:59:10Z\t3\tshop\tPod/web-84f5df4d7f-x2x4c\tFailed\t"image not found"
+event\t2026-11-17T11:59:11Z\t1\tshop\tReplicaSet/web-84f5df4d7f\tFailedCreate\t"exceeded quota"
+event\t2026-11-17T11:59:12Z\t4\tshop\tPod/db-0\tUnhealthy\t"Readiness probe failed"
+event\t2026-11-17T11:20:00Z\t90\tshop\tPod/old-5557fff87d-aaaaa\tBackOff\t"Back-off"
+event\t2026-11-17T11:59:30Z\t1\tshop\tPod/once-5557fff87d-bbbbb\tBackOff\t"Back-off"
+"""

@@ -20,6 +20,7 @@ from hermes.environments.local import LocalEnvironment
 from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.plumbing.addresses import guard_for
+from hermes.sre.metric_queries import METRIC_QUERIES
 from hermes.tools.request_tool import SystemEndpoint
 from hermes.tools.yaml_tools import load_tool_folder
 
@@ -91,6 +92,14 @@ async def test_metrics_are_read(ask: Asker) -> None:
     assert "QueueStuck | firing" in await ask("prometheus_rules", state="firing")
 
 
+async def test_the_fixed_queries_of_investigations_are_understood(ask: Asker) -> None:
+    found = {}
+    for each in METRIC_QUERIES:
+        found[each.name] = await ask("prometheus_query", query=each.query)
+    assert "alertname=QueueStuck" in found.pop("alerts that fire in Prometheus")
+    assert set(found.values()) == {"no series match"}
+
+
 async def test_what_prometheus_refuses_is_told(ask: Asker) -> None:
     with pytest.raises(ToolError, match=r"it answers 400 .*parse error"):
         await ask("prometheus_query", query="up{")
@@ -145,5 +154,7 @@ async def test_victoria_metrics_is_asked_the_same_way(tmp_path: Path) -> None:
         ranged = await asker("prometheus_query_range", query="disk_used", start="now-2m")
         assert "1 series" in ranged and "last " in ranged
         assert "db" in await asker("prometheus_labels", label="host")
+        for each in METRIC_QUERIES:
+            assert await asker("prometheus_query", query=each.query) == "no series match"
         with pytest.raises(ToolError, match="it answers 4"):
             await asker("prometheus_query", query="disk_used{")

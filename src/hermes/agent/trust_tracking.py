@@ -36,6 +36,7 @@ ATTACHED_NAMES = {
     "transcript": "a recording",
     "output": "the output of a command",
     "job": "the result of another job",
+    "webhook": "the body of a webhook",
 }
 
 

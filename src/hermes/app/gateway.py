@@ -22,10 +22,11 @@ from hermes.app.chats.sessions import ChatSessions
 from hermes.app.chats.worker import ChatContext, TurnLimits
 from hermes.app.people import PAIRING_FOLDER
 from hermes.app.run_locks import RunLocked, lock_run
-from hermes.core.channels import Channel, InboundMessage
+from hermes.core.channels import Channel, InboundMessage, ReceivesWebhooks
 from hermes.core.errors import SettingsError
 from hermes.core.events.operations import GatewayStarted
 from hermes.gateway.channel_task import process_name
+from hermes.gateway.channels.inbound.delivery_folder import delivery_folder
 from hermes.gateway.manifest import ConfiguredChannel
 from hermes.gateway.outbox import Outbox
 from hermes.gateway.pairing import PairingCodes
@@ -90,6 +91,9 @@ def open_gateway_parts(application: Application, outbox: Outbox | None = None) -
 async def serve_channel(parts: GatewayParts, channel: Channel, settings: ChannelSettings) -> None:
     """Receive from a connected channel until its connection ends."""
     parts.context.channels[channel.name] = channel
+    if isinstance(channel, ReceivesWebhooks):
+        home = parts.context.application.loaded.home
+        channel.receive_from(delivery_folder(home, channel.name))
     try:
         await parts.chats.listen(channel, settings)
     finally:

@@ -16,6 +16,7 @@ from anyio import to_thread
 from hermes.app.application import Application
 from hermes.app.models import is_bundled
 from hermes.app.skills.library import open_library, read_skill_states
+from hermes.app.tooling import any_system_configured
 from hermes.core.errors import SettingsError
 from hermes.core.events.experiments import FixTested
 from hermes.core.events.incidents import ChangeBegan
@@ -36,7 +37,7 @@ from hermes.sre.cause import (
     FixTester,
 )
 from hermes.sre.checks import IndependentChecks, open_independent_checks
-from hermes.sre.context import IncidentContext, do_nothing
+from hermes.sre.context import IncidentContext, MeasureSystems, do_nothing
 from hermes.sre.learned_evidence import LearnedEvidence
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.probes.inventory import InventoryStore
@@ -264,6 +265,7 @@ def build_incident_context(
         index=playbook_cache.index,
         checks_for=open_checks,
         cluster=cluster,
+        measure=_open_measurement(application.loaded),
         report=document,
         learn=partial(learn_from_incident, application) if settings.learn else do_nothing,
         responder=responder,
@@ -273,6 +275,15 @@ def build_incident_context(
         cause_finder=StateCauseFinder(application) if records_states else None,
         fix_tester=LazyFixTester(application),
     )
+
+
+def _open_measurement(loaded: LoadedSettings) -> MeasureSystems | None:
+    """None without a configured system: nothing of it is loaded then."""
+    if not any_system_configured(loaded):
+        return None
+    from hermes.sre.metric_queries import measure_systems
+
+    return measure_systems
 
 
 def open_cluster(settings: KubernetesSettings) -> "ClusterInspection | None":

@@ -1,6 +1,7 @@
 """Jobs as people handle them: added with everything resolved, changed, paused, removed."""
 
 import re
+import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +26,7 @@ from hermes.core.events.jobs import (
     JobSpec,
 )
 from hermes.core.jobs import Job, JobTable, occurrence_id
-from hermes.core.messages import Value
+from hermes.core.messages import AttachedText, Value
 from hermes.core.protocols import Journal
 from hermes.plumbing.files import is_locked
 from hermes.plumbing.problems import closest_name
@@ -271,19 +272,25 @@ class JobEditor:
         self._own(find_job(await self.table(), name), "removed")
         await self._publish(JobRemoved(run=SCHEDULE_RUN, job=name, by=self._by))
 
-    async def request(self, name: str) -> JobDue:
-        """A run outside of the schedule, now."""
+    async def request(
+        self, name: str, attached: Sequence[AttachedText] = (), cause: Event | None = None
+    ) -> JobDue:
+        """A run outside of the schedule, now. `attached`: untrusted text that came with the
+        request; `cause` is recorded together with it."""
         job = find_job(await self.table(), name)
         now = datetime.now(UTC)
+        # Two causes in one second are two runs; a person who presses twice means one.
+        ending = f"-{secrets.token_hex(4)}" if cause is not None else "-by-hand"
         due = JobDue(
             run=SCHEDULE_RUN,
             at=now,
             job=job.name,
-            occurrence=f"{occurrence_id(job.name, now)}-by-hand",
+            occurrence=occurrence_id(job.name, now) + ending,
             due=now,
             by=self._by or "unknown",
+            attached=tuple(attached),
         )
-        await self._publish(due)
+        await self._publish(*((cause, due) if cause is not None else (due,)))
         return due
 
     def check(self, spec: JobSpec, table: JobTable) -> JobSpec:

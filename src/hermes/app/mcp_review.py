@@ -14,6 +14,7 @@ from hermes.core.messages import Risk, Value
 from hermes.integrations.mcp import pins
 from hermes.integrations.mcp.pins import PinStore, ServerAddress, ServerPin, ToolPin
 from hermes.integrations.mcp.review import ToolProposal, propose_classes
+from hermes.integrations.mcp.servers import ServerLimits
 from hermes.memory.store import open_journal
 from hermes.settings.load import LoadedSettings
 
@@ -71,7 +72,7 @@ async def look_at_server(
 ) -> ServerReview:
     """Connects once and lists the tools. Raises `ToolError` when the server does not answer."""
     known = load_recipes().get(recipe or pin.recipe)
-    async with open_servers(loaded, folder, None, restarts=False) as servers:
+    async with open_servers(loaded, folder, None, ServerLimits(restart_delays_s=())) as servers:
         protocol, listed = await servers.server(pin).listing()
     proposals = propose_classes(
         listed,

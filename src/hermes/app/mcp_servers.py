@@ -15,7 +15,8 @@ from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
     from hermes.integrations.mcp.pins import ServerAddress, ServerPin, ToolPin
-    from hermes.integrations.mcp.servers import McpServers, ServerConnection
+    from hermes.integrations.mcp.servers import McpServers, ServerConnection, ServerLimits
+    from hermes.integrations.mcp.tools import McpTool
 
 ALWAYS_GIVEN_VARIABLES = ("PATH", "HOME", "LANG")
 INSTALL_HINT = 'the library for MCP is not installed: pip install "hermes-oncall[mcp]"'
@@ -54,7 +55,19 @@ async def open_mcp_tools(
                 raise ToolError(text or "the tool failed without a word")
             return text or "[no output]"
 
-        yield dict(make_tools(pins, call, taken)), tuple(problems)
+        yield _shown_tools(loaded, make_tools(pins, call, taken)), tuple(problems)
+
+
+def _shown_tools(loaded: LoadedSettings, tools: "dict[str, McpTool]") -> dict[str, Tool]:
+    """The tools; too many to be shown are found by a search."""
+    from hermes.tools.tool_search import make_tool_search, specs_tokens
+
+    specs = [tool.spec for tool in tools.values()]
+    if specs_tokens(specs) <= loaded.settings.tools.shown_tokens:
+        return dict(tools)
+    for tool in tools.values():
+        tool.found_by_search = True
+    return {**make_tool_search(tools), **tools}
 
 
 async def _with_media(answer: Any, server: str, context: ToolContext) -> str:
@@ -69,15 +82,18 @@ async def _with_media(answer: Any, server: str, context: ToolContext) -> str:
 
 @asynccontextmanager
 async def open_servers(
-    loaded: LoadedSettings, folder: Path, publish: PublishEvents | None, *, restarts: bool = True
+    loaded: LoadedSettings,
+    folder: Path,
+    publish: PublishEvents | None,
+    limits: "ServerLimits | None" = None,
 ) -> AsyncIterator["McpServers"]:
     """Servers whose connections are opened by the first call."""
-    from hermes.integrations.mcp.servers import RESTART_DELAYS_S, McpServers
+    from hermes.integrations.mcp.servers import DEFAULT_LIMITS, McpServers
 
     def connect(pin: "ServerPin") -> AbstractAsyncContextManager["ServerConnection"]:
         return _connect(loaded, folder, pin)
 
-    async with McpServers(connect, publish, RESTART_DELAYS_S if restarts else ()) as servers:
+    async with McpServers(connect, publish, limits or DEFAULT_LIMITS) as servers:
         yield servers
 
 

@@ -1,6 +1,7 @@
 """Opens models, replaces one that is not capable, and checks whether a server can be reached."""
 
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -88,21 +89,34 @@ async def _connection_problem(host: str, port: int) -> str:
     return ""
 
 
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 CHECKS_MODEL_REFERENCE = "built-in:checks"
 """The model name under which answers from checks and the journal are recorded."""
 
 
 def refuse_own_address(loaded: LoadedSettings) -> None:
-    """Raises `SettingsError` when the chosen model is at the address where Hermes listens."""
-    web = loaded.settings.web
-    target = resolve_reference(loaded.settings.model.default, loaded.settings.model)
-    url = urlsplit(target.provider.base_url or "")
-    loopback = ("127.0.0.1", "localhost", "::1", web.listen)
-    if url.hostname in loopback and url.port == web.port:
-        raise SettingsError(
-            f"{target.reference} would be asked at {target.provider.base_url}, where Hermes itself "
-            f"listens: hermes config set web.port 8644, or move the model"
-        )
+    """Raises `SettingsError` when a chosen model is at the address where Hermes listens."""
+    models = loaded.settings.model
+    targets = [resolve_reference(models.default, models)]
+    for reference in filter(None, (models.cheap, models.strong, models.summary, *models.fallbacks)):
+        with suppress(SettingsError):  # said when it is asked: others may do without it
+            targets.append(resolve_reference(reference, models))
+    for target in targets:
+        if _is_own_address(loaded, target.provider.base_url or ""):
+            raise SettingsError(
+                f"{target.reference} would be asked at {target.provider.base_url}, where Hermes "
+                f"itself listens: hermes config set web.port 8644, or move the model"
+            )
+
+
+def _is_own_address(loaded: LoadedSettings, url: str) -> bool:
+    web, parts = loaded.settings.web, urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    everywhere = web.listen in ("0.0.0.0", "::", "")
+    hosts = {web.listen.lower()}
+    if everywhere or web.listen in LOOPBACK_HOSTS:
+        hosts.update(LOOPBACK_HOSTS)
+    return port == web.port and (parts.hostname or "") in hosts
 
 
 class ApplicationModels:

@@ -151,7 +151,14 @@ def build_tooling(
 
 
 def any_system_configured(loaded: LoadedSettings) -> bool:
-    return bool(loaded.settings.systems or loaded.settings.sre.prometheus.url)
+    settings = loaded.settings
+    return bool(
+        settings.systems
+        or settings.sre.prometheus.url
+        or settings.sre.kubernetes.configured
+        or settings.tools.docker
+        or settings.tools.databases
+    )
 
 
 def host_capabilities(loaded: LoadedSettings, tools: Iterable[Tool]) -> HostCapabilities:
@@ -169,7 +176,8 @@ def host_capabilities(loaded: LoadedSettings, tools: Iterable[Tool]) -> HostCapa
         settings=frozenset(
             key for need in needs for key in need.settings if _setting_value(loaded, key)
         )
-        | ({"systems.prometheus.url"} if loaded.settings.sre.prometheus.url else frozenset()),
+        | ({"systems.prometheus.url"} if loaded.settings.sre.prometheus.url else frozenset())
+        | ({"sre.kubernetes.kubeconfig"} if loaded.settings.sre.kubernetes.configured else set()),
     )
 
 

@@ -42,6 +42,7 @@ from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
 
 if TYPE_CHECKING:
+    from hermes.app.web.activity import JournalActivity
     from hermes.gateway.manifest import ConfiguredChannel
 
 NO_MODEL = "none"
@@ -224,7 +225,11 @@ async def open_watch(
                 group.start_soon(application.keep_hooks, job_settings)
             await notifications.start(group)
             await group.start(watch.run)
-            gauges = monitor.gauges if monitor else dict[str, float]
+
+            def gauges() -> Mapping[str, float]:
+                found = monitor.gauges() if monitor else {}
+                return {**found, "messages_waiting": float(notifications.outbox.waiting)}
+
             address = await _open_alert_sources(
                 group, application, watch, gauges, listen=listen, api=api
             )
@@ -371,12 +376,40 @@ async def _open_alert_sources(
         source = PrometheusSource(application.bus.publish, prometheus, secret=secret)
         await source.restore(application.journal, datetime.now(UTC))
         group.start_soon(source.run)
+    kubernetes = loaded.settings.sre.kubernetes
+    if kubernetes.watch:
+        from hermes.sre.cluster.event_source import KubernetesEventSource
+
+        events = KubernetesEventSource(
+            application.bus.publish, kubernetes, application.agent_dependencies.environment
+        )
+        await events.restore(application.journal, datetime.now(UTC))
+        group.start_soon(events.run)
     if not listen:
         return ""
     from hermes.web.alert_server import WatchStatus, serve_alerts
 
+    reader: JournalActivity | None = None
+
+    async def activity() -> Mapping[str, float]:
+        from hermes.app.web.activity import JournalActivity
+
+        nonlocal reader
+        reader = reader or JournalActivity(loaded, application.journal)
+        return await reader.gauges()
+
+    async def token_rights(token: str) -> Sequence[str]:
+        from hermes.web.tokens import TokenRegistry
+
+        found = await TokenRegistry(application.journal).find(token)
+        return found.rights if found is not None else ()
+
     watched = WatchStatus(
-        open_incidents=watch.by_severity, heartbeat=lambda: watch.alive_at, gauges=gauges
+        open_incidents=watch.by_severity,
+        heartbeat=lambda: watch.alive_at,
+        gauges=gauges,
+        activity=activity,
+        token_rights=token_rights,
     )
     web = loaded.settings.web
     refuse_own_address(loaded)
@@ -388,6 +421,20 @@ async def _open_alert_sources(
         )
 
     return str(await group.start(serve))
+
+
+def with_cluster_events(loaded: LoadedSettings) -> LoadedSettings:
+    """The settings of a watch that takes the events of the cluster. Raises `SettingsError`."""
+    sre = loaded.settings.sre
+    if not sre.kubernetes.configured:
+        raise SettingsError(
+            "no cluster is configured: hermes config set sre.kubernetes.kubeconfig ~/.kube/config, "
+            "and sre.kubernetes.context with a context that it names"
+        )
+    watched = msgspec.structs.replace(sre.kubernetes, watch=True)
+    changed = msgspec.structs.replace(sre, kubernetes=watched)
+    settings = msgspec.structs.replace(loaded.settings, sre=changed)
+    return msgspec.structs.replace(loaded, settings=settings)
 
 
 def apply_watch_mode(loaded: LoadedSettings) -> LoadedSettings:

@@ -48,7 +48,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "token": ("people_groups", "Tokens for the API: add, list, revoke"),
             "web": ("people_groups", "The dashboard: log in, sessions, log out"),
             "tools": ("admin.tools", "Tools of the agent, and why others are unavailable"),
-            "mcp": ("groups", "MCP servers: add, list, review, test, remove, recipes"),
+            "mcp": ("groups", "MCP servers: add, list, review, test, remove, serve"),
             "channels": ("people_groups", "Chats and sinks: list them, send a test message"),
             "hooks": ("groups", "Programs of yours that events start: list, trust, test, log"),
             "doctor": ("admin.doctor", "Check the installation and every file it reads"),

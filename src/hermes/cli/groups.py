@@ -422,6 +422,7 @@ MCP_COMMANDS = {
     "review": ("admin.mcp:review", "See what changed, class tools anew"),
     "test": ("admin.mcp:test", "Start one and compare it with its review"),
     "remove": ("admin.mcp:remove", "Forget a server"),
+    "serve": ("admin.mcp:serve", "Serve Hermes to another program over stdio"),
     "recipes": ("admin.mcp:recipes", "Well-known servers and how to install them"),
 }
 

@@ -6,6 +6,7 @@ checked with `isinstance`.
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Literal, Protocol, Self, get_args, runtime_checkable
 
 from hermes.core.messages import AttachedText as AttachedText
@@ -203,6 +204,16 @@ class AnswersPresses(Protocol):
 class FetchesMedia(Protocol):
     async def fetch(self, media: MediaItem, max_bytes: int) -> bytes:
         """Raises `DeliveryError` when it is larger."""
+        ...
+
+
+@runtime_checkable
+class ReceivesWebhooks(Protocol):
+    """Its platform delivers to our web server, which keeps the deliveries of a channel in a folder
+    until `listen` has taken them."""
+
+    def receive_from(self, folder: Path) -> None:
+        """Called before `listen`."""
         ...
 
 

@@ -20,7 +20,7 @@ from hermes.core.events.jobs import (
     JobSpec,
     JobStarted,
 )
-from hermes.core.messages import Value
+from hermes.core.messages import AttachedText, Value
 from hermes.core.protocols import Journal
 
 JOB_KINDS = (
@@ -44,6 +44,8 @@ class JobOccurrence(Value, kw_only=True, frozen=True):
     job: str
     due: datetime
     by: str = ""
+    attached: tuple[AttachedText, ...] = ()
+    """What came with a webhook, until it is over."""
     seq: int = 0
     """The number of the event with which it began."""
     started: JobStarted | None = None
@@ -165,10 +167,12 @@ def _with_row(job: Job, event: JobDue | JobSkipped | JobStarted | JobEnded, seq:
     row = known or JobOccurrence(id=event.occurrence, job=job.name, due=event.due, by=by, seq=seq)
     others = tuple(each for each in job.open if each.id != event.occurrence)
     if isinstance(event, JobDue):
-        job = replace(job, open=(*others, row))
+        job = replace(job, open=(*others, replace(row, attached=event.attached)))
     elif job.last is None or job.last.id != event.occurrence:
         outcome = event.outcome if isinstance(event, JobEnded) else "skipped"
-        job = replace(job, open=others, last=replace(row, outcome=outcome, ended=event))
+        job = replace(
+            job, open=others, last=replace(row, outcome=outcome, ended=event, attached=())
+        )
     return job if by else _with_handled(job, event.due)
 
 

@@ -87,7 +87,9 @@ class ToolResult(Value, kw_only=True, frozen=True):
 class AttachedText(Value, frozen=True):
     """Text in a message that its sender did not type: it is untrusted."""
 
-    source: Literal["quote", "forward", "thread", "file", "link", "transcript", "output", "job"]
+    source: Literal[
+        "quote", "forward", "thread", "file", "link", "transcript", "output", "job", "webhook"
+    ]
     text: str
     author: str = ""
 

@@ -82,6 +82,11 @@ class Outbox:
             self._transports.remove(transport)
             self._wake()
 
+    @property
+    def waiting(self) -> int:
+        """Messages that are to be delivered, by this process or another."""
+        return sum(len(self._state.waiting(each)) for each in self._state.destinations())
+
     def incident_of_thread(self, address: Address) -> str:
         """The incident that this thread was opened for; empty: none."""
         return self._state.incident_of_thread(str(address))

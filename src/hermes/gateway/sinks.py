@@ -1,8 +1,6 @@
 """Sends notifications to webhooks, ntfy, the terminal and log files."""
 
 import base64
-import hashlib
-import hmac
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +33,7 @@ from hermes.plumbing.http_client import (
     PermanentHttpError,
     send_http_request,
 )
+from hermes.plumbing.signatures import TIME_HEADER, TIMED_SIGNATURE_HEADER, sign_timed_body
 
 HEARTBEAT_LIMITS = HttpLimits(timeout_s=10.0, total_timeout_s=10.0)
 NTFY_PRIORITIES = {"P0": "5", "P1": "4", "P2": "3", "P3": "2"}
@@ -101,8 +100,8 @@ def _signed_headers(key: str, secret: str, body: bytes) -> dict[str, str]:
     if secret:
         stamp = str(int(time.time()))
         headers |= {
-            "X-Hermes-Timestamp": stamp,
-            "X-Hermes-Signature": sign_body(secret, stamp, body),
+            TIME_HEADER: stamp,
+            TIMED_SIGNATURE_HEADER: sign_timed_body(secret, stamp, body),
         }
     return headers
 
@@ -142,11 +141,6 @@ async def _post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: fl
             permanent=answer.status < 500 and answer.status not in RETRYABLE_STATUSES,
             may_have_arrived=answer.status >= 500,
         )
-
-
-def sign_body(secret: str, stamp: str, body: bytes) -> str:
-    digest = hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256)
-    return f"sha256={digest.hexdigest()}"
 
 
 def _encode_header(text: str) -> str:

@@ -6,14 +6,15 @@ colours for a file of its own.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from math import isfinite, log10
 from typing import TypeGuard
 
 CHART_HEIGHT_PX = 240
 _TOP_PX, _BOTTOM_PX = 24, 28
-_LEFT_PERCENT, _RIGHT_PERCENT = 4.0, 96.0
-MAX_AXIS_LABELS = 6
+_LEFT_PERCENT, _RIGHT_PERCENT = 15.0, 97.0
+MAX_AXIS_LABELS = 5
 MAX_SERIES = 4
 MAX_LABEL_CHARS = 60
 NODE_WIDTH_PX, NODE_HEIGHT_PX = 168, 36
@@ -60,8 +61,10 @@ def line_chart(
     if not labels or not known:
         return ""
     longest = max(max(known), 1e-9)
-    scale = _logarithmic if logarithmic else _linear
-    shown = [tick for tick in ticks if 0 < tick <= longest] or [longest]
+    least = max(min((value for value in known if value > 0), default=longest) / 2, longest / 1e9)
+    scale = partial(_logarithmic, least) if logarithmic else _linear
+    shown = [tick for tick in ticks if (least if logarithmic else 0) < tick <= longest]
+    shown = shown or [longest]
     grid = "".join(_grid_line(tick, scale(tick, longest), format_value) for tick in shown)
     lines = "".join(
         _render_series(index, each, labels, scale, longest, format_value)
@@ -83,7 +86,7 @@ def bar_chart(
         return ""
     row_px, parts = 46, []
     for index, (label, value) in enumerate(known):
-        y, width = index * row_px, max(0.5, 88.0 * max(value, 0.0) / longest)
+        y, width = index * row_px, max(0.5, 84.0 * max(value, 0.0) / longest)
         parts.append(
             f'<text class="bar-label" x="0" y="{y + 16}">{_clip(label, MAX_LABEL_CHARS)}</text>'
             f'<rect class="bar-mark" x="0" y="{y + 22}" width="{width:.2f}%" height="12" rx="3"/>'
@@ -121,6 +124,7 @@ def layer_chart(title: str, nodes: Sequence[ChartNode], links: Iterable[tuple[st
     layers = arrange_layers(known, pairs)
     if not layers:
         return ""
+    routes = _route_links(layers, pairs)
     places: dict[str, tuple[int, int]] = {}
     tallest = max(len(layer) for layer in layers)
     pitch = NODE_HEIGHT_PX + NODE_GAP_Y_PX
@@ -130,8 +134,10 @@ def layer_chart(title: str, nodes: Sequence[ChartNode], links: Iterable[tuple[st
             places[name] = (column * (NODE_WIDTH_PX + NODE_GAP_X_PX) + 2, offset + row * pitch + 2)
     width = len(layers) * (NODE_WIDTH_PX + NODE_GAP_X_PX) - NODE_GAP_X_PX + 4
     height = tallest * pitch - NODE_GAP_Y_PX + 4
-    lines = "".join(_render_link(places[one], places[other]) for one, other in pairs)
-    boxes = "".join(_render_node(known[name], *place) for name, place in places.items())
+    lines = "".join(_render_link([places[name] for name in route]) for route in routes)
+    boxes = "".join(
+        _render_node(known[name], *place) for name, place in places.items() if name in known
+    )
     return (
         f'<svg class="layers" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="group" aria-label="{escape(title)}">{lines}{boxes}</svg>'
@@ -223,13 +229,35 @@ def _render_node(node: ChartNode, x: int, y: int) -> str:
     return f"<g {kind}>{box}</g>"
 
 
-def _render_link(one: tuple[int, int], other: tuple[int, int]) -> str:
-    x1, y1 = one[0] + NODE_WIDTH_PX, one[1] + NODE_HEIGHT_PX // 2
-    x2, y2 = other[0], other[1] + NODE_HEIGHT_PX // 2
-    bend = max(24, abs(x2 - x1) // 2)
+def _route_links(layers: list[list[str]], links: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """The names along each link; one over several layers gets an empty place in each between."""
+    column = {name: at for at, layer in enumerate(layers) for name in layer}
+    routes = []
+    for one, other in dict.fromkeys(links):
+        between = [f"{one}\0{other}\0{at}" for at in range(column[one] + 1, column[other])]
+        for at, name in enumerate(between, column[one] + 1):
+            layers[at].append(name)
+        routes.append([one, *between, other])
+    return routes
+
+
+def _render_link(places: Sequence[tuple[int, int]]) -> str:
+    """A curve through the middle of each place; the places between hold nothing else."""
+    half = NODE_HEIGHT_PX // 2
+    x, y = places[0][0] + NODE_WIDTH_PX, places[0][1] + half
+    path = [f"M{x} {y}"]
+    for at, (left, top) in enumerate(places[1:], 1):
+        last = at == len(places) - 1
+        to_x, to_y = left - 6 if last else left, top + half
+        bend = max(24, abs(to_x - x) // 2)
+        path.append(f"C{x + bend} {y} {to_x - bend} {to_y} {to_x} {to_y}")
+        x, y = to_x, to_y
+        if not last:
+            x += NODE_WIDTH_PX
+            path.append(f"L{x} {y}")
     return (
-        f'<path class="link" d="M{x1} {y1} C{x1 + bend} {y1} {x2 - bend} {y2} {x2 - 6} {y2}"/>'
-        f'<path class="arrow" d="M{x2 - 8} {y2 - 4} L{x2 - 1} {y2} L{x2 - 8} {y2 + 4} z"/>'
+        f'<path class="link" d="{" ".join(path)}"/>'
+        f'<path class="arrow" d="M{x - 2} {y - 4} L{x + 5} {y} L{x - 2} {y + 4} z"/>'
     )
 
 
@@ -249,15 +277,13 @@ def _grid_line(value: float, share: float, format_value: Callable[[float], str])
 
 
 def _axis_labels(labels: Sequence[str]) -> str:
-    """At most `MAX_AXIS_LABELS`, with the first and the last."""
+    """At most `MAX_AXIS_LABELS` at equal distances, with the last."""
     count = len(labels)
-    steps = min(count, MAX_AXIS_LABELS) - 1
-    chosen = {round(index * (count - 1) / steps) for index in range(steps + 1)} if steps else {0}
+    stride = max(1, -(-(count - 1) // (MAX_AXIS_LABELS - 1)))
     parts = []
-    for index in sorted(chosen):
-        x, anchor = _x(index, count), "middle"
-        if index in (0, count - 1) and count > 1:
-            x, anchor = (0.0, "start") if index == 0 else (100.0, "end")
+    for index in range((count - 1) % stride, count, stride):
+        last = index == count - 1 and count > 1
+        x, anchor = (100.0, "end") if last else (_x(index, count), "middle")
         parts.append(
             f'<text class="tick" x="{x:.2f}%" y="{CHART_HEIGHT_PX - 6}" '
             f'text-anchor="{anchor}">{_clip(labels[index], 16)}</text>'
@@ -273,8 +299,10 @@ def _is_number(value: float | None) -> TypeGuard[float]:
     return value is not None and isfinite(value)
 
 
-def _logarithmic(value: float, longest: float) -> float:
-    return max(0.0, min(1.0, log10(1.0 + max(value, 0.0)) / log10(1.0 + longest)))
+def _logarithmic(least: float, value: float, longest: float) -> float:
+    """`least` is at the bottom, and is smaller than `longest`."""
+    share = log10(max(value, least) / least) / log10(longest / least)
+    return max(0.0, min(1.0, share))
 
 
 def _linear(value: float, longest: float) -> float:

@@ -3,7 +3,7 @@
 The application builds it for a real host, the gym for a box; the commander does not know which.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from hermes.agent.dependencies import AgentDependencies
 from hermes.core.actions import Policy
 from hermes.core.bus import Bus
 from hermes.core.events.base import RunOrigin
+from hermes.core.events.incidents import EscalationLine
 from hermes.core.incident import AlertFacts, Incident, IncidentDetails, read_incident
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import (
@@ -95,6 +96,14 @@ class WorkWithdrawal:
         self._committed = True
 
 
+MeasureSystems = Callable[
+    [ExecuteCall, Collection[str], Journal, str],
+    Awaitable[tuple[Sequence[EscalationLine], frozenset[str]]],
+]
+"""Given how to call tools, their names, the journal and the run: what is wrong, and the ids of the
+calls that show it."""
+
+
 @dataclass(frozen=True)
 class IncidentContext:
     bus: Bus
@@ -125,6 +134,8 @@ class IncidentContext:
     withdrawal: WorkWithdrawal = field(default_factory=WorkWithdrawal)
     cluster: ClusterInspector | None = None
     """None where no cluster is configured."""
+    measure: MeasureSystems | None = None
+    """Asks the configured systems what is wrong; None where none is configured."""
     daemons: Callable[[], Sequence[PlainDaemon]] = tuple
     """Reads how the daemons of the host that have no supervisor were started."""
 

@@ -192,8 +192,8 @@ class KubernetesSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unkno
     """The context in it; empty: its current context."""
     namespaces: tuple[str, ...] = ()
     """Namespaces that are looked at; empty: all that the account may read."""
-    events: bool = True
-    """Whether `hermes watch --kubernetes` turns warning events into alerts."""
+    watch: bool = False
+    """Whether the watch turns warning events into alerts, as with `hermes watch --kubernetes`."""
     every: float = 10.0
     """Seconds between two polls of the events."""
     repeats: int = 2

@@ -54,6 +54,13 @@ from hermes.core.protocols import (
 )
 from hermes.tools.declare import ChecksArguments
 
+CALL_TOOL = "tool_call"
+"""The tool that calls those which are not shown."""
+
+
+def is_found_by_search(tool: Tool) -> bool:
+    return getattr(tool, "found_by_search", False) is True
+
 
 class LayeredTools(Mapping[str, Tool]):
     """Tools by name, in layers read at each call. A later layer hides an earlier one of the same
@@ -127,7 +134,8 @@ class Executor:
 
     @property
     def specs(self) -> list[ToolSpec]:
-        return [tool.spec for tool in self._tools.values()]
+        """What the model is shown; it finds other tools by `tool_search`."""
+        return [tool.spec for tool in self._tools.values() if not is_found_by_search(tool)]
 
     @property
     def classed_reads(self) -> frozenset[str]:
@@ -140,7 +148,12 @@ class Executor:
 
     def with_only(self, names: set[str]) -> "Executor":
         """The same checks with fewer tools, for a subagent."""
-        return self._copy({name: tool for name, tool in self._tools.items() if name in names})
+        kept = {
+            name: tool
+            for name, tool in self._tools.items()
+            if name in names or (is_found_by_search(tool) and CALL_TOOL in names)
+        }
+        return self._copy(kept)
 
     def with_tool(self, tool: Tool) -> "Executor":
         """The same checks with one more tool."""

@@ -28,6 +28,8 @@ from hermes.tools.settings import OwnToolset, ToolSettings
 
 FOREIGN_PREFIX = "mcp_"
 """How the names of all tools of MCP servers begin."""
+SEARCH_TOOLS = ("tool_search", "tool_call")
+"""They belong to the same toolset, and are there when these tools are too many to be shown."""
 
 
 class Toolset(Value, kw_only=True, frozen=True):
@@ -64,11 +66,18 @@ TOOLSETS: Mapping[str, Toolset] = {
             ("argocd", "applications of Argo CD"),
             ("github", "commits, workflows and issues on GitHub"),
             ("gitlab", "commits, pipelines and issues on GitLab"),
+            ("kubernetes", "a cluster by kubectl"),
+            ("helm", "releases of a cluster by helm"),
+            ("docker", "containers by docker"),
+            ("databases", "PostgreSQL, MariaDB and Redis, only to read"),
         )
     },
     "systems": Toolset(
         about="the systems around the host, as far as they are configured",
-        includes=("prometheus", "loki", "grafana", "argocd", "github", "gitlab"),
+        includes=(
+            *("prometheus", "loki", "grafana", "argocd", "github", "gitlab"),
+            *("kubernetes", "helm", "docker", "databases"),
+        ),
     ),
     "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalog
     "plugins": Toolset(about="from installed packages and <home>/plugins/*.py"),  # the same
@@ -338,8 +347,8 @@ def _with_collected(
 ) -> dict[str, Toolset]:
     """The toolsets, with `declared`, `mcp` and `plugins` filled by what no other toolset names."""
     named = _tool_names(sets)
-    foreign = [name for name in extra if name.startswith(FOREIGN_PREFIX)]
-    declared = [name for name in extra if not name.startswith(FOREIGN_PREFIX)]
+    foreign = [name for name in extra if name.startswith(FOREIGN_PREFIX) or name in SEARCH_TOOLS]
+    declared = [name for name in extra if name not in foreign]
     collected: dict[str, Iterable[str]] = {"declared": declared, "mcp": foreign, "plugins": plugins}
     return sets | {
         name: Toolset(

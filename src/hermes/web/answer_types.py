@@ -205,6 +205,15 @@ class RunUpdate(ApiValue, frozen=True):
     state: Literal["steered", "stopped"]
 
 
+class StartedJob(ApiValue, frozen=True):
+    """What a hook has started."""
+
+    job: str
+    occurrence: str
+    scheduler_running: bool
+    """False: it runs as soon as a process keeps the schedule."""
+
+
 class StatisticsAnswer(ApiValue, frozen=True):
     days: int
     statistics: dict[str, Any]

@@ -39,6 +39,8 @@ class ApiRoute:
     `UnknownIdError`."""
     right: AccessRight | None = None
     """None: the route checks its callers itself, or everybody may use it."""
+    check_head: Callable[[HttpRequest], Awaitable[None]] | None = None
+    """Checks the head in place of a right, before the body is read."""
     body: Any = None
     """The type that reads the body; None: there is none."""
     body_needed: bool = True
@@ -67,7 +69,7 @@ def serve_routes(
         respond = _answering(row.respond)
         if row.makes_changes and row.right is not None:
             respond = _repeatable(respond, access, answers)
-        check = access.require(row.right) if row.right is not None else None
+        check = access.require(row.right) if row.right is not None else row.check_head
         found.append(HttpRoute(row.path, (row.method,), respond, check))
     return found
 

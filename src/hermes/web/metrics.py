@@ -9,6 +9,11 @@ GAUGE_HELP = {
     "journal_writable": "1 while the journal can be written, 0 while the watch runs from memory.",
     "journal_held_events": "Events that wait in memory for the journal.",
     "journal_dropped_events": "Events of the last outage that did not fit into memory.",
+    "jobs_due": "Jobs that are due and have not begun.",
+    "jobs_running": "Jobs that run now.",
+    "messages_waiting": "Messages to people that are not delivered yet.",
+    "streams_open": "Open streams of events and answers.",
+    "turns_running": "Turns of conversations that are worked on now, in all processes.",
     "reserve_bytes": "Disk space set aside for a full disk, as far as it is left.",
 }
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

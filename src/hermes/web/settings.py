@@ -3,6 +3,15 @@
 import msgspec
 
 
+class WebhookSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """One entry of `web.hooks`."""
+
+    job: str
+    """The job that a request starts, with its body as untrusted text."""
+    secret_variable: str
+    """Name of the secret that requests are signed with."""
+
+
 class WebSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The section `web` of the configuration."""
 
@@ -24,6 +33,8 @@ class WebSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """Seconds without a heartbeat of the watch until /healthz reports a problem."""
     dashboard: bool = True
     """Whether `hermes up` serves the dashboard."""
+    hooks: dict[str, WebhookSettings] = {}
+    """Signed requests to /hooks/NAME that start a job, by name."""
     hosts: tuple[str, ...] = ()
     """Names under which browsers reach the dashboard, beside localhost and 127.0.0.1."""
     proxy: bool = False

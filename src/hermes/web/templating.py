@@ -1,6 +1,7 @@
 """Templates and static files of the dashboard. Only this module knows Jinja2."""
 
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 FOLDER = Path(__file__).parent
 STATIC_TYPES = {
@@ -15,6 +17,9 @@ STATIC_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
@@ -28,6 +33,7 @@ class TemplateSet:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            finalize=reveal_controls,
         )
         self._environment.filters |= {
             "moment": as_moment,
@@ -41,6 +47,18 @@ class TemplateSet:
 
     def render(self, template: str, context: Mapping[str, Any]) -> bytes:
         return self._environment.get_template(template).render(context).encode()
+
+
+def reveal_controls(value: object) -> object:
+    """Characters that could reorder or hide what a person reads are written as their codes."""
+    if isinstance(value, str) and not isinstance(value, Markup) and not value.isprintable():
+        return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    return value
+
+
+def embed_drawing(svg: str) -> Markup:
+    """A drawing that has escaped every text in it, for a template."""
+    return Markup(reveal_controls(svg))
 
 
 def read_static(name: str) -> tuple[bytes, str] | None:

@@ -13,10 +13,10 @@ from hermes.gateway.channels.inbound.whatsapp_webhooks import (
     WhatsAppIdentity,
     challenge_answer,
     read_webhook,
-    signature_matches,
 )
 from hermes.gateway.channels.whatsapp.manifest import MANIFEST
 from hermes.gateway.channels.whatsapp.runtime import WhatsAppChannel
+from hermes.plumbing.signatures import body_signature_matches
 from hermes.testing.channels import ChatChannelContract
 from hermes.testing.chat_platform import ChatPlatform, listening, message
 from standins.whatsapp import APP_SECRET, NUMBER, PERSON, TOKEN, WhatsAppStandin, sign
@@ -111,7 +111,7 @@ async def test_only_a_body_that_is_signed_by_our_app_is_read(platform: WhatsAppS
     assert [each.text for each in channel.read_delivery(body, sign(body)) or []] == ["hello"]
     for wrong in ("", "sha256=", sign(body + b" "), sign(body)[7:], "sha1=ü"):
         assert channel.read_delivery(body, wrong) is None
-    assert not signature_matches("", body, sign(body))
+    assert not body_signature_matches("", body, sign(body))
 
 
 async def test_what_is_forwarded_or_spoken_says_so(platform: WhatsAppStandin) -> None:

@@ -140,7 +140,7 @@ class JobRunner:
                 toolsets=spec.toolsets,
                 directory=Path(spec.directory) if spec.directory else self._loaded.home,
             ) as application:
-                run = AgentJobRun(application, job, started.session, self._table)
+                run = AgentJobRun(application, job, row, started.session, self._table)
                 work = run.run_command if spec.command else run.run_task
                 result = await self._limited(spec, work)
                 if result.outcome == "timed-out":
@@ -197,9 +197,16 @@ class JobRunner:
 class AgentJobRun:
     """One run of a job in an application of its own."""
 
-    def __init__(self, application: Application, job: Job, session: str, table: JobTable) -> None:
+    def __init__(
+        self,
+        application: Application,
+        job: Job,
+        row: JobOccurrence,
+        session: str,
+        table: JobTable,
+    ) -> None:
         self._application, self._job, self._session = application, job, session
-        self._table = table
+        self._row, self._table = row, table
 
     async def run_task(self) -> JobResult:
         spec = self._job.spec
@@ -223,7 +230,7 @@ class AgentJobRun:
         return JobResult(text=answer, reason=ended.reason if ended is not None else "")
 
     async def _say(self, conversation: Conversation) -> str:
-        attached = [*self._results_of_others()]
+        attached = [*self._row.attached, *self._results_of_others()]
         if self._job.spec.pre_step:
             attached.append(await self._run_pre_step())
         text = task_text(self._job.spec)

@@ -1,6 +1,6 @@
 """The dashboard of an application: all pages, with everything behind them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hermes.app.web.pages.approvals import JournalApprovals
 from hermes.app.web.pages.incidents import JournalIncidents
@@ -15,8 +15,9 @@ from hermes.app.web.views.services import JournalServices
 from hermes.app.web.views.settings import HomeSettings
 from hermes.app.web.views.skills import HomeSkills
 from hermes.app.web.views.trends import JournalTrends
-from hermes.memory.store import JournalStore
-from hermes.plumbing.http_service import HttpRoute
+from hermes.memory.store import JournalStore, open_journal
+from hermes.plumbing.http_server import serve_http
+from hermes.plumbing.http_service import HttpRoute, HttpService
 from hermes.settings.load import LoadedSettings
 from hermes.web.pages import PageSet
 from hermes.web.pages.approvals import approval_pages
@@ -31,6 +32,9 @@ from hermes.web.pages.services import service_pages
 from hermes.web.pages.settings import setting_pages
 from hermes.web.pages.skills import skill_pages
 from hermes.web.pages.trends import trend_pages
+from hermes.web.sessions import create_login
+
+LOOPBACK = "127.0.0.1"
 
 
 def dashboard_routes(loaded: LoadedSettings, journal: JournalStore) -> list[HttpRoute]:
@@ -41,6 +45,22 @@ def dashboard_routes(loaded: LoadedSettings, journal: JournalStore) -> list[Http
     return Dashboard(sets, journal, loaded.settings.web, status).routes()
 
 
+async def serve_dashboard(loaded: LoadedSettings, person: str, show: Callable[[str], None]) -> None:
+    """Serve the dashboard of a home alone, on loopback, until cancelled.
+
+    `show` gets a link that logs the person in. Raises `HttpListenError` and `StoreError`.
+    """
+    async with open_journal(loaded.store) as journal:
+        code, login = create_login(person)
+        await journal.append(login)
+        service = HttpService(routes=dashboard_routes(loaded, journal))
+
+        def ready(port: int) -> None:
+            show(f"http://{LOOPBACK}:{port}/login?code={code}")
+
+        await serve_http(service, LOOPBACK, 0, ready=ready)
+
+
 def page_sets(
     loaded: LoadedSettings, journal: JournalStore, index: JournalIndex
 ) -> Sequence[PageSet]:
@@ -49,16 +69,17 @@ def page_sets(
     Each line has the pages of `web/pages/NAME.py`, and the class with their data, which is in
     `app/web/pages`.
     """
+    may_read_run = JournalViews(loaded, journal).may_read_run
     return [
         overview_pages(JournalOverview(loaded, journal, index)),
         incident_pages(JournalIncidents(loaded, journal, index)),
         approval_pages(JournalApprovals(loaded, journal, index)),
-        service_pages(JournalServices(loaded, journal)),
-        trend_pages(JournalTrends(journal)),
+        service_pages(JournalServices(loaded, journal, index.read_incidents)),
+        trend_pages(JournalTrends(journal, index.read_incidents)),
         skill_pages(HomeSkills(loaded, journal)),
-        memory_pages(JournalFacts(loaded, journal, JournalViews(loaded, journal).may_read_run)),
+        memory_pages(JournalFacts(loaded, journal, may_read_run)),
         drill_pages(JournalDrills(loaded, journal)),
-        audit_pages(JournalAudit(loaded, journal)),
+        audit_pages(JournalAudit(loaded, journal, may_read_run)),
         schedule_pages(JournalJobs(loaded, journal)),
         setting_pages(HomeSettings(loaded, journal)),
     ]

@@ -3,18 +3,21 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
+from anyio.abc import TaskGroup
 
 from hermes import __version__
-from hermes.app.application import open_application
+from hermes.app.application import Application, open_application
 from hermes.app.policy import with_waiting_approvals
 from hermes.app.web.api.jobs import EditedJobs
 from hermes.app.web.api.listings import ViewListings
+from hermes.app.web.api.webhooks import SettingsHooks, open_whatsapp_deliveries
 from hermes.app.web.resources import JournalViews, PersonActions
 from hermes.app.web.turns import ORIGIN, ApplicationTurns, JournalHistories
 from hermes.memory.store import JournalStore
-from hermes.plumbing.http_service import HttpRoute
+from hermes.plumbing.http_service import HttpReply, HttpRequest, HttpRoute
 from hermes.settings.load import LoadedSettings
 from hermes.web.access import AccessControl
 from hermes.web.api_routes import serve_routes
@@ -24,10 +27,15 @@ from hermes.web.listings import Listings
 from hermes.web.openai.chat_completions import ChatCompletions
 from hermes.web.openai.responses import Responses
 from hermes.web.openapi import describe_api
+from hermes.web.request_body import refuse_errors
 from hermes.web.resources import ApiResources
 from hermes.web.run_resources import RunResources
 from hermes.web.stored_answers import AnswerStore
 from hermes.web.tokens import TokenRegistry
+from hermes.web.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from hermes.app.mcp_service import HttpMcpService
 
 ANSWER_FOLDER = "api_answers"
 """In the home; answers are kept there for `Idempotency-Key`."""
@@ -59,10 +67,13 @@ async def open_api(
                 ViewListings(loaded, application.journal, views.may_read_run), access
             ).routes(),
         ]
+        hooks = SettingsHooks(loaded, application.journal)
+        table += Webhooks(hooks, open_whatsapp_deliveries(loaded)).routes()
         table.append(describe_api(table, __version__))
         yield [
             *serve_routes(table, access, AnswerStore(loaded.home / ANSWER_FOLDER)),
             *_dashboard_routes(loaded, application.journal),
+            _mcp_route(application, group, access),
         ]
         group.cancel_scope.cancel()
 
@@ -73,6 +84,20 @@ def _dashboard_routes(loaded: LoadedSettings, journal: JournalStore) -> list[Htt
     from hermes.app.web.dashboard import dashboard_routes
 
     return dashboard_routes(loaded, journal)
+
+
+def _mcp_route(application: Application, group: TaskGroup, access: AccessControl) -> HttpRoute:
+    opened: list[HttpMcpService] = []
+
+    async def respond(request: HttpRequest) -> HttpReply:
+        if not opened:
+            from hermes.app.mcp_service import HttpMcpService
+
+            opened.append(HttpMcpService(application, group))
+        with refuse_errors():
+            return await opened[0].respond(request)
+
+    return HttpRoute("/mcp", ("POST",), respond, access.require("chat"))
 
 
 def approval_link(loaded: LoadedSettings) -> Callable[[str], str]:

@@ -255,6 +255,19 @@ def test(ctx: click.Context, name: str, as_json: bool) -> None:
         )
 
 
+@cli_command("hermes mcp serve")
+def serve(ctx: click.Context) -> None:
+    """Serve Hermes to another program over stdin and stdout, until that closes stdin.
+
+    The program reads incidents, memory and skills, reports alerts and gives tasks. It cannot answer
+    approvals, and its words are not those of a person. Over HTTP the same is at /mcp of the web
+    port of `hermes up`, with a token of the right `chat`.
+    """
+    from hermes.app.mcp_service import serve_stdio
+
+    anyio.run(serve_stdio, load_settings(ctx), Path.cwd())
+
+
 @cli_command("hermes mcp remove grafana")
 @click.argument("name")
 def remove(ctx: click.Context, name: str, as_json: bool) -> None:

@@ -1,10 +1,13 @@
 """`hermes tools`: lists the tools of the agent, and why others are unavailable."""
 
+from pathlib import Path
+
 import click
 import msgspec
 
 from hermes.app.systems import list_declared_tools
 from hermes.app.tooling import host_capabilities
+from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command, cli_group
 from hermes.cli.output import echo, note, print_fields, print_json, print_table
@@ -25,6 +28,7 @@ TOOL_COMMANDS = {
     "list": ("admin.tools:list_", "All tools: toolset, risk, on or off, or what is missing"),
     "show": ("admin.tools:show", "The purpose and the parameters of one tool"),
     "sets": ("admin.tools:sets", "All toolsets"),
+    "import": ("admin.tools:import_", "Translate a file of HolmesGPT into tools of your own"),
 }
 
 ToolRow = dict[str, object]
@@ -110,6 +114,33 @@ def sets(ctx: click.Context, as_json: bool) -> None:
         print_table(
             ("toolset", "on", "tools", "includes", "for"), [tuple(r.values()) for r in rows]
         )
+
+
+@cli_command("""
+hermes tools import kubernetes.yaml
+hermes tools import toolsets.yaml --dry-run --json
+""")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Write nothing.")
+@click.option("--replace", is_flag=True, help="Replace the file of an earlier import.")
+def import_(ctx: click.Context, file: Path, dry_run: bool, replace: bool, as_json: bool) -> int:
+    """Translate the toolsets in FILE (YAML of HolmesGPT) into <home>/tools.
+
+    What cannot be translated is named with its reason. The policy judges the command of each tool.
+
+    Exit code 1 when nothing could be translated.
+    """
+    from hermes.app.systems import import_toolsets
+
+    done = import_toolsets(load_settings(ctx), file, dry_run=dry_run, replace=replace)
+    if as_json:
+        print_json(done)
+    else:
+        for name, why in done.refused:
+            note(f"not translated: {name}: {why}")
+        written = "would be written to" if dry_run else "are in"
+        echo(f"{len(done.tools)} tools {written} {done.path}, {len(done.refused)} cannot be used")
+    return exit_codes.OK if done.tools else exit_codes.FAILED
 
 
 def _tool_rows(loaded: LoadedSettings) -> list[ToolRow]:

@@ -8,7 +8,7 @@ import click
 from hermes.app.people import local_actor, user_name
 from hermes.cli.context import load_settings, query_journal
 from hermes.cli.lazy import cli_command
-from hermes.cli.output import echo, print_json, print_table
+from hermes.cli.output import echo, note, print_json, print_table
 from hermes.cli.render.lines import format_time
 from hermes.cli.render.terminal_text import clean, clip
 from hermes.core.errors import HermesError, SettingsError
@@ -42,7 +42,7 @@ def login(ctx: click.Context, person: str, as_json: bool) -> None:
         print_json({"link": link, "person": name})
         return
     echo(link)
-    echo(clean(f"as {name}; it works once, within 5 minutes, while `hermes up` runs"), err=True)
+    note(f"as {name}; it works once, within 5 minutes, while `hermes up` runs")
 
 
 def dashboard_address(loaded: LoadedSettings) -> str:

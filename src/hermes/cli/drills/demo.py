@@ -1,5 +1,7 @@
 """`hermes demo`: builds hosts, breaks them, and shows how they are fixed and reported."""
 
+import shlex
+import signal
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +13,7 @@ import click
 from hermes.cli import exit_codes
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, note, print_table
+from hermes.memory.store import store_exists
 from hermes.settings.load import load
 from hermes.sre.reports.statements import cause_line, resolver_of
 
@@ -30,19 +33,29 @@ hermes demo                    no key, no network; it does not change this machi
 hermes demo --plain            lines instead of a live view
 hermes demo --act 3            only this one: which of eight edits broke the service?
 hermes demo --keep ./demo      keep its home folder: journal, reports
+hermes demo --keep ./demo --open    what is kept there, in the dashboard
 hermes demo --model sonnet     a model handles what no playbook matches
 """)
 @click.option("--model", default="none", show_default=True, help="`none`: playbooks only.")
 @click.option("--plain", is_flag=True, help="Plain lines instead of a live view.")
 @click.option("--act", type=click.IntRange(1, 3), help="Show only this act.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep the home of the demo here.")
-def demo(model: str, plain: bool, act: int | None, keep: Path | None) -> int:
+@click.option(
+    "--open",
+    "show",
+    is_flag=True,
+    help="Open it in the dashboard; a demo that was kept is not run again.",
+)
+def demo(model: str, plain: bool, act: int | None, keep: Path | None, show: bool) -> int:
     """Show the main job on separate hosts that are removed at the end.
 
     The hosts are real: services under a supervisor, their own network, traffic. So are the watch,
     the rules, the journal and the checks. The end of each act shows who fixed it.
     """
     from hermes.app.demo import DEMO_SCENARIO
+
+    if show and keep is not None and store_exists(load(home=keep).store):
+        return anyio.run(_open_dashboard, keep.absolute())
     from hermes.gym.episodes.readiness import check_readiness, missing_requirements
     from hermes.gym.scenario import find_scenario
 
@@ -51,9 +64,31 @@ def demo(model: str, plain: bool, act: int | None, keep: Path | None) -> int:
         return exit_codes.ENVIRONMENT
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
-        return anyio.run(_run_demo, keep.absolute(), model, plain, act)
+        code = anyio.run(_run_demo, keep.absolute(), model, plain, act)
+        if not show:
+            echo(f"\nIn a browser: hermes demo --keep {shlex.quote(str(keep))} --open", bold=True)
+        return anyio.run(_open_dashboard, keep.absolute()) if show else code
     with tempfile.TemporaryDirectory(prefix="hermes-demo-") as folder:
-        return anyio.run(_run_demo, Path(folder), model, plain, act)
+        code = anyio.run(_run_demo, Path(folder), model, plain, act)
+        return anyio.run(_open_dashboard, Path(folder)) if show else code
+
+
+async def _open_dashboard(home: Path) -> int:
+    """Serve the dashboard of this home until Ctrl-C."""
+    from hermes.app.people import user_name
+    from hermes.app.web.dashboard import serve_dashboard
+
+    def show_link(link: str) -> None:
+        click.echo(link)  # flushed: somebody waits for it
+        note("open this link in a browser; Ctrl-C ends it")
+
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with anyio.create_task_group() as group:
+            group.start_soon(serve_dashboard, load(home=home), user_name(), show_link)
+            async for _ in signals:
+                break
+            group.cancel_scope.cancel()
+    return exit_codes.OK
 
 
 async def _run_demo(home: Path, model: str, plain: bool, only: int | None) -> int:

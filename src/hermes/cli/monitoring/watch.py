@@ -49,6 +49,7 @@ hermes watch --discover --write        and write it to probes.yaml, to be edited
 hermes watch                           on call, until Ctrl-C
 hermes watch --once                    handle what is open now, then exit
 hermes watch --model none              no model: playbooks and checks only
+hermes watch --kubernetes              warnings of the cluster in sre.kubernetes, too
 """)
 @click.option("--discover", is_flag=True, help="Show what can be watched, and exit.")
 @click.option("--write", is_flag=True, help="With --discover: write it to probes.yaml.")
@@ -60,6 +61,7 @@ hermes watch --model none              no model: playbooks and checks only
     default="",
     help="A model; `none`: playbooks and checks only; default: as configured.",
 )
+@click.option("--kubernetes", is_flag=True, help="Take warning events of the cluster, too.")
 @click.option("--no-listen", is_flag=True, help="Do not receive alerts over HTTP.")
 def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
     """Detect outages, find the cause, fix what the rules allow, verify the fix and report.
@@ -75,6 +77,10 @@ def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
 
 def _watch(ctx: click.Context, options: dict[str, object], as_json: bool) -> int:
     loaded = load_settings(ctx)
+    if options.get("kubernetes"):
+        from hermes.app.watch import with_cluster_events
+
+        loaded = with_cluster_events(loaded)
     if not raise_priority(loaded.settings.sre.niceness):
         note("this user may not raise the priority of the watch: it may be late on a busy host")
     use_one_heap()
@@ -137,6 +143,8 @@ async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_
         )
         if not as_json:
             _print_start(running)
+            if options.get("up") and loaded.settings.web.dashboard:
+                note("the dashboard is opened by a link: hermes web login")
         async with anyio.create_task_group() as group:
             if options.get("up"):
                 group.start_soon(_keep_gateway, loaded, _chat_model(options))

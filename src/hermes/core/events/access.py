@@ -33,6 +33,15 @@ class TokenRevoked(BaseEvent, tag="token.revoked", kw_only=True, frozen=True):
     by: str = ""
 
 
+class WebhookReceived(BaseEvent, tag="webhook.received", kw_only=True, frozen=True):
+    """A signed request to `/hooks/NAME` has started a job."""
+
+    hook: str
+    job: str
+    deliveries: tuple[str, ...]
+    """Digests of its signature and of its delivery id: a second one is refused."""
+
+
 class ApiHistoryRecorded(BaseEvent, tag="api.history", kw_only=True, frozen=True):
     """After this turn a client of the API has a history with this digest: sent again with one
     message more, it continues the run."""

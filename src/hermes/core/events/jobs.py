@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Literal
 
 from hermes.core.events.base import BaseEvent
-from hermes.core.messages import Value
+from hermes.core.messages import AttachedText, Value
 
 SCHEDULE_RUN = "schedule"
 """The run that all events of jobs belong to, and whose lock the scheduler holds. The work of a job
@@ -109,7 +109,9 @@ class JobDue(BaseEvent, tag="job.due", kw_only=True, frozen=True):
     """`job@due time in UTC`."""
     due: datetime
     by: str = ""
-    """A person who asked for it now; empty: its schedule."""
+    """A person who asked for it now, or `hook:NAME`; empty: its schedule."""
+    attached: tuple[AttachedText, ...] = ()
+    """What came with a webhook: untrusted text for the agent."""
 
 
 class JobStarted(BaseEvent, tag="job.started", kw_only=True, frozen=True):

@@ -4,7 +4,7 @@ One task owns one connection. The library is loaded with the first connection.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 
 from hermes.core.errors import HermesError, ToolError
 from hermes.core.events.mcp import McpToolWithheld
+from hermes.core.messages import Risk, Value
 from hermes.core.protocols import PublishEvents
 from hermes.integrations.mcp.pins import (
     ForeignTool,
@@ -23,14 +24,21 @@ from hermes.integrations.mcp.pins import (
     tool_objection,
 )
 
-CONNECT_TIMEOUT_S = 30.0
-LIST_TIMEOUT_S = 30.0
-CALL_TIMEOUT_S = 120.0
-MAX_CALL_TIMEOUT_S = 600.0
-"""A call that reports progress may take so long."""
-RESTART_DELAYS_S = (1.0, 4.0, 16.0)
-DOWN_S = 60.0
-"""Seconds after which a server that was given up is tried once more."""
+
+class ServerLimits(Value, frozen=True, kw_only=True):
+    """How long a server may take, and how often it is started again."""
+
+    connect_s: float = 30.0
+    list_s: float = 30.0
+    call_s: float = 120.0
+    progress_call_s: float = 600.0
+    """A call that reports progress may take so long."""
+    restart_delays_s: tuple[float, ...] = (1.0, 4.0, 16.0)
+    down_s: float = 60.0
+    """Seconds after which a server that was given up is tried once more."""
+
+
+DEFAULT_LIMITS = ServerLimits()
 
 AskCaller = Callable[..., Awaitable[str | None]]
 
@@ -64,11 +72,11 @@ class McpServer:
         connect: Connect,
         group: TaskGroup,
         publish: PublishEvents | None,
-        restart_delays: Sequence[float] = RESTART_DELAYS_S,
+        limits: ServerLimits = DEFAULT_LIMITS,
     ) -> None:
         self.pin = pin
         self._connect, self._group, self._publish = connect, group, publish
-        self._delays = restart_delays
+        self._limits = limits
         self._opening = anyio.Lock()
         self._connection: ServerConnection | None = None
         self._offered: dict[str, ForeignTool] = {}
@@ -83,8 +91,26 @@ class McpServer:
     async def call(
         self, tool: ToolPin, arguments: Mapping[str, Any], *, run: str, ask: AskCaller | None
     ) -> Any:
-        """What the tool answered. Raises `ToolError`."""
+        """What the tool answered. Raises `ToolError`.
+
+        A read that met the end of a connection is repeated once; anything else may have happened.
+        """
         connection = await self._connected()
+        try:
+            return await self._call_on(connection, tool, arguments, run, ask)
+        except ToolError:
+            if tool.effective_risk is not Risk.READ or not connection.hooks.closed.is_set():
+                raise
+        return await self._call_on(await self._connected(), tool, arguments, run, ask)
+
+    async def _call_on(
+        self,
+        connection: ServerConnection,
+        tool: ToolPin,
+        arguments: Mapping[str, Any],
+        run: str,
+        ask: AskCaller | None,
+    ) -> Any:
         self._calls += 1
         try:
             if connection.hooks.list_changed.is_set():
@@ -112,11 +138,11 @@ class McpServer:
     async def _limited_call(
         self, connection: ServerConnection, tool: str, arguments: Mapping[str, Any]
     ) -> Any:
-        latest = anyio.current_time() + MAX_CALL_TIMEOUT_S
-        with anyio.CancelScope(deadline=anyio.current_time() + CALL_TIMEOUT_S) as scope:
+        latest = anyio.current_time() + self._limits.progress_call_s
+        with anyio.CancelScope(deadline=anyio.current_time() + self._limits.call_s) as scope:
 
             def extend() -> None:
-                scope.deadline = min(latest, anyio.current_time() + CALL_TIMEOUT_S)
+                scope.deadline = min(latest, anyio.current_time() + self._limits.call_s)
 
             return await connection.call_tool(tool, arguments, extend)
         raise ToolError(
@@ -160,12 +186,12 @@ class McpServer:
                 f"the MCP server {self.pin.name} is down: {self._failure}. It is tried again in "
                 f"{wait:.0f} s"
             )
-        if self._starts > len(self._delays):
-            self._down_until = anyio.current_time() + DOWN_S
-            self._starts = len(self._delays)  # then once more
+        if self._starts > len(self._limits.restart_delays_s):
+            self._down_until = anyio.current_time() + self._limits.down_s
+            self._starts = len(self._limits.restart_delays_s)  # then once more
             raise self._failure or ToolError(f"the MCP server {self.pin.name} ends at each call")
         if self._starts and self._down_until == -math.inf:
-            await anyio.sleep(self._delays[self._starts - 1])
+            await anyio.sleep(self._limits.restart_delays_s[self._starts - 1])
 
     async def _start_owner(self) -> ServerConnection | None:
         """None when it could not be reached. Raises `NeedsPerson`."""
@@ -182,10 +208,10 @@ class McpServer:
     async def _own(self, opened: anyio.Event) -> None:
         """Holds the connection, from its opening to its end, in one task."""
         ended = self._ended
-        with anyio.CancelScope(deadline=anyio.current_time() + CONNECT_TIMEOUT_S) as scope:
+        with anyio.CancelScope(deadline=anyio.current_time() + self._limits.connect_s) as scope:
             try:
                 async with self._connect(self.pin) as connection:
-                    scope.deadline = anyio.current_time() + LIST_TIMEOUT_S
+                    scope.deadline = anyio.current_time() + self._limits.list_s
                     await self._read_list(connection)
                     scope.deadline = math.inf
                     self._connection, self._last_used = connection, anyio.current_time()
@@ -198,7 +224,7 @@ class McpServer:
                 self._failure = ToolError(str(error))
         if scope.cancelled_caught:
             self._failure = ToolError(
-                f"the MCP server {self.pin.name} did not answer in {CONNECT_TIMEOUT_S:.0f} s"
+                f"the MCP server {self.pin.name} did not answer in {self._limits.connect_s:.0f} s"
             )
         self._connection = None
         ended.set()
@@ -220,7 +246,7 @@ class McpServer:
             group.cancel_scope.cancel()
 
     async def _read_list(self, connection: ServerConnection) -> None:
-        with anyio.move_on_after(LIST_TIMEOUT_S):
+        with anyio.move_on_after(self._limits.list_s):
             self._offered = {tool.name: tool for tool in await connection.list_tools()}
             return
         raise ToolError(f"the MCP server {self.pin.name} did not list its tools in time")
@@ -233,9 +259,9 @@ class McpServers:
         self,
         connect: Connect,
         publish: PublishEvents | None = None,
-        restart_delays: Sequence[float] = RESTART_DELAYS_S,
+        limits: ServerLimits = DEFAULT_LIMITS,
     ) -> None:
-        self._connect, self._publish, self._delays = connect, publish, restart_delays
+        self._connect, self._publish, self._limits = connect, publish, limits
         self._group: TaskGroup | None = None
         self._servers: dict[str, McpServer] = {}
 
@@ -266,6 +292,6 @@ class McpServers:
         if known is None or known.pin != pin:
             if known is not None:
                 known.close()
-            known = McpServer(pin, self._connect, self._group, self._publish, self._delays)
+            known = McpServer(pin, self._connect, self._group, self._publish, self._limits)
             self._servers[pin.name] = known
         return known

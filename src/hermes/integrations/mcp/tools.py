@@ -38,6 +38,8 @@ class McpTool:
 
     def __init__(self, server: ServerPin, pin: ToolPin, call: CallServer) -> None:
         self._server, self._pin, self._call = server, pin, call
+        self.found_by_search = False
+        """Whether the model finds it by `tool_search`, and not in its list."""
         self.definition = ToolDefinition(
             name=policy_tool_name(server.name, pin.tool.name), digest=pin.digest
         )

@@ -87,10 +87,18 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
         raise
     except HermesError as error:
         return (EscalationLine(about="unchecked", text=f"nothing could be collected: {error}"),)
-    run, own = work.details.run, collector.calls
+    run = work.details.run
+    measured: Sequence[EscalationLine] = ()
+    asked = frozenset[str]()
+    if work.context.measure is not None:
+        measured, asked = await work.context.measure(
+            execute, looking.classed_reads, work.journal, run
+        )
+    own = collector.calls | asked
     records = [e async for e in work.journal.read(run=run) if not own & {call_id_of(e.event)}]
     lines = [
         *collector.lines(),
+        *measured,
         *_configuration_lines(records),
         *_experiment_lines(records),
         *_earlier_lines(await _earlier_incidents(work, incident)),

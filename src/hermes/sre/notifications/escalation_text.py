@@ -27,6 +27,7 @@ FACT_LABELS = {
     "port": ("port", 3),
     "disk": ("disk", 5),
     "consumer": ("uses most", 4),
+    "metric": ("measured", 4),
     "change": ("changed", 2),
     "test": ("test", 2),
     "earlier": ("last time", 1),

@@ -140,7 +140,7 @@ def _by_resolver(incidents: Sequence[Incident]) -> dict[str, DurationStatistics]
 def _weeks(incidents: Sequence[Incident]) -> tuple[WeekStatistics, ...]:
     by_week: dict[date, list[Incident]] = defaultdict(list)
     for each in incidents:
-        by_week[_monday(each.details.opened_at)].append(each)
+        by_week[monday_of(each.details.opened_at)].append(each)
     found = [
         WeekStatistics(begins=begins, repaired=_by_resolver(by_week[begins]))
         for begins in sorted(by_week)
@@ -154,7 +154,7 @@ def weekly_trends(incidents: Sequence[Incident], weeks: int) -> list[WeekTrend]:
     repeated: set[str] = set()
     seen: set[str] = set()
     for each in incidents:
-        by_week[_monday(each.details.opened_at)].append(each)
+        by_week[monday_of(each.details.opened_at)].append(each)
         if each.details.fingerprint in seen:
             repeated.add(each.details.incident)
         if each.details.fingerprint:
@@ -200,7 +200,8 @@ def learning_curve(incidents: Sequence[Incident], most: int = 10) -> list[Learni
     return found
 
 
-def _monday(at: datetime) -> date:
+def monday_of(at: datetime) -> date:
+    """The first day of its week (UTC)."""
     day = at.astimezone(UTC).date()
     return day - timedelta(days=day.weekday())
 

@@ -5,7 +5,7 @@ resolved here: each must be a call that was really run.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from shlex import quote
 
@@ -27,6 +27,12 @@ from hermes.sre.cluster.faults import alert_namespace
 from hermes.sre.cluster.queries import CLUSTER_LAYER, QUERIES, query_commands
 from hermes.sre.context import execute_for_run
 from hermes.sre.escalation.host_scripts import script_command
+from hermes.sre.metric_queries import (
+    MAX_FINDING_CHARS,
+    NOTHING_FOUND,
+    QUERY_TOOL,
+    metric_queries,
+)
 from hermes.sre.reports.actions import IncidentAction, list_actions
 from hermes.sre.settings import CrewSettings, KubernetesSettings
 from hermes.tools.executor import Executor
@@ -48,6 +54,8 @@ class FactCollector(Value, frozen=True):
     layer: str
     name: str
     command: str
+    """The command, or the query for the tool."""
+    tool: str = TERMINAL_TOOL
 
 
 def fact_collectors(details: IncidentDetails, minutes: float) -> tuple[FactCollector, ...]:
@@ -187,6 +195,14 @@ def cluster_collectors(
     )
 
 
+def metric_collectors(tools: Collection[str]) -> tuple[FactCollector, ...]:
+    """The queries of a configured Prometheus; none without one."""
+    return tuple(
+        FactCollector(each.layer, each.name, each.query, QUERY_TOOL)
+        for each in metric_queries(tools)
+    )
+
+
 class HostFact(Value, frozen=True):
     layer: str
     name: str
@@ -208,9 +224,11 @@ async def collect_facts(
 
     async def collect(collector: FactCollector) -> ToolResult | None:
         timeout_s = settings.facts_seconds
-        arguments = {"command": collector.command, "timeout": timeout_s}
+        arguments: dict[str, object] = {"command": collector.command, "timeout": timeout_s}
+        if collector.tool == QUERY_TOOL:
+            arguments = {"query": collector.command}
         with anyio.move_on_after(timeout_s + TIMEOUT_GRACE_S):
-            return await execute(ToolCall(new_id("fact"), TERMINAL_TOOL, arguments))
+            return await execute(ToolCall(new_id("fact"), collector.tool, arguments))
         return None
 
     results = await run_concurrently(
@@ -222,6 +240,8 @@ async def collect_facts(
         if result is None or result.status != "ok":
             continue
         text = EMPTY_OUTPUT.sub("", result.content).rstrip()
+        if collector.tool == QUERY_TOOL:
+            text = "" if text in NOTHING_FOUND else shorten_middle(text, MAX_FINDING_CHARS)
         if len(text) > settings.shown_each:
             kept = result.artifact or await dependencies.artifacts.save(run, result.call_id, text)
             text = f"{shorten_middle(text, settings.shown_each)}\n[the whole output: {kept}]"

@@ -33,6 +33,7 @@ from hermes.sre.responders.host_facts import (
     collect_facts,
     fact_collectors,
     list_child_runs,
+    metric_collectors,
     next_free_run,
     read_finished_actions,
     render_evidence,
@@ -128,6 +129,7 @@ class ModelTeam:
         wanted = [
             each
             for each in (
+                *metric_collectors(executor.classed_reads),
                 *cluster_collectors(self.kubernetes, details),
                 *fact_collectors(details, _changes_window_min(details, self.settings)),
             )

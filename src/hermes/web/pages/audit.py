@@ -27,6 +27,7 @@ class AuditViews(Protocol):
     async def actions(
         self,
         *,
+        person: str,
         words: str = "",
         verdict: str = "",
         rule: str = "",
@@ -51,6 +52,7 @@ def audit_pages(views: AuditViews) -> PageSet:
         if before and not (before.isascii() and before.isdigit() and len(before) <= MAX_SEQ_DIGITS):
             raise HttpRefusal(HTTPStatus.BAD_REQUEST, "`before` is the number of an event")
         found = await views.actions(
+            person=visitor.person,
             words=wanted["q"],
             verdict=wanted["verdict"],
             rule=wanted["rule"],

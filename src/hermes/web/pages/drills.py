@@ -10,6 +10,7 @@ from hermes.plumbing.http_service import HttpRequest
 from hermes.web.api_routes import UnknownIdError
 from hermes.web.pages import MAX_ROWS, Page, PageContext, PageSet, Visitor
 from hermes.web.pages.paging import cut_page, query_text
+from hermes.web.templating import embed_drawing
 
 SCORE_TICKS = (0.25, 0.5, 0.75, 1.0)
 
@@ -56,7 +57,7 @@ def drill_pages(views: DrillViews) -> PageSet:
 def _trend_line(scenario: Mapping[str, Any]) -> Markup:
     scores = scenario["trend"]
     text = ", ".join(f"{each:.2f}" for each in scores)
-    return Markup(sparkline(f"Scores: {text}", scores, longest=1.0))
+    return embed_drawing(sparkline(f"Scores: {text}", scores, longest=1.0))
 
 
 def _score_chart(drills: Sequence[Mapping[str, Any]]) -> Markup:
@@ -69,4 +70,4 @@ def _score_chart(drills: Sequence[Mapping[str, Any]]) -> Markup:
         format_value="{:.2f}".format,
         ticks=SCORE_TICKS,
     )
-    return Markup(drawn)
+    return embed_drawing(drawn)

@@ -17,6 +17,7 @@ from hermes.web.pages import (
     Submitted,
     Visitor,
 )
+from hermes.web.pages.paging import page_address, whole_number
 
 SHOWN_OUTCOMES = 20
 MAX_FIELD_CHARS = 4_000
@@ -32,7 +33,7 @@ class ChangeJob(Protocol):
 class JobViews(Protocol):
     """Methods may raise `HermesError`; those that change something return one line about it."""
 
-    async def jobs(self) -> Mapping[str, Any]: ...
+    async def jobs(self, *, limit: int, skip: int) -> Mapping[str, Any]: ...
     async def job(self, name: str) -> Mapping[str, Any]: ...
     async def history(self, job: str = "", *, limit: int) -> Sequence[Mapping[str, Any]]: ...
 
@@ -54,10 +55,12 @@ class JobViews(Protocol):
 
 def schedule_pages(views: JobViews) -> PageSet:
     async def show_all(request: HttpRequest, visitor: Visitor) -> PageContext:
-        found = await views.jobs()
+        skip = whole_number(request, "skip")
+        found = await views.jobs(limit=MAX_ROWS, skip=skip)
+        more = skip + MAX_ROWS < found["count"]
         return {
-            "jobs": found["jobs"][:MAX_ROWS],
-            "left_out": max(0, len(found["jobs"]) - MAX_ROWS),
+            "jobs": found["jobs"],
+            "older": page_address(request, skip=skip + MAX_ROWS) if more else "",
             "scheduled": found["scheduled"],
             "outcomes": await views.history(limit=SHOWN_OUTCOMES),
             "draft": dict.fromkeys(FIELDS, ""),

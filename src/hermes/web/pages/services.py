@@ -1,6 +1,6 @@
 """The page Services: state, checks, incidents, maintenance, and which service needs which."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -18,16 +18,18 @@ from hermes.web.pages import (
     Submitted,
     Visitor,
 )
-from hermes.web.pages.paging import PagePart, cut_page
+from hermes.web.pages.paging import page_address, whole_number
+from hermes.web.templating import embed_drawing
 
 MAX_NODES = 60
 """More services than these are a list, not a picture."""
+MAX_WINDOWS = 30
 
 
 class ServiceViews(Protocol):
     """Methods may raise `HermesError`."""
 
-    async def services(self) -> Mapping[str, Any]: ...
+    async def services(self, *, limit: int, skip: int) -> Mapping[str, Any]: ...
 
     async def add_maintenance(
         self, target: str, *, length: str, begins: str, reason: str, person: str
@@ -40,18 +42,16 @@ class ServiceViews(Protocol):
 
 def service_pages(views: ServiceViews) -> PageSet:
     async def show(request: HttpRequest, visitor: Visitor) -> PageContext:
-        found = await views.services()
-        part: PagePart = cut_page(found["services"], request, MAX_ROWS)
-        states: dict[str, int] = {}
-        for row in found["services"]:
-            states[row["state"]] = states.get(row["state"], 0) + 1
+        skip = whole_number(request, "skip")
+        found = await views.services(limit=MAX_ROWS, skip=skip)
+        more = skip + MAX_ROWS < found["count"]
         return {
             **found,
-            "services": part.rows,
-            "names": [row["name"] for row in found["services"][:MAX_ROWS]],
-            "states": states,
-            "older": part.older,
-            "topology": _topology(found),
+            "maintenance": found["maintenance"][:MAX_WINDOWS],
+            "windows_left_out": max(0, len(found["maintenance"]) - MAX_WINDOWS),
+            "names": [row["name"] for row in found["services"]],
+            "older": page_address(request, skip=skip + MAX_ROWS) if more else "",
+            "topology": _topology(found["links"]),
         }
 
     async def add(request: HttpRequest, visitor: Visitor, fields: FormFields) -> Submitted:
@@ -75,16 +75,16 @@ def service_pages(views: ServiceViews) -> PageSet:
     )
 
 
-def _topology(found: Mapping[str, Any]) -> Markup:
+def _topology(links: Sequence[Mapping[str, Any]]) -> Markup:
     """A picture of who needs whom; empty without links, or with too many services."""
-    linked = {name for each in found["links"] for name in (each["service"], each["needs"])}
-    if len(linked) > MAX_NODES:
+    states: dict[str, str] = {}
+    for each in links:
+        states |= {each["service"]: each["service_state"], each["needs"]: each["needs_state"]}
+    if len(states) > MAX_NODES:
         return Markup("")
     nodes = [
-        ChartNode(row["name"], row["state"], f"#service-{quote(row['name'], safe='')}")
-        for row in sorted(found["services"], key=lambda row: row["name"])
-        if row["name"] in linked
+        ChartNode(name, state, f"#service-{quote(name, safe='')}")
+        for name, state in sorted(states.items())
     ]
-    links = [(each["service"], each["needs"]) for each in found["links"]]
-    # The drawing escapes every text in it.
-    return Markup(layer_chart("Which service needs which", nodes, links))
+    pairs = [(each["service"], each["needs"]) for each in links]
+    return embed_drawing(layer_chart("Which service needs which", nodes, pairs))

@@ -12,13 +12,15 @@ from hermes.plumbing.http_service import HttpRefusal, HttpRequest
 from hermes.plumbing.units import format_duration, ordinal
 from hermes.web.pages import Page, PageContext, PageSet, Visitor
 from hermes.web.pages.paging import query_text
+from hermes.web.templating import embed_drawing
 
 PERIODS = {4: "4 weeks", 13: "3 months", 26: "6 months", 52: "1 year"}
 DEFAULT_WEEKS = 13
 DURATION_TICKS_S = (10.0, 60.0, 600.0, 3_600.0, 36_000.0, 86_400.0, 864_000.0)
-COUNT_TICKS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 5_000.0)
 MAX_TICKS = 3
 MAX_BARS = 8
+MIN_COMPARED_REPAIRS = 3
+"""Of each kind, so that one lucky repair is no trend."""
 
 
 class TrendViews(Protocol):
@@ -52,9 +54,11 @@ def trend_pages(views: TrendViews) -> PageSet:
 
 
 def _faster(found: Mapping[str, Any]) -> float | None:
-    """How many times faster repairs with skills are."""
-    fast, slow = found["with_skills"]["median"], found["without_skills"]["median"]
-    return slow / fast if fast and slow else None
+    """How many times faster repairs with skills are; None where there are too few to compare."""
+    fast, slow = found["with_skills"], found["without_skills"]
+    if min(fast["count"], slow["count"]) < MIN_COMPARED_REPAIRS:
+        return None
+    return slow["median"] / fast["median"] if fast["median"] and slow["median"] else None
 
 
 def _repair_chart(weeks: Sequence[Mapping[str, Any]]) -> Markup:
@@ -91,7 +95,7 @@ def _count_chart(weeks: Sequence[Mapping[str, Any]]) -> Markup:
 
 def _recurring_chart(recurring: Sequence[Mapping[str, Any]]) -> Markup:
     bars = [(each["title"], float(each["times"])) for each in recurring[:MAX_BARS]]
-    return Markup(bar_chart("Faults that came back", bars, format_value="{:g} times".format))
+    return embed_drawing(bar_chart("Faults that came back", bars, format_value="{:g} ×".format))
 
 
 def _line_chart(
@@ -99,16 +103,21 @@ def _line_chart(
 ) -> Markup:
     known = [value for each in series for value in each.values if value is not None]
     longest = max(known, default=0.0)
-    ticks = [tick for tick in (DURATION_TICKS_S if durations else COUNT_TICKS) if tick <= longest]
+    steps = DURATION_TICKS_S if durations else (-(-longest // 2), longest)
     drawn = line_chart(
         title,
         labels,
         series,
-        format_value=format_duration if durations else "{:g}".format,
-        ticks=ticks[-MAX_TICKS:],
+        format_value=format_tick if durations else "{:g}".format,
+        ticks=[tick for tick in steps if tick <= longest][-MAX_TICKS:],
         logarithmic=durations,
     )
-    return Markup(drawn)
+    return embed_drawing(drawn)
+
+
+def format_tick(seconds: float) -> str:
+    """`10 min` instead of `10 min 0 s`."""
+    return format_duration(seconds).removesuffix(" 0 s").removesuffix(" 0 min").removesuffix(" 0 h")
 
 
 def _dates(weeks: Sequence[Mapping[str, Any]]) -> list[str]:

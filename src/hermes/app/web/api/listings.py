@@ -35,7 +35,7 @@ class ViewListings:
         self._skills = HomeSkills(loaded, journal)
         self._facts = JournalFacts(loaded, journal, may_read_run)
         self._drills = JournalDrills(loaded, journal)
-        self._audit = JournalAudit(loaded, journal)
+        self._audit = JournalAudit(loaded, journal, may_read_run)
         self._settings = HomeSettings(loaded, journal)
 
     async def services(self) -> ServicePage:
@@ -56,7 +56,9 @@ class ViewListings:
     async def actions(
         self, *, words: str, verdict: str, person: str, limit: int, before: int
     ) -> AuditPage:
-        found = await self._audit.actions(words=words, verdict=verdict, limit=limit, before=before)
+        found = await self._audit.actions(
+            person=person, words=words, verdict=verdict, limit=limit, before=before
+        )
         page = msgspec.convert(found, AuditPage)
         shown = [each for each in page.actions if await self._may_read_run(each.run, person)]
         return msgspec.structs.replace(page, actions=shown)

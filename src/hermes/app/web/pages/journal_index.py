@@ -85,6 +85,11 @@ class JournalIndex:
         found = [each for each in self._incidents.values() if _is_real(each)]
         return sorted(found, key=lambda each: each.seq, reverse=True)
 
+    async def read_incidents(self) -> Sequence[Incident]:
+        """The oldest first, without drills, as of now. Raises `StoreError`."""
+        await self.refresh()
+        return self.incidents[::-1]
+
     @property
     def unresolved(self) -> Sequence[Incident]:
         """The most severe first."""

@@ -52,8 +52,8 @@ class JournalFacts:
                 known = {"current": "current", "ended": "ended"}.get(state)
                 query = FactQuery(state=known, limit=wanted)  # type: ignore[arg-type]
                 found = await store.find(query)
-        shown = await self._readable(found, person)
-        return [describe_fact(fact) for fact in shown[skip : skip + limit]]
+        shown = await self._readable(found, person, skip + limit)
+        return [describe_fact(fact) for fact in shown[skip:]]
 
     async def fact(self, id: str, *, person: str) -> PlainObject:
         """One fact, with the texts that it comes from. Raises `HermesError`."""
@@ -87,12 +87,20 @@ class JournalFacts:
             raise HermesError(f"there is no fact {id!r}")
         return fact
 
-    async def _readable(self, facts: Sequence[Fact], person: str) -> list[Fact]:
-        return [
-            fact
-            for fact in facts
-            if not fact.forgotten and await self._may_read_run(fact.run, person)
-        ]
+    async def _readable(self, facts: Sequence[Fact], person: str, most: int = 1) -> list[Fact]:
+        """The first of them that this person may read."""
+        found: list[Fact] = []
+        allowed: dict[str, bool] = {}
+        for fact in facts:
+            if fact.forgotten:
+                continue
+            if fact.run not in allowed:
+                allowed[fact.run] = await self._may_read_run(fact.run, person)
+            if allowed[fact.run]:
+                found.append(fact)
+            if len(found) == most:
+                break
+        return found
 
     async def _sources(self, fact: Fact) -> list[JournalRecord]:
         wanted = set(fact.sources)

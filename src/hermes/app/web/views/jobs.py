@@ -24,6 +24,7 @@ from hermes.settings.load import LoadedSettings
 
 HISTORY_PERIOD = timedelta(days=30)
 MAX_TASK_CHARS = 4_000
+MAX_JOBS = 200
 
 
 class JournalJobs:
@@ -32,18 +33,18 @@ class JournalJobs:
     def __init__(self, loaded: LoadedSettings, journal: JournalStore) -> None:
         self._loaded, self._journal = loaded, journal
 
-    async def jobs(self) -> PlainObject:
-        """All jobs that may be due again, those of people first."""
+    async def jobs(self, *, limit: int = MAX_JOBS, skip: int = 0) -> PlainObject:
+        """Jobs that may be due again, those of people first."""
         table = await read_jobs(self._loaded, self._journal)
+        alive = [job for job in table.jobs.values() if not job.finished]
+        alive.sort(key=lambda job: (bool(job.spec.builtin), job.name))
         rows = await read_history(self._journal, since=datetime.now(UTC) - HISTORY_PERIOD)
         last = {row.job: row for row in rows if row.outcome not in ("due", "running")}
         found = [
             {**describe_job(job), "last_row": _history_data(last.get(job.name))}
-            for job in table.jobs.values()
-            if not job.finished
+            for job in alive[skip : skip + limit]
         ]
-        found.sort(key=lambda each: (bool(each["builtin"]), str(each["job"])))
-        return {"jobs": found, "scheduled": scheduler_is_running(self._loaded)}
+        return {"jobs": found, "count": len(alive), "scheduled": scheduler_is_running(self._loaded)}
 
     async def job(self, name: str) -> PlainObject:
         """One job. Raises `ScheduleError`."""

@@ -1,7 +1,7 @@
 """Services with their state, checks, incidents and maintenance; and which service needs which."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from hermes.app.facts import open_facts
@@ -34,6 +34,8 @@ MAX_DEPENDENCY_FACTS = 200
 DEPENDENCY_RELATIONS = ("depends-on", "connects-to", "forwards-to")
 HOST = "this host"
 """The row of checks that belong to no service."""
+MAX_SERVICES = 200
+ReadIncidents = Callable[[], Awaitable[Sequence[Incident]]]
 STATES = ("incident", "failing", "unknown", "fine", "unchecked")
 """In the order in which they are listed: what needs a person first."""
 
@@ -43,7 +45,7 @@ class HealthHistory:
 
     def __init__(self) -> None:
         self.last: HealthChecked | None = None
-        self._first_at: datetime | None = None
+        self.first_at: datetime | None = None
         self._states: dict[str, tuple[str, datetime]] = {}
         self._seq = 0
 
@@ -56,7 +58,7 @@ class HealthHistory:
                 self.apply(recorded.event)
 
     def apply(self, event: HealthChecked) -> None:
-        self.last, self._first_at = event, self._first_at or event.at
+        self.last, self.first_at = event, self.first_at or event.at
         now = {**dict.fromkeys(event.unknown, "unknown"), **dict.fromkeys(event.failing, "failing")}
         for name in {*self._states, *now}:
             state = now.get(name, "fine")
@@ -67,7 +69,7 @@ class HealthHistory:
         """Its state, and since when; `unchecked` before the first round."""
         if self.last is None:
             return "unchecked", None
-        return self._states.get(check, ("fine", self._first_at))
+        return self._states.get(check, ("fine", self.first_at))
 
     @property
     def troubled(self) -> Iterable[str]:
@@ -75,87 +77,109 @@ class HealthHistory:
 
 
 class JournalServices:
-    """Fulfils what the page of services shows and does."""
+    """Fulfils what the page of services shows and does.
 
-    def __init__(self, loaded: LoadedSettings, journal: JournalStore) -> None:
+    `read_incidents` returns all incidents in the order in which they were opened.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedSettings,
+        journal: JournalStore,
+        read_incidents: ReadIncidents | None = None,
+    ) -> None:
         self._loaded, self._journal = loaded, journal
         self._health = HealthHistory()
+        self._read_incidents = read_incidents or (
+            lambda: list_incidents(journal, kinds=STATE_KINDS)
+        )
 
-    async def services(self) -> PlainObject:
-        """All services, those in trouble first, with the last round of checks."""
+    async def services(self, *, limit: int = MAX_SERVICES, skip: int = 0) -> PlainObject:
+        """Services, those in trouble first, with the last round of checks."""
         await self._health.read(self._journal)
-        incidents = await list_incidents(self._journal, kinds=STATE_KINDS)
+        incidents = await self._read_incidents()
         by_service: dict[str, list[Incident]] = defaultdict(list)
         for each in incidents:
-            if name := each.details.service or alert_location(each.details.labels).service:
+            if name := _service_of(each):
                 by_service[name].append(each)
         checks = service_checks(self._loaded, self._health)
+        unnamed = self._unnamed_checks(checks)
+        if unnamed:
+            checks.setdefault(HOST, [])
         windows = await current_windows(self._journal)
         links = await self._links(incidents)
         names = dict.fromkeys([*checks, *by_service, *(name for link in links for name in link)])
+        needs, needed_by = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+        for one, other in links:
+            needs[one].append(other)
+            needed_by[other].append(one)
+        states = {
+            name: self._state(checks.get(name, ()), by_service.get(name, ())) for name in names
+        }
+        if unnamed and states[HOST][0] == "unchecked":
+            states[HOST] = ("fine", self._health.first_at)
+        order = sorted(names, key=lambda name: (STATES.index(states[name][0]), name))
         rows = [
-            self._row(name, checks.get(name, ()), by_service.get(name, ()), windows, links)
-            for name in names
+            {
+                **_service_row(name, *states[name], by_service.get(name, ()), windows),
+                "checks": self._check_rows(checks.get(name, ())),
+                "more_fine": unnamed if name == HOST else 0,
+                "needs": sorted(needs[name]),
+                "needed_by": sorted(needed_by[name]),
+            }
+            for name in order[skip : skip + limit]
         ]
-        rows.sort(key=lambda row: (STATES.index(str(row["state"])), str(row["name"])))
-        last = self._health.last
         return {
             "services": rows,
-            "round": {
-                "at": last.at.isoformat(),
-                "checks": last.checks,
-                "failing": len(last.failing),
-                "unknown": len(last.unknown),
-                "seconds": last.seconds,
-            }
-            if last is not None
-            else None,
+            "count": len(order),
+            "states": Counter(states[name][0] for name in order),
+            "round": self._round(),
             "maintenance": [describe_window(each) for each in windows],
             "links": [
-                {"service": one, "needs": other, "source": source}
+                {
+                    "service": one,
+                    "needs": other,
+                    "source": source,
+                    "service_state": states[one][0],
+                    "needs_state": states[other][0],
+                }
                 for (one, other), source in links.items()
             ],
         }
 
-    def _row(
-        self,
-        name: str,
-        checks: Sequence[str],
-        incidents: Sequence[Incident],
-        windows: Sequence[MaintenanceWindow],
-        links: Mapping[tuple[str, str], str],
-    ) -> PlainObject:
-        states = {check: self._health.state(check) for check in checks}
-        unresolved = [each for each in incidents if each.unresolved]
-        state = min((each for each, _ in states.values()), key=STATES.index, default="unchecked")
-        since = max((at for each, at in states.values() if each == state and at), default=None)
-        if unresolved:
-            state, since = "incident", unresolved[0].details.opened_at
-        last = incidents[-1] if incidents else None
-        now, labels = datetime.now(UTC), {"service": name}
-        covering = [each for each in windows if target_covers(each.target, labels)]
+    def _state(
+        self, checks: Sequence[str], incidents: Sequence[Incident]
+    ) -> tuple[str, datetime | None]:
+        """The worst state of its checks, or its open incident; and since when."""
+        unresolved = next((each for each in incidents if each.unresolved), None)
+        if unresolved is not None:
+            return "incident", unresolved.details.opened_at
+        states = [self._health.state(check) for check in checks]
+        state = min((each for each, _ in states), key=STATES.index, default="unchecked")
+        return state, max((at for each, at in states if each == state and at), default=None)
+
+    def _unnamed_checks(self, checks: Mapping[str, Sequence[str]]) -> int:
+        """Checks of the last round that were fine, and of which only the number was recorded."""
+        known = sum(len(names) for names in checks.values())
+        return max(0, self._health.last.checks - known) if self._health.last is not None else 0
+
+    def _check_rows(self, checks: Sequence[str]) -> list[PlainObject]:
+        states = {check: self._health.state(check) for check in sorted(checks)}
+        return [
+            {"check": check, "state": state, "since": at.isoformat() if at else None}
+            for check, (state, at) in states.items()
+        ]
+
+    def _round(self) -> PlainObject | None:
+        last = self._health.last
+        if last is None:
+            return None
         return {
-            "name": name,
-            "state": state,
-            "since": since.isoformat() if since else None,
-            "checks": [
-                {"check": check, "state": each, "since": at.isoformat() if at else None}
-                for check, (each, at) in sorted(states.items())
-            ],
-            "open_incidents": len(unresolved),
-            "incidents": len(incidents),
-            "last_incident": {
-                "incident": last.details.incident,
-                "title": last.details.title,
-                "severity": last.severity,
-                "state": last.status,
-                "opened_at": last.details.opened_at.isoformat(),
-            }
-            if last is not None
-            else None,
-            "maintenance": [describe_window(each) for each in covering if now < each.until],
-            "needs": sorted(other for one, other in links if one == name),
-            "needed_by": sorted(one for one, other in links if other == name),
+            "at": last.at.isoformat(),
+            "checks": last.checks,
+            "failing": len(last.failing),
+            "unknown": len(last.unknown),
+            "seconds": last.seconds,
         }
 
     async def _links(self, incidents: Sequence[Incident]) -> dict[tuple[str, str], str]:
@@ -164,7 +188,7 @@ class JournalServices:
         for service, needed in self._loaded.settings.sre.triage.group.depends_on.items():
             found |= dict.fromkeys(((service, name) for name in needed), "config.yaml")
         for each in incidents:
-            service = each.details.service or alert_location(each.details.labels).service
+            service = _service_of(each)
             for name in alert_dependencies(each.details.labels):
                 found.setdefault((service, name), f"alert of {each.details.incident}")
         for fact in await self._dependency_facts():
@@ -204,6 +228,38 @@ class JournalServices:
         who = await require_known(self._loaded, self._journal, person)
         ended = await end_window(self._journal, window, person=who)
         return f"The maintenance of {ended.target} is over: its alerts count again"
+
+
+def _service_row(
+    name: str,
+    state: str,
+    since: datetime | None,
+    incidents: Sequence[Incident],
+    windows: Sequence[MaintenanceWindow],
+) -> PlainObject:
+    last, labels = incidents[-1] if incidents else None, {"service": name}
+    covering = [each for each in windows if target_covers(each.target, labels)]
+    return {
+        "name": name,
+        "state": state,
+        "since": since.isoformat() if since else None,
+        "open_incidents": sum(each.unresolved for each in incidents),
+        "incidents": len(incidents),
+        "last_incident": {
+            "incident": last.details.incident,
+            "title": last.details.title,
+            "severity": last.severity,
+            "state": last.status,
+            "opened_at": last.details.opened_at.isoformat(),
+        }
+        if last is not None
+        else None,
+        "maintenance": [describe_window(each) for each in covering],
+    }
+
+
+def _service_of(incident: Incident) -> str:
+    return incident.details.service or alert_location(incident.details.labels).service
 
 
 def service_checks(loaded: LoadedSettings, health: HealthHistory) -> dict[str, list[str]]:

@@ -1,11 +1,14 @@
 """Trends of incidents by week, the learning curve, recurrences, and what models cost."""
 
-from datetime import UTC, datetime, timedelta
+from collections import defaultdict
+from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
 from hermes.app.views import PlainObject
+from hermes.app.web.views.services import ReadIncidents
 from hermes.core.errors import SettingsError
+from hermes.core.events.runs import ModelAnswered
 from hermes.core.incident import Incident
 from hermes.memory.store import JournalStore
 from hermes.sre.reports.report_data import list_incidents
@@ -15,6 +18,7 @@ from hermes.sre.reports.statistics import (
     DurationStatistics,
     compute_statistics,
     learning_curve,
+    monday_of,
     weekly_trends,
 )
 
@@ -25,20 +29,25 @@ DEFAULT_WEEKS = 13
 class JournalTrends:
     """Fulfils what the page of trends shows."""
 
-    def __init__(self, journal: JournalStore) -> None:
+    def __init__(self, journal: JournalStore, read_incidents: ReadIncidents | None = None) -> None:
         self._journal = journal
+        self._read_incidents = read_incidents or (lambda: list_incidents(journal))
+        self._cost_usd: dict[date, float] = defaultdict(float)
+        """What models cost in the week from this Monday."""
+        self._cost_seq = 0
 
     async def trends(self, *, weeks: int = DEFAULT_WEEKS, service: str = "") -> PlainObject:
         """Raises `SettingsError` for a period that is not offered."""
         if weeks not in PERIODS_WEEKS:
             offered = ", ".join(map(str, PERIODS_WEEKS))
             raise SettingsError(f"there are no trends of {weeks} weeks; there are: {offered}")
-        known = await list_incidents(self._journal)
-        known = [each for each in known if service in ("", each.details.service)]
+        every = await self._read_incidents()
+        known = [each for each in every if service in ("", each.details.service)]
         since = datetime.now(UTC) - timedelta(weeks=weeks)
         recent = [each for each in known if each.details.opened_at >= since]
         statistics = compute_statistics(recent)
         resolved = sum(each.closed is not None for each in recent)
+        await self._read_costs()
         return {
             "weeks": [
                 {
@@ -47,6 +56,7 @@ class JournalTrends:
                     "repeated": week.repeated,
                     "false_alarms": week.false_alarms,
                     "by_skill": week.by_skill,
+                    "cost_usd": self._cost_usd.get(week.begins, 0.0),
                     "detect": _duration(week.detect),
                     "acknowledge": _duration(week.acknowledge),
                     "repair": _duration(week.repair),
@@ -61,19 +71,29 @@ class JournalTrends:
                 for step in learning_curve(known)
             ],
             "recurring": [msgspec.to_builtins(each) for each in statistics.recurring],
-            "services": sorted({each.details.service for each in known} - {""}),
+            "services": sorted({each.details.service for each in every} - {""}),
             "incidents": statistics.incidents,
             "open": statistics.open,
             "closed": resolved,
             "by_skill": statistics.answered_by.get("playbook", 0),
             "false_alarms": sum(each.status == "no-incident" for each in recent),
             "repeated": _repeated(known, recent),
+            "cost_usd": sum(usd for day, usd in self._cost_usd.items() if day >= since.date()),
             "detect": _duration(statistics.detect),
             "acknowledge": _duration(statistics.acknowledge),
             "repair": _duration(statistics.repair),
             "with_skills": _duration(statistics.repaired_by.get(WITH_SKILLS)),
             "without_skills": _duration(statistics.repaired_by.get(WITHOUT_SKILLS)),
         }
+
+    async def _read_costs(self) -> None:
+        since = datetime.now(UTC) - timedelta(weeks=PERIODS_WEEKS[-1])
+        async for recorded in self._journal.read(
+            after=self._cost_seq, kinds=("model.answered",), since=since
+        ):
+            self._cost_seq = recorded.seq
+            if isinstance(event := recorded.event, ModelAnswered):
+                self._cost_usd[monday_of(event.at)] += event.usage.cost_usd
 
 
 def _repeated(known: list[Incident], recent: list[Incident]) -> int:

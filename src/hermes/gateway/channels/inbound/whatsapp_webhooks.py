@@ -3,7 +3,6 @@
 A chat is the number of a person, in digits. The reference of a message is its wamid.
 """
 
-import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -13,7 +12,6 @@ import msgspec
 
 from hermes.core.channels import Address, AttachedText, InboundMessage, MediaItem
 
-SIGNATURE_PREFIX = "sha256="
 MediaKind = Literal["image", "audio", "file", "sticker"]
 MEDIA_KINDS: dict[str, MediaKind] = {
     "image": "image",
@@ -29,12 +27,6 @@ class WhatsAppIdentity(NamedTuple):
 
     channel: str
     phone_number_id: str
-
-
-def signature_matches(secret: str, body: bytes, signature: str) -> bool:
-    """`signature`: the header X-Hub-Signature-256 of the raw body."""
-    expected = SIGNATURE_PREFIX + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    return bool(secret) and hmac.compare_digest(expected.encode(), signature.encode())
 
 
 def challenge_answer(query: Mapping[str, str], verify_token: str) -> str | None:

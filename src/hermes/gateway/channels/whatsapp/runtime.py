@@ -6,6 +6,8 @@ only the template of the settings. Received files are named and not fetched.
 
 import logging
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
@@ -14,13 +16,14 @@ import anyio
 from hermes.core.channels import InboundMessage, OutgoingMessage
 from hermes.core.errors import DeliveryError
 from hermes.gateway.channels.files import chat_of, read_outgoing_file
+from hermes.gateway.channels.inbound.delivery_folder import DeliveryFolder
 from hermes.gateway.channels.inbound.whatsapp_webhooks import (
     WhatsAppIdentity,
     read_webhook,
-    signature_matches,
 )
 from hermes.gateway.channels.json_api import ApiRefusal, JsonApi, channel_failed
 from hermes.gateway.settings import WhatsAppSettings
+from hermes.plumbing.signatures import body_signature_matches
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +57,7 @@ class WhatsAppChannel:
     ) -> None:
         self.name, self._settings, self._app_secret = name, settings, app_secret
         self._identity = WhatsAppIdentity(name, str(settings.phone_number_id))
+        self._deliveries: DeliveryFolder | None = None
         self._number_path = f"/{settings.phone_number_id}"
         self._api = JsonApi(
             "WhatsApp",
@@ -81,18 +85,32 @@ class WhatsAppChannel:
             await self._api.__aexit__()
 
     async def listen(self) -> AsyncIterator[InboundMessage]:
-        """Says that it needs the webhook, and waits, so that sending goes on."""
-        logger.warning(WEBHOOK_ADVICE)
-        await anyio.sleep_forever()
-        for message in self.read_delivery(b"", "") or ():
-            yield message
+        """What the web server has received; without one, it says so and waits."""
+        if self._deliveries is None:
+            logger.warning(WEBHOOK_ADVICE)
+            await anyio.sleep_forever()
+            return
+        async with aclosing(self._deliveries.follow()) as deliveries:
+            async for body, signature in deliveries:
+                for message in self._read_kept(body, signature):
+                    yield message
+
+    def receive_from(self, folder: Path) -> None:
+        self._deliveries = DeliveryFolder(folder)
+
+    def _read_kept(self, body: bytes, signature: str) -> list[InboundMessage]:
+        try:
+            return self.read_delivery(body, signature) or []
+        except ValueError as error:
+            logger.warning("WhatsApp: a delivery is left out: %s", error)
+            return []
 
     def read_delivery(self, body: bytes, signature: str) -> list[InboundMessage] | None:
         """What a webhook received; None where the signature is not that of our app.
 
         Raises `ValueError` for a body that cannot be read.
         """
-        if not signature_matches(self._app_secret, body, signature):
+        if not body_signature_matches(self._app_secret, body, signature):
             return None
         return read_webhook(body, self._identity)
 

@@ -1,0 +1,195 @@
+"""Polls the warnings of a cluster, and publishes one alert for each workload that has some."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import msgspec
+
+from hermes.core.errors import EnvironmentFailed, StoreError
+from hermes.core.events.incidents import AlertRaised
+from hermes.core.foreign_text import (
+    MAX_TEXT_CHARS,
+    MAX_TITLE_CHARS,
+    alert_fingerprint,
+    clean_labels,
+    clean_line,
+)
+from hermes.core.incident import WATCH_RUN
+from hermes.core.messages import Value
+from hermes.core.protocols import Environment, Journal
+from hermes.sre.cluster.queries import QUERY_TIMEOUT_S, query_commands
+from hermes.sre.cluster.state import ClusterEvent, Workload, parse_cluster
+from hermes.sre.settings import KubernetesSettings
+
+KUBERNETES_SOURCE = "kubernetes"
+ALERT_HISTORY = timedelta(days=2)
+"""How far back a new watch reads its earlier alerts."""
+MAX_FAILED_POLLS = 3
+"""Polls in a row without an answer before that is an alert."""
+MAX_SHOWN_EVENTS = 5
+API_ALERT_TITLE = "the Kubernetes API gives no answer"
+IGNORED_REASONS = frozenset({"DNSConfigForming", "FailedToUpdateEndpoint", "Preempted"})
+"""Warnings of a healthy cluster."""
+_HASHED_NAME = re.compile(r"(.+?)(?:-[a-z0-9]{6,10})?-[a-z0-9]{5}")
+PublishEvents = Callable[..., Awaitable[Sequence[int]]]
+
+
+class ClusterUnavailable(Exception):
+    """kubectl gave no usable answer; it may the next time."""
+
+
+class WarningGroup(Value, kw_only=True, frozen=True):
+    """The recent warnings of one workload."""
+
+    namespace: str
+    kind: str
+    name: str
+    events: tuple[ClusterEvent, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(each.count for each in self.events)
+
+
+class KubernetesEventSource:
+    def __init__(
+        self, publish: PublishEvents, settings: KubernetesSettings, environment: Environment
+    ) -> None:
+        self._publish, self._settings, self._environment = publish, settings, environment
+        self._firing: dict[str, AlertRaised] = {}
+        self._failed = 0
+
+    async def restore(self, journal: Journal, now: datetime) -> None:
+        """Read the alerts that an earlier watch raised and did not resolve."""
+        async for recorded in journal.read(kinds=["alert.raised"], since=now - ALERT_HISTORY):
+            event = recorded.event
+            if isinstance(event, AlertRaised) and event.source == KUBERNETES_SOURCE:
+                self._firing.pop(event.fingerprint, None)
+                if not event.resolved:
+                    self._firing[event.fingerprint] = event
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        while True:
+            with suppress(StoreError):  # the next round publishes it again
+                await self.poll(datetime.now(UTC))
+            await anyio.sleep(self._settings.every)
+
+    async def poll(self, now: datetime) -> None:
+        """Raises `StoreError`."""
+        try:
+            groups = await self._read_groups(now)
+        except ClusterUnavailable as error:
+            self._failed += 1
+            if self._failed >= MAX_FAILED_POLLS:
+                await self._raise(unanswered_alert(self._settings, str(error), now))
+            return
+        self._failed = 0
+        wanted = [each for each in groups if each.count >= self._settings.repeats]
+        alerts = {alert.fingerprint: alert for alert in map(warning_alert, wanted)}
+        for alert in alerts.values():
+            await self._raise(alert)
+        for fingerprint in set(self._firing) - set(alerts):
+            over = msgspec.structs.replace(self._firing[fingerprint], at=now, resolved=True)
+            await self._publish(over)
+            del self._firing[fingerprint]
+
+    async def _raise(self, alert: AlertRaised) -> None:
+        """Once for each workload: what is said about it later belongs to the same incident."""
+        if alert.fingerprint not in self._firing:
+            await self._publish(alert)
+            self._firing[alert.fingerprint] = alert
+
+    async def _read_groups(self, now: datetime) -> list[WarningGroup]:
+        commands = query_commands(self._settings)
+        events = parse_cluster({"events": await self._ask(commands["events"])}).events
+        recent = now - timedelta(seconds=self._settings.quiet)
+        fresh = [
+            each for each in events if each.at >= recent and each.reason not in IGNORED_REASONS
+        ]
+        if not fresh:
+            return []
+        state = parse_cluster({"workloads": await self._ask(commands["workloads"])})
+        return group_warnings(fresh, state.workloads)
+
+    async def _ask(self, command: str) -> str:
+        """Raises `ClusterUnavailable`."""
+        try:
+            done = await self._environment.run(command, timeout=2 * QUERY_TIMEOUT_S)
+        except EnvironmentFailed as error:
+            raise ClusterUnavailable(str(error)) from error
+        wrong = re.search(r"^(?:error: |Error from server|Unable to connect).*", done.output, re.M)
+        if done.timed_out or done.exit_code or wrong:
+            said = wrong[0] if wrong else done.output.strip()[-300:]
+            raise ClusterUnavailable("no answer in time" if done.timed_out else said)
+        return done.output
+
+
+def group_warnings(
+    events: Iterable[ClusterEvent], workloads: Sequence[Workload]
+) -> list[WarningGroup]:
+    """One group for each workload, whatever object of it the warnings are about."""
+    found: dict[tuple[str, str, str], list[ClusterEvent]] = {}
+    for event in events:
+        key = (event.namespace, *_workload_of(event, workloads))
+        found.setdefault(key, []).append(event)
+    return [
+        WarningGroup(namespace=namespace, kind=kind, name=name, events=tuple(own))
+        for (namespace, kind, name), own in found.items()
+    ]
+
+
+def _workload_of(event: ClusterEvent, workloads: Sequence[Workload]) -> tuple[str, str]:
+    """Kind and name; the object itself where it belongs to no workload."""
+    kind, _, name = event.subject.partition("/")
+    near = [each for each in workloads if each.namespace == event.namespace]
+    owners = [each for each in near if name == each.name or name.startswith(f"{each.name}-")]
+    if kind in ("Pod", "ReplicaSet", "Deployment", "StatefulSet", "DaemonSet") and owners:
+        owner = max(owners, key=lambda each: len(each.name))
+        return owner.kind.lower(), owner.name
+    if kind == "Pod" and (hashed := _HASHED_NAME.fullmatch(name)):
+        return "workload", hashed[1]
+    return kind.lower(), name
+
+
+def warning_alert(group: WarningGroup) -> AlertRaised:
+    last = max(group.events, key=lambda each: each.at)
+    shown = sorted(group.events, key=lambda each: each.at, reverse=True)[:MAX_SHOWN_EVENTS]
+    text = "; ".join(
+        f"{each.subject} {each.reason} ({each.count}): {each.message}" for each in shown
+    )
+    title = f"{last.reason}: {group.kind}/{group.name} in {group.namespace}"
+    labels = {
+        "alertname": "KubernetesWarnings",
+        "namespace": group.namespace,
+        group.kind: group.name,
+        "service": group.name,
+        "reason": last.reason,
+    }
+    return AlertRaised(
+        run=WATCH_RUN,
+        source=KUBERNETES_SOURCE,
+        fingerprint=alert_fingerprint("kubernetes", group.namespace, group.kind, group.name),
+        title=clean_line(title, MAX_TITLE_CHARS),
+        text=clean_line(text, MAX_TEXT_CHARS),
+        labels=clean_labels(labels),
+        severity="warning",
+        since=min(each.at for each in group.events),
+    )
+
+
+def unanswered_alert(settings: KubernetesSettings, why: str, now: datetime) -> AlertRaised:
+    where = settings.context or settings.kubeconfig
+    return AlertRaised(
+        run=WATCH_RUN,
+        source=KUBERNETES_SOURCE,
+        fingerprint=alert_fingerprint("kubernetes-api", where),
+        title=API_ALERT_TITLE,
+        text=clean_line(f"{where}: {why}", MAX_TEXT_CHARS),
+        labels=(("alertname", "KubernetesNotAnswering"), ("service", "kubernetes")),
+        severity="critical",
+        since=now,
+    )

@@ -1,0 +1,52 @@
+"""`/mcp` on the web port, spoken to by the client of the official library and by rude ones."""
+
+import json
+from pathlib import Path
+
+import pytest
+from api_server import api_server, says
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from hermes.core.events.runs import RunStarted
+
+pytestmark = [pytest.mark.anyio, pytest.mark.command]
+
+
+async def test_a_client_with_a_token_gives_a_task_and_everybody_else_is_refused(
+    tmp_path: Path,
+) -> None:
+    async with api_server(tmp_path, [says("All is well.")]) as server:
+        url = f"{server.address}/mcp"
+        async with (
+            server.client(await server.token()) as http,
+            Client(streamable_http_client(url, http_client=http)) as client,
+        ):
+            names = {tool.name for tool in (await client.list_tools()).tools}
+            assert {"incident_list", "ask"} <= names
+            assert not any("approv" in name for name in names)
+            answer = await client.call_tool("ask", {"task": "is all well?"})
+            assert "All is well." in str(answer.content)
+            other_site = {"origin": "https://evil.example.org"}
+            assert (await http.post("/mcp", json={}, headers=other_site)).status_code == 403
+            assert (await http.get("/mcp")).status_code == 405
+        async with server.client("") as stranger:
+            assert (await stranger.post("/mcp", json={})).status_code == 401
+        async with server.client(await server.token(rights=("read",))) as reader:
+            assert (await reader.post("/mcp", json={})).status_code == 403
+        started = [
+            recorded.event
+            async for recorded in server.journal.read(kinds=("run.started",))
+            if isinstance(recorded.event, RunStarted)
+        ]
+        assert [each.origin for each in started] == ["mcp"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"jsonrpc": "2.0"}', json.dumps({"method": "x"}).encode()]
+)
+async def test_what_is_no_message_is_refused(tmp_path: Path, body: bytes) -> None:
+    async with api_server(tmp_path) as server, server.client(await server.token()) as http:
+        headers = {"content-type": "application/json", "accept": "application/json"}
+        answer = await http.post("/mcp", content=body, headers=headers)
+        assert 400 <= answer.status_code < 500

@@ -1,0 +1,82 @@
+"""`hermes tools` and `hermes policy check` with systems around the host, as a person types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hermes.cli.root_command import root
+
+FILE = """
+toolsets:
+  shop:
+    tools:
+      - {name: shop_orders, command: "shopctl orders {{ customer }}"}
+      - {name: shop_shell, command: "bash -c {{ text }}"}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "config.yaml").write_text(
+        "model: {default: 'openrouter:x'}\n"
+        "systems:\n  prometheus: {url: 'http://127.0.0.1:9090'}\n"
+        "  alertmanager: {url: 'http://127.0.0.1:9093'}\n"
+    )
+    return tmp_path
+
+
+def hermes(home: Path, *words: str) -> Result:
+    env = {"HERMES_HOME": str(home), "NO_COLOR": "1", "OPENROUTER_API_KEY": "sk-or-example"}
+    return CliRunner().invoke(root, list(words), env=env)
+
+
+def test_each_tool_is_listed_with_what_would_bring_it(home: Path) -> None:
+    rows = {row["tool"]: row for row in json.loads(hermes(home, "tools", "--json").stdout)}
+    assert rows["prometheus_query"]["on"] is True
+    assert rows["prometheus_query"]["toolsets"] == ["prometheus"]
+    assert rows["loki_query"]["here"] == "missing: the setting systems.loki.url"
+    assert "hermes config set systems.loki.url" in rows["loki_query"]["about"]
+    sets = {
+        row["toolset"]: row for row in json.loads(hermes(home, "tools", "sets", "--json").stdout)
+    }
+    assert "prometheus_query" in sets["prometheus"]["tools"]
+
+
+def test_the_policy_shows_the_request_of_a_tool(home: Path) -> None:
+    asked = hermes(
+        home, "policy", "check", "--tool", "prometheus_query", "--json", '{"query": "up"}'
+    )
+    answer = json.loads(asked.stdout)
+    assert answer["verdict"] == "allow"
+    assert answer["node"].startswith("POST http://127.0.0.1:9090/api/v1/query query=up")
+    silence = '{"matchers": ["alertname=X"], "minutes": 5, "reason": "r"}'
+    held = hermes(home, "policy", "check", "--tool", "alertmanager_silence", "--arguments", silence)
+    assert "service-change" in held.stdout
+    assert "runs after 30 s" in held.stdout
+
+
+def test_toolsets_of_others_are_translated_once(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "given.yaml"
+    file.write_text(FILE)
+    dry = hermes(home, "tools", "import", str(file), "--dry-run", "--json")
+    assert json.loads(dry.stdout)["tools"] == ["shop_orders"]
+    assert not (home / "tools").exists()
+    done = hermes(home, "tools", "import", str(file))
+    assert "1 tools are in" in done.stdout
+    assert "not translated: shop_shell: -c reads its words as code" in done.stderr
+    again = hermes(home, "tools", "import", str(file))
+    assert again.exit_code != 0
+    assert "--replace" in str(again.exception)
+    assert hermes(home, "tools", "import", str(file), "--replace").exit_code == 0
+    rows = {row["tool"] for row in json.loads(hermes(home, "tools", "--json").stdout)}
+    assert "shop_orders" in rows
+
+
+def test_a_file_of_another_kind_is_refused(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text("a: 1\n")
+    refused = hermes(home, "tools", "import", str(file))
+    assert refused.exit_code != 0
+    assert "is it a file of HolmesGPT?" in str(refused.exception)

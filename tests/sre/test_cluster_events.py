@@ -1,0 +1,96 @@
+"""A storm of warning events becomes one alert for each workload. The outputs were recorded."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cluster_outputs import COMPLETE_ROLLOUT, EVENT_STORM
+
+from hermes.core.bus import Bus
+from hermes.core.events.incidents import AlertRaised
+from hermes.core.protocols import CommandResult
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.cluster.event_source import KubernetesEventSource
+from hermes.sre.settings import KubernetesSettings
+
+pytestmark = pytest.mark.anyio
+NOW = datetime(2026, 11, 17, 12, 0, tzinfo=UTC)
+SETTINGS = KubernetesSettings(context="prod")
+NO_CONTEXT = 'error: context "prod" does not exist'
+
+
+class RecordedKubectl:
+    """Answers the queries with recorded output. Stands in for an environment."""
+
+    target = "recorded"
+
+    def __init__(self, events: str = EVENT_STORM) -> None:
+        self.events = events
+
+    async def run(self, command: str, *, timeout: float | None = None) -> CommandResult:
+        output = self.events if "get events" in command else COMPLETE_ROLLOUT
+        return CommandResult(exit_code=0, output=output)
+
+
+class WatchedCluster:
+    def __init__(self, journal: InMemoryJournal | None = None) -> None:
+        self.journal = journal or InMemoryJournal()
+        self.kubectl = RecordedKubectl()
+        publish = Bus(self.journal).publish
+        self.source = KubernetesEventSource(publish, SETTINGS, self.kubectl)  # type: ignore[arg-type]
+
+    async def alerts(self) -> Sequence[AlertRaised]:
+        records = [each async for each in self.journal.read(kinds=["alert.raised"])]
+        return [each.event for each in records if isinstance(each.event, AlertRaised)]
+
+
+async def test_a_storm_is_one_alert_for_each_workload() -> None:
+    cluster = WatchedCluster()
+    await cluster.source.poll(NOW)
+    await cluster.source.poll(NOW + timedelta(seconds=10))
+    alerts = await cluster.alerts()
+    named = [(dict(each.labels)["namespace"], dict(each.labels)["service"]) for each in alerts]
+    assert named == [("shop", "web"), ("shop", "db-0")]
+    labels = dict(alerts[0].labels)
+    assert labels["deployment"] == "web"
+    assert "image not found" in alerts[0].text
+    assert alerts[0].since == datetime(2026, 11, 17, 11, 59, 1, tzinfo=UTC)
+
+
+async def test_old_and_single_warnings_raise_nothing() -> None:
+    cluster = WatchedCluster()
+    await cluster.source.poll(NOW)
+    assert not [
+        each for each in await cluster.alerts() if "old" in each.title or "once" in each.title
+    ]
+
+
+async def test_without_new_warnings_the_alert_is_over() -> None:
+    cluster = WatchedCluster()
+    await cluster.source.poll(NOW)
+    await cluster.source.poll(NOW + timedelta(seconds=SETTINGS.quiet + 60))
+    ended = [each.title for each in await cluster.alerts() if each.resolved]
+    assert len(ended) == 2
+
+
+async def test_a_restarted_watch_does_not_raise_it_again_and_ends_it() -> None:
+    first = WatchedCluster()
+    await first.source.poll(NOW)
+    second = WatchedCluster(first.journal)
+    await second.source.restore(second.journal, datetime.now(UTC))
+    await second.source.poll(NOW + timedelta(seconds=5))
+    assert len(await second.alerts()) == 2
+    await second.source.poll(NOW + timedelta(seconds=SETTINGS.quiet + 60))
+    assert sum(each.resolved for each in await second.alerts()) == 2
+
+
+async def test_a_renamed_context_is_an_alert_that_says_so_and_ends_by_itself() -> None:
+    cluster = WatchedCluster()
+    cluster.kubectl.events = NO_CONTEXT
+    for second in range(5):
+        await cluster.source.poll(NOW + timedelta(seconds=second))
+    (alert,) = await cluster.alerts()
+    assert "does not exist" in alert.text
+    cluster.kubectl.events = ""
+    await cluster.source.poll(NOW)
+    assert [each.resolved for each in await cluster.alerts()] == [False, True]
