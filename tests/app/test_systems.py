@@ -121,3 +121,11 @@ def test_a_tool_of_the_home_may_be_a_request_and_replaces_ours(tmp_path: Path) -
     assert "shop_orders" in tooling.catalogue.tools
     assert tooling.catalogue.tools["prometheus_query"].spec.description == "mine"
     assert "there is a tool 'terminal' already" in tooling.problems[0]
+
+
+def test_built_in_tools_are_offered_where_their_programs_are(tmp_path: Path) -> None:
+    loaded = loaded_from(tmp_path)
+    assert "execute_code" in tools_of(loaded)
+    nowhere = loaded_from(tmp_path, PATH=str(tmp_path))
+    assert "execute_code" not in tools_of(nowhere)
+    assert "terminal" in tools_of(nowhere)
