@@ -127,7 +127,7 @@ def incident_events(
 def _health(now: datetime) -> Sequence[Event]:
     rounds = [now - timedelta(minutes=5 * number, seconds=40) for number in range(24, -1, -1)]
     return [
-        HealthChecked(run="watch", at=at, ok=number < 20, checks=6, seconds=1.2,
+        HealthChecked(run="watch", at=at, ok=number < 20, checks=8, seconds=1.2,
                       failing=("shop-http",) if number >= 20 else ())
         for number, at in enumerate(rounds)
     ]  # fmt: skip

@@ -94,6 +94,20 @@ MISSING = {
 }
 
 
+def test_programs_get_the_same_lists(tmp_path: Path) -> None:
+    """The views are shared: what a page shows must fit the types of the API."""
+
+    async def main() -> None:
+        async with seeded(tmp_path) as server, server.client(await server.token()) as client:
+            for name in ("services", "skills", "memory", "drills", "audit", "people", "channels"):
+                answer = await client.get(f"/api/{name}")
+                assert answer.status_code == 200, (name, answer.text)
+            links = (await client.get("/api/services")).json()["links"]
+            assert {"nginx", "shop", "orders"} == {each["service"] for each in links}
+
+    anyio.run(main)
+
+
 def test_what_there_is_not_is_said(tmp_path: Path) -> None:
     async def work(server: ApiServer, client: httpx.AsyncClient, csrf: str) -> None:
         answers = {path: (await client.get(path)).status_code for path in MISSING}

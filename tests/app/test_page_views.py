@@ -58,6 +58,7 @@ async def test_services_in_trouble_come_first_with_their_incident_and_maintenanc
     assert [each["state"] for each in shop["checks"]] == ["failing"]
     assert shop["last_incident"]["incident"] == "incident-open-1"
     assert (shop["needs"], shop["needed_by"]) == (["postgres", "redis"], ["nginx"])
+    assert (rows["this host"]["state"], rows["this host"]["more_fine"]) == ("fine", 2)
     assert rows["nginx"]["state"] == "fine" and len(rows["nginx"]["checks"]) == 2
     assert [each["target"] for each in rows["redis"]["maintenance"]] == ["redis"]
     assert rows["orders"]["state"] == "unchecked"

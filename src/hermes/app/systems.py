@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from shlex import quote
 from urllib.parse import urlsplit
 
 import hermes.tools
@@ -13,8 +14,9 @@ from hermes.plumbing.addresses import guard_for
 from hermes.plumbing.files import write_atomically
 from hermes.plumbing.yaml_document import YamlFileError
 from hermes.settings.load import LoadedSettings
+from hermes.tools.connected_command import CommandConnection, Connections
 from hermes.tools.request_tool import SystemEndpoint
-from hermes.tools.settings import SystemSettings
+from hermes.tools.settings import DatabaseSettings, SystemSettings
 from hermes.tools.yaml_tools import DeclaredTool, load_tool_folder
 
 BUNDLED_TOOLS_FOLDER = Path(hermes.tools.__file__).parent / "bundled"
@@ -33,16 +35,22 @@ def load_declared_tools(
 ) -> DeclaredTools:
     """Tools of the home and of the bundled toolsets. Those of a toolset without a configured system
     are left out, unless `all_systems`: to list them with what is missing."""
-    endpoints = system_endpoints(loaded)
-    wanted = None if all_systems else _files_for(endpoints)
-    own = load_tool_folder(loaded.home / "tools", taken=taken, systems=endpoints)
+    endpoints, connections = system_endpoints(loaded), command_connections(loaded)
+    wanted = None if all_systems else _files_for(endpoints, connections)
+    own = load_tool_folder(
+        loaded.home / "tools", taken=taken, systems=endpoints, connections=connections
+    )
     tools, problems = dict(own.tools), list(own.problems)
     members: dict[str, tuple[str, ...]] = {}
     for path in sorted(BUNDLED_TOOLS_FOLDER.glob("*.yaml")):
         if wanted is not None and path.stem not in wanted:
             continue
         bundled = load_tool_folder(
-            BUNDLED_TOOLS_FOLDER, taken=taken, systems=endpoints, only=(path.stem,)
+            BUNDLED_TOOLS_FOLDER,
+            taken=taken,
+            systems=endpoints,
+            connections=connections,
+            only=(path.stem,),
         )
         members[path.stem] = tuple(bundled.tools)
         tools = {**bundled.tools, **tools}  # those of the home replace ours
@@ -81,9 +89,46 @@ def import_toolsets(
     return ImportedTools(path=str(target), tools=names, refused=found.refused)
 
 
-def _files_for(endpoints: Mapping[str, SystemEndpoint]) -> set[str]:
+def _files_for(endpoints: Mapping[str, SystemEndpoint], connections: Connections) -> set[str]:
     extra = {PROMETHEUS_SYSTEM} if "alertmanager" in endpoints else set()
-    return {*endpoints, *extra}
+    if not connections.keys().isdisjoint(DATABASE_KINDS):
+        extra.add(DATABASES_FILE)
+    return {*endpoints, *connections, *extra}
+
+
+DATABASE_KINDS = ("postgres", "mysql", "redis")
+DATABASES_FILE = "databases"
+
+
+def command_connections(loaded: LoadedSettings) -> Connections:
+    """The options of kubectl, helm, docker and database clients, as far as they are configured."""
+    found: dict[str, dict[str, CommandConnection]] = {}
+    cluster, tools = loaded.settings.sre.kubernetes, loaded.settings.tools
+    if cluster.configured:
+        from hermes.sre.cluster.queries import helm_options, kubectl_options
+
+        host = cluster.context or cluster.kubeconfig
+        found["kubernetes"] = {"": CommandConnection(options=kubectl_options(cluster), host=host)}
+        found["helm"] = {"": CommandConnection(options=helm_options(cluster), host=host)}
+    if tools.docker:
+        options = f"-H {quote(tools.docker)}"
+        found["docker"] = {"": CommandConnection(options=options, host=tools.docker)}
+    for name, each in tools.databases.items():
+        connection = CommandConnection(options=_client_options(each), host=each.host)
+        found.setdefault(each.kind, {})[name] = connection
+    return found
+
+
+def _client_options(settings: DatabaseSettings) -> str:
+    flags = {
+        "postgres": ("-h", "-p", "-U", "-d"),
+        "mysql": ("-h", "-P", "-u", "-D"),
+        "redis": ("-h", "-p", "--user", "-n"),
+    }[settings.kind]
+    values = (settings.host, settings.port or "", settings.user, settings.database)
+    return " ".join(
+        f"{flag} {quote(str(value))}" for flag, value in zip(flags, values, strict=True) if value
+    )
 
 
 def system_endpoints(loaded: LoadedSettings) -> dict[str, SystemEndpoint]:

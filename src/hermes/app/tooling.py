@@ -150,7 +150,14 @@ def build_tooling(
 
 
 def any_system_configured(loaded: LoadedSettings) -> bool:
-    return bool(loaded.settings.systems or loaded.settings.sre.prometheus.url)
+    settings = loaded.settings
+    return bool(
+        settings.systems
+        or settings.sre.prometheus.url
+        or settings.sre.kubernetes.configured
+        or settings.tools.docker
+        or settings.tools.databases
+    )
 
 
 class _ProgramsOnHost:
@@ -168,7 +175,10 @@ class _ValuesInSettings:
         self._loaded = loaded
 
     def __contains__(self, key: object) -> bool:
-        if key == "systems.prometheus.url" and self._loaded.settings.sre.prometheus.url:
+        sre = self._loaded.settings.sre
+        if key == "systems.prometheus.url" and sre.prometheus.url:
+            return True
+        if key == "sre.kubernetes.kubeconfig" and sre.kubernetes.configured:
             return True
         return bool(_setting_value(self._loaded, str(key)))
 

@@ -1,5 +1,7 @@
 """Settings of tools."""
 
+from typing import Literal
+
 import msgspec
 
 
@@ -28,6 +30,21 @@ class SystemSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
     """Headers that are sent with each request, such as X-Scope-OrgID."""
 
 
+class DatabaseSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A database that tools ask. Passwords are in ~/.pgpass, ~/.my.cnf or REDISCLI_AUTH."""
+
+    kind: Literal["postgres", "mysql", "redis"]
+    """Which client is used: psql, mariadb or redis-cli."""
+    host: str = "127.0.0.1"
+    """The name or address of its host, or the folder of its socket."""
+    port: int = 0
+    """Its port; 0: the usual one."""
+    user: str = ""
+    """An account that should only be able to read."""
+    database: str = ""
+    """The database on the server."""
+
+
 class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     toolsets: tuple[str, ...] = ("default",)
     """Which toolsets the agent gets; `hermes tools` lists them."""
@@ -37,6 +54,10 @@ class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     """Toolsets of your own by name; they may include the built-in ones."""
     distributions: dict[str, dict[str, float]] = {}
     """For batch runs: by name, how probable each toolset is (0 to 1)."""
+    docker: str = ""
+    """The address of a container daemon that tools ask, such as unix:///var/run/docker.sock."""
+    databases: dict[str, DatabaseSettings] = {}
+    """Databases that tools ask, by a name of your own."""
     shown_tokens: int = 4_000
     """Tokens that the list of MCP tools may take; beyond, they are found by `tool_search`."""
     code_timeout: float = 300.0

@@ -67,11 +67,18 @@ TOOLSETS: Mapping[str, Toolset] = {
             ("argocd", "applications of Argo CD"),
             ("github", "commits, workflows and issues on GitHub"),
             ("gitlab", "commits, pipelines and issues on GitLab"),
+            ("kubernetes", "a cluster by kubectl"),
+            ("helm", "releases of a cluster by helm"),
+            ("docker", "containers by docker"),
+            ("databases", "PostgreSQL, MariaDB and Redis, only to read"),
         )
     },
     "systems": Toolset(
         about="the systems around the host, as far as they are configured",
-        includes=("prometheus", "loki", "grafana", "argocd", "github", "gitlab"),
+        includes=(
+            *("prometheus", "loki", "grafana", "argocd", "github", "gitlab"),
+            *("kubernetes", "helm", "docker", "databases"),
+        ),
     ),
     "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalog
     "plugins": Toolset(about="from installed packages and <home>/plugins/*.py"),  # the same

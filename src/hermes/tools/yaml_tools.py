@@ -19,6 +19,16 @@ from hermes.core.protocols import ToolContext
 from hermes.plumbing.problems import Problem, closest_name
 from hermes.plumbing.yaml_document import KeyPath, YamlDocument, YamlFileError, load_yaml
 from hermes.tools.answer_shapes import ShapeForm
+from hermes.tools.connected_command import (
+    BEFORE,
+    CONNECTION,
+    CommandConnection,
+    CommandUndoForm,
+    ConnectedCommand,
+    Connections,
+    TargetForm,
+    connection_parameter,
+)
 from hermes.tools.declare import ToolRequirements, check_arguments
 from hermes.tools.parameters import (
     CommandParameter,
@@ -156,7 +166,9 @@ class CommandTool:
         *,
         needs: ToolRequirements,
         timeout: float,
+        connections: Mapping[str, CommandConnection] | None = None,
     ) -> None:
+        """`connections`: the options that `{{connection}}` stands for, by name."""
         self.spec = spec
         self.needs = needs
         self.definition = ToolDefinition()
@@ -164,6 +176,7 @@ class CommandTool:
         self._arguments = build_arguments_struct(spec.name, parameters)
         self._command = command
         self._timeout = timeout
+        self._connections = connections
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         command = self.command(arguments)
@@ -183,7 +196,11 @@ class CommandTool:
         words = {
             name: _parameter_word(name, self._parameters[name], slot, getattr(checked, name))
             for name, slot in slots.items()
+            if name != CONNECTION or self._connections is None
         }
+        if self._connections is not None:
+            known = self._connections.get(getattr(checked, CONNECTION, ""))
+            words[CONNECTION] = known.options if known else ""
         return render_command(self._command, words)
 
 
@@ -223,6 +240,9 @@ class _ToolForm(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
     timeout: float = 60.0
     parameters: dict[str, Any] = {}
     needs: dict[str, Any] = {}
+    connection: str = ""
+    target: dict[str, Any] = {}
+    undo: dict[str, Any] = {}
 
 
 class _NeedsForm(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -232,7 +252,7 @@ class _NeedsForm(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
     how: str = ""
 
 
-DeclaredTool = CommandTool | RequestTool
+DeclaredTool = CommandTool | ConnectedCommand | RequestTool
 
 
 class LoadedTools(Value, frozen=True):
@@ -246,16 +266,17 @@ def load_tool_folder(
     *,
     taken: Collection[str] = (),
     systems: Mapping[str, SystemEndpoint] | None = None,
+    connections: Connections | None = None,
     only: Collection[str] | None = None,
 ) -> LoadedTools:
     """Every tool of the folder; `taken` are names that belong to others, `systems` those that
-    requests go to, `only` the files that are read, by name."""
+    requests go to, `connections` those of commands, `only` the files that are read, by name."""
     tools: dict[str, DeclaredTool] = {}
     problems: list[str] = []
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         if only is not None and path.stem not in only:
             continue
-        for found in _read_file(path, systems or {}):
+        for found in _read_file(path, systems or {}, connections or {}):
             if isinstance(found, Problem):
                 problems.append(str(found))
                 continue
@@ -269,7 +290,7 @@ def load_tool_folder(
 
 
 def _read_file(
-    path: Path, systems: Mapping[str, SystemEndpoint]
+    path: Path, systems: Mapping[str, SystemEndpoint], connections: Connections
 ) -> Iterator[tuple[int, DeclaredTool] | Problem]:
     try:
         document = load_yaml(path.read_text("utf-8"), str(path))
@@ -287,7 +308,8 @@ def _read_file(
     for index, item in items:
         place: KeyPath = () if index is None else (index,)
         try:
-            yield document.line_of(*place), _ToolReader(document, place, systems).build(item)
+            reader = _ToolReader(document, place, systems, connections)
+            yield document.line_of(*place), reader.build(item)
         except YamlFileError as error:
             yield error.problem
 
@@ -296,9 +318,14 @@ class _ToolReader:
     """Reads one tool of a file. Raises `YamlFileError`."""
 
     def __init__(
-        self, document: YamlDocument, place: KeyPath, systems: Mapping[str, SystemEndpoint]
+        self,
+        document: YamlDocument,
+        place: KeyPath,
+        systems: Mapping[str, SystemEndpoint],
+        connections: Connections,
     ) -> None:
         self._document, self._place, self._systems = document, place, systems
+        self._connections = connections
 
     def build(self, item: object) -> DeclaredTool:
         form = self._convert(item, _ToolForm)
@@ -311,6 +338,8 @@ class _ToolReader:
         }
         given = self._convert(form.needs, _NeedsForm, "needs")
         needs = ToolRequirements(**msgspec.structs.asdict(given))
+        if form.connection:
+            return self._build_connected(form, parameters, needs)
         spec = build_tool_spec(form.name, form.description, form.risk, parameters)
         if bool(form.request) == bool(form.command):
             raise self._error("a tool has either a command or a request", "name")
@@ -323,6 +352,38 @@ class _ToolReader:
             needs=needs,
             timeout=form.timeout,
         )
+
+    def _build_connected(
+        self,
+        form: _ToolForm,
+        parameters: Mapping[str, CommandParameter],
+        needs: ToolRequirements,
+    ) -> ConnectedCommand:
+        known = self._connections.get(form.connection) or {"": CommandConnection(options="")}
+        chooser = connection_parameter(known)
+        own = {**({CONNECTION: chooser} if chooser else {}), **parameters}
+        target = self._convert(form.target, TargetForm, "target")
+        for name in filter(None, (target.namespace, target.service)):
+            if name not in parameters:
+                raise self._error(f"target: no parameter is called {name}", "target")
+
+        def build(
+            text: str, more: Mapping[str, CommandParameter], *, all_used: bool
+        ) -> CommandTool:
+            given = {**own, **more}
+            spec = build_tool_spec(form.name, form.description, form.risk, given)
+            parts = self._parse_command(text, given, connected=True, all_used=all_used)
+            return CommandTool(
+                spec, given, parts, needs=needs, timeout=form.timeout, connections=known
+            )
+
+        inner, undo = build(form.command, {}, all_used=True), None
+        if form.undo:
+            given = self._convert(form.undo, CommandUndoForm, "undo")
+            read = build(given.read, {}, all_used=False) if given.read else None
+            before = {BEFORE: CommandParameter()} if read is not None else {}
+            undo = (read, build(given.command, before, all_used=False))
+        return ConnectedCommand(form.connection, known, inner, target, undo)
 
     def _build_request(
         self,
@@ -387,7 +448,12 @@ class _ToolReader:
         return parameter
 
     def _parse_command(
-        self, text: str, parameters: Mapping[str, CommandParameter]
+        self,
+        text: str,
+        parameters: Mapping[str, CommandParameter],
+        *,
+        connected: bool = False,
+        all_used: bool = True,
     ) -> tuple[TemplatePart, ...]:
         try:
             parts = parse_template(text)
@@ -399,13 +465,13 @@ class _ToolReader:
             raise YamlFileError(problem) from error
         used = [part.name for part in parts if isinstance(part, TemplateSlot)]
         for name in used:
-            if name not in parameters:
+            if name not in parameters and not (connected and name == CONNECTION):
                 near = closest_name(name, parameters)
                 hint = f"; did you mean {near}?" if near else ""
                 raise self._error(f"command: no parameter is called {name}{hint}", "command")
         rerun = reparsing_program(parts)
         for name, parameter in parameters.items():
-            if name not in used:
+            if name not in used and all_used:
                 raise self._error(f"command: the parameter {name} is never used", "command")
             if rerun and not parameter.is_harmless:
                 why = f"{rerun} reads its words as code once more: give {name} a pattern or an enum"

@@ -130,6 +130,7 @@ class AlertEndpoints:
         self._watch_status = watch
         self._max_silence_s = settings.silence
         self._streams = 0
+        self._hosts = tuple(each.lower() for each in settings.hosts)
         self._alert_metrics = AlertMetrics()
         self._intake = AlertIntake(bus, self._alert_metrics)
         check = self._check_head
@@ -185,6 +186,11 @@ class AlertEndpoints:
         # host could raise alerts on the loopback address.
         if "origin" in request.headers:
             raise HttpRefusal(HTTPStatus.FORBIDDEN, "not for browsers: the request has an Origin")
+        if not self._token and not self._is_own_name(request.headers.get("host", "")):
+            message = (
+                "this address is not known by that name; use 127.0.0.1, or add it to web.hosts"
+            )
+            raise HttpRefusal(HTTPStatus.MISDIRECTED_REQUEST, message)
         open_to_all = not self._token or request.path == "/healthz"
         authorization = request.headers.get("authorization", "")
         if not open_to_all and not is_authorized(authorization, self._token):
@@ -193,6 +199,19 @@ class AlertEndpoints:
         if request.headers.get("content-encoding", "identity") != "identity":
             message = "send it without a content encoding"
             raise HttpRefusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
+
+    def _is_own_name(self, host: str) -> bool:
+        """False for the name of a page that made it resolve to our address (DNS rebinding).
+
+        A name without a dot is one of the local network: nobody else can own it.
+        """
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        name = name.strip("[]").lower()
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return "." not in name or name in self._hosts or name.endswith(".localhost")
+        return True
 
     async def _health(self, request: HttpRequest) -> HttpReply:
         problems = list(filter(None, (await self._store_problem(), self._watch_problem())))

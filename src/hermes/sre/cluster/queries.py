@@ -70,6 +70,11 @@ def kubectl_options(settings: KubernetesSettings) -> str:
     return " ".join(found)
 
 
+def helm_options(settings: KubernetesSettings) -> str:
+    """The same connection for helm."""
+    return kubectl_options(settings).replace("--context ", "--kube-context ")
+
+
 def query_commands(settings: KubernetesSettings, namespaces: Sequence[str] = ()) -> dict[str, str]:
     """The command of each query, by its short name; without namespaces those of the settings."""
     wanted = [name for name in namespaces or settings.namespaces if OBJECT_NAME.fullmatch(name)]

@@ -1,0 +1,127 @@
+"""A declared command that acts on a configured system: a cluster, a container daemon, a database.
+
+The options of the connection come from the settings, as a shell reads them, and never from a model.
+Such a call is not isolated, wherever its command runs. A change reads beforehand what its undo
+command needs, through the executor like any other call.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from hermes.core.messages import RemoteTarget, ToolCall, ToolDefinition, ToolSpec, Value
+from hermes.core.protocols import ToolContext
+from hermes.core.run_ids import new_id
+from hermes.tools.declare import ToolRequirements
+from hermes.tools.parameters import CommandParameter
+
+CONNECTION = "connection"
+"""The slot of the options, and the parameter that chooses among several connections."""
+BEFORE = "before"
+"""The slot of an undo command for what was read before the change."""
+_PLAIN_VALUE = re.compile(r"[\w.:/@=-]{1,200}")
+
+
+class CommandConnection(Value, kw_only=True, frozen=True):
+    options: str
+    """As a shell reads them."""
+    host: str = ""
+    """What the connection leads to, for rules and people."""
+
+
+Connections = Mapping[str, Mapping[str, CommandConnection]]
+"""By the kind of system, then by name; the only one of a kind may have an empty name."""
+
+
+class TargetForm(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Parameters that name what a call acts on."""
+
+    namespace: str = ""
+    service: str = ""
+
+
+class CommandUndoForm(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    command: str
+    read: str = ""
+    """A command that prints one plain word, which the undo command has as `{{before}}`."""
+
+
+def connection_parameter(known: Mapping[str, CommandConnection]) -> CommandParameter | None:
+    """The parameter that chooses a connection; None where there is nothing to choose."""
+    if set(known) == {""}:
+        return None
+    names = tuple(known)
+    return CommandParameter(
+        enum=names,
+        default=names[0] if len(names) == 1 else None,
+        description="Which of the configured ones",
+    )
+
+
+class RendersCommand(Protocol):
+    """A command template with its parameters, as a tool."""
+
+    spec: ToolSpec
+    needs: ToolRequirements
+    definition: ToolDefinition
+
+    async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str: ...
+
+    def command(self, arguments: Mapping[str, Any]) -> str: ...
+
+
+class ConnectedCommand:
+    """`undo`: templates of the commands that read the present state and that undo the change."""
+
+    def __init__(
+        self,
+        kind: str,
+        connections: Mapping[str, CommandConnection],
+        inner: RendersCommand,
+        target: TargetForm,
+        undo: tuple[RendersCommand | None, RendersCommand] | None = None,
+    ) -> None:
+        self.spec: ToolSpec = inner.spec
+        self.needs: ToolRequirements = inner.needs
+        self.definition: ToolDefinition = inner.definition
+        self._kind, self._connections, self._inner = kind, connections, inner
+        self._target, self._undo = target, undo
+
+    async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        undo = await self._undo_note(context, arguments)
+        return "\n".join(filter(None, (await self._inner(context, arguments), undo)))
+
+    def fit(self, arguments: Mapping[str, Any]) -> str:
+        return self._inner.command(arguments)
+
+    def command(self, arguments: Mapping[str, Any]) -> str:
+        return self._inner.command(arguments)
+
+    def acts_on(self, arguments: Mapping[str, Any]) -> RemoteTarget:
+        self._inner.command(arguments)  # raises where they do not fit
+        names = tuple(self._connections)
+        chosen = str(arguments.get(CONNECTION) or (names[0] if names else ""))
+        known = self._connections.get(chosen, CommandConnection(options=""))
+        return RemoteTarget(
+            kind=self._kind,
+            host=known.host or chosen,
+            namespace=str(arguments.get(self._target.namespace) or ""),
+            service=str(arguments.get(self._target.service) or ""),
+        )
+
+    async def _undo_note(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        """How the change is undone, found out before it is made."""
+        if self._undo is None:
+            return ""
+        read, back = self._undo
+        given = dict(arguments)
+        if read is not None:
+            call = ToolCall(new_id("before"), "terminal", {"command": read.command(arguments)})
+            result = await context.call(call)
+            value = result.content.strip()
+            if result.status != "ok" or not _PLAIN_VALUE.fullmatch(value):
+                return "[no undo is known: what was there before could not be read]"
+            given[BEFORE] = value
+        return f"[to undo: {back.command(given)}]"
