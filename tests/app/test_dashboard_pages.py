@@ -94,6 +94,20 @@ MISSING = {
 }
 
 
+def test_programs_get_the_same_lists(tmp_path: Path) -> None:
+    """The views are shared: what a page shows must fit the types of the API."""
+
+    async def main() -> None:
+        async with seeded(tmp_path) as server, server.client(await server.token()) as client:
+            for name in ("services", "skills", "memory", "drills", "audit", "people", "channels"):
+                answer = await client.get(f"/api/{name}")
+                assert answer.status_code == 200, (name, answer.text)
+            links = (await client.get("/api/services")).json()["links"]
+            assert {"nginx", "shop", "orders"} == {each["service"] for each in links}
+
+    anyio.run(main)
+
+
 def test_what_there_is_not_is_said(tmp_path: Path) -> None:
     async def work(server: ApiServer, client: httpx.AsyncClient, csrf: str) -> None:
         answers = {path: (await client.get(path)).status_code for path in MISSING}
@@ -118,6 +132,7 @@ def test_forms_do_what_they_say_and_name_the_person(tmp_path: Path) -> None:
         shown = await press("/memory/fact-000000000001/forget")
         assert "is forgotten" in shown and "orders writes" not in shown
         assert "events were checked" in await press("/audit/verify")
+        assert "log: a test message was sent" in await press("/settings/channels/log/test")
         assert "backups is paused" in await press("/schedules/job/backups/pause")
         assert "backups is resumed" in await press("/schedules/job/backups/resume", back="job")
         assert "backups is removed" in await press("/schedules/job/backups/remove")
@@ -158,6 +173,7 @@ def test_a_form_without_its_token_or_by_a_stranger_changes_nothing(tmp_path: Pat
     paths = (
         *("/services/maintenance", "/skills/pool-exhausted/retire", "/schedules/add"),
         *("/memory/fact-000000000001/forget", "/schedules/job/backups/pause"),
+        "/settings/channels/log/test",
     )
 
     async def work(server: ApiServer, client: httpx.AsyncClient, csrf: str) -> None:

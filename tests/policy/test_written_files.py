@@ -91,6 +91,11 @@ class Session:
         ("kustomization.yaml", "kubectl kustomize ."),
         ("k2/kustomization.yml", "kubectl kustomize k2 | fold -w4"),
         ("base/kustomization.yaml", "kustomize build overlays/prod"),
+        ("supervisord.conf", "supervisorctl status"),
+        ("etc/supervisord.conf", "supervisorctl tail web"),
+        ("rust-toolchain.toml", "cargo --version"),
+        ("rust-toolchain", "rustc --version"),
+        (f"{WORK}/rust-toolchain.toml", "cd sub && cargo --version"),
     ],
 )
 def test_what_one_session_wrote_is_not_run_unasked_in_the_next(

@@ -29,6 +29,7 @@ ERROR_TEXTS = {
     "409": "It cannot be done now; the text says why.",
     "413": "The body is too large.",
     "415": "The body has a content encoding.",
+    "421": "Without a token, only names of this machine are answered.",
     "422": "The Idempotency-Key was used for another request.",
     "429": "Too many requests or streams; `Retry-After` says when to try again.",
     "503": "The journal cannot be used, or too much is going on; try again.",
@@ -188,7 +189,7 @@ def error_statuses(row: ApiRoute) -> list[str]:
     if row.path == DOCUMENT_PATH:
         return []
     if row.path in {each.path for each in WATCH_ROUTES}:
-        return ["400", "401", "403", "413", "415", "503"]
+        return ["400", "401", "403", "413", "415", "421", "503"]
     found = ["400", "401", "403", "404", "409", "413", "429", "503"]
     return sorted([*found, "422"] if row.makes_changes and row.right is not None else found)
 

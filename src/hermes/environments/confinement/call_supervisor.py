@@ -49,6 +49,22 @@ def signed_int(word: int) -> int:
     return ctypes.c_int32(word & 0xFFFFFFFF).value
 
 
+def caller_text(pid: int, text: str) -> str:
+    """The path of a process with its own entry in `/proc`, which is `self` for it alone."""
+    for prefix, own in _CALLER_RELATIVE_PATHS:
+        if text.startswith(prefix):
+            return f"/proc/{pid}/{own}{text[len(prefix) :]}"
+    return text
+
+
+def caller_view(pid: int, folder: "int | None", text: str) -> str:
+    """A path by which the supervisor gets to the file that the caller gets to."""
+    if text.startswith("/"):
+        return f"/proc/{pid}/root{caller_text(pid, text)}"
+    start = AT_FDCWD if folder is None else signed_int(folder)
+    return f"/proc/{pid}/{'cwd' if start == AT_FDCWD else f'fd/{start}'}/{text}"
+
+
 class NotifiedCall:
     __slots__ = ("_listener", "arguments", "id", "number", "pid")
 
@@ -117,9 +133,7 @@ class NotifiedCall:
         text = self.text(argument)
         if not text:
             return self.opened(folder) if folder is not None else ""
-        for prefix, own in _CALLER_RELATIVE_PATHS:
-            if text.startswith(prefix):
-                text = f"/proc/{self.pid}/{own}{text[len(prefix) :]}"
+        text = caller_text(self.pid, text)
         start = AT_FDCWD if folder is None else signed_int(self.arguments[folder])
         base = "cwd" if start == AT_FDCWD else f"fd/{start}"
         path = text if text.startswith("/") else f"/proc/{self.pid}/{base}/{text}"

@@ -209,15 +209,8 @@ class VerdictEnforcer:
 def build_filter(rules: VerdictRules) -> list[CallRefusal]:
     """The calls that are refused or passed to the supervisor, frequent ones first."""
     found: list[CallRefusal] = [
-        # Every bash opens the terminal once, with these flags: Landlock alone decides on that.
-        CallNotification(
-            "openat",
-            any_bit(2, WRITE_FLAGS),
-            ArgumentCondition(2, *TERMINAL_OPEN_FLAGS, unless=True),
-        ),
-        CallNotification(
-            "open", any_bit(1, WRITE_FLAGS), ArgumentCondition(1, *TERMINAL_OPEN_FLAGS, unless=True)
-        ),
+        _notify_write_opening("openat", 2, rules),
+        _notify_write_opening("open", 1, rules),
         CallNotification("connect"),
         CallNotification("socket", *_refused_sockets(rules)),
         CallRefusal("openat2", error=seccomp.ENOSYS),
@@ -293,6 +286,14 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
             )
         )
     return found
+
+
+def _notify_write_opening(name: str, flags: int, rules: VerdictRules) -> CallNotification:
+    """Every bash opens the terminal once, with these flags: Landlock alone decides on that."""
+    if rules.sees_processes:
+        return CallNotification(name, any_bit(flags, WRITE_FLAGS))
+    terminal = ArgumentCondition(flags, *TERMINAL_OPEN_FLAGS, unless=True)
+    return CallNotification(name, any_bit(flags, WRITE_FLAGS), terminal)
 
 
 def _refused_sockets(rules: VerdictRules) -> tuple[ArgumentCondition, ...]:

@@ -9,7 +9,7 @@ caller has no other way to it. This module is sent to other hosts (`remote.sessi
 import os
 import stat
 
-from hermes.environments.confinement.call_supervisor import AT_FDCWD, NotifiedCall, signed_int
+from hermes.environments.confinement.call_supervisor import NotifiedCall, caller_view
 from hermes.environments.confinement.messages import VerdictRules
 
 REPOSITORY_SETTINGS = ("config", "config.worktree", "commondir")
@@ -47,9 +47,7 @@ class JudgedFiles:
         """
         if os.stat(f"/proc/{call.pid}").st_uid != os.geteuid():  # noqa: PTH116
             return None
-        start = AT_FDCWD if folder is None else signed_int(folder)
-        base = f"/proc/{call.pid}/cwd" if start == AT_FDCWD else f"/proc/{call.pid}/fd/{start}"
-        path = f"/proc/{call.pid}/root{text}" if text.startswith("/") else f"{base}/{text}"
+        path = caller_view(call.pid, folder, text)
         return os.open(path, flags | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
 
     def changed(self, fd: int, path: str) -> bool:

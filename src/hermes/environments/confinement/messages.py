@@ -194,7 +194,9 @@ class VerdictRules:
 
     @property
     def checks_reads(self) -> bool:
-        return bool(self.refused_reads or self.judged_files)
+        """Without Landlock a command gets to hidden files by the root of another process."""
+        unhidden = self.sees_processes and self.hidden
+        return bool(self.refused_reads or self.judged_files or unhidden)
 
     @property
     def shape(self) -> bytes:

@@ -10,13 +10,14 @@ other hosts (`remote.session`).
 
 import ctypes
 import os
-from errno import EACCES, ELOOP, ENOSYS
+from errno import EACCES
 
 from hermes.environments.confinement import kernel
 from hermes.environments.confinement.call_supervisor import (
     AT_FDCWD,
     MAX_PATH_BYTES,
     NotifiedCall,
+    caller_view,
     signed_int,
 )
 from hermes.environments.confinement.installed_programs import (
@@ -248,7 +249,7 @@ class ReadCheck:
         text = self._text(call.pid, call.arguments[argument])
         if text not in self._system_files.known:
             secret, real = self._resolve(call.pid, folder, os.fsdecode(text))
-            if secret and not self._is_granted(call, real):
+            if secret and not self._is_granted(call, folder, os.fsdecode(text), real):
                 raise ReadRefused(real)
             if self._judged is not None and self._gives_judged(call, folder, text, argument, real):
                 return
@@ -288,7 +289,11 @@ class ReadCheck:
         """Whether it is a file with secrets, and its real path."""
         path = _absolute_path(pid, folder, text)
         real = self._real_path(path, pid)
-        secret = self._secrets.match(real) or (path != real and self._secrets.match(_plain(path)))
+        secret = (
+            real in self._hidden
+            or self._secrets.match(real)
+            or (path != real and self._secrets.match(_plain(path)))
+        )
         if not secret and text.startswith(SYSTEM_FOLDERS):
             self._system_files.add(text, real)
         return secret, real
@@ -315,22 +320,22 @@ class ReadCheck:
     def _real_path(self, path: str, pid: int) -> str:
         """With resolved links; the path itself when there is no such file."""
         fd: int = self._system_call(OPENAT2_NUMBER, AT_FDCWD, os.fsencode(path), *self._how)
-        if fd < 0:
-            unknown = ctypes.get_errno() in (ELOOP, ENOSYS)
-            return resolve_links(path, pid) if unknown else path
+        if fd < 0:  # perhaps only missing here: `/proc/self` is another process for the caller
+            return resolve_links(path, pid).removesuffix(" (deleted)")
         try:
             return os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
         finally:
             os.close(fd)
 
-    def _is_granted(self, call: NotifiedCall, real: str) -> bool:
+    def _is_granted(self, call: NotifiedCall, folder: "int | None", text: str, real: str) -> bool:
         name = call.program()
         patterns = self._granted.get(name, [])
         if patterns and not is_installed_program(call.pid, name, self._changed):
             patterns = []
         patterns = self._granted.get("*", []) + patterns
         if real in self._hidden:  # wide patterns do not cover what the verdict hides
-            return real in patterns or _has_stand_in(call.pid, real)
+            view = caller_view(call.pid, folder, text)
+            return real in patterns or _is_stand_in(view, call.pid, real)
         return _matches_any(real, patterns)
 
 
@@ -372,12 +377,17 @@ def _plain(path: str) -> str:
     return os.path.normpath(path) if "/." in path or "//" in path else path
 
 
-def _has_stand_in(pid: int, path: str) -> bool:
+def _is_stand_in(view: str, pid: int, path: str) -> bool:
+    """Whether the process has a stand-in for the path, and gets to it and not to the file.
+
+    Another process has no stand-ins: its root folder leads to the file.
+    """
     try:
         outside, inside = os.stat(path), os.stat(f"/proc/{pid}/root{path}")  # noqa: PTH116
+        reached = os.stat(view)  # noqa: PTH116
     except OSError:
         return False
-    return (outside.st_dev, outside.st_ino) != (inside.st_dev, inside.st_ino)
+    return os.path.samestat(reached, inside) and not os.path.samestat(outside, inside)
 
 
 def resolve_links(path: str, pid: int) -> str:

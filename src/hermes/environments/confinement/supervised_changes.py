@@ -3,7 +3,7 @@
 import ctypes
 import os
 import stat
-from errno import EACCES, EEXIST, ENOSYS, ENOTEMPTY, EPERM
+from errno import EACCES, EEXIST, ENOENT, ENOSYS, ENOTEMPTY, EPERM
 
 from hermes.environments.confinement import kernel, verdict_paths
 from hermes.environments.confinement.call_supervisor import NotifiedCall, OwnedTerminals, signed_int
@@ -107,7 +107,7 @@ class SupervisedChanges:
         if self._terminals.open(call, real, flags):
             return None
         if not flags & os.O_CREAT and status is None:
-            return call.proceed()  # it does not exist and is not created
+            return self._missing(call)
         grant = self._grant(real)
         if status is not None and flags & os.O_EXCL and flags & os.O_CREAT:
             raise FileExistsError(EEXIST, "")
@@ -132,8 +132,15 @@ class SupervisedChanges:
     def _outside(self, call: NotifiedCall, real: str) -> None:
         """If not even the folder exists, the caller gets that error."""
         if not os.path.isdir(os.path.dirname(real)):  # noqa: PTH112, PTH120
-            return call.proceed()
+            return self._missing(call)
         raise ChangeRefused(real)
+
+    def _missing(self, call: NotifiedCall) -> None:
+        """The caller gets the error of the kernel. Without Landlock it gets to the files of
+        containers by the root of their processes, and those may be missing only here."""
+        if self._rules.sees_processes:
+            raise FileNotFoundError(ENOENT, "")
+        call.proceed()
 
     def _entry(self, name: str, call: NotifiedCall) -> None:
         """mkdir, mknod, symlink, unlink, rmdir, truncate: one name in one folder."""
@@ -149,7 +156,7 @@ class SupervisedChanges:
         if making and exists:
             raise FileExistsError(EEXIST, "")
         if not making and not exists:
-            return call.proceed()
+            return self._missing(call)
         grant = self._grant(real, making_folder=name in ("mkdir", "mkdirat"))
         if _removes_folder(name, call) and os.path.isdir(real) and os.listdir(real):  # noqa: PTH112, PTH208
             raise OSError(ENOTEMPTY, "")
@@ -176,7 +183,7 @@ class SupervisedChanges:
         old = call.real(old_folder, old_argument, follow=follow)
         new = call.real(new_folder, new_argument, follow=False)
         if not os.path.lexists(old):
-            return call.proceed()
+            return self._missing(call)
         if self._in_repository(new) and verdict_paths.is_config_update(old, new) and not linking:
             return self._configure(call, old, new)
         grants = []

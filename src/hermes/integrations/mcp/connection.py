@@ -9,6 +9,7 @@ import binascii
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from http import HTTPStatus
 from typing import Any
 
 import anyio
@@ -161,10 +162,17 @@ async def connect_by_http(
 ) -> AsyncIterator[SdkConnection]:
     """Only the address that the operator gave is spoken to; the library follows no redirect to
     another host."""
-    with _translate_failures(name, "answer"):
+    refused: list[int] = []
+
+    async def note_refusal(response: Any) -> None:
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            refused.append(response.status_code)
+
+    with _translate_failures(name, "answer", wants_login=refused):
         async with build_http_client(url, timeout=HTTP_READ_TIMEOUT_S) as http:
             http.headers.update(headers)
             http.auth = auth
+            http.event_hooks = {"response": [note_refusal]}
             streams = streamable_http_client(
                 url, http_client=http, max_sse_event_size=MAX_LINE_BYTES
             )
@@ -273,8 +281,15 @@ def _parse_line(line: bytes) -> Any:
 class _translate_failures:  # noqa: N801 - used like a function
     """Turns every failure in the block into a `ToolError` that names the server."""
 
-    def __init__(self, name: str, verb: str, last_errors: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        verb: str,
+        last_errors: Callable[[], str] | None = None,
+        wants_login: Sequence[int] = (),
+    ) -> None:
         self._name, self._verb, self._last_errors = name, verb, last_errors
+        self._wants_login = wants_login
 
     def __enter__(self) -> None:
         return None
@@ -285,6 +300,11 @@ class _translate_failures:  # noqa: N801 - used like a function
         cause = innermost_error(error)
         if isinstance(cause, ToolError):
             raise cause from error
+        if self._wants_login:
+            raise NeedsPerson(
+                f"the MCP server {self._name} wants a login: give its token with --header when it "
+                f"is added, or try `hermes mcp login {self._name}`"
+            ) from error
         said = visible_line(str(cause) or type(cause).__name__, 500)
         words = self._last_errors() if self._last_errors is not None else ""
         last = visible_line(" / ".join(words.strip().splitlines()[-3:]), 500)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hermes.core.actions import ConfinementProfile, KernelSupport
 from hermes.policy.actions.action_effects import INTERPRETER_PROGRAMS, ActionEffects, ActionStep
 from hermes.policy.actions.root_launcher import root_launcher_profile
-from hermes.policy.actions.unnamed_reads import granted_reads, refused_reads
+from hermes.policy.actions.unnamed_reads import granted_reads, names_process_file, refused_reads
 from hermes.policy.commands import tables
 from hermes.policy.commands.effects import READING_EFFECTS, word_set
 from hermes.policy.programs import resource_access
@@ -45,7 +45,6 @@ _DEFAULT_PORTS = {
 }
 _NO_CHANGES: tuple[tuple[str, ...], tuple[str, ...], RepositoryAccess] = ((), (), "")
 _PROCESS_NAME_OPTION = re.compile(r"-[A-Za-z0-9]*p[A-Za-z0-9]*|--processes|--programs?")
-_PROCESS_FILE = re.compile(r"/proc/(?!self\b|thread-self\b|sys\b|net\b)[^/a-z]")
 _FOLLOW_REDIRECT_OPTIONS = frozenset({"-L", "--location", "--location-trusted", "--follow", "-F"})
 _GIT_RECORD_VERBS = word_set("add commit fetch branch tag notes gc worktree stash")
 """Verbs of git that change only the repository data."""
@@ -300,8 +299,7 @@ def _sees_processes(program: str, step: ActionStep) -> bool:
         return any(_PROCESS_NAME_OPTION.fullmatch(word) for word in words)
     if program == "ps":
         return any(word.isalpha() and "e" in word for word in words[:1])
-    # A word such as /proc/1/cwd is among the paths as the folder that it leads to.
-    return any(_PROCESS_FILE.match(path) for path in (*step.paths, *words))
+    return names_process_file(step)
 
 
 def _named_sockets(step: ActionStep) -> tuple[str, ...]:

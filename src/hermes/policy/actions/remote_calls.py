@@ -25,7 +25,7 @@ _DISPLAY_ARGUMENTS = frozenset({"timeout", "watch", "limit", "offset"})
 _EFFECTS_BY_RISK: Mapping[Risk, frozenset[str]] = {
     Risk.READ: frozenset({"network-read"}),
     Risk.CHANGE: frozenset({"write", "network-out", "unknown"}),
-    Risk.DESTROY: frozenset({"delete", "network-out", "unknown"}),
+    Risk.DESTROY: frozenset({"delete", "irreversible", "network-out", "unknown"}),
 }
 _READ_METHODS = frozenset({"GET", "HEAD"})
 _METADATA_HOST = re.compile(r"169\.254\.|metadata(?:\.|$)|fd00:ec2:|100\.100\.100\.200$")

@@ -18,6 +18,7 @@ from hermes.policy.programs import resource_access
 _UNKNOWN_PART = re.compile(r"[…*?\[]")
 _PLAIN_INPUT = re.compile(r"[ \t]*[\w./+:%,-]+(?=[\s;&|)<>]|\Z)|[(&]")
 """What follows the `<` of a redirection whose file is known."""
+_PROCESS_FILE = re.compile(r"/proc/(?!self\b|thread-self\b|sys\b|net\b)[^/a-z]")
 _CODE_FILES = (
     *(
         f"{folder}/*.{end}"
@@ -155,8 +156,15 @@ def _logs_in(program: str) -> bool:
     )
 
 
+def names_process_file(step: ActionStep) -> bool:
+    """Whether a word names a file of /proc that belongs to a process."""
+    # A word such as /proc/1/cwd is among the paths as the folder that it leads to.
+    return any(_PROCESS_FILE.match(path) for path in (*step.paths, *step.argv[1:]))
+
+
 def _opens_only_named(step: ActionStep) -> bool:
-    return all(_entries_open_only_named(step))
+    """Not by a link of a process, which leads anywhere."""
+    return not names_process_file(step) and all(_entries_open_only_named(step))
 
 
 def _entries_open_only_named(step: ActionStep) -> Iterator[bool]:

@@ -107,6 +107,14 @@ _JAVA_FILES = (
     "build.xml",
 )
 _KUSTOMIZE_FILES = ("kustomization.y*ml", "Kustomization", "skaffold.yaml")
+_RUST_FILES = (
+    "Cargo.toml",
+    "build.rs",
+    ".cargo/*",
+    "*.rs",
+    "rust-toolchain",
+    "rust-toolchain.toml",
+)
 _RUBY_FILES = ("*.rb", "Gemfile*", "Rakefile", "Vagrantfile", ".bundle/*")
 
 _GIT_RECORDS = re.compile(
@@ -132,7 +140,8 @@ IMPLICIT_FILES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("docker", "docker compose", "docker-compose", "podman"), _DOCKER_FILES),
     **dict.fromkeys(("mvn", "gradle", "ant", "java"), (*_JAVA_FILES, "*.class", "*.jar")),
     **dict.fromkeys(("ruby", "rake", "bundle", "irb", "vagrant", "rails"), _RUBY_FILES),
-    **dict.fromkeys(("cargo", "rustc"), ("Cargo.toml", "build.rs", ".cargo/*", "*.rs")),
+    **dict.fromkeys(("cargo", "rustc", "rustup", "rustfmt", "rustdoc"), _RUST_FILES),
+    **dict.fromkeys(("supervisorctl", "supervisord"), ("supervisord.conf", "etc/supervisord.conf")),
     **dict.fromkeys(("go", "gofmt"), ("*.go", "go.mod", "go.work")),
     **dict.fromkeys(("code", "codium", "cursor"), (".vscode/*", "*.code-workspace")),
     **dict.fromkeys(("direnv", "mise", "asdf"), (".envrc", ".env*", ".mise*", "mise*.toml")),

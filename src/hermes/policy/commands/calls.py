@@ -154,7 +154,7 @@ class ProgramCall:
         path = self.names(word)
         self.contents.append(path)
         if paths.is_network_path(path):
-            # Opening it for reading sends nothing; it only shows whether a port answers.
+            # Opening it for reading sends nothing by itself: it shows whether a port answers.
             near = not UNTRUSTED_UNKNOWN.search(path) and LOCAL_HOST.match(path.split("/")[3:4][0])
             self.mark(
                 "network-local" if near else "network-out",

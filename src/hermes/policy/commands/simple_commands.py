@@ -25,6 +25,8 @@ class OpenedFiles:
     stdin: str | None = None
     silent: bool = False
     """True when no output goes to a pipe."""
+    rerouted: bool = False
+    """Whether output goes to a descriptor other than standard output and standard error."""
     words: list[str] = field(default_factory=list)
     """Further arguments of the command, which the parser attaches to a redirection."""
     following: list[Node] = field(default_factory=list)
@@ -66,6 +68,7 @@ def _collect_file(walk: ScriptWalk, node: Node, scope: ShellScope, opened: Opene
     if operator in (">&", "<&") and (destination.isdigit() or destination == "-"):
         if operator == "<&" and descriptor in ("", "0") and destination not in ("0", "-"):
             opened.stdin = ANY_WORD  # what another statement opened
+        opened.rerouted = opened.rerouted or destination not in ("1", "2", "-")
         return
     if operator in _WRITING_OPERATORS:
         opened.written.append((operator, destination))
@@ -109,6 +112,7 @@ def _collect_here_document(
     opened.words += inner.words
     opened.following += inner.following
     opened.silent = opened.silent or inner.silent
+    opened.rerouted = opened.rerouted or inner.rerouted
     opened.stdin = body if inner.stdin is None else ANY_WORD
 
 
@@ -136,6 +140,30 @@ def apply_redirects(call: ProgramCall, opened: OpenedFiles) -> None:
         empties = operator != ">>" and operator != "&>>" and call.program in ("", ":", "true")
         if empties and not paths.discards_writes(path):
             call.deletes(word, why=f"{operator} empties {display_text(path)}")
+
+
+_RECEIVING_PROGRAMS = word_set(": true cat head tail wc read")
+
+
+def _mark_open_connections(call: ProgramCall, opened: list[OpenedFiles], *, alone: bool) -> None:
+    """A connection that a redirection opens for reading can be written to as well, by everything
+    that gets its descriptor. Only a test whether a port answers, and a few programs, do not.
+
+    `alone`: the redirections belong to this command, not to a group of commands."""
+    connections = [
+        path for one in opened for path in map(call.path, one.read) if paths.is_network_path(path)
+    ]
+    if not connections:
+        return
+    words = call.argv[2:] if call.argv[:1] == ["timeout"] else call.argv
+    receives = alone and (not words or words[0] in _RECEIVING_PROGRAMS)
+    written = [call.path(word) for one in opened for _, word in one.written]
+    if (
+        not receives
+        or any(path != "/dev/null" for path in written)
+        or any(one.rerouted for one in opened)
+    ):
+        call.mark("network-out", f"may send to {display_text(connections[0])}")
 
 
 _MAX_ARGUMENTS = 800
@@ -201,6 +229,7 @@ def _finish_command(
         call.program = call.argv[0]
     for one in opened:
         apply_redirects(call, one)
+    _mark_open_connections(call, opened, alone=True)
     if not call.argv:
         call.scope.variables.update(extra)
         walk.keep(call)
@@ -228,6 +257,7 @@ def walk_redirected(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str 
             printed += walk.statement(body, scope, inside)
         # The parser attaches the redirection of `a && b > f` to the whole list: b runs after a.
         apply_redirects(call, opened)
+        _mark_open_connections(call, [opened], alone=not bodies)
         walk.keep(call)
         printed = "" if opened.silent else printed
     for following in opened.following:

@@ -9,7 +9,12 @@ from itertools import pairwise
 
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
-from hermes.policy.commands.placeholders import display_text, has_untrusted_text, literal_text
+from hermes.policy.commands.placeholders import (
+    LIVE_GLOB,
+    display_text,
+    has_untrusted_text,
+    literal_text,
+)
 from hermes.policy.commands.server_settings import is_harmless_connection
 from hermes.policy.commands.tables import OptionGrammar, find_program, parse_arguments
 from hermes.policy.programs import resource_access
@@ -19,6 +24,8 @@ _CONFIGURATION_OPTION = re.compile(
     r"--?(?:kubeconfig|kuberc|defaults-file|defaults-extra-file|userconfig|globalconfig|flags-file"
     r"|registry-config|repository-config|command-config)(?:=|\Z)"
 )
+_SHORT_OPTIONS = {"supervisorctl": re.compile(r"-c(.*)|--configuration(?:=(.*))?\Z")}
+"""Of programs whose configuration names code: plug-ins of supervisorctl are loaded as Python."""
 _LIBPQ_CLIENTS = PSQL_CLIENTS | word_set("pg_isready pg_activity pg_top pg_dump pg_dumpall repmgr")
 _SYSTEM_TREE_OPTION = re.compile(r"--(?:roo?t?|ima?g?e?)(?:=|\Z)")
 """Options of systemd's programs that take all settings from another tree or image."""
@@ -37,6 +44,8 @@ def mark_chosen_configuration(call: ProgramCall) -> None:
         ):
             name, equals, value = word.partition("=")
             _check_file(call, name, value if equals else following)
+        elif (short := _SHORT_OPTIONS.get(call.program)) and (found := short.match(word)):
+            _check_file(call, word[:2], found[1] or found[2] or following)
         elif call.program in PSQL_CLIENTS:
             for found in _CONNECTION_FILE.finditer(literal_text(word)):
                 _check_file(call, "connection string", found[1])
@@ -58,7 +67,7 @@ def _check_connections(call: ProgramCall) -> None:
 
 def _check_file(call: ProgramCall, where: str, value: str) -> None:
     trusted = call.analyst.classifier.is_trusted_configuration(call.path(value))
-    if has_untrusted_text(value) or not trusted:
+    if has_untrusted_text(value) or LIVE_GLOB.search(value) or not trusted:
         call.dynamic(
             f"{call.program} {display_text(where)} trusts {display_text(value)}, which the agent"
             " may have written: it can name programs and servers"

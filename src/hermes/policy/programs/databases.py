@@ -107,6 +107,8 @@ def redis(call: ProgramCall, entry: ProgramEntry) -> str:
         call.mark("read", "redis-cli looks")
         return ANY_WORD
     words = found.rest
+    if found.has("-x", "-X"):
+        call.mark("network-out", "redis-cli -x sends what it reads")
     if words:
         _redis_command(call, words)
     elif call.stdin is not None:

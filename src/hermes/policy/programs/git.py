@@ -7,6 +7,7 @@ from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
+    UNKNOWN_TEXT,
     display_text,
     has_untrusted_text,
     is_fully_known,
@@ -194,6 +195,11 @@ def _judge_fetch(call: ProgramCall, words: list[str]) -> None:
         call.mark("network-out", "git fetch sends what is only known at run time")
 
 
+def _judge_remote_listing(call: ProgramCall, words: list[str]) -> None:
+    if any(UNKNOWN_TEXT.search(word) for word in words):
+        call.mark("network-out", "git ls-remote sends what is only known at run time")
+
+
 _REFERENCE_OPTIONS = word_set(
     "-P --prune-tags --refmap -u --update-head-ok --stdin --set-upstream --write-fetch-head"
 )
@@ -255,6 +261,7 @@ _VERB_HANDLERS: dict[str, Callable[[ProgramCall, list[str]], None]] = {
     "branch": _judge_branch_or_tag,
     "config": _judge_config,
     **dict.fromkeys(("fetch", "pull"), _judge_fetch),
+    "ls-remote": _judge_remote_listing,
     "push": _judge_push,
     "tag": _judge_branch_or_tag,
     "worktree": _judge_worktree,

@@ -4,7 +4,12 @@ import re
 
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
-from hermes.policy.commands.placeholders import ANY_WORD, display_text, has_untrusted_text
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    UNKNOWN_TEXT,
+    display_text,
+    has_untrusted_text,
+)
 from hermes.policy.commands.tables import ParsedArguments, ProgramEntry, parse_arguments
 from hermes.policy.programs.table_effects import apply_table
 
@@ -30,10 +35,15 @@ def ssh(call: ProgramCall, entry: ProgramEntry) -> str:
     host = found.words[0] if found.words else ANY_WORD
     call.aim(host=host.rpartition("@")[2])
     call.mark(
-        "network-out" if has_untrusted_text(host) else "network-read",
+        "network-out" if has_untrusted_text(host) or _has_unknown_user(host) else "network-read",
         f"connects to {display_text(host)}",
     )
     return _judge_remote_command(call, found.rest, idle=found.has("-N", "-f", "-O", "-G"))
+
+
+def _has_unknown_user(host: str) -> bool:
+    """The name of the user reaches the host."""
+    return "@" in host and UNKNOWN_TEXT.search(host.rpartition("@")[0]) is not None
 
 
 def _mark_sent_options(call: ProgramCall, found: ParsedArguments) -> None:

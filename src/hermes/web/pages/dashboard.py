@@ -204,7 +204,8 @@ class Dashboard:
         self, request: HttpRequest, visitor: Visitor, fields: Mapping[str, str]
     ) -> Submitted:
         back = fields.get("back", "/")
-        return Submitted(back if back.startswith("/") and not back.startswith("//") else "/")
+        elsewhere = back.startswith(("//", "/\\")) or not back.startswith("/")
+        return Submitted("/" if elsewhere else back)
 
     async def _live(self, request: HttpRequest) -> HttpReply:
         visitor = await self._visitor(request)

@@ -79,7 +79,7 @@ def _topology(links: Sequence[Mapping[str, Any]]) -> Markup:
     """A picture of who needs whom; empty without links, or with too many services."""
     states: dict[str, str] = {}
     for each in links:
-        states |= dict(zip((each["service"], each["needs"]), each["states"], strict=True))
+        states |= {each["service"]: each["service_state"], each["needs"]: each["needs_state"]}
     if len(states) > MAX_NODES:
         return Markup("")
     nodes = [

@@ -1,7 +1,7 @@
 """Services with their state, checks, incidents and maintenance; and which service needs which."""
 
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from hermes.app.facts import open_facts
@@ -45,7 +45,7 @@ class HealthHistory:
 
     def __init__(self) -> None:
         self.last: HealthChecked | None = None
-        self._first_at: datetime | None = None
+        self.first_at: datetime | None = None
         self._states: dict[str, tuple[str, datetime]] = {}
         self._seq = 0
 
@@ -58,7 +58,7 @@ class HealthHistory:
                 self.apply(recorded.event)
 
     def apply(self, event: HealthChecked) -> None:
-        self.last, self._first_at = event, self._first_at or event.at
+        self.last, self.first_at = event, self.first_at or event.at
         now = {**dict.fromkeys(event.unknown, "unknown"), **dict.fromkeys(event.failing, "failing")}
         for name in {*self._states, *now}:
             state = now.get(name, "fine")
@@ -69,7 +69,7 @@ class HealthHistory:
         """Its state, and since when; `unchecked` before the first round."""
         if self.last is None:
             return "unchecked", None
-        return self._states.get(check, ("fine", self._first_at))
+        return self._states.get(check, ("fine", self.first_at))
 
     @property
     def troubled(self) -> Iterable[str]:
@@ -103,6 +103,9 @@ class JournalServices:
             if name := _service_of(each):
                 by_service[name].append(each)
         checks = service_checks(self._loaded, self._health)
+        unnamed = self._unnamed_checks(checks)
+        if unnamed:
+            checks.setdefault(HOST, [])
         windows = await current_windows(self._journal)
         links = await self._links(incidents)
         names = dict.fromkeys([*checks, *by_service, *(name for link in links for name in link)])
@@ -113,11 +116,14 @@ class JournalServices:
         states = {
             name: self._state(checks.get(name, ()), by_service.get(name, ())) for name in names
         }
+        if unnamed and states[HOST][0] == "unchecked":
+            states[HOST] = ("fine", self._health.first_at)
         order = sorted(names, key=lambda name: (STATES.index(states[name][0]), name))
         rows = [
             {
                 **_service_row(name, *states[name], by_service.get(name, ()), windows),
                 "checks": self._check_rows(checks.get(name, ())),
+                "more_fine": unnamed if name == HOST else 0,
                 "needs": sorted(needs[name]),
                 "needed_by": sorted(needed_by[name]),
             }
@@ -134,7 +140,8 @@ class JournalServices:
                     "service": one,
                     "needs": other,
                     "source": source,
-                    "states": [states[one][0], states[other][0]],
+                    "service_state": states[one][0],
+                    "needs_state": states[other][0],
                 }
                 for (one, other), source in links.items()
             ],
@@ -150,6 +157,11 @@ class JournalServices:
         states = [self._health.state(check) for check in checks]
         state = min((each for each, _ in states), key=STATES.index, default="unchecked")
         return state, max((at for each, at in states if each == state and at), default=None)
+
+    def _unnamed_checks(self, checks: Mapping[str, Sequence[str]]) -> int:
+        """Checks of the last round that were fine, and of which only the number was recorded."""
+        known = sum(len(names) for names in checks.values())
+        return max(0, self._health.last.checks - known) if self._health.last is not None else 0
 
     def _check_rows(self, checks: Sequence[str]) -> list[PlainObject]:
         states = {check: self._health.state(check) for check in sorted(checks)}
