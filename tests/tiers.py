@@ -95,6 +95,7 @@ FILES_BY_TIER = {
         "memory/embedding/test_minilm",
         "memory/postgres/",
         "models/test_local",
+        "tools/test_database_tools",
         "web/test_real_monitors",
         "web/test_real_systems",
     ),
