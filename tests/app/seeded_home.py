@@ -10,6 +10,7 @@ from hermes.core.events import Event
 from hermes.core.events.experiments import DrillEnded
 from hermes.core.events.incidents import (
     ChangeBegan,
+    IncidentAcknowledged,
     IncidentClosed,
     IncidentOpened,
     IncidentVerified,
@@ -50,7 +51,11 @@ FAULTS = {
     "pool": ("shop: checkout slow", "shop", "pool-exhausted", "P1"),
     "disk": ("disk of / is 96 % full", "postgres", "disk-full", "P2"),
     "cert": ("certificate of shop.example expires", "nginx", "", "P3"),
+    "queue": ("orders: 4,000 jobs wait in the queue", "orders", "worker-stuck", "P2"),
+    "memory": ("redis: used memory at its limit", "redis", "redis-out-of-memory", "P2"),
 }
+WEEKS_OFF = {"cert": (2, 3, 5, 7, 8, 9, 11), "queue": (1, 4, 6, 10), "memory": (3, 4, 8, 12)}
+"""Weeks ago in which a fault did not happen."""
 SKILL_TEXT = """\
 ---
 name: pool-exhausted
@@ -79,9 +84,11 @@ def history(now: datetime | None = None) -> list[Event]:
     events: list[Event] = []
     for week in range(12, 0, -1):
         for name, (title, service, playbook, severity) in FAULTS.items():
+            if week in WEEKS_OFF.get(name, ()):
+                continue
             at = now - timedelta(days=7 * week - len(name), hours=len(title))
             by_skill = bool(playbook) and week < 9 - len(playbook) % 3
-            seconds = (20.0 if by_skill else 900.0) + 60 * (week % 4)
+            seconds = (20.0 if by_skill else 700.0 + 90 * (week % 5)) + 9 * (week % 4) * len(name)
             key = f"incident-{name}-{week:02}"
             events += incident_events(key, title, service, severity, at, seconds,
                                       playbook=playbook if by_skill else "")  # fmt: skip
@@ -116,6 +123,7 @@ def incident_events(
     begun, fixed = at + timedelta(seconds=5), at + timedelta(seconds=seconds)
     return [
         opened(key, title, service, severity, at),
+        IncidentAcknowledged(run=key, at=begun, incident=key, by="alice"),
         ChangeBegan(run=key, at=begun, incident=key, call_id="c1", command="systemctl restart x",
                     attempt=1, by=playbook or f"{key}/remediator"),
         IncidentVerified(run=key, at=fixed, incident=key, ok=True, checks=("http",), attempt=1),
@@ -179,6 +187,12 @@ def _facts(now: datetime) -> Sequence[Event]:
         FactNoted(run="run-1", at=day, fact="fact-000000000002", memory="semantic",
                   text="orders depends on postgres", about=("orders", "postgres"),
                   relation="depends-on", trust="system"),
+        FactNoted(run="run-1", at=day, fact="fact-000000000003", memory="procedural",
+                  text="after a failover, restart pgbouncer before the shop", trust="person",
+                  about=("pgbouncer", "shop"), actor="bob", scope="team"),
+        FactNoted(run="run-1", at=day - timedelta(days=8), fact="fact-000000000004",
+                  memory="semantic", text="backups of postgres end before 04:10", trust="model",
+                  about=("postgres",), relation="happens-at"),
     ]  # fmt: skip
 
 

@@ -132,6 +132,7 @@ def test_forms_do_what_they_say_and_name_the_person(tmp_path: Path) -> None:
         shown = await press("/memory/fact-000000000001/forget")
         assert "is forgotten" in shown and "orders writes" not in shown
         assert "events were checked" in await press("/audit/verify")
+        assert "log: a test message was sent" in await press("/settings/channels/log/test")
         assert "backups is paused" in await press("/schedules/job/backups/pause")
         assert "backups is resumed" in await press("/schedules/job/backups/resume", back="job")
         assert "backups is removed" in await press("/schedules/job/backups/remove")
@@ -172,6 +173,7 @@ def test_a_form_without_its_token_or_by_a_stranger_changes_nothing(tmp_path: Pat
     paths = (
         *("/services/maintenance", "/skills/pool-exhausted/retire", "/schedules/add"),
         *("/memory/fact-000000000001/forget", "/schedules/job/backups/pause"),
+        "/settings/channels/log/test",
     )
 
     async def work(server: ApiServer, client: httpx.AsyncClient, csrf: str) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from seeded_home import NIGHTLY_TASK, history, opened, seed_files
 
-from hermes.app.web.resources import JournalViews
 from hermes.app.web.views.audit import JournalAudit
 from hermes.app.web.views.drills import JournalDrills
 from hermes.app.web.views.facts import JournalFacts
@@ -17,6 +16,7 @@ from hermes.app.web.views.settings import HomeSettings
 from hermes.app.web.views.skills import HomeSkills
 from hermes.app.web.views.trends import JournalTrends
 from hermes.core.errors import HermesError, ScheduleError
+from hermes.core.events.incidents import IncidentOpened
 from hermes.core.events.operations import HealthChecked
 from hermes.core.events.people import PersonAdded
 from hermes.core.events.tools import ToolRequested
@@ -40,11 +40,11 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
 
 
 def facts_of(home: Home) -> JournalFacts:
-    return JournalFacts(*home, JournalViews(*home).may_read_run)
+    return JournalFacts(*home)
 
 
 def audit_of(home: Home) -> JournalAudit:
-    return JournalAudit(*home, JournalViews(*home).may_read_run)
+    return JournalAudit(*home)
 
 
 async def test_services_in_trouble_come_first_with_their_incident_and_maintenance(
@@ -99,17 +99,21 @@ async def test_maintenance_is_added_by_a_known_person_and_ended_again(home: Home
 
 
 async def test_trends_say_how_much_faster_skills_are(home: Home) -> None:
+    events = [each.event async for each in home[1].read(kinds=("incident.opened",))]
+    titles = [each.title for each in events if isinstance(each, IncidentOpened)]
     found = await JournalTrends(home[1]).trends(weeks=13)
-    assert found["incidents"] == 37 and found["open"] == 1
+    assert (found["incidents"], found["open"]) == (len(titles), 1)
     fast, slow = found["with_skills"], found["without_skills"]
     assert fast["median"] < 300 < slow["median"]  # type: ignore[index]
     curve = [each["repair"]["median"] for each in found["learning"]]  # type: ignore[attr-defined]
     assert curve[0] > curve[-1] and len(curve) == 10
     assert len(found["weeks"]) >= 12  # type: ignore[arg-type]
-    assert (found["repeated"], found["cost_usd"]) == (34, pytest.approx(6.0))
+    assert found["repeated"] == len(titles) - len(set(titles))
+    assert found["cost_usd"] == pytest.approx(6.0)
     with pytest.raises(HermesError, match="there are: 4, 13, 26, 52"):
         await JournalTrends(home[1]).trends(weeks=5)
-    assert (await JournalTrends(home[1]).trends(service="nginx"))["incidents"] == 12
+    of_nginx = await JournalTrends(home[1]).trends(service="nginx")
+    assert of_nginx["incidents"] == titles.count("certificate of shop.example expires")
 
 
 async def test_a_skill_has_its_proof_its_uses_and_its_life(home: Home) -> None:
@@ -146,7 +150,7 @@ async def test_a_fact_says_whose_word_it_is_and_can_be_forgotten(home: Home) -> 
     assert (found["text"], found["word_of"]) == ("orders writes to db-7", "alice")
     await facts.forget("fact-000000000001", person="alice")
     left = [each["id"] for each in await facts.facts(person="alice", limit=10)]
-    assert left == ["fact-000000000002"]
+    assert "fact-000000000001" not in left and "fact-000000000002" in left
 
 
 async def test_drills_have_their_last_score_and_trend(home: Home) -> None:

@@ -60,9 +60,9 @@ def test_the_prometheus_of_the_watch_is_one_of_the_systems(tmp_path: Path) -> No
 def test_everything_that_could_be_there_is_listed(tmp_path: Path) -> None:
     declared = list_declared_tools(loaded_from(tmp_path))
     assert not declared.problems
-    assert set(declared.members) == {
-        *("prometheus", "loki", "grafana", "argocd", "github", "gitlab")
-    }
+    assert {*("prometheus", "loki", "grafana", "argocd", "github", "gitlab")} <= set(
+        declared.members
+    )
 
 
 @pytest.mark.parametrize("url", ["prometheus", "file:///x", "http://", "http://me:pw@host", "x:y"])
@@ -121,3 +121,11 @@ def test_a_tool_of_the_home_may_be_a_request_and_replaces_ours(tmp_path: Path) -
     assert "shop_orders" in tooling.catalogue.tools
     assert tooling.catalogue.tools["prometheus_query"].spec.description == "mine"
     assert "there is a tool 'terminal' already" in tooling.problems[0]
+
+
+def test_built_in_tools_are_offered_where_their_programs_are(tmp_path: Path) -> None:
+    loaded = loaded_from(tmp_path)
+    assert "execute_code" in tools_of(loaded)
+    nowhere = loaded_from(tmp_path, PATH=str(tmp_path))
+    assert "execute_code" not in tools_of(nowhere)
+    assert "terminal" in tools_of(nowhere)

@@ -112,6 +112,7 @@ def test_the_wizard_tests_the_key_when_it_is_given_and_keeps_it(
         ("commands run?", ""),
         ("Which mode?", "act"),
         ("Which?", "ask"),
+        ("Which chat?", ""),
     ]
     shown = converse(hermes, answers)
     assert hermes("config", "get", "watch.mode").stdout == "act\n"

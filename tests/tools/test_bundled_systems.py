@@ -152,6 +152,41 @@ async def test_a_bad_answer_ends_in_a_clear_word(
     assert words in result.content
 
 
+async def test_a_million_series_are_refused_with_a_hint(
+    house: House, standin: SystemsStandin
+) -> None:
+    series = b'{"metric": {"n": "1234567"}, "value": [1, "1"]},' * 200_000
+    whole = b'{"data": {"result": [' + series + b"{}]}}"
+    standin.replies["/loki/api/v1/query_range"] = web.Response(body=whole)
+    said = await house.fails("loki_query", **CALLS["loki_query"])
+    assert "more than 8,388,608 bytes; narrow the question down" in said
+
+
+async def test_a_line_of_a_megabyte_is_cut(house: House, standin: SystemsStandin) -> None:
+    answer = {"data": {"result": [{"stream": {}, "values": [["1", "x" * 1_000_000]]}]}}
+    standin.replies["/loki/api/v1/query_range"] = web.json_response(answer)
+    text = await house.ok("loki_query", **CALLS["loki_query"])
+    assert len(text) < MAX_SHOWN_CHARS
+    assert "artifact://" in text
+
+
+async def test_arguments_that_do_not_fit_never_leave(house: House, standin: SystemsStandin) -> None:
+    for name, arguments in (
+        ("loki_query", {"query": "error"}),
+        ("loki_query", {"query": '{a="b"}', "start": "now", "end": "now-1h"}),
+        ("loki_query", {"query": '{a="b"}', "limit": 0}),
+        ("github_file", {"repo": "acme/shop/..", "path": "x"}),
+        ("github_file", {"repo": "acme/..", "path": "x"}),
+        ("github_commits", {"repo": "acme/shop?x=1"}),
+        ("gitlab_file", {"project": "..", "path": "x"}),
+        ("grafana_dashboard", {"uid": "../../admin"}),
+        ("argocd_app_sync", {"name": "a/b"}),
+        ("grafana_search", {"query": "x", "extra": 1}),
+    ):
+        await house.fails(name, **arguments)
+    assert standin.requests == []
+
+
 async def test_a_wrong_key_is_named(tmp_path: Path, standin: SystemsStandin) -> None:
     async with local(tmp_path) as environment:
         house = House(environment, tools_for(standin.url, "wrong"))

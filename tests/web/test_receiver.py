@@ -280,6 +280,23 @@ async def test_a_web_page_cannot_raise_alerts_on_the_loopback_address(tmp_path: 
         assert await web.alerts() == []
 
 
+async def test_a_token_of_the_api_counts_with_its_right(tmp_path: Path) -> None:
+    rights = {"sender": ("alert",), "reader": ("read", "chat")}
+
+    async def token_rights(token: str) -> tuple[str, ...]:
+        return rights.get(token, ())
+
+    status = WatchStatus(token_rights=token_rights)
+    async with house(tmp_path, token=TOKEN, watched=status) as web:
+        for token, posted, read in (("sender", 200, 401), ("reader", 401, 200), ("x", 401, 401)):
+            sent = await web.ask(
+                "POST", "/alerts", payload(alert()), authorization=f"Bearer {token}"
+            )
+            assert sent[0] == posted, token
+            shown = await web.ask("GET", "/metrics", authorization=f"Bearer {token}")
+            assert shown[0] == read, token
+
+
 async def test_a_token_is_needed_where_others_can_reach_us(tmp_path: Path) -> None:
     async with SqliteJournal.open(tmp_path / "journal.db") as journal:
         for listen in ("0.0.0.0", "::", "192.0.2.1", "example.com"):

@@ -1,7 +1,7 @@
 """Opens the environment that the settings name, and builds the tools of the agent."""
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from hermes.environments.open import EnvironmentOpening, open_environment, selec
 from hermes.settings.default_model import LOCAL_MODEL
 from hermes.settings.load import LoadedSettings
 from hermes.tools.cronjob import CRONJOB_TOOL, JobVerb, make_cronjob
-from hermes.tools.declare import ToolRequirements
 from hermes.tools.memory import make_memory, make_session_search
 from hermes.tools.skills import make_skills
 from hermes.tools.terminal import make_terminal, make_try_on_copy
@@ -136,7 +135,7 @@ def build_tooling(
         extra |= {name: tool for name, tool in foreign.items() if name not in taken}
     catalogue = build_catalog(
         settings,
-        present=host_capabilities(loaded, extra.values()),
+        present=host_capabilities(loaded),
         extra=extra,
         elsewhere=[DELEGATE_TOOL],
         home=loaded.home,
@@ -161,23 +160,37 @@ def any_system_configured(loaded: LoadedSettings) -> bool:
     )
 
 
-def host_capabilities(loaded: LoadedSettings, tools: Iterable[Tool]) -> HostCapabilities:
-    """What of the requirements of these tools is there. Programs are only looked for on this host:
-    in any other environment a command would have to be started for it."""
-    needs = [getattr(tool, "needs", ToolRequirements()) for tool in tools]
-    wanted = {program for need in needs for program in need.programs}
-    programs = None
-    if loaded.settings.terminal.backend == "local":
-        path = loaded.secrets.get("PATH")
-        programs = frozenset(each for each in wanted if shutil.which(each, path=path))
+class _ProgramsOnHost:
+    """Looks a program up when a tool needs it."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+
+    def __contains__(self, name: object) -> bool:
+        return shutil.which(str(name), path=self._path) is not None
+
+
+class _ValuesInSettings:
+    def __init__(self, loaded: LoadedSettings) -> None:
+        self._loaded = loaded
+
+    def __contains__(self, key: object) -> bool:
+        sre = self._loaded.settings.sre
+        if key == "systems.prometheus.url" and sre.prometheus.url:
+            return True
+        if key == "sre.kubernetes.kubeconfig" and sre.kubernetes.configured:
+            return True
+        return bool(_setting_value(self._loaded, str(key)))
+
+
+def host_capabilities(loaded: LoadedSettings) -> HostCapabilities:
+    """What is there for tools. Programs are only looked for on this host: in any other environment
+    a command would have to be started for it."""
+    on_host = loaded.settings.terminal.backend == "local"
     return HostCapabilities(
-        programs=programs,
+        programs=_ProgramsOnHost(loaded.secrets.get("PATH")) if on_host else None,
         variables=frozenset(name for name, value in loaded.secrets.items() if value),
-        settings=frozenset(
-            key for need in needs for key in need.settings if _setting_value(loaded, key)
-        )
-        | ({"systems.prometheus.url"} if loaded.settings.sre.prometheus.url else frozenset())
-        | ({"sre.kubernetes.kubeconfig"} if loaded.settings.sre.kubernetes.configured else set()),
+        settings=_ValuesInSettings(loaded),
     )
 
 

@@ -398,11 +398,18 @@ async def _open_alert_sources(
         reader = reader or JournalActivity(loaded, application.journal)
         return await reader.gauges()
 
+    async def token_rights(token: str) -> Sequence[str]:
+        from hermes.web.tokens import TokenRegistry
+
+        found = await TokenRegistry(application.journal).find(token)
+        return found.rights if found is not None else ()
+
     watched = WatchStatus(
         open_incidents=watch.by_severity,
         heartbeat=lambda: watch.alive_at,
         gauges=gauges,
         activity=activity,
+        token_rights=token_rights,
     )
     web = loaded.settings.web
     refuse_own_address(loaded)

@@ -5,7 +5,8 @@ tool; what a whole toolset needs, here.
 """
 
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +113,13 @@ TOOLSETS: Mapping[str, Toolset] = {
 }
 
 
-class HostCapabilities(Value, kw_only=True, frozen=True):
+@dataclass(frozen=True, kw_only=True)
+class HostCapabilities:
     """What this host has. None: not checked, so nothing is reported as missing."""
 
-    programs: frozenset[str] | None = None
-    variables: frozenset[str] | None = None
-    settings: frozenset[str] | None = None
+    programs: Container[str] | None = None
+    variables: Container[str] | None = None
+    settings: Container[str] | None = None
 
 
 class ToolAvailability(Value, kw_only=True, frozen=True):
@@ -200,7 +202,7 @@ def check_availability(
     )
 
 
-def _missing(wanted: tuple[str, ...], present: frozenset[str] | None) -> list[str]:
+def _missing(wanted: tuple[str, ...], present: Container[str] | None) -> list[str]:
     return [] if present is None else [name for name in wanted if name not in present]
 
 

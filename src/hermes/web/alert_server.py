@@ -38,19 +38,23 @@ from hermes.web.metrics import METRICS_CONTENT_TYPE, AlertMetrics
 from hermes.web.settings import WebSettings
 
 
-def is_authorized(authorization: str, token: str) -> bool:
-    """Check a bearer token, or the password of basic authentication with any user name."""
+def read_credential(authorization: str) -> str:
+    """A bearer token, or the password of basic authentication with any user name; else empty."""
     scheme, _, credential = authorization.strip().partition(" ")
     if scheme.lower() == "basic":
         try:
             credential = base64.b64decode(credential.strip(), validate=True).decode("utf-8")
         except (binascii.Error, UnicodeDecodeError):
-            return False
+            return ""
         credential = credential.partition(":")[2]
     elif scheme.lower() != "bearer":
-        return False
+        return ""
+    return credential.strip()
+
+
+def is_authorized(authorization: str, token: str) -> bool:
     # Constant time: the duration must not reveal how much of a guess was right.
-    return hmac.compare_digest(credential.strip().encode(), token.encode())
+    return hmac.compare_digest(read_credential(authorization).encode(), token.encode())
 
 
 def check_exposure(listen: str, token: str, variable: str) -> None:
@@ -77,6 +81,10 @@ async def _no_activity() -> Mapping[str, float]:
     return {}
 
 
+async def _no_rights(token: str) -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True)
 class WatchStatus:
     """Functions that return the state of the watch."""
@@ -89,6 +97,8 @@ class WatchStatus:
     """Further metrics by name; `journal_writable` is 0 while the watch runs from memory."""
     activity: Callable[[], Awaitable[Mapping[str, float]]] = _no_activity
     """Metrics that are read from the journal. May raise `StoreError`."""
+    token_rights: Callable[[str], Awaitable[Sequence[str]]] = _no_rights
+    """The rights of a token of the API; none for an unknown one. May raise `StoreError`."""
 
 
 async def serve_alerts(
@@ -193,12 +203,21 @@ class AlertEndpoints:
             raise HttpRefusal(HTTPStatus.MISDIRECTED_REQUEST, message)
         open_to_all = not self._token or request.path == "/healthz"
         authorization = request.headers.get("authorization", "")
-        if not open_to_all and not is_authorized(authorization, self._token):
+        known = open_to_all or is_authorized(authorization, self._token)
+        if not known and not await self._has_right(request):
             message = "the token is missing or wrong: send it as bearer token or as basic password"
             raise HttpRefusal(HTTPStatus.UNAUTHORIZED, message, www_authenticate="Bearer, Basic")
         if request.headers.get("content-encoding", "identity") != "identity":
             message = "send it without a content encoding"
             raise HttpRefusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
+
+    async def _has_right(self, request: HttpRequest) -> bool:
+        """Whether a token of the API was sent that may do this."""
+        credential = read_credential(request.headers.get("authorization", ""))
+        needed = "alert" if request.method == "POST" else "read"
+        with suppress(StoreError):
+            return bool(credential) and needed in await self._watch_status.token_rights(credential)
+        return False
 
     def _is_own_name(self, host: str) -> bool:
         """False for the name of a page that made it resolve to our address (DNS rebinding).

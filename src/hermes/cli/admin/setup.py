@@ -1,4 +1,4 @@
-"""`hermes setup`: asks for the model, the environment and the approvals, or takes options.
+"""`hermes setup`: asks for the model, the environment, the approvals and a chat, or takes options.
 
 Each answer is saved at once. Provider and model are kept in a separate file until the key is
 tested, so that an interrupted setup neither loses them nor breaks a working configuration.
@@ -25,11 +25,21 @@ from hermes.settings.secrets import mask_secret
 OTHER_PROVIDER = "other"
 ANSWERS_FILE = "setup-answers.json"
 DEFAULT_ANNOUNCE_S = 30.0
+NO_CHANNEL = "none"
 MODE_OFFERS = {
     "observe": "look only, and report what it would do",
     "suggest": "every change waits for your answer",
     "act": "what the rules call safe runs; restarts are announced; the rest waits",
 }
+
+
+class ChannelChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The options about a chat; an empty one leaves the setting unchanged."""
+
+    channel: str
+    chat: str = ""
+    person: str = ""
+    person_id: str = ""
 
 
 def run_wizard(overrides: Mapping[str, str]) -> int:
@@ -52,6 +62,7 @@ def run_wizard(overrides: Mapping[str, str]) -> int:
     _save_and_print(SetupChoice(mode=mode))
     if mode == "act":
         _save_and_print(SetupChoice(announce=_ask_announce()))
+    _ask_channel()
     echo("\nDone. `hermes watch` monitors this host, `hermes service install` keeps it running,")
     echo("`hermes` opens a chat, and `hermes doctor` checks the installation.")
     return exit_codes.OK
@@ -176,6 +187,104 @@ def _ask_announce() -> str:
     return "" if wanted == current else f"{wanted:g}"
 
 
+def _ask_channel() -> None:
+    """Lead through one chat channel: what to do there, secrets, home chat, test, person."""
+    from hermes.app.channel_setup import channel_titles, find_manifest, save_channel
+
+    echo("\nIn which chat shall Hermes report incidents and take answers?")
+    name = _ask_option("Which chat?", {NO_CHANNEL: "none for now", **channel_titles()}, NO_CHANNEL)
+    if name == NO_CHANNEL:
+        return
+    manifest, loaded = find_manifest(name), load()
+    for number, line in enumerate(manifest.setup, start=1):
+        echo(f"  {number}. {line}")
+    given = {}
+    for variable in manifest.settings.secret_names:
+        current = loaded.secrets.get(variable, "")
+        shown = f" [keep {mask_secret(current)}]" if current else ""
+        given[variable] = str(
+            click.prompt(f"{variable}{shown}", default="", hide_input=True, show_default=False)
+        ).strip()
+    section = getattr(loaded.settings.channels, name)
+    for key in manifest.settings.needed_keys:
+        given[key] = str(click.prompt(key, default=str(getattr(section, key)))).strip()
+    chat = str(click.prompt("Id of the chat for notifications", default=section.home_chat)).strip()
+    for line in save_channel(home_folder(), manifest, given, chat):
+        echo(line)
+    if _test_channel(name):
+        _ask_person(name)
+
+
+def _test_channel(name: str) -> bool:
+    """Whether a test message was accepted."""
+    import anyio
+
+    from hermes.app.channel_test import send_test_message
+    from hermes.core.channels import Address
+
+    echo("Sending a test message …")
+    try:
+        result = anyio.run(send_test_message, load(), Address(name))
+    except HermesError as error:
+        note(f"{error}; later: hermes channels test {name}")
+        return False
+    echo(f"{name} accepted it in {result.to.chat}")
+    return True
+
+
+def _ask_person(channel: str) -> None:
+    """Who presses the button of a test approval is the person at this terminal."""
+    import anyio
+
+    from hermes.app.channel_setup import name_person, wait_for_press
+    from hermes.app.people import user_name
+    from hermes.core.channels import Address
+
+    id = ""
+    if click.confirm("Send a test approval, and wait until you press its button?", default=True):
+        try:
+            pressed = anyio.run(wait_for_press, load(), Address(channel))
+        except HermesError as error:
+            note(str(error))
+        else:
+            id = pressed.sender if pressed is not None else ""
+            shown = f"{pressed.sender_name or 'somebody'} ({id})" if pressed is not None else ""
+            echo(f"Pressed by {shown}." if pressed is not None else "Nobody pressed it.")
+    question = (
+        f"Your id there (empty: let yourself in later with `hermes pairing approve {channel}`)"
+    )
+    id = str(click.prompt(question, default=id)).strip()
+    if not id:
+        return
+    name = str(click.prompt("Your name in Hermes", default=user_name())).strip()
+    try:
+        event = anyio.run(name_person, load(), name, channel, id)
+    except HermesError as error:
+        note(str(error))
+    else:
+        echo(f"{event.name} is {', '.join(':'.join(each) for each in event.ids)}")
+
+
+def _set_up_channel(choice: ChannelChoice, token: str, *, test: bool) -> None:
+    """Without questions. Raises `HermesError`."""
+    import anyio
+
+    from hermes.app.channel_setup import find_manifest, name_person, save_channel
+    from hermes.app.people import user_name
+
+    manifest = find_manifest(choice.channel, home_folder())
+    lines = [line.strip() for line in token.splitlines() if line.strip()]
+    given = dict(zip(manifest.settings.secret_names, lines, strict=False))
+    for line in save_channel(home_folder(), manifest, given, choice.chat):
+        echo(line)
+    if choice.person_id:
+        name = choice.person or user_name()
+        event = anyio.run(name_person, load(), name, choice.channel, choice.person_id)
+        echo(f"{event.name} is {', '.join(':'.join(each) for each in event.ids)}")
+    if test and not _test_channel(choice.channel):
+        raise HermesError(f"{choice.channel} is saved, and does not work yet")
+
+
 def _ask_option(question: str, offers: Mapping[str, str], default: str) -> str:
     names: Sequence[str] = list(offers)
     for number, name in enumerate(names, start=1):
@@ -195,6 +304,7 @@ pass show openrouter | hermes setup --provider openrouter --key-stdin
 hermes setup --provider ollama --model qwen3 --no-test      asks nothing
 hermes setup --mode observe                                 the watch changes nothing
 hermes setup --announce 0                                   restarts always wait for an answer
+echo "$TOKEN" | hermes setup --channel telegram --token-stdin --chat -100123
 hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
 """)
 @click.option("--provider", default="", help="Who serves the model; see `hermes model list`.")
@@ -217,13 +327,38 @@ hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
     metavar="SECONDS",
     help="How long a restart is announced before it proceeds without an answer; 0 always asks.",
 )
-@click.option("--no-test", is_flag=True, help="Keep the key without testing it.")
-def setup(ctx: click.Context, /, key_stdin: bool, no_test: bool, **given: str) -> int:
-    """Choose the model, where commands run, and what the watch may do by itself.
+@click.option("--channel", default="", metavar="NAME", help="A chat: telegram, slack, discord…")
+@click.option("--token-stdin", is_flag=True, help="Read the token of the chat, a line for each.")
+@click.option("--chat", default="", metavar="ID", help="The chat for notifications.")
+@click.option("--person-id", default="", metavar="ID", help="Your id on the platform of the chat.")
+@click.option("--person", default="", metavar="NAME", help="Your name in Hermes.")
+@click.option("--no-test", is_flag=True, help="Keep the key or the chat without testing it.")
+def setup(
+    ctx: click.Context,
+    /,
+    key_stdin: bool,
+    no_test: bool,
+    token_stdin: bool,
+    channel: str,
+    chat: str,
+    person: str,
+    person_id: str,
+    **given: str,
+) -> int:
+    """Choose the model, where commands run, what the watch may do by itself, and a chat.
 
     Existing settings are kept unless changed. The key is tested with a tiny question, and saved in
-    .env (mode 0600). Without a network it is saved untested.
+    .env (mode 0600). Without a network it is saved untested. A chat gets a test message.
     """
+    if channel:
+        if key_stdin or any(given.values()):
+            raise click.UsageError("set up a chat and a model one after the other")
+        token = sys.stdin.read() if token_stdin else ""
+        answers = ChannelChoice(channel=channel, chat=chat, person=person, person_id=person_id)
+        _set_up_channel(answers, token, test=not no_test)
+        return exit_codes.OK
+    if token_stdin or chat or person or person_id:
+        raise click.UsageError("name the chat: --channel telegram")
     choice = SetupChoice(key=sys.stdin.read().strip() if key_stdin else "", **given)
     if choice == SetupChoice() and not no_test:
         if not sys.stdin.isatty():

@@ -197,10 +197,9 @@ def _full_catalog(loaded: LoadedSettings) -> ToolCatalog:
     asked = ToolSettings(toolsets=tuple(with_own_toolsets(own)), sets=own)
     declared = list_declared_tools(loaded)
     extra, members = declared.tools, declared.members
-    built = build_catalog(asked, extra=extra, home=loaded.home, members=members).tools
     return build_catalog(
         asked,
-        present=host_capabilities(loaded, built.values()),
+        present=host_capabilities(loaded),
         extra=extra,
         home=loaded.home,
         members=members,

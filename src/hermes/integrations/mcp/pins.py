@@ -26,7 +26,7 @@ MAX_SCHEMA_DEPTH = 32
 MAX_TOOLS = 1_000
 """Tools of one server; a server with more is refused."""
 _SERVER_NAME = re.compile(r"[a-z][a-z0-9-]{0,23}")
-_FOREIGN_NAME = re.compile(r"[A-Za-z0-9_./-]{1,200}")
+_FOREIGN_NAME = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")
 _NAME_DIGEST_CHARS = 8
 
 EnvironmentKind = Literal["local", "sandbox", "docker", "ssh"]

@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from hermes.core.errors import SettingsError
+from hermes.core.foreign_text import visible_line
 from hermes.core.messages import Risk, Value
+from hermes.core.plugins import BUILT_IN
 from hermes.integrations.mcp.pins import (
     MAX_TOOLS,
     ForeignTool,
@@ -33,7 +35,7 @@ _CHANGING_WORDS = re.compile(
     "schedule|send|set|silence|snooze|stage|start|stop|submit|sync|tag|transfer|trigger|unmute|"
     "unsilence|update|upload|upsert|write"
 )
-_SECRET_WORDS = re.compile("secrets?|tokens?|credentials?|passwords?")
+_SECRET_WORDS = re.compile("secrets?|tokens?|credentials?|passwords?|env|kubeconfig")
 _PASS_THROUGH_WORDS = re.compile("request|raw|proxy|passthrough|http|curl|api")
 _PASS_THROUGH_PARAMETERS = (
     {"method", "url"},
@@ -42,6 +44,15 @@ _PASS_THROUGH_PARAMETERS = (
     {"verb", "path"},
 )
 _COMMAND_PARAMETERS = frozenset({"command", "cmd", "shell", "script", "argv"})
+_OWN_NAMES = frozenset({*BUILT_IN["tools"], "delegate", "tool_search", "tool_call"})
+_ORDERS_ABOUT_TOOLS = re.compile(
+    r"\b(?:before|after|instead of)\b.{0,40}\b(?:any|every|all|other)\b.{0,20}\btools?\b"
+    r"|\byou must (?:always|first|never)\b"
+    r"|\b(?:pass|include|add|send|put)\b.{0,60}\b(?:environment variables?|system prompt|"
+    r"conversation|chat history|passwords?|secrets?|credentials?)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What a description has no reason to say: it steers the agent beyond its own tool."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -100,7 +111,10 @@ def _propose(
     risk, why = propose_class(tool)
     if from_recipe is not None and _SEVERITY[from_recipe] >= _SEVERITY[risk]:
         risk, why = from_recipe, "the recipe says so"
-    findings = tuple(find_suspicious(_prose(tool)))
+    prose = _prose(tool)
+    findings = tuple(find_suspicious(prose))
+    if order := _ORDERS_ABOUT_TOOLS.search(prose):
+        findings += (f"it tells the agent what to do: {visible_line(order[0], 80)!r}",)
     if findings and risk is Risk.READ:
         risk, why = Risk.CHANGE, "its description is suspicious"
     old = pin.find(tool.name) if pin is not None else None
@@ -122,6 +136,8 @@ def propose_class(tool: ForeignTool) -> tuple[Risk, str]:
     """The class that a person would choose who believes nothing but the strictest sign."""
     name = {word.lower() for word in _WORD.findall(tool.name)}
     parameters = {str(key).lower() for key in _properties(tool)}
+    if tool.name in _OWN_NAMES:
+        return Risk.DESTROY, "it has the name of a tool of ours"
     if any(pair <= parameters for pair in _PASS_THROUGH_PARAMETERS) or (
         _first(_PASS_THROUGH_WORDS, name) and parameters & {"url", "path", "endpoint", "body"}
     ):

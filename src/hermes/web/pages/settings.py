@@ -4,7 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from hermes.plumbing.http_service import HttpRequest
-from hermes.web.pages import MAX_ROWS, Page, PageContext, PageSet, Visitor
+from hermes.web.pages import (
+    MAX_ROWS,
+    Form,
+    FormFields,
+    Page,
+    PageContext,
+    PageSet,
+    Submitted,
+    Visitor,
+)
 from hermes.web.pages.paging import cut_page, query_text
 
 
@@ -21,6 +30,10 @@ class SettingViews(Protocol):
     async def secrets(self) -> Sequence[Mapping[str, Any]]: ...
     async def channels(self) -> Sequence[Mapping[str, Any]]: ...
     async def people(self) -> Sequence[Mapping[str, Any]]: ...
+
+    async def test_channel(self, name: str, *, person: str) -> str:
+        """Send a test message; returns one line about it."""
+        ...
 
 
 def setting_pages(views: SettingViews) -> PageSet:
@@ -49,5 +62,12 @@ def setting_pages(views: SettingViews) -> PageSet:
             "home": views.home,
         }
 
+    async def test(request: HttpRequest, visitor: Visitor, fields: FormFields) -> Submitted:
+        text = await views.test_channel(request.params["name"], person=visitor.person)
+        return Submitted("/settings#channels-title", text)
+
     live = ("channel.", "person.")
-    return PageSet(pages=[Page("settings", "/settings", "settings.html", show, live=live)])
+    return PageSet(
+        pages=[Page("settings", "/settings", "settings.html", show, live=live)],
+        forms=[Form("/settings/channels/{name}/test", test)],
+    )

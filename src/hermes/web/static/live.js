@@ -3,11 +3,11 @@
 (() => {
   const RETRY_MS = [500, 1000, 2000, 5000, 10000];
   const SILENCE_MS = 40000; // the server gives a sign of life every 15 s
-  const LEAST_PAUSE_MS = 300;
+  const LEAST_PAUSE_MS = 300, PAUSE_FACTOR = 5; // a page that is slow to make is asked for less often
   const body = document.body, main = document.getElementById("main");
   const prefixes = (body.dataset.live || "").split(" ").filter(Boolean);
   const byId = (id) => document.getElementById(id);
-  let waiting = 0, refreshing = false, again = false, lastRefresh = 0, lastSign = Date.now();
+  let waiting = 0, refreshing = false, again = false, lastRefresh = 0, tookMs = 0, lastSign = Date.now();
   let position = Number(body.dataset.position) || 0;
 
   // Times
@@ -72,6 +72,7 @@
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
       const html = await answer.text();
+      tookMs = Date.now() - lastRefresh;
       if (answer.status === 401) { location.reload(); return; }
       if (answer.ok) {
         if (!forced && inUse()) { showChip(); return; }
@@ -88,7 +89,7 @@
   let timer = 0;
   const schedule = () => {
     if (timer) return;
-    const pause = Math.max(0, lastRefresh + LEAST_PAUSE_MS - Date.now());
+    const pause = Math.max(0, lastRefresh + Math.max(LEAST_PAUSE_MS, PAUSE_FACTOR * tookMs) - Date.now());
     timer = setTimeout(() => { timer = 0; refresh(); }, pause);
   };
   const showChip = () => {
@@ -98,6 +99,7 @@
   };
   byId("new-chip").addEventListener("click", () => refresh(true));
   const heard = (message) => {
+    if (message.lost) { show("lost"); return; }
     lastSign = Date.now();
     show("live");
     if (!message.kinds || message.position <= position) return;
@@ -109,13 +111,15 @@
     const announce = byId("announce");
     announce.setAttribute("aria-live", urgent ? "assertive" : "polite");
     setText(announce, ours.some((kind) => kind.startsWith("incident.opened")) ? "A new incident" : "The page has changed");
-    if (document.hidden) again = false;
     schedule();
   };
 
   // One stream per browser: the tab with the lock reads it and tells the others.
   const channel = "BroadcastChannel" in window ? new BroadcastChannel("hermes") : null;
-  if (channel) channel.onmessage = (event) => heard(event.data);
+  if (channel) channel.onmessage = (event) => {
+    if (!event.data.ask) heard(event.data); // a new tab asks: it may have missed what was told before
+    else if (source?.readyState === EventSource.OPEN) channel.postMessage({ kinds: ["*"], position });
+  };
   const tell = (message) => { heard(message); if (channel) channel.postMessage(message); };
   let source = null, tries = 0;
   const close = () => { if (source) source.close(); source = null; };
@@ -127,7 +131,7 @@
     source.addEventListener("alive", () => tell({}));
     source.addEventListener("change", (event) => tell({ kinds: JSON.parse(event.data).kinds, position: Number(event.lastEventId) }));
     source.onerror = () => {
-      show("lost");
+      tell({ lost: true });
       close();
       setTimeout(open, RETRY_MS[Math.min(tries++, RETRY_MS.length - 1)]);
       if (tries > 2) refresh();

@@ -1,6 +1,7 @@
 """The pages of incidents: the list, and everything about one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from hermes.app.web.pages.journal_index import JournalIndex
 from hermes.app.web.resources import unknown_ids
 from hermes.core.errors import HermesError
 from hermes.core.events.approvals import ApprovalSettled
-from hermes.core.events.incidents import LayerInvestigated
+from hermes.core.events.incidents import LayerInvestigated, PhaseEntered
 from hermes.core.incident import Incident
 from hermes.core.protocols import JournalRecord
 from hermes.memory.store import JournalStore
@@ -34,10 +35,14 @@ from hermes.web.pages import PageContext
 PHASES = ("assess", "investigate", "remediate", "verify", "document", "learn")
 SIDE_PHASES = {"reflex": "remediate", "undo": "verify"}
 """Phases that the rail shows at the place of another one."""
+MAX_KEPT = 4
+MAX_READ_ON = 1000
+"""After more events than this, an incident is read from its beginning."""
 MAX_CHANGES = 50
 MAX_CHECKS = 60
 MAX_EVIDENCE = 12
 MAX_OUTPUT_CHARS = 800
+MAX_DETAIL_CHARS = 200
 ACTION_KINDS = ("change", "refused", "approval.", "playbook.", "changes.", "incident.verified")
 PEOPLE_KINDS = (
     "incident.acknowledged",
@@ -49,11 +54,57 @@ PEOPLE_KINDS = (
 )
 
 
+@dataclass(frozen=True)
+class IncidentSnapshot:
+    """One incident as it was when the journal had been read up to a number."""
+
+    records: Sequence[JournalRecord]
+    data: ReportData
+    details: Mapping[str, object]
+    timeline: Sequence[TimelineEntry]
+
+
+class IncidentReader:
+    """Reads incidents, and keeps those that were looked at last.
+
+    A page that is shown anew after every event must not read and fold ten thousand of them.
+    """
+
+    def __init__(self, journal: JournalStore) -> None:
+        self._journal = journal
+        self._kept: dict[str, tuple[int, IncidentSnapshot]] = {}
+        """By run, with the number up to which the journal was read."""
+
+    async def read(self, run: str) -> IncidentSnapshot:
+        """Raises `HermesError`."""
+        newest, known = await self._journal.last(), self._kept.pop(run, None)
+        if known is None or newest - known[0] > MAX_READ_ON:
+            found = await self._snapshot(await read_incident_records(self._journal, run))
+        else:
+            fresh = [
+                each
+                async for each in self._journal.read(after=known[0])
+                if each.event.run == run or each.event.run.startswith(f"{run}/")
+            ]
+            newest = max([newest, *(each.seq for each in fresh)])
+            found = await self._snapshot([*known[1].records, *fresh]) if fresh else known[1]
+        self._kept[run] = newest, found
+        while len(self._kept) > MAX_KEPT:
+            self._kept.pop(next(iter(self._kept)))
+        return found
+
+    async def _snapshot(self, records: Sequence[JournalRecord]) -> IncidentSnapshot:
+        earlier = await read_earlier_incidents(self._journal, records)
+        data = gather_report_data(records, earlier=earlier)
+        return IncidentSnapshot(records, data, describe_incident(data), build_timeline(records))
+
+
 class JournalIncidents:
     def __init__(self, loaded: LoadedSettings, journal: JournalStore, index: JournalIndex) -> None:
         self._loaded = loaded
         self._journal = journal
         self._index = index
+        self._reader = IncidentReader(journal)
 
     async def incident_list(
         self, *, only_open: bool, text: str, before: str, limit: int
@@ -80,27 +131,30 @@ class JournalIncidents:
     async def incident_page(self, id: str, *, show: str, before: int, limit: int) -> PageContext:
         with unknown_ids():
             run = (await find_incident(self._journal, id)).run
-        records = await read_incident_records(self._journal, run)
-        earlier = await read_earlier_incidents(self._journal, records)
-        data = gather_report_data(records, earlier=earlier)
-        entries = [each for each in build_timeline(records) if _is_shown(each, show)]
+        snapshot = await self._reader.read(run)
+        records, data = snapshot.records, snapshot.data
+        entries = [each for each in snapshot.timeline if _is_shown(each, show)]
         if before:
             entries = [each for each in entries if each.seq < before]
-        incident = data.incident
+        incident, now = data.incident, datetime.now(UTC)
         return {
-            "incident": {**describe_incident(data), "hints": incident.hints},
-            "phases": _phases(incident),
+            "incident": {
+                **snapshot.details,
+                "hints": incident.hints,
+                "duration_s": incident.duration_s(now),
+            },
+            "phases": _phases(incident, records),
             "evidence": _evidence(data),
             "changes": _changes(data)[-MAX_CHANGES:],
             "approved_by": _approvers(records),
             "refused": [each for each in data.refused_actions if not each.waiting],
             "waiting": [each for each in data.refused_actions if each.waiting],
-            "checks": list(data.checks)[-MAX_CHECKS:],
+            "checks": _checks(data)[:MAX_CHECKS],
             "layers": _layers(records),
             "timeline": entries[-limit:],
             "older": entries[-limit].seq if len(entries) > limit else 0,
             "hidden": max(0, len(entries) - limit),
-            "now": datetime.now(UTC),
+            "now": now,
         }
 
     async def incident_report(self, id: str) -> str:
@@ -138,19 +192,35 @@ def _is_shown(entry: TimelineEntry, show: str) -> bool:
     return kinds is None or entry.kind.startswith(kinds)
 
 
-def _phases(incident: Incident) -> list[dict[str, str]]:
-    """The rail: what is done, where the work is, and what comes."""
+def _phases(incident: Incident, records: Sequence[JournalRecord]) -> list[dict[str, str]]:
+    """The rail: what was done or left out, where the work is, and what comes."""
+    names = [each.event.phase for each in records if isinstance(each.event, PhaseEntered)]
+    entered = {SIDE_PHASES.get(each, each) for each in names}
     phase = SIDE_PHASES.get(incident.phase or "", incident.phase or "")
     reached = PHASES.index(phase) if phase in PHASES else -1
-    over = not incident.unresolved
     found = []
     for number, name in enumerate(PHASES):
-        if number < reached or (over and number <= reached):
-            state = "done"
+        if number < reached or (number == reached and not incident.unresolved):
+            state = "done" if name in entered else "left-out"
         else:
             state = "now" if number == reached else "later"
         found.append({"name": name, "state": state})
     return found
+
+
+def _checks(data: ReportData) -> list[dict[str, Any]]:
+    """Each check with its last results before and after the changes; those that failed first."""
+    found: dict[str, dict[str, Any]] = {}
+    for event in data.checks:
+        empty = {"name": event.check, "before": "", "after": "", "detail": ""}
+        row = found.setdefault(event.check, empty)
+        result = "unknown" if event.unknown else "passed" if event.ok else "failed"
+        row["before" if event.when == "before" else "after"] = result
+        row["detail"] = row["detail"] if event.ok else event.detail[:MAX_DETAIL_CHARS]
+    steady = ("passed", "")
+    return sorted(
+        found.values(), key=lambda row: row["before"] in steady and row["after"] in steady
+    )
 
 
 def _evidence(data: ReportData) -> list[dict[str, Any]]:

@@ -8,9 +8,11 @@ import anyio.to_thread
 import msgspec
 
 from hermes.app.channel_states import read_channel_states
-from hermes.app.people import load_people
+from hermes.app.people import load_people, require_known
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.views import PlainObject
+from hermes.core.channels import Address
+from hermes.core.errors import DeliveryError, HermesError
 from hermes.memory.store import JournalStore
 from hermes.settings.describe import SettingDescription, describe_settings
 from hermes.settings.load import LoadedSettings
@@ -20,7 +22,7 @@ MAX_VALUE_CHARS = 300
 
 
 class HomeSettings:
-    """Fulfils what the page of settings shows."""
+    """Fulfils what the page of settings shows and does."""
 
     def __init__(self, loaded: LoadedSettings, journal: JournalStore) -> None:
         self._loaded, self._journal = loaded, journal
@@ -95,6 +97,17 @@ class HomeSettings:
             }
             for each in states
         ]
+
+    async def test_channel(self, name: str, *, person: str) -> str:
+        """Send a test message to the home chat of a channel. Raises `HermesError`."""
+        from hermes.app.channel_test import send_test_message
+
+        await require_known(self._loaded, self._journal, person)
+        try:
+            sent = await send_test_message(self._loaded, Address.parse(name))
+        except DeliveryError as error:
+            raise HermesError(self._redact(f"{name} does not work: {error}")) from error
+        return f"{name}: a test message was sent in {sent.seconds:.1f} s"
 
     async def people(self) -> list[PlainObject]:
         return [

@@ -1,0 +1,187 @@
+"""The bundled tools of databases on real servers: PostgreSQL, MariaDB and Redis of Debian."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from tool_setup import House, local
+
+from hermes.app.systems import BUNDLED_TOOLS_FOLDER
+from hermes.tools.connected_command import CommandConnection
+from hermes.tools.yaml_tools import load_tool_folder
+
+pytestmark = [pytest.mark.anyio, pytest.mark.daemon]
+START_TIMEOUT_S = 60.0
+WRITING_STATEMENTS = (
+    "with gone as (delete from orders returning 1) select count(*) from gone",
+    "select * into copied from orders",
+    "select set_config('transaction_read_only', 'off', false) from orders",
+)
+POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+
+
+def need_root(installed: bool, what: str) -> None:
+    if not installed or os.geteuid():
+        pytest.skip(f"{what} is not installed, or this user cannot start it as its own account")
+
+
+@contextmanager
+def server_folder(owner: str) -> Iterator[Path]:
+    """Short, for the path of a socket, and owned by the account of the server."""
+    with TemporaryDirectory(prefix="db-", dir="/tmp") as name:
+        folder = Path(name)
+        shutil.chown(folder, owner)
+        folder.chmod(0o755)
+        yield folder
+
+
+@contextmanager
+def running(
+    *command: str | Path,
+    ready: tuple[str | Path, ...],
+    user: str,
+    stop: signal.Signals = signal.SIGKILL,
+) -> Iterator[None]:
+    log = subprocess.DEVNULL
+    process = subprocess.Popen([*command], stdout=log, stderr=log, user=user, cwd="/tmp")
+    try:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while subprocess.run([*ready], capture_output=True, check=False).returncode:
+            assert process.poll() is None and time.monotonic() < deadline, f"{command[0]} is up"
+            time.sleep(0.1)
+        yield
+    finally:
+        process.send_signal(stop)  # its data are thrown away
+        process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[CommandConnection]:
+    need_root(bool(POSTGRES), "PostgreSQL")
+    program = POSTGRES[-1]
+    with server_folder("postgres") as folder:
+        subprocess.run(
+            [program.with_name("initdb"), "-D", folder / "data", "-A", "trust", "--no-sync"],
+            check=True,
+            capture_output=True,
+            user="postgres",
+            cwd="/tmp",
+        )
+        psql = ("psql", "-X", "-h", folder, "-U", "postgres", "-c")
+        options = ("-c", "listen_addresses=", "-k", folder, "-c", "fsync=off")
+        started = running(
+            program,
+            "-D",
+            folder / "data",
+            *options,
+            ready=(*psql, "select 1"),
+            user="postgres",
+            stop=signal.SIGINT,
+        )
+        with started:
+            make = "create table orders as select n, 'x' as name from generate_series(1, 500) n"
+            subprocess.run([*psql, make], check=True, capture_output=True)
+            yield CommandConnection(options=f"-h {folder} -U postgres -d postgres", host="local")
+
+
+@pytest.fixture(scope="module")
+def mysql() -> Iterator[CommandConnection]:
+    need_root(Path("/usr/sbin/mariadbd").exists(), "MariaDB")
+    with server_folder("mysql") as folder:
+        data = f"--datadir={folder}/data"
+        subprocess.run(
+            ["mariadb-install-db", "--no-defaults", data, "--user=mysql", "--skip-test-db"],
+            check=True,
+            capture_output=True,
+        )
+        socket = f"--socket={folder}/s"
+        client = ("mariadb", "--no-defaults", socket, "-u", "root", "-e")
+        options = ("--no-defaults", data, socket, "--skip-networking", f"--pid-file={folder}/p")
+        with running("/usr/sbin/mariadbd", *options, ready=(*client, "select 1"), user="mysql"):
+            make = "create database shop; create table shop.orders (n int); "
+            make += "insert into shop.orders values (1), (2), (3)"
+            subprocess.run([*client, make], check=True, capture_output=True)
+            yield CommandConnection(options=f"-S {folder}/s -u root -D shop", host="local")
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[CommandConnection]:
+    need_root(shutil.which("redis-server") is not None, "Redis")
+    with server_folder("redis") as folder:
+        options = ("--port", "0", "--unixsocket", folder / "s", "--save", "")
+        options = (*options, "--unixsocketperm", "777", "--dir", folder)
+        ready = ("redis-cli", "-s", folder / "s", "ping")
+        with running("redis-server", *options, ready=ready, user="redis"):
+            yield CommandConnection(options=f"-s {folder}/s", host="local")
+
+
+def tools(kind: str, connection: CommandConnection) -> dict[str, object]:
+    known = {kind: {"main": connection}}
+    loaded = load_tool_folder(BUNDLED_TOOLS_FOLDER, connections=known, only=("databases",))
+    assert not loaded.problems
+    return dict(loaded.tools)
+
+
+@asynccontextmanager
+async def open_house(
+    kind: str, connection: CommandConnection, folder: Path
+) -> AsyncGenerator[House, None]:
+    async with local(folder) as environment:
+        yield House(environment, tools(kind, connection))  # type: ignore[arg-type]
+
+
+async def test_postgres_answers_each_tool(postgres: CommandConnection, tmp_path: Path) -> None:
+    async with open_house("postgres", postgres, tmp_path) as house:
+        for name in ("activity", "locks", "replication"):
+            found = await house.ok(f"postgres_{name}")
+            assert "ERROR" not in found, found
+        assert "orders" in await house.ok("postgres_sizes")
+        assert "Seq Scan" in await house.ok("sql_explain", sql="explain select * from orders")
+        long = await house.ok("sql_query", sql="select n from orders order by n", limit=20)
+        assert len(long.splitlines()) <= 20
+
+
+async def test_postgres_refuses_to_write_even_where_the_policy_lets_it_pass(
+    postgres: CommandConnection, tmp_path: Path
+) -> None:
+    async with open_house("postgres", postgres, tmp_path) as house:
+        for sql in WRITING_STATEMENTS:
+            assert "ERROR" in await house.ok("sql_query", sql=sql), sql
+        left = "select count(*) as n, count(to_regclass('copied')) as copied from orders"
+        assert re.search(r"\b500 \| +0\b", await house.ok("sql_query", sql=left))
+
+
+def run_as_query(connection: CommandConnection, statement: str) -> str:
+    """What the command of `mysql_query` prints for a statement that its pattern refuses."""
+    command = tools("mysql", connection)["mysql_query"].command({"sql": "select 1"})  # type: ignore[attr-defined]
+    text = command.replace("'select 1'", f"'{statement}'")
+    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+async def test_mariadb_answers_and_refuses_to_write(
+    mysql: CommandConnection, tmp_path: Path
+) -> None:
+    counted = "select count(*) as n from orders"
+    async with open_house("mysql", mysql, tmp_path) as house:
+        for name in ("processlist", "locks", "sizes", "replication"):
+            found = await house.ok(f"mysql_{name}")
+            assert "ERROR" not in found, found
+        for statement in ("delete from orders", "drop table orders", "create table x (n int)"):
+            assert "READ ONLY" in run_as_query(mysql, statement), statement
+        assert "| 3 |" in await house.ok("mysql_query", sql=counted)
+
+
+async def test_redis_answers_each_tool(redis: CommandConnection, tmp_path: Path) -> None:
+    async with open_house("redis", redis, tmp_path) as house:
+        assert "used_memory_human" in await house.ok("redis_info", section="memory")
+        assert "ERR" not in await house.ok("redis_slowlog")
+        assert "cmd=client" in await house.ok("redis_clients")
