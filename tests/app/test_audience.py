@@ -77,3 +77,20 @@ async def test_no_facts_are_learned_from_a_private_chat(
             memory.learn_from_run("ann-direct")
     noted = [each.event.run async for each in journal.read(kinds=("memory.noted",))]
     assert set(noted) == {"group"}
+
+
+async def test_notes_of_a_private_chat_are_shown_only_to_its_person_in_private(
+    home: tuple[Path, SqliteJournal],
+) -> None:
+    folder, journal = home
+    settings = load(home=folder, variables={}).settings.memory
+    async with SessionMemory(folder, settings, journal, Bus(journal)) as memory:
+        await memory.change("group", "add", "memory", "the shop needs the cache", "")
+        await memory.change("ann-direct/sub-1", "add", "user", "ann is on leave in May", "")
+        await memory.change("paired-direct", "add", "memory", "likes short answers", "")
+        shown = {person: "\n".join(memory.sections(person)) for person in ("", "ann", "ben")}
+        paired = "\n".join(memory.sections("telegram:8"))
+    assert all("the shop needs the cache" in text for text in (*shown.values(), paired))
+    assert {person for person, text in shown.items() if "on leave in May" in text} == {"ann"}
+    assert "likes short answers" in paired and "likes short answers" not in shown[""]
+    assert "leave" not in "".join(each.read_text() for each in folder.glob("*.md"))

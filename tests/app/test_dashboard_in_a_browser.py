@@ -30,6 +30,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.joi
 
 MAX_WAIT_S = 60.0
 """Long, because other tests may use the processor; it passes as soon as the page is there."""
+POLL_S = 0.05
 MIN_TARGET_PX = 44
 PAGES = ("/", "/incidents", f"/incidents/{OPEN_INCIDENT}", "/approvals", f"/approvals/{WAITING}")
 MORE_PAGES = (
@@ -80,7 +81,7 @@ class Browser:
         return [each for each in found if each.approval == approval]
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
-        return WebDriverWait(self.driver, MAX_WAIT_S).until(lambda _: condition(), what)
+        return WebDriverWait(self.driver, MAX_WAIT_S, POLL_S).until(lambda _: condition(), what)
 
     def script(self, text: str, *arguments: object) -> Any:
         return self.driver.execute_script(text, *arguments)
@@ -261,6 +262,7 @@ def test_two_tabs_have_one_stream_and_take_over(browser: Browser) -> None:
     driver.switch_to.new_window("tab")
     second = driver.current_window_handle
     browser.open("/approvals")
+    browser.until_live()
     browser.record(
         ApprovalSettled(run=OPEN_INCIDENT, approval=IRREVERSIBLE, outcome="denied", by=("bob",))
     )

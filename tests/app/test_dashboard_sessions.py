@@ -117,6 +117,17 @@ def test_a_session_is_valid_until_it_is_revoked(tmp_path: Path) -> None:
     anyio.run(main)
 
 
+def test_a_session_survives_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with api_server(tmp_path) as server:
+            secret = await log_in(server)
+        async with api_server(tmp_path) as server, browser(server, secret) as client:
+            assert (await client.get("/")).status_code == 200
+        assert secret.encode() not in (tmp_path / "home" / "journal.db").read_bytes()
+
+    anyio.run(main)
+
+
 def test_logging_out_ends_the_session(tmp_path: Path) -> None:
     async def main() -> None:
         async with api_server(tmp_path) as server:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from seeded_home import NIGHTLY_TASK, history, opened, seed_files
 
-from hermes.app.web.resources import JournalViews
 from hermes.app.web.views.audit import JournalAudit
 from hermes.app.web.views.drills import JournalDrills
 from hermes.app.web.views.facts import JournalFacts
@@ -41,11 +40,11 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
 
 
 def facts_of(home: Home) -> JournalFacts:
-    return JournalFacts(*home, JournalViews(*home).may_read_run)
+    return JournalFacts(*home)
 
 
 def audit_of(home: Home) -> JournalAudit:
-    return JournalAudit(*home, JournalViews(*home).may_read_run)
+    return JournalAudit(*home)
 
 
 async def test_services_in_trouble_come_first_with_their_incident_and_maintenance(

@@ -107,7 +107,7 @@ async def test_a_signature_of_github_counts_and_a_delivery_is_refused_the_second
         assert len(await due_jobs(server)) == 1
 
 
-@pytest.mark.parametrize("shift_s", [-301, 301])
+@pytest.mark.parametrize("shift_s", [-301, 600])
 async def test_an_old_or_future_request_is_refused(tmp_path: Path, shift_s: int) -> None:
     async with hook_server(tmp_path) as (server, client):
         headers = signed(BODY, at=time.time() + shift_s)

@@ -212,3 +212,12 @@ def test_a_command_that_a_crash_cut_off_is_not_repeated(
         again.kill()
     assert "not repeated" in row["reason"]
     assert not mark.exists() or mark.read_text() == "x\n"
+
+
+def test_the_status_names_rhythms_that_are_paused(hermes: Hermes) -> None:
+    hermes("cron", "pause", "audit", "--reason", "noisy today")
+    shown = json.loads(hermes("status", "--json").stdout)["paused"]
+    assert "noisy today" in shown["audit"]
+    assert "audit: since" in hermes("status").stdout
+    hermes("cron", "resume", "audit")
+    assert "paused" not in json.loads(hermes("status", "--json").stdout)

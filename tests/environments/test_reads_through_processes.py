@@ -1,4 +1,4 @@
-"""Secret files that a command reaches through another process, or through an open file."""
+"""Secret files that a command reaches by detours: other processes, open files, wildcards."""
 
 import os
 import subprocess
@@ -185,3 +185,34 @@ async def test_a_secret_is_not_opened_again_by_a_descriptor(
     assert profile.refused_reads
     output, _ = await run(here, f'{sys.executable} -S -c "{code}"', profile)
     assert output.splitlines() == ["refused"] * 6 + ["b'ordinary\\n'"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "openssl x509 -in server.key -noout; openssl base64 -in server.ke?",
+        "openssl x509 -in server.key -noout; timeout 5 openssl base64 -in server.k[e]y",
+        "openssl x509 -in server.key -noout; for f in *; do openssl base64 -in $f; done",
+        "openssl ba?e64 -in server.key",
+        "openssl x509 -in server.key; echo base64 -in server.key | openssl",
+    ],
+)
+def test_a_named_key_is_not_granted_beside_words_of_run_time(home: Path, command: str) -> None:
+    profile = judged(command, home)
+    assert profile.refused_reads
+    assert not profile.granted_reads
+
+
+def test_a_named_key_is_granted_beside_wildcards_that_are_no_paths(home: Path) -> None:
+    granted = judged("wget -qO- --ca-certificate=server.key 'https://localhost/?a=[*]'", home)
+    assert f"wget:{home}/server.key" in granted.granted_reads
+    assert judged("openssl x509 -in server.key -noout", home).granted_reads
+
+
+async def test_a_named_key_is_not_printed_by_another_call_of_the_program(
+    here: LocalEnvironment, home: Path
+) -> None:
+    command = "openssl x509 -in server.key -noout; openssl base64 -in server.ke?"
+    output, blocked = await run(here, command, judged(command, home))
+    assert "ZmFrZS12YWx1ZS0x" not in output
+    assert blocked == [f"read of {home}/server.key by openssl"]

@@ -14,11 +14,13 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Risk
 from hermes.integrations.mcp.pins import ServerAddress, ServerPin, reviewed_tools
 from hermes.integrations.mcp.review import propose_classes
-from hermes.integrations.mcp.servers import McpServers, NeedsPerson
+from hermes.integrations.mcp.servers import McpServers, NeedsPerson, ServerLimits
 from hermes.settings.load import load
 
 pytestmark = [pytest.mark.anyio, pytest.mark.command]
 PROGRAMS = Path(sys.executable).parent
+PATIENT = ServerLimits(connect_s=300.0, list_s=300.0)
+"""They import much, on a machine that may be busy."""
 
 
 def server(name: str, *arguments: str) -> ServerPin:
@@ -28,7 +30,7 @@ def server(name: str, *arguments: str) -> ServerPin:
 
 @asynccontextmanager
 async def servers_of(home: Path) -> AsyncIterator[McpServers]:
-    async with open_servers(load(home=home), home, None) as servers:
+    async with open_servers(load(home=home), home, None, PATIENT) as servers:
         yield servers
 
 

@@ -43,7 +43,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Model, Tool
 from hermes.core.run_ids import new_id
 from hermes.environments.process_registry import ProcessRegistry
-from hermes.learning.session_memory import SessionMemory
+from hermes.learning.session_memory import SessionMemory, private_person
 from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.store import JournalStore, display_location, open_journal
 from hermes.models.catalog import reference_for_role, usage_cost
@@ -112,7 +112,8 @@ class Application:
         """
         run = run or new_id("run")
         await self._hold(run)
-        sections = (*self.agent_dependencies.sections, *self.memory.sections())
+        private_to = private_person(by, audience) if audience else ""
+        sections = (*self.agent_dependencies.sections, *self.memory.sections(private_to))
         dependencies = replace(
             self._chat_dependencies(environment, ask), sections=sections, audience=audience
         )

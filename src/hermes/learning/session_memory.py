@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
 
 import anyio
 from anyio.abc import TaskGroup
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 FACTS_FILE = "memory.db"
 NOTE_FILES = ("MEMORY.md", "USER.md")
+PRIVATE_NOTES_FOLDER = "notes"
+"""Has a folder for each person with the notes that private chats made."""
 FACT_WORDS = (
     "remember", "note", "keep in mind", "memori", "forget", "never", "always", "from now on",
     "ever", "circumstances", "no,", "no ", "nope", "wrong", "actually", "not quite", "correction",
@@ -62,7 +65,7 @@ class SessionMemory:
         self._busy = anyio.Lock()
         self._group: TaskGroup | None = None
         self._recorder: FactRecorder | None = None
-        self._notes: AgentNotes | None = None
+        self._notes: dict[str, AgentNotes] = {}
         self._known = False
 
     async def __aenter__(self) -> Self:
@@ -106,13 +109,21 @@ class SessionMemory:
             with anyio.move_on_after(LEARN_TIMEOUT_S + self._settings.model_seconds):
                 await self._learn(run, with_model=True)
 
-    def sections(self) -> tuple[str, ...]:
-        """The part of the prompt made from the two note files, as they are now."""
-        if not self._settings.notes or not any((self._home / name).exists() for name in NOTE_FILES):
+    def sections(self, private_to: str = "") -> tuple[str, ...]:
+        """The parts of the prompt made from the note files, as they are now.
+
+        `private_to`: who alone takes part; their private notes are shown as well.
+        """
+        shared = self._section("")
+        return (*shared, *self._section(private_to)) if private_to else shared
+
+    def _section(self, private_to: str) -> tuple[str, ...]:
+        folder = self._notes_folder(private_to)
+        if not self._settings.notes or not any((folder / name).exists() for name in NOTE_FILES):
             return ()
         from hermes.memory.notes.prompt_section import render_section
 
-        settings, notes = self._settings, self._open_notes()
+        settings, notes = self._settings, self._open_notes(private_to)
         found = {"MEMORY.md": notes.read("memory"), "USER.md": notes.read("user")}
         limits = dict(zip(NOTE_FILES, (settings.memory_chars, settings.user_chars), strict=True))
         shown = render_section(
@@ -125,7 +136,17 @@ class SessionMemory:
     async def change(
         self, run: str, action: NoteAction, target: NoteTarget, content: str, old_text: str
     ) -> str:
-        return await self._open_notes().change(run, action, target, content, old_text)
+        """What a private chat notes is shown only in private chats of the same person."""
+        notes = self._open_notes(await self._private_person(run))
+        return await notes.change(run, action, target, content, old_text)
+
+    async def _private_person(self, run: str) -> str:
+        """Whose private chat it is; empty when others may hear it."""
+        root = run.partition("/")[0]
+        async for recorded in self._journal.read(run=root, kinds=("run.started",)):
+            if isinstance(recorded.event, RunStarted) and recorded.event.audience:
+                return private_person(recorded.event.by, recorded.event.audience)
+        return ""
 
     async def recall(self, run: str, text: str) -> tuple[Event, ...]:
         """What is known about a request, to be shown below it. An error here stops no turn."""
@@ -245,21 +266,35 @@ class SessionMemory:
             self._recorder = FactRecorder(self._home / FACTS_FILE, self._journal, self._bus.publish)
         return self._recorder
 
-    def _open_notes(self) -> "AgentNotes":
-        if self._notes is None:
+    def _notes_folder(self, private_to: str) -> Path:
+        if not private_to:
+            return self._home
+        return self._home / PRIVATE_NOTES_FOLDER / f"@{quote(private_to, safe='')}"
+
+    def _open_notes(self, private_to: str) -> "AgentNotes":
+        if private_to not in self._notes:
             from hermes.memory.notes.notes import AgentNotes
 
             limits: dict[NoteTarget, int] = {
                 "memory": self._settings.memory_chars,
                 "user": self._settings.user_chars,
             }
-            recorder = self._open_recorder()
-            self._notes = AgentNotes(self._home, limits, recorder, self._journal, self._bus.publish)
-        return self._notes
+            folder, recorder = self._notes_folder(private_to), self._open_recorder()
+            if private_to:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._notes[private_to] = AgentNotes(
+                folder, limits, recorder, self._journal, self._bus.publish
+            )
+        return self._notes[private_to]
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def private_person(by: str, audience: str) -> str:
+    """Whom private notes belong to: a person, or a chat whose person is not known."""
+    return by or audience
 
 
 def is_private(records: Sequence[JournalRecord]) -> bool:

@@ -27,6 +27,7 @@ from hermes.sre.reports.host_audit import (
     render_audit,
 )
 from hermes.sre.reports.periodic import (
+    BRIEFING_KINDS,
     DAY,
     REVIEW_KINDS,
     WEEK,
@@ -107,9 +108,8 @@ def report_jobs(
     async def briefing(job: Job, row: JobOccurrence) -> JobResult:
         now = datetime.now(UTC)
         known = [each for each in await list_incidents(journal) if is_recent(each, now - DAY)]
-        kinds = (*REVIEW_KINDS[1:3], *REVIEW_KINDS[4:])
-        events = [one.event async for one in journal.read(kinds=kinds, since=now - DAY)]
-        lines = briefing_lines(known, find_risks(read_audits(loaded), now), events)
+        events = [one.event async for one in journal.read(kinds=BRIEFING_KINDS, since=now - DAY)]
+        lines = briefing_lines(known, find_risks(read_audits(loaded), now), events, now)
         if not lines:
             return JobResult(outcome="nothing", text="a quiet day")
         still = sum(each.unresolved for each in known)

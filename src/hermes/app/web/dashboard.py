@@ -6,7 +6,6 @@ from hermes.app.web.pages.approvals import JournalApprovals
 from hermes.app.web.pages.incidents import JournalIncidents
 from hermes.app.web.pages.journal_index import JournalIndex
 from hermes.app.web.pages.overview import JournalOverview, JournalStatus
-from hermes.app.web.resources import JournalViews
 from hermes.app.web.views.audit import JournalAudit
 from hermes.app.web.views.drills import JournalDrills
 from hermes.app.web.views.facts import JournalFacts
@@ -69,7 +68,6 @@ def page_sets(
     Each line has the pages of `web/pages/NAME.py`, and the class with their data, which is in
     `app/web/pages`.
     """
-    may_read_run = JournalViews(loaded, journal).may_read_run
     return [
         overview_pages(JournalOverview(loaded, journal, index)),
         incident_pages(JournalIncidents(loaded, journal, index)),
@@ -77,9 +75,9 @@ def page_sets(
         service_pages(JournalServices(loaded, journal, index.read_incidents)),
         trend_pages(JournalTrends(journal, index.read_incidents)),
         skill_pages(HomeSkills(loaded, journal)),
-        memory_pages(JournalFacts(loaded, journal, may_read_run)),
+        memory_pages(JournalFacts(loaded, journal)),
         drill_pages(JournalDrills(loaded, journal)),
-        audit_pages(JournalAudit(loaded, journal, may_read_run)),
+        audit_pages(JournalAudit(loaded, journal)),
         schedule_pages(JournalJobs(loaded, journal)),
         setting_pages(HomeSettings(loaded, journal)),
     ]

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -9,13 +10,17 @@ from hermes import __version__
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import print_fields, print_json
+from hermes.cli.render.lines import format_time
 from hermes.core.errors import HermesError
+from hermes.core.events.jobs import JobPaused, JobResumed
 from hermes.core.events.operations import HOOKS_FOLDER
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Usage
 from hermes.memory.store import JournalStore, display_location, store_exists
 from hermes.models.catalog import resolve_reference
 from hermes.settings.load import LoadedSettings
+
+RHYTHMS = ("health", "audit", "briefing", "review")
 
 
 @cli_command("hermes status --json | jq .model")
@@ -47,6 +52,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
         shown = {name.replace("_", " "): value for name, value in facts.items()}
         if channels:
             shown["channels"] = "; ".join(f"{name}: {words}" for name, words in channels.items())
+        if paused := cast("dict[str, str]", facts.get("paused", {})):
+            shown["paused"] = "; ".join(f"{job}: {words}" for job, words in paused.items())
         if hooks:
             shown["hooks"] = "; ".join(f"{name}: {words}" for name, words in hooks.items())
         print_fields(shown)
@@ -87,6 +94,22 @@ def _hook_summary(loaded: LoadedSettings) -> dict[str, str]:
     return {each.hook.name: state_text(each) for each in hook_states(loaded)}
 
 
+async def _paused_rhythms(journal: JournalStore) -> dict[str, str]:
+    """The built-in jobs that somebody paused: what they watch for is not noticed."""
+    paused: dict[str, str] = {}
+    async for recorded in journal.read(kinds=("job.paused", "job.resumed")):
+        match event := recorded.event:
+            case JobPaused() if event.job in RHYTHMS:
+                since = f"since {format_time(event.at)}"
+                words = (since, f"by {event.by}" if event.by else "", event.reason)
+                paused[event.job] = ", ".join(filter(None, words))
+            case JobResumed():
+                paused.pop(event.job, None)
+            case _:
+                pass
+    return paused
+
+
 def _journal_summary(loaded: LoadedSettings) -> dict[str, object]:
     from hermes.cli.context import MAX_LISTED_RUNS, query_journal
 
@@ -101,12 +124,13 @@ def _journal_summary(loaded: LoadedSettings) -> dict[str, object]:
         async for recorded in journal.read(kinds=["model.answered"], since=today):
             if isinstance(recorded.event, ModelAnswered):
                 spent += recorded.event.usage
+        paused = await _paused_rhythms(journal)
         return {
             "conversations": len(runs),
             "latest": runs[0].id if runs else None,
             "today_tokens": spent.tokens,
             "today_usd": round(spent.cost_usd, 4),
-        }
+        } | ({"paused": paused} if paused else {})
 
     size = f" ({location.stat().st_size:,} bytes)" if isinstance(location, Path) else ""
     return {"journal": display_location(location) + size} | query_journal(loaded, query)

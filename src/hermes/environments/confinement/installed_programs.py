@@ -14,7 +14,10 @@ SYSTEM_FOLDERS = (
     "/etc/ld.so.cache",
 )
 """Where programs find libraries and translations when they start."""
-PROGRAM_FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/lib/git-core", "/snap/bin")
+PROGRAM_FOLDERS = (
+    *("/usr/local/bin", "/usr/bin", "/bin", "/usr/lib/git-core", "/snap/bin"),
+    *("/usr/local/sbin", "/usr/sbin", "/sbin"),
+)
 SYSTEM_PROGRAM_FOLDERS = (
     *("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/opt/", "/snap/", "/nix/store/"),
 )

@@ -10,6 +10,7 @@ other hosts (`remote.session`).
 
 import ctypes
 import os
+import stat
 from errno import EACCES
 
 from hermes.environments.confinement import kernel
@@ -318,12 +319,16 @@ class ReadCheck:
         return data.partition(b"\0")[0]
 
     def _real_path(self, path: str, pid: int) -> str:
-        """With resolved links; the path itself when there is no such file."""
+        """With resolved links; the path itself when there is no such file. A block device is
+        below /dev, also if it has another name."""
         fd: int = self._system_call(OPENAT2_NUMBER, AT_FDCWD, os.fsencode(path), *self._how)
         if fd < 0:  # perhaps only missing here: `/proc/self` is another process for the caller
             return resolve_links(path, pid).removesuffix(" (deleted)")
         try:
-            return os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+            real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+            if stat.S_ISBLK(os.fstat(fd).st_mode) and not real.startswith("/dev/"):
+                return f"/dev/block{real}"  # whatever its name is
+            return real
         finally:
             os.close(fd)
 

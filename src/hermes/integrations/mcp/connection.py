@@ -302,8 +302,8 @@ class _translate_failures:  # noqa: N801 - used like a function
             raise cause from error
         if self._wants_login:
             raise NeedsPerson(
-                f"the MCP server {self._name} wants a login: give its token with --header when it "
-                f"is added, or try `hermes mcp login {self._name}`"
+                f"the MCP server {self._name} wants a login: add it again with its token, as in "
+                "--header Authorization=VARIABLE; logins with a browser are not supported yet"
             ) from error
         said = visible_line(str(cause) or type(cause).__name__, 500)
         words = self._last_errors() if self._last_errors is not None else ""

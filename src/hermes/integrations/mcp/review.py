@@ -35,7 +35,7 @@ _CHANGING_WORDS = re.compile(
     "schedule|send|set|silence|snooze|stage|start|stop|submit|sync|tag|transfer|trigger|unmute|"
     "unsilence|update|upload|upsert|write"
 )
-_SECRET_WORDS = re.compile("secrets?|tokens?|credentials?|passwords?")
+_SECRET_WORDS = re.compile("secrets?|tokens?|credentials?|passwords?|env|kubeconfig")
 _PASS_THROUGH_WORDS = re.compile("request|raw|proxy|passthrough|http|curl|api")
 _PASS_THROUGH_PARAMETERS = (
     {"method", "url"},

@@ -29,6 +29,7 @@ _CODE_FILES = (
 )
 """Modules may be called `credentials`."""
 _KEY_FILES = ("/etc/*", "/var/*", "/run/*", "*/.*/*.key", "*/.*/*.pem")
+_DEVICE_FILES = "/dev/*"
 _LOGIN_HELPERS: dict[str, tuple[str, ...]] = {
     "ssh": ("*/.ssh/*", *_KEY_FILES),
     **dict.fromkeys(("aws", "aws-iam-authenticator"), ("*/.aws/*",)),
@@ -66,7 +67,7 @@ def granted_reads(
     use that; keys of the system, and files that its words name, are for the program itself and for
     ssh. A helper that logs in for others gets no credentials but its own.
     """
-    unknown = {_program_of(step) for step in effects.steps if "…" in "".join(step.argv[1:])}
+    unknown = {_program_of(step) for step in effects.steps if _has_unknown_words(step)}
     steps = [
         (step, _key_patterns(step, credentials_of(step), named=_program_of(step) not in unknown))
         for step in effects.steps
@@ -83,11 +84,21 @@ def granted_reads(
             if each in step.paths:
                 helpers += _PLUGINS.get(_program_of(step), ())
                 helpers += ["ssh"] if "*/.ssh/*" in patterns else []
-            shared = alone and not helped and each not in (*_KEY_FILES, *step.paths)
+            own = (*_KEY_FILES, _DEVICE_FILES, *step.paths)
+            shared = alone and not helped and each not in own
             names = ("*",) if shared else (*local, *helpers)
             places = _in_homes(each, effects.home) if builds else (each,)
             found.update(dict.fromkeys(f"{name}:{place}" for place in places for name in names))
     return tuple(found)
+
+
+def _has_unknown_words(step: ActionStep) -> bool:
+    """Whether words of run time, or commands in its input, may name the files of another step."""
+    entry = tables.find_program(_program_of(step))
+    words = step.argv[1:]
+    if entry is not None and entry.spec.keys == "named":
+        return not words or any(map(_UNKNOWN_PART.search, (*words, *step.paths)))
+    return "…" in "".join(words) or any(map(_UNKNOWN_PART.search, step.paths))
 
 
 def _in_homes(pattern: str, home: str) -> tuple[str, ...]:
@@ -121,7 +132,8 @@ def secret_patterns() -> tuple[str, ...]:
     listed = tables.path_lists()
     secrets = [each for each in listed["secrets"] if each[0] in "/*" and "[" not in each]
     public = (f"!{each}" for each in (*listed["public"], *_CODE_FILES))
-    return (*secrets, *public, *(f"!!{each}" for each in listed["private"]))
+    private = (f"!!{each}" for each in listed["private"])
+    return (*secrets, *listed["devices"], *public, *private)
 
 
 def _key_patterns(step: ActionStep, credentials: frozenset[str], *, named: bool) -> tuple[str, ...]:
@@ -138,6 +150,8 @@ def _key_patterns(step: ActionStep, credentials: frozenset[str], *, named: bool)
             found += (*resource_access.own_secret_files(program), *_KEY_FILES)
     if found and named:
         found += [path for path in step.paths if not _UNKNOWN_PART.search(path)]
+    if _program_of(step) in resource_access.DEVICE_READERS:
+        found.append(_DEVICE_FILES)
     return tuple(dict.fromkeys(each for each in found if each != "named"))
 
 

@@ -165,6 +165,10 @@ class ProgramCall:
         for each in self.analyst.classifier.with_real_path(path):
             if self.analyst.classifier.is_secret(each):
                 self.mark("secret-read", f"{display_text(each)} holds secrets")
+            elif self.analyst.classifier.is_device(each):
+                self.mark(
+                    "secret-read", f"{display_text(each)} is a device, with all that is on it"
+                )
 
     def writes(self, word: str, why: str = "", *, tree: bool = False) -> None:
         """`tree`: whatever is below the path may be replaced as well."""

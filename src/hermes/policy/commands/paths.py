@@ -157,6 +157,7 @@ class PathPatternLists:
 
     secret: re.Pattern[str]
     public: re.Pattern[str]
+    devices: re.Pattern[str]
     samples: tuple[str, ...]
     names: tuple[tuple[str, str], ...]
     """Names of secret files, each with the folder it is in; empty: in any folder."""
@@ -206,6 +207,7 @@ def path_pattern_lists(home: str) -> PathPatternLists:
             f"(?!{'|'.join(map(_name_pattern, listed['private']))})"
             f"(?:{'|'.join(map(_name_pattern, listed['public']))})"
         ),
+        devices=re.compile("|".join(map(translate, listed["devices"]))),
         samples=tuple(glob.replace("*", fill) for glob in secrets for fill in ("", "1")),
         names=tuple(_name_of(glob, fill) for glob in secrets for fill in ("", "1")),
         system=re.compile("|".join(map(_one_level, [*listed["system"], home]))),
@@ -258,6 +260,12 @@ class PathClassifier:
             return self._hides_secret(path)
         plain = literal_text(path)
         return bool(self._known.secret.match(plain)) and not self._known.public.match(plain)
+
+    def is_device(self, path: str) -> bool:
+        """A device that contains files, memory or input, and no plain one such as /dev/null."""
+        return path.startswith(("/dev/", "/proc/k")) and bool(
+            self._known.devices.match(literal_text(path))
+        )
 
     def _aims_at_secret(self, path: str) -> bool:
         """Whether files in folders that are not known, or a wildcard, include a secret by name."""

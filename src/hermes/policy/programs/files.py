@@ -244,6 +244,7 @@ def _judge_mode(call: ProgramCall, mode: str) -> None:
 def dd(call: ProgramCall, entry: ProgramEntry) -> str:
     """`dd if=… of=…`."""
     call.mark("read", "dd copies")
+    targets = {word for word in call.argv[1:] if word.startswith("of=")}
     blocks = 1.0
     for word in call.argv[1:]:
         key, equals, value = word.partition("=")
@@ -255,7 +256,8 @@ def dd(call: ProgramCall, entry: ProgramEntry) -> str:
         elif key in ("count", "bs") and equals:
             blocks *= _gibibytes(value) * 2**30
         elif key == "if" and equals:
-            call.reads(value)
+            # A test of the speed prints nothing of the file.
+            (call.names if targets == {"of=/dev/null"} else call.reads)(value)
         elif UNTRUSTED_UNKNOWN.match(word[:1]):
             call.dynamic("a word only known at run time may be of=")
     if blocks >= 2**30 and call.changes:

@@ -192,6 +192,10 @@ DEVICE_PROGRAMS = word_set(
     " turbostat powertop hwclock blkid stty setterm losetup zramctl bpftool perf udevadm lstopo"
     " sysctl"
 )
+DEVICE_READERS = DEVICE_PROGRAMS | word_set(
+    "lsblk file badblocks e2fsck fsck e2label findfs findmnt partx wipefs swapon mount grub-probe"
+)
+"""Programs that read a device, and print none of its content."""
 LISTENING_PROGRAMS = word_set("nginx openresty tengine apachectl apache2ctl httpd apache2")
 """Programs that bind their ports when they test their configuration."""
 PROCESS_INSPECTORS = word_set(

@@ -12,6 +12,7 @@ from hermes.plumbing.units import format_duration, format_size
 MIN_SAMPLES, MIN_SPAN = 6, timedelta(hours=12)
 """Fewer values, or over a shorter time, are no trend."""
 MAX_FORECAST_DAYS, SOON_DAYS = 60.0, 30.0
+AUDIT_OLD = timedelta(days=1)
 CERTIFICATE_SOON, BACKUP_OLD = timedelta(days=21), timedelta(hours=48)
 FULL_SHARE = 0.9
 MAX_DRIFT_SHOWN = 3
@@ -196,7 +197,11 @@ def find_risks(audits: Sequence[HostAudit], now: datetime) -> list[tuple[str, st
     if not audits:
         return []
     last = audits[-1]
-    found = [*_disk_risks(audits)]
+    found = []
+    if now - last.at > AUDIT_OLD:
+        age = format_duration((now - last.at).total_seconds())
+        found.append(("audit", f"the newest one is {age} old; what follows is from then"))
+    found += _disk_risks(audits)
     for each in sorted(last.certificates, key=lambda one: one.expires):
         if each.expires - now <= CERTIFICATE_SOON:
             found.append(("certificate", f"{each.path} {_expiry_text(each.expires, now)}"))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from hermes.core.events import Event
-from hermes.core.events.approvals import ApprovalAnswered, ApprovalRequested
+from hermes.core.events.approvals import ApprovalAnswered, ApprovalRequested, ApprovalSettled
 from hermes.core.events.base import UnknownEvent
 from hermes.core.events.jobs import JobEnded, JobMissed
 from hermes.core.events.runs import ModelAnswered
@@ -17,14 +17,14 @@ from hermes.plumbing.units import format_duration, ordinal
 from hermes.sre.reports.statements import incident_times, resolver_of
 from hermes.sre.reports.statistics import duration_statistics
 
-REVIEW_KINDS = (
-    "skill.changed",
+BRIEFING_KINDS = (
     "approval.requested",
     "approval.answered",
-    "model.answered",
+    "approval.settled",
     "job.ended",
     "job.missed",
 )
+REVIEW_KINDS = ("skill.changed", "model.answered", *BRIEFING_KINDS)
 MAX_NAMES = 8
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 GAINED_STATES, RETIRED_STATE = ("validated", "trusted"), "retired"
@@ -42,6 +42,7 @@ def briefing_lines(
     incidents: Sequence[Incident],
     risks: Sequence[tuple[str, str]],
     events: Sequence[Event | UnknownEvent],
+    now: datetime,
 ) -> Lines:
     """`incidents` and `events` are those of the last day. Empty: nothing happened or is coming."""
     lines: Lines = []
@@ -58,9 +59,12 @@ def briefing_lines(
             lines.append((each.status, f"{each.severity} {each.details.title} ({id})"))
     lines += _recurrences(incidents)
     lines += risks
-    lines += _waiting(events)
+    lines += _waiting(events, now)
     failed = [each for each in events if isinstance(each, JobEnded) and _failed(each)]
-    lines += [("job failed", f"{each.job}: {each.reason}") for each in failed[:MAX_NAMES]]
+    times, last = Counter(each.job for each in failed), {each.job: each for each in failed}
+    for name, job in [*last.items()][:MAX_NAMES]:
+        count = f" ({times[name]} times)" if times[name] > 1 else ""
+        lines.append(("job failed", f"{name}{count}: {job.reason}"))
     missed = sum(each.count for each in events if isinstance(each, JobMissed))
     lines += [("missed", f"{missed} due times of jobs")] if missed else []
     return lines
@@ -78,12 +82,15 @@ def _recurrences(incidents: Sequence[Incident]) -> Lines:
     ]
 
 
-def _waiting(events: Sequence[Event | UnknownEvent]) -> Lines:
-    answered = {each.approval for each in events if isinstance(each, ApprovalAnswered)}
+def _waiting(events: Sequence[Event | UnknownEvent], now: datetime) -> Lines:
+    settled = ApprovalAnswered | ApprovalSettled
+    answered = {each.approval for each in events if isinstance(each, settled)}
     waiting = [
         each
         for each in events
-        if isinstance(each, ApprovalRequested) and each.approval not in answered
+        if isinstance(each, ApprovalRequested)
+        and each.approval not in answered
+        and (each.until is None or each.until > now)
     ]
     if not waiting:
         return []

@@ -99,6 +99,7 @@
   };
   byId("new-chip").addEventListener("click", () => refresh(true));
   const heard = (message) => {
+    if (message.lost) { show("lost"); return; }
     lastSign = Date.now();
     show("live");
     if (!message.kinds || message.position <= position) return;
@@ -110,13 +111,15 @@
     const announce = byId("announce");
     announce.setAttribute("aria-live", urgent ? "assertive" : "polite");
     setText(announce, ours.some((kind) => kind.startsWith("incident.opened")) ? "A new incident" : "The page has changed");
-    if (document.hidden) again = false;
     schedule();
   };
 
   // One stream per browser: the tab with the lock reads it and tells the others.
   const channel = "BroadcastChannel" in window ? new BroadcastChannel("hermes") : null;
-  if (channel) channel.onmessage = (event) => heard(event.data);
+  if (channel) channel.onmessage = (event) => {
+    if (!event.data.ask) heard(event.data); // a new tab asks: it may have missed what was told before
+    else if (source?.readyState === EventSource.OPEN) channel.postMessage({ kinds: ["*"], position });
+  };
   const tell = (message) => { heard(message); if (channel) channel.postMessage(message); };
   let source = null, tries = 0;
   const close = () => { if (source) source.close(); source = null; };
@@ -128,7 +131,7 @@
     source.addEventListener("alive", () => tell({}));
     source.addEventListener("change", (event) => tell({ kinds: JSON.parse(event.data).kinds, position: Number(event.lastEventId) }));
     source.onerror = () => {
-      show("lost");
+      tell({ lost: true });
       close();
       setTimeout(open, RETRY_MS[Math.min(tries++, RETRY_MS.length - 1)]);
       if (tries > 2) refresh();

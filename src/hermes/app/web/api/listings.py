@@ -33,9 +33,9 @@ class ViewListings:
         self._may_read_run = may_read_run
         self._services = JournalServices(loaded, journal)
         self._skills = HomeSkills(loaded, journal)
-        self._facts = JournalFacts(loaded, journal, may_read_run)
+        self._facts = JournalFacts(loaded, journal)
         self._drills = JournalDrills(loaded, journal)
-        self._audit = JournalAudit(loaded, journal, may_read_run)
+        self._audit = JournalAudit(loaded, journal)
         self._settings = HomeSettings(loaded, journal)
 
     async def services(self) -> ServicePage:

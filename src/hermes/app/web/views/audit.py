@@ -7,9 +7,8 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from hermes.app.audit_verification import AuditReport, proof_of_home, verify_journal
-from hermes.app.journal_search import root_run
 from hermes.app.views import PlainObject
-from hermes.app.web.views.facts import MayReadRun
+from hermes.app.web.views.private_runs import PrivateRuns
 from hermes.core.events.operations import CheckpointSigned
 from hermes.core.protocols import JournalRecord
 from hermes.memory.store import JournalStore, display_location
@@ -34,11 +33,9 @@ PRIVATE_TEXT = "in a private chat"
 class JournalAudit:
     """Fulfils what the page of the audit shows and does."""
 
-    def __init__(
-        self, loaded: LoadedSettings, journal: JournalStore, may_read_run: MayReadRun
-    ) -> None:
+    def __init__(self, loaded: LoadedSettings, journal: JournalStore) -> None:
         self._loaded, self._journal = loaded, journal
-        self._may_read_run = may_read_run
+        self._private_runs = PrivateRuns(journal)
         self._report: AuditReport | None = None
         self._verified_at: datetime | None = None
 
@@ -57,7 +54,7 @@ class JournalAudit:
 
         What was done in a private chat of somebody else is listed without its words.
         """
-        hide = PrivateActions(self._may_read_run, person)
+        may_read = await self._private_runs.readable_by(person)
         newest = await self._journal.last()
         end = min(before - 1, newest) if before else newest
         found: list[AuditedAction] = []
@@ -65,7 +62,10 @@ class JournalAudit:
         read = 0
         while end > 0 and len(found) <= limit and read < MAX_READ_EVENTS:
             start = max(0, end - size)
-            window = [await hide(each) for each in await self._window(start, end)]
+            window = [
+                each if may_read(each.run) else _without_words(each)
+                for each in await self._window(start, end)
+            ]
             matching = [each for each in window if _matches(each, words, verdict, rule, run)]
             found += reversed(matching)
             read, end, size = read + size, start, size * 2
@@ -129,20 +129,8 @@ class JournalAudit:
         }
 
 
-class PrivateActions:
-    """Removes what one person may not read. The answers for runs are kept for one page."""
-
-    def __init__(self, may_read_run: MayReadRun, person: str) -> None:
-        self._may_read_run, self._person = may_read_run, person
-        self._allowed: dict[str, bool] = {}
-
-    async def __call__(self, action: AuditedAction) -> AuditedAction:
-        run = root_run(action.run)
-        if run not in self._allowed:
-            self._allowed[run] = await self._may_read_run(run, self._person)
-        if self._allowed[run]:
-            return action
-        return replace(action, what=PRIVATE_TEXT, tainted="", reason="")
+def _without_words(action: AuditedAction) -> AuditedAction:
+    return replace(action, what=PRIVATE_TEXT, tainted="", reason="")
 
 
 def _matches(action: AuditedAction, words: str, verdict: str, rule: str, run: str) -> bool:

@@ -1,10 +1,11 @@
 """Facts of the memory, searched and forgotten, without what others said in private."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from hermes.app.facts import FactContext, open_facts
 from hermes.app.people import require_known
 from hermes.app.views import PlainObject
+from hermes.app.web.views.private_runs import PrivateRuns
 from hermes.core.errors import HermesError
 from hermes.core.events.memory import FactTrust
 from hermes.core.protocols import JournalRecord
@@ -26,18 +27,13 @@ SPEAKERS: dict[FactTrust, str] = {
 }
 """Whose word a fact is."""
 
-MayReadRun = Callable[[str, str], Awaitable[bool]]
-"""Whether a person may read what was said in a run."""
-
 
 class JournalFacts:
     """Fulfils what the page of the memory shows and does."""
 
-    def __init__(
-        self, loaded: LoadedSettings, journal: JournalStore, may_read_run: MayReadRun
-    ) -> None:
+    def __init__(self, loaded: LoadedSettings, journal: JournalStore) -> None:
         self._loaded, self._journal = loaded, journal
-        self._may_read_run = may_read_run
+        self._private_runs = PrivateRuns(journal)
 
     async def facts(
         self, words: str = "", *, person: str, state: str = "current", limit: int, skip: int = 0
@@ -52,13 +48,14 @@ class JournalFacts:
                 known = {"current": "current", "ended": "ended"}.get(state)
                 query = FactQuery(state=known, limit=wanted)  # type: ignore[arg-type]
                 found = await store.find(query)
-        shown = await self._readable(found, person, skip + limit)
-        return [describe_fact(fact) for fact in shown[skip:]]
+        shown = await self._readable(found, person)
+        return [describe_fact(fact) for fact in shown[skip : skip + limit]]
 
     async def fact(self, id: str, *, person: str) -> PlainObject:
         """One fact, with the texts that it comes from. Raises `HermesError`."""
         async with open_facts(self._loaded, self._journal) as context:
             fact = await self._find(context, id, person)
+        may_read = await self._private_runs.readable_by(person)
         sources = [
             {
                 "seq": each.seq,
@@ -67,7 +64,7 @@ class JournalFacts:
                 "text": event_text(each.event)[:MAX_SOURCE_CHARS],
             }
             for each in await self._sources(fact)
-            if await self._may_read_run(each.event.run, person)
+            if may_read(each.event.run)
         ]
         return {**describe_fact(fact), "source_texts": sources}
 
@@ -87,20 +84,9 @@ class JournalFacts:
             raise HermesError(f"there is no fact {id!r}")
         return fact
 
-    async def _readable(self, facts: Sequence[Fact], person: str, most: int = 1) -> list[Fact]:
-        """The first of them that this person may read."""
-        found: list[Fact] = []
-        allowed: dict[str, bool] = {}
-        for fact in facts:
-            if fact.forgotten:
-                continue
-            if fact.run not in allowed:
-                allowed[fact.run] = await self._may_read_run(fact.run, person)
-            if allowed[fact.run]:
-                found.append(fact)
-            if len(found) == most:
-                break
-        return found
+    async def _readable(self, facts: Sequence[Fact], person: str) -> list[Fact]:
+        may_read = await self._private_runs.readable_by(person)
+        return [fact for fact in facts if not fact.forgotten and may_read(fact.run)]
 
     async def _sources(self, fact: Fact) -> list[JournalRecord]:
         wanted = set(fact.sources)

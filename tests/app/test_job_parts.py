@@ -1,0 +1,131 @@
+"""What a job with a first command, results of others and a heartbeat gives to agent and monitor."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from hermes.app.run_locks import RunLocks
+from hermes.app.schedule.runs import JobRunner
+from hermes.core.bus import Bus
+from hermes.core.events.jobs import SCHEDULE_RUN, JobAdded, JobDue, JobEnded, JobSchedule, JobSpec
+from hermes.core.jobs import JobTable
+from hermes.memory.store import open_journal
+from hermes.settings.load import load
+
+pytestmark = pytest.mark.anyio
+SCHEDULE = JobSchedule(text="every day at 9", zone="UTC", crons=("0 9 * * *",))
+DUE = datetime.now(UTC)
+
+
+@contextmanager
+def monitor() -> Iterator[tuple[str, list[str]]]:
+    seen: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *words: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/alive", seen
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+async def run_job(folder: Path, spec: JobSpec, answer: str = "all fine") -> tuple[JobEnded, str]:
+    """How it ended, and what the model was given."""
+    script = folder / "script.jsonl"
+    script.write_text(json.dumps({"text": answer}) + "\n")
+    loaded = load(
+        home=folder / "home",
+        variables={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        overrides={"model.default": f"scripted:{script}", "memory.learn_with_model": "false"},
+    )
+    locks = RunLocks(loaded.home / "locks")
+    async with open_journal(loaded.store) as journal:
+        bus = Bus(journal)
+        other = JobSpec(name="errors", schedule=SCHEDULE, task="count the errors")
+        ended: Any = {"run": SCHEDULE_RUN, "job": "errors", "occurrence": "errors@1", "due": DUE}
+        await bus.publish(
+            JobAdded(run=SCHEDULE_RUN, spec=other, by="alice"),
+            JobEnded(**ended, outcome="ran", text="yesterday: 3 errors"),
+            JobAdded(run=SCHEDULE_RUN, spec=spec, by="alice"),
+            JobDue(run=SCHEDULE_RUN, job=spec.name, occurrence="check@1", due=DUE, by="alice"),
+        )
+        table = JobTable()
+        await table.read(journal)
+        job = table.jobs[spec.name]
+        await JobRunner(loaded, bus, locks, table, {}).run(job, job.open[0])
+        locks.close()
+        events = [each.event async for each in journal.read()]
+    (found,) = (e for e in events if isinstance(e, JobEnded) and e.occurrence == "check@1")
+    said = [
+        json.dumps([each.message.text, [part.text for part in each.message.attached]])
+        for each in events
+        if each.kind == "message.added" and each.message.role == "user"  # type: ignore[union-attr]
+    ]
+    return found, "\n".join(said)
+
+
+async def test_a_first_command_and_results_of_others_are_given_as_others_words(
+    tmp_path: Path,
+) -> None:
+    spec = JobSpec(
+        name="check",
+        schedule=SCHEDULE,
+        task="look at it",
+        pre_step="echo from the first command",
+        context_from=("errors", "no-such-job"),
+    )
+    ended, said = await run_job(tmp_path, spec)
+    assert (ended.outcome, ended.text) == ("ran", "all fine")
+    text, attached = json.loads(said)
+    assert "first command" not in text and "3 errors" not in text
+    assert [each.strip() for each in attached] == ["yesterday: 3 errors", "from the first command"]
+
+
+async def test_a_first_command_that_fails_is_told_with_its_code(tmp_path: Path) -> None:
+    pre_step = "ls /no/such/folder"
+    spec = JobSpec(name="check", schedule=SCHEDULE, task="look at it", pre_step=pre_step)
+    ended, said = await run_job(tmp_path, spec)
+    assert ended.outcome == "ran"
+    assert "[exit code 2]" in json.loads(said)[1][0]
+
+
+async def test_the_heartbeat_is_requested_after_a_run_that_succeeded(tmp_path: Path) -> None:
+    with monitor() as (url, seen):
+        spec = JobSpec(name="check", schedule=SCHEDULE, command="true", heartbeat_url=url)
+        ended, _ = await run_job(tmp_path, spec)
+        assert (ended.outcome, seen) == ("ran", ["/alive"])
+
+
+async def test_no_heartbeat_after_a_failure(tmp_path: Path) -> None:
+    with monitor() as (url, seen):
+        spec = JobSpec(name="check", schedule=SCHEDULE, command="false", heartbeat_url=url)
+        ended, _ = await run_job(tmp_path, spec)
+        assert (ended.outcome, ended.reason, seen) == ("failed", "exit code 1", [])
+
+
+async def test_a_monitor_that_is_gone_is_no_failure(tmp_path: Path) -> None:
+    with monitor() as (url, _):
+        pass
+    spec = JobSpec(name="check", schedule=SCHEDULE, command="true", heartbeat_url=url)
+    ended, _ = await run_job(tmp_path, spec)
+    assert ended.outcome == "ran"
