@@ -18,7 +18,7 @@ from typing import Any
 
 ADMIN_TOKEN, VIEWER_TOKEN = "admintoken", "viewtoken"
 CONTEXT = "bench"
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 240.0
 KUBECONFIG = """\
 apiVersion: v1
 kind: Config

@@ -8,7 +8,7 @@ from typing import Any
 
 from real_cluster import RealCluster
 
-SETTLE_TIMEOUT_S = 60.0
+SETTLE_TIMEOUT_S = 180.0
 
 
 @dataclass(frozen=True)

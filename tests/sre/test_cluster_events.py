@@ -16,7 +16,7 @@ from hermes.sre.settings import KubernetesSettings
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 11, 17, 12, 0, tzinfo=UTC)
 SETTINGS = KubernetesSettings(context="prod")
-NO_CONTEXT = 'error: context "prod" does not exist'
+NO_CONTEXT = "Error in configuration: context was not found for specified context: prod"
 
 
 class RecordedKubectl:
@@ -90,7 +90,8 @@ async def test_a_renamed_context_is_an_alert_that_says_so_and_ends_by_itself() -
     for second in range(5):
         await cluster.source.poll(NOW + timedelta(seconds=second))
     (alert,) = await cluster.alerts()
-    assert "does not exist" in alert.text
+    assert "context was not found" in alert.text
+    assert "sre.kubernetes.context" in alert.text
     cluster.kubectl.events = ""
     await cluster.source.poll(NOW)
     assert [each.resolved for each in await cluster.alerts()] == [False, True]

@@ -19,7 +19,7 @@ from hermes.tools.connected_command import CommandConnection
 from hermes.tools.yaml_tools import load_tool_folder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.daemon]
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 240.0
 WRITING_STATEMENTS = (
     "with gone as (delete from orders returning 1) select count(*) from gone",
     "select * into copied from orders",

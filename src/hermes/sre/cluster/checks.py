@@ -1,6 +1,5 @@
 """Asks a cluster anew each time whether the objects of an incident are well."""
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,15 +18,18 @@ from hermes.sre.cluster.faults import (
     concerns_incident,
     find_faults,
 )
-from hermes.sre.cluster.queries import QUERY_TIMEOUT_S, query_commands
+from hermes.sre.cluster.queries import (
+    KUBECTL_ERROR,
+    QUERY_TIMEOUT_S,
+    query_commands,
+    with_context_hint,
+)
 from hermes.sre.cluster.state import ClusterState, Workload, parse_cluster, selects
 from hermes.sre.settings import KubernetesSettings
 
 MAX_CONCURRENT_QUERIES = 4
 MAX_GUARDS = 6
 """Healthy workloads that are checked for side effects of a fix."""
-_KUBECTL_ERROR = re.compile(r"^(?:error: |Error from server|Unable to connect)", re.MULTILINE)
-_CONTEXT_HINT = "sre.kubernetes.context names it, and `kubectl config get-contexts` lists them"
 
 
 class InspectionResult(Value, kw_only=True, frozen=True):
@@ -76,7 +78,7 @@ def read_answers(
 
 def _is_answer(answer: TerminalResult) -> bool:
     """The exit code alone does not tell: it is that of the last program of a pipe."""
-    failed = _KUBECTL_ERROR.search(answer.output)
+    failed = KUBECTL_ERROR.search(answer.output)
     return answer.status == "ok" and answer.code == 0 and not failed
 
 
@@ -90,9 +92,7 @@ def _gap_text(answer: TerminalResult) -> str:
         return "the cluster gave no answer in time"
     lines = [line for line in answer.output.splitlines() if line.strip()]
     text = clean_line(lines[-1] if lines else "kubectl failed without a word", 200)
-    if "context" in text and "does not exist" in text:
-        return f"{text}: {_CONTEXT_HINT}"
-    return text
+    return with_context_hint(text)
 
 
 def is_available(workload: Workload) -> bool:

@@ -20,7 +20,12 @@ from hermes.core.foreign_text import (
 from hermes.core.incident import WATCH_RUN
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Journal
-from hermes.sre.cluster.queries import QUERY_TIMEOUT_S, query_commands
+from hermes.sre.cluster.queries import (
+    KUBECTL_ERROR,
+    QUERY_TIMEOUT_S,
+    query_commands,
+    with_context_hint,
+)
 from hermes.sre.cluster.state import ClusterEvent, Workload, parse_cluster
 from hermes.sre.settings import KubernetesSettings
 
@@ -121,7 +126,7 @@ class KubernetesEventSource:
             done = await self._environment.run(command, timeout=2 * QUERY_TIMEOUT_S)
         except EnvironmentFailed as error:
             raise ClusterUnavailable(str(error)) from error
-        wrong = re.search(r"^(?:error: |Error from server|Unable to connect).*", done.output, re.M)
+        wrong = KUBECTL_ERROR.search(done.output)
         if done.timed_out or done.exit_code or wrong:
             said = wrong[0] if wrong else done.output.strip()[-300:]
             raise ClusterUnavailable("no answer in time" if done.timed_out else said)
@@ -188,7 +193,7 @@ def unanswered_alert(settings: KubernetesSettings, why: str, now: datetime) -> A
         source=KUBERNETES_SOURCE,
         fingerprint=alert_fingerprint("kubernetes-api", where),
         title=API_ALERT_TITLE,
-        text=clean_line(f"{where}: {why}", MAX_TEXT_CHARS),
+        text=clean_line(f"{where}: {with_context_hint(why)}", MAX_TEXT_CHARS),
         labels=(("alertname", "KubernetesNotAnswering"), ("service", "kubernetes")),
         severity="critical",
         since=now,

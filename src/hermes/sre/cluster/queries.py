@@ -16,6 +16,12 @@ CLUSTER_LAYER = "cluster"
 TEMPLATES_FOLDER = Path(__file__).parent / "templates"
 QUERY_TIMEOUT_S = 15.0
 MAX_EVENT_LINES = 60
+KUBECTL_ERROR = re.compile(
+    r"^(?:error: |Error from server|Error in configuration|Unable to connect|The connection to the"
+    r" server).*",
+    re.MULTILINE,
+)
+"""How kubectl reports that it has no answer. The exit code of a pipe does not tell."""
 OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 """Names of namespaces and most other objects, as the API server allows them."""
 
@@ -56,6 +62,14 @@ QUERIES: Mapping[str, ClusterQuery] = {
     "nodes": ClusterQuery("nodes", "nodes"),
 }
 """By a short name, in the order in which they are shown."""
+
+
+def with_context_hint(text: str) -> str:
+    """The words of kubectl, and what to do where the context is not there."""
+    if not re.search(r"context .*(?:not found|does not exist)", text):
+        return text
+    hint = "sre.kubernetes.context names it, and `kubectl config get-contexts` lists them"
+    return f"{text}: {hint}"
 
 
 def kubectl_options(settings: KubernetesSettings) -> str:
