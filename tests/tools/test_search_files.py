@@ -11,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_setup import House, file_tools, local
 
+from hermes.core.actions import ConfinementProfile
+from hermes.environments.local import LocalEnvironment
+from hermes.environments.sandboxing import support
 from hermes.tools.executor import MAX_PREVIEW_CHARS
 from hermes.tools.files.search import FileSearch, name_regex, search_command
 
 pytestmark = pytest.mark.anyio
+NOT_CONFINED = support.kernel_support().reason
 
 PLAIN = ("bash", "tail", "head", "cut", "tr", "sort", "mv", "dirname", "ls", "cat", "rm", "mkdir")
 SEARCHERS = {"ripgrep": ("rg",), "grep": ("grep", "find"), "python": ("python3",)}
@@ -235,3 +239,19 @@ def test_any_name_pattern_becomes_an_expression_of_one_line(pattern: str) -> Non
 def test_limits_are_checked(tmp_path: Path) -> None:
     spec: dict[str, Any] = file_tools()["search_files"].spec.parameters["properties"]
     assert (spec["limit"]["maximum"], spec["offset"]["minimum"]) == (500, 0)
+
+
+@pytest.mark.skipif(bool(NOT_CONFINED), reason=NOT_CONFINED)
+async def test_files_that_the_verdict_does_not_cover_are_skipped(house: House, tree: Path) -> None:
+    (tree / ".env").write_text("needle as a secret\n")
+    place = house.environment
+    assert isinstance(place, LocalEnvironment)
+    async with place.confined(ConfinementProfile(refused_reads=("*/.env",))) as confined:
+        inside = House(confined, file_tools())
+        found = await inside.ok("search_files", pattern="as a secret")
+        assert found.startswith("nothing found")
+        both = await inside.ok("search_files", pattern="A needle|as a secret")
+        assert both.startswith("README.md\n1:A needle.")
+        if shutil.which("rg", path=str(tree.parent / "bin")):
+            assert "[some files could not be read, and were skipped]" in found
+            assert "[some files could not be read, and were skipped]" in both

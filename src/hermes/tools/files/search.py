@@ -19,7 +19,8 @@ from hermes.tools.executor import MAX_PREVIEW_CHARS
 from hermes.tools.files.common import explain_missing_path, printable, shell_path
 
 PATH_MISSING_MARK, NO_SEARCHER_MARK, ERROR_MARK = "\3path", "\3none", "\3"
-
+UNREADABLE_FILES_ERROR = "[exit code 2]"
+"""What ripgrep reports if it skipped files; for a wrong pattern it also prints a reason."""
 _MAX_LINE_CHARS = 600
 _MAX_OUTPUT_BYTES = 60_000
 _RIPGREP = "rg --no-config --no-messages --color never --hidden --null --sort path"
@@ -179,13 +180,15 @@ async def search_files(
         offset=offset,
         context=context,
     )
-    hits = await _run_search(here, search)
+    hits, all_read = await _run_search(here, search)
+    note = "" if all_read else "\n[some files could not be read, and were skipped]"
     if not hits:
-        return "nothing more" if offset else "nothing found"
-    return _render_hits(hits, search)
+        return ("nothing more" if offset else "nothing found") + note
+    return _render_hits(hits, search) + note
 
 
-async def _run_search(context: ToolContext, search: FileSearch) -> list[_FileHit]:
+async def _run_search(context: ToolContext, search: FileSearch) -> tuple[list[_FileHit], bool]:
+    """The hits, and whether all files could be read."""
     result = await context.environment.run(search_command(search), timeout=60.0)
     output, _, errors = result.output.partition(ERROR_MARK)
     if ERROR_MARK + errors == PATH_MISSING_MARK:
@@ -194,10 +197,11 @@ async def _run_search(context: ToolContext, search: FileSearch) -> list[_FileHit
     if ERROR_MARK + errors == NO_SEARCHER_MARK:
         raise ToolError("there is neither rg, nor grep and find, nor python3 in this environment")
     hits = _parse_names(output) if search.kind == "names" else _parse_matches(output)
-    if not hits and (errors or result.timed_out):
+    unreadable = errors.strip() == UNREADABLE_FILES_ERROR
+    if not hits and (result.timed_out or (errors and not unreadable)):
         why = "it took too long; search a smaller folder" if result.timed_out else errors.strip()
         raise ToolError(f"the search failed: {why}")
-    return hits
+    return hits, not unreadable
 
 
 def _parse_names(output: str) -> list[_FileHit]:
