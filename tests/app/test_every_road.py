@@ -181,6 +181,7 @@ MAY_REACH_OUT = {
     "gateway/": "talks to people on their channels",
     "app/service/": "installs the watch where a person asked for it; tells its manager it is up",
     "policy/audit/signer.py": "signs in a child process with a fixed program",
+    "integrations/mcp/": "talks to servers that a person reviewed, and offers ours to programs",
     "tools/request_tool.py": "a tool, which only the executor calls; asks configured systems",
     "sre/prometheus.py": "asks the Prometheus that the settings name, and only asks",
 }
