@@ -162,7 +162,6 @@ MAY_TOUCH = {
     "skills/compiler/": "a sandbox of its own for drafts, and for skills, which are tools",
     "app/skills/workshop.py": "unpacks allowed wheels with known hashes; runs none of them",
     "sre/probes/": "looks that only read: own kinds, and commands that the policy took for reading",
-    "sre/cluster/": "fixed queries of the configured cluster; a test holds that each only reads",
     "cli/admin/environments.py": "runs `true` to see whether a place opens",
     "testing/environments.py": "the contract suite that authors of environments run in their tests",
 }
