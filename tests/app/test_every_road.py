@@ -162,6 +162,7 @@ MAY_TOUCH = {
     "skills/compiler/": "a sandbox of its own for drafts, and for skills, which are tools",
     "app/skills/workshop.py": "unpacks allowed wheels with known hashes; runs none of them",
     "sre/probes/": "looks that only read: own kinds, and commands that the policy took for reading",
+    "sre/cluster/": "fixed queries of the configured cluster; a test holds that each only reads",
     "cli/admin/environments.py": "runs `true` to see whether a place opens",
     "testing/environments.py": "the contract suite that authors of environments run in their tests",
 }
@@ -180,6 +181,7 @@ MAY_REACH_OUT = {
     "gateway/": "talks to people on their channels",
     "app/service/": "installs the watch where a person asked for it; tells its manager it is up",
     "policy/audit/signer.py": "signs in a child process with a fixed program",
+    "integrations/mcp/": "talks to servers that a person reviewed, and offers ours to programs",
     "tools/request_tool.py": "a tool, which only the executor calls; asks configured systems",
     "sre/prometheus.py": "asks the Prometheus that the settings name, and only asks",
 }

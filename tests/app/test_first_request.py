@@ -67,7 +67,8 @@ async def test_the_first_request_is_small(
     request = await first_request(tmp_path / "home", tmp_path, *requests)
     assert len(request) <= MAX_FIRST_REQUEST_BYTES
     system = json.loads(request)["messages"][0]["content"]
-    assert "disk-full-runaway-log" in system, "every bundled skill is named"
+    assert "disk-full-runaway-log" in system, "bundled skills are named"
+    assert "kubernetes-rollback" not in system, "there is no cluster"
 
 
 async def test_tools_that_could_only_refuse_are_not_offered(

@@ -19,6 +19,7 @@ from hermes.policy.command_analysis import analyse_command
 from hermes.policy.examination import action_from_description, parse_description
 
 NOT_HERE = support.kernel_support().reason
+MOUNT = "/mnt"
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide files")
 SECRET = "fake-value-1"
@@ -138,13 +139,13 @@ async def test_nothing_is_changed_in_the_root_of_another_process(
     here: LocalEnvironment, home: Path
 ) -> None:
     """Its file system is another one: a file that is there is missing for the supervisor."""
-    script = "mount -t tmpfs none /mnt && echo kept > /mnt/file && echo && exec sleep 300"
+    script = f"mount -t tmpfs none {MOUNT} && echo kept > {MOUNT}/file && echo && exec sleep 300"
     words = ["unshare", "-m", "sh", "-c", script]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:  # noqa: ASYNC220
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"\n"
-            place = f"/proc/{process.pid}/root/mnt"
+            place = f"/proc/{process.pid}/root{MOUNT}"
             profile = ConfinementProfile(special=("processes",))
             command = f"truncate -s 0 {place}/file; rm {place}/file; mv {place}/file {place}/moved"
             command += f"; mkdir -p {place}/new/newer; dd if=/dev/null of={place}/file conv=notrunc"

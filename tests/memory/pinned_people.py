@@ -112,15 +112,15 @@ PINNED_PEOPLE: list[tuple[Event, str]] = [
             expires_at=AT,
             browser="f",
         ),
-        '{"kind":"web.session.started",HEAD,"session":"s","login":"l","digest":"d","person":"a",'
+        '{"kind":"web-session.started",HEAD,"session":"s","login":"l","digest":"d","person":"a",'
         '"expires_at":"2026-01-02T03:04:05.678901Z","browser":"f"}',
     ),
     (
         WebSessionUsed(run="r", at=AT, session="s"),
-        '{"kind":"web.session.used",HEAD,"session":"s"}',
+        '{"kind":"web-session.used",HEAD,"session":"s"}',
     ),
     (
         WebSessionEnded(run="r", at=AT, session="s", by="b"),
-        '{"kind":"web.session.ended",HEAD,"session":"s","by":"b"}',
+        '{"kind":"web-session.ended",HEAD,"session":"s","by":"b"}',
     ),
 ]

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.app.systems import BUNDLED_TOOLS_FOLDER, command_connections
 from hermes.core.errors import ToolError
-from hermes.core.messages import Risk
+from hermes.core.messages import Risk, ToolCall, ToolResult
 from hermes.policy.command_analysis import analyse_command
 from hermes.settings.load import load
 from hermes.tools.connected_command import CommandConnection, ConnectedCommand
@@ -148,3 +148,22 @@ def test_the_options_come_from_the_settings() -> None:
     assert found["kubernetes"][""].options == "--kubeconfig ~/.kube/config --context 'prod eu'"
     assert found["helm"][""].options == "--kubeconfig ~/.kube/config --kube-context 'prod eu'"
     assert found["postgres"]["orders"].options == "-h db1 -U look"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("printed", "note"),
+    [
+        ("2\n[0.1 s]", "--replicas 2]"),
+        ("2", "--replicas 2]"),
+        ("not found\n[exit 1 · 0.1 s]", "no undo is known"),
+        ("2\n[exit 1 · 0.1 s]", "no undo is known"),
+        ("2; reboot\n[0.1 s]", "no undo is known"),
+    ],
+)
+async def test_the_undo_is_what_was_there_before(printed: str, note: str) -> None:
+    async def terminal(call: ToolCall) -> ToolResult:
+        return ToolResult(call_id=call.id, status="ok", content=printed)
+
+    tool, given = TOOLS["kubernetes_scale"], arguments("kubernetes_scale")
+    assert note in await tool.undo_note(terminal, given)

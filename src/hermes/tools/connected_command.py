@@ -6,12 +6,12 @@ command needs, through the executor like any other call.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
-from hermes.core.messages import RemoteTarget, ToolCall, ToolDefinition, ToolSpec, Value
+from hermes.core.messages import RemoteTarget, ToolCall, ToolDefinition, ToolResult, ToolSpec, Value
 from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
 from hermes.tools.declare import ToolRequirements
@@ -21,6 +21,7 @@ CONNECTION = "connection"
 """The slot of the options, and the parameter that chooses among several connections."""
 BEFORE = "before"
 """The slot of an undo command for what was read before the change."""
+ExecuteCall = Callable[[ToolCall], Awaitable[ToolResult]]
 _PLAIN_VALUE = re.compile(r"[\w.:/@=-]{1,200}")
 
 
@@ -90,7 +91,7 @@ class ConnectedCommand:
         self._target, self._undo = target, undo
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        undo = await self._undo_note(context, arguments)
+        undo = await self.undo_note(context.call, arguments)
         return "\n".join(filter(None, (await self._inner(context, arguments), undo)))
 
     def fit(self, arguments: Mapping[str, Any]) -> str:
@@ -111,7 +112,7 @@ class ConnectedCommand:
             service=str(arguments.get(self._target.service) or ""),
         )
 
-    async def _undo_note(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+    async def undo_note(self, execute: ExecuteCall, arguments: Mapping[str, Any]) -> str:
         """How the change is undone, found out before it is made."""
         if self._undo is None:
             return ""
@@ -119,9 +120,10 @@ class ConnectedCommand:
         given = dict(arguments)
         if read is not None:
             call = ToolCall(new_id("before"), "terminal", {"command": read.command(arguments)})
-            result = await context.call(call)
-            value = result.content.strip()
-            if result.status != "ok" or not _PLAIN_VALUE.fullmatch(value):
+            result = await execute(call)
+            value, _, notes = result.content.strip().partition("\n")  # of the terminal, on its end
+            failed = result.status != "ok" or notes.startswith("[exit")
+            if failed or not _PLAIN_VALUE.fullmatch(value):
                 return "[no undo is known: what was there before could not be read]"
             given[BEFORE] = value
         return f"[to undo: {back.command(given)}]"

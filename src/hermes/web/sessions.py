@@ -26,7 +26,7 @@ USE_RECORD_INTERVAL = timedelta(hours=1)
 """How often the use of a session is written down."""
 SECRET_BYTES = 32
 MAX_BROWSER_CHARS = 120
-SESSION_KINDS = ("web.login", "web.session.started", "web.session.used", "web.session.ended")
+SESSION_KINDS = ("web.login", "web-session.started", "web-session.used", "web-session.ended")
 
 
 class BrowserSession(Value, kw_only=True, frozen=True):

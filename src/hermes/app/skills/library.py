@@ -28,6 +28,8 @@ SKILLS_HEADING = (
     "before you begin."
 )
 BUNDLED_NAMES_TOKENS = 250
+CLUSTER_CATEGORY = "kubernetes"
+"""Bundled skills of this category are named only where the settings name a cluster."""
 
 
 def open_library(
@@ -126,7 +128,13 @@ class ApplicationSkills:
         bundled, *roots = self._roots()
         own = dict(read_descriptions(root.path for root in roots))
         cards = [SkillCard(name=name, description=about) for name, about in own.items()]
-        names = [each.name for each in find_skill_folders(bundled.path) if each.name not in own]
+        kubernetes = self._loaded.settings.sre.kubernetes
+        has_cluster = bool(kubernetes.kubeconfig or kubernetes.context)
+        names = [
+            each.name
+            for each in find_skill_folders(bundled.path)
+            if each.name not in own and (has_cluster or each.parent.name != CLUSTER_CATEGORY)
+        ]
         listed = render_skill_index(cards, MAX_INDEX_TOKENS - BUNDLED_NAMES_TOKENS)
         return "\n".join(filter(None, (SKILLS_HEADING, listed, ", ".join(names))))
 

@@ -15,13 +15,12 @@ from hermes.app.web.views.settings import HomeSettings
 from hermes.app.web.views.skills import HomeSkills
 from hermes.app.web.views.trends import JournalTrends
 from hermes.memory.store import JournalStore, open_journal
-from hermes.plumbing.http_server import serve_http
-from hermes.plumbing.http_service import HttpRoute, HttpService
+from hermes.plumbing.http_service import HttpRoute
 from hermes.settings.load import LoadedSettings
 from hermes.web.pages import PageSet
 from hermes.web.pages.approvals import approval_pages
 from hermes.web.pages.audit import audit_pages
-from hermes.web.pages.dashboard import Dashboard
+from hermes.web.pages.dashboard import Dashboard, serve_alone
 from hermes.web.pages.drills import drill_pages
 from hermes.web.pages.incidents import incident_pages
 from hermes.web.pages.memory import memory_pages
@@ -32,8 +31,6 @@ from hermes.web.pages.settings import setting_pages
 from hermes.web.pages.skills import skill_pages
 from hermes.web.pages.trends import trend_pages
 from hermes.web.sessions import create_login
-
-LOOPBACK = "127.0.0.1"
 
 
 def dashboard_routes(loaded: LoadedSettings, journal: JournalStore) -> list[HttpRoute]:
@@ -52,12 +49,11 @@ async def serve_dashboard(loaded: LoadedSettings, person: str, show: Callable[[s
     async with open_journal(loaded.store) as journal:
         code, login = create_login(person)
         await journal.append(login)
-        service = HttpService(routes=dashboard_routes(loaded, journal))
 
-        def ready(port: int) -> None:
-            show(f"http://{LOOPBACK}:{port}/login?code={code}")
+        def ready(address: str) -> None:
+            show(f"{address}/login?code={code}")
 
-        await serve_http(service, LOOPBACK, 0, ready=ready)
+        await serve_alone(dashboard_routes(loaded, journal), ready)
 
 
 def page_sets(

@@ -62,7 +62,7 @@ class WebLoginCreated(BaseEvent, tag="web.login", kw_only=True, frozen=True):
     by: str = ""
 
 
-class WebSessionStarted(BaseEvent, tag="web.session.started", kw_only=True, frozen=True):
+class WebSessionStarted(BaseEvent, tag="web-session.started", kw_only=True, frozen=True):
     """Somebody has used a link: a browser may act as this person. The digest is of its cookie."""
 
     session: str
@@ -76,12 +76,12 @@ class WebSessionStarted(BaseEvent, tag="web.session.started", kw_only=True, froz
     """What the browser calls itself."""
 
 
-class WebSessionUsed(BaseEvent, tag="web.session.used", kw_only=True, frozen=True):
+class WebSessionUsed(BaseEvent, tag="web-session.used", kw_only=True, frozen=True):
     """A session was used, written at most once an hour: an idle one ends."""
 
     session: str
 
 
-class WebSessionEnded(BaseEvent, tag="web.session.ended", kw_only=True, frozen=True):
+class WebSessionEnded(BaseEvent, tag="web-session.ended", kw_only=True, frozen=True):
     session: str
     by: str = ""

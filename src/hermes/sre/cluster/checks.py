@@ -25,6 +25,7 @@ from hermes.sre.cluster.queries import (
     with_context_hint,
 )
 from hermes.sre.cluster.state import ClusterState, Workload, parse_cluster, selects
+from hermes.sre.probes.host_facts import run_query
 from hermes.sre.settings import KubernetesSettings
 
 MAX_CONCURRENT_QUERIES = 4
@@ -172,7 +173,7 @@ class ClusterChecks:
     async def _ask(self, name: str) -> TerminalResult:
         timeout = busy_timeout(QUERY_TIMEOUT_S)
         try:
-            done = await self._environment.run(self._commands[name], timeout=timeout)
+            done = await run_query(self._environment, self._commands[name], timeout)
         except EnvironmentFailed as error:
             return TerminalResult(name, self._commands[name], "error", None, str(error))
         return TerminalResult(

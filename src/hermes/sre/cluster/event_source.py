@@ -27,6 +27,7 @@ from hermes.sre.cluster.queries import (
     with_context_hint,
 )
 from hermes.sre.cluster.state import ClusterEvent, Workload, parse_cluster
+from hermes.sre.probes.host_facts import run_query
 from hermes.sre.settings import KubernetesSettings
 
 KUBERNETES_SOURCE = "kubernetes"
@@ -123,7 +124,7 @@ class KubernetesEventSource:
     async def _ask(self, command: str) -> str:
         """Raises `ClusterUnavailable`."""
         try:
-            done = await self._environment.run(command, timeout=2 * QUERY_TIMEOUT_S)
+            done = await run_query(self._environment, command, 2 * QUERY_TIMEOUT_S)
         except EnvironmentFailed as error:
             raise ClusterUnavailable(str(error)) from error
         wrong = KUBECTL_ERROR.search(done.output)

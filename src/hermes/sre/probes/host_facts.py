@@ -1,6 +1,6 @@
 """Reads the facts that the audit of a host consists of, with one script that only reads."""
 
-from hermes.core.protocols import Environment
+from hermes.core.protocols import CommandResult, Environment
 
 HOST_FACTS_SCRIPT = r"""
 export LC_ALL=C
@@ -24,6 +24,11 @@ done
 echo '@end'
 """
 HOST_FACTS_TIMEOUT_S = 60.0
+
+
+async def run_query(environment: Environment, command: str, timeout_s: float) -> CommandResult:
+    """Run a fixed command that only reads. Raises `EnvironmentFailed`."""
+    return await environment.run(command, timeout=timeout_s)
 
 
 async def read_host_facts(environment: Environment) -> str:

@@ -9,7 +9,14 @@ from typing import Any
 
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.protocols import Journal
-from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest, HttpRoute
+from hermes.plumbing.http_server import serve_http
+from hermes.plumbing.http_service import (
+    HttpRefusal,
+    HttpReply,
+    HttpRequest,
+    HttpRoute,
+    HttpService,
+)
 from hermes.web.api_routes import UnknownIdError
 from hermes.web.browser_checks import (
     PAGE_HEADERS,
@@ -53,6 +60,8 @@ MAX_STREAMS_PER_SESSION = 16
 MAX_EVENTS_READ = 1000
 EVERYTHING = "*"
 """In place of the kinds of events: there were too many to read."""
+
+LOOPBACK = "127.0.0.1"
 
 Respond = Callable[[HttpRequest], Awaitable[HttpReply]]
 
@@ -278,3 +287,16 @@ class Dashboard:
         }
         body = self._templates.render(template, {**common, **context})
         return HttpReply(status=status, body=body, content_type=HTML_TYPE, headers=PAGE_HEADERS)
+
+
+async def serve_alone(routes: Sequence[HttpRoute], ready: Callable[[str], None]) -> None:
+    """Serve on a free port of loopback until cancelled; `ready` gets the address.
+
+    Raises `HttpListenError`.
+    """
+    await serve_http(
+        HttpService(routes=routes),
+        LOOPBACK,
+        0,
+        ready=lambda port: ready(f"http://{LOOPBACK}:{port}"),
+    )
