@@ -3,8 +3,8 @@ place=; case "$file" in ''|/etc/supervisord.conf|/etc/supervisor/supervisord.con
 for f in /etc/supervisor/supervisord.conf /etc/supervisord.conf; do [ -f "$file" ] || file=$f; done
 include=$(awk -v d="/${file%/*}" '$0~"^[[]"{on=($0~"^[[]include[]]")} on && sub("^files *= *",""){n=split($0,w," "); for(i=1;i<=n;i++){gsub("%[(]here[)]s",d,w[i]); print (substr(w[i],1,1)=="/")?w[i]:d "/" w[i]}}' < "$file" 2>/dev/null)
 log=$(awk '$0~"^[[]"{on=($0~"^[[]supervisord[]]")} on && sub("^logfile *= *",""){sub("[ ;].*",""); print; exit}' < "$file" 2>/dev/null)
-state=$(if [ -n "$place" ]; then timeout 10 supervisorctl -c "$place" status; else timeout 10 supervisorctl status; fi 2>/dev/null | grep -E '^[^ ]+ +(RUNNING|STARTING|BACKOFF|STOPPING|STOPPED|EXITED|FATAL|UNKNOWN)')
-[ -n "$state" ] || { echo "note=supervisord runs and does not answer"; exit 0; }
+state=$(if [ -z "$place" ]; then timeout 10 supervisorctl status; elif [ "${place##*/}" = supervisord.conf ]; then cd "${place%/*}" && timeout 10 supervisorctl status 2>&1; fi 2>/dev/null | grep -E '^[^ ]+ +(RUNNING|STARTING|BACKOFF|STOPPING|STOPPED|EXITED|FATAL|UNKNOWN)')
+[ -n "$state" ] || { case "$place" in ''|*/supervisord.conf) echo "note=supervisord runs and does not answer" ;; *) echo "note=supervisord runs with a configuration that is not called supervisord.conf: its programs are not known" ;; esac; exit 0; }
 { tail -n 800 "${log:-/var/log/supervisor/supervisord.log}" 2>/dev/null | sed 's/^/log /'; printf '%s\n' "$state"; } | awk -v place="$place" '
   $1=="log" { at=$2 " " $3; sub(/,.*/,"",at)
     if(match($0,/ spawned: \047[^\047]+\047/)){n=substr($0,RSTART+11,RLENGTH-12); if(!(n in first)) first[n]=at}
