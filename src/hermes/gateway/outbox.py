@@ -64,12 +64,24 @@ class Outbox:
             task_status.started()
             while True:
                 newest = await self._bus.journal.last()
-                async for recorded in self._bus.journal.read(after=last, kinds=DELIVERY_KINDS):
+                async for recorded in self._read_new(last):
                     last = recorded.seq
                     self._apply(recorded)
                 last = max(last, newest)
                 self._advance_to(last)
                 await self._bus.journal.changed(last)
+
+    async def _read_new(self, after: int) -> AsyncGenerator[JournalRecord, None]:
+        """While the journal cannot be written, only those who read all kinds get the events that
+        are held in memory: messages about exactly that are among them."""
+        try:
+            async for recorded in self._bus.journal.read(after=after, kinds=DELIVERY_KINDS):
+                after = recorded.seq
+                yield recorded
+        except StoreError:
+            async for recorded in self._bus.journal.read(after=after):
+                if recorded.event.kind in DELIVERY_KINDS:
+                    yield recorded
 
     @asynccontextmanager
     async def serving(self, transport: Transport) -> AsyncGenerator[None, None]:
