@@ -94,6 +94,13 @@ class Browser:
         shown = "return document.body.innerText.includes(arguments[0])"
         self.until(lambda: self.script(shown, text), f"the page does not show {text!r}")
 
+    def until_element(self, selector: str) -> Any:
+        """Also without JavaScript, where a pressed button leads to another page."""
+        found = self.until(
+            lambda: self.driver.find_elements("css selector", selector), f"no {selector}"
+        )
+        return found[0]
+
     def show_as(self, width: int, theme: str) -> None:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -160,6 +167,7 @@ def test_pages_of_figures_and_forms_fit_a_phone_and_a_desk(browser: Browser) -> 
 
 
 def test_a_job_is_added_without_javascript(browser: Browser) -> None:
+    browser.show_as(1440, "light")
     browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.open("/schedules/new")
@@ -167,8 +175,8 @@ def test_a_job_is_added_without_javascript(browser: Browser) -> None:
         for name, text in fields.items():
             browser.driver.find_element("css selector", f"main [name={name}]").send_keys(text)
         browser.driver.find_element("css selector", "main .form-grid .button-main").click()
-        browser.driver.find_element("css selector", "form[action='/schedules/add'] button").click()
-        notice = browser.driver.find_element("css selector", ".notice").text
+        browser.until_element("form[action='/schedules/add'] button").click()
+        notice = browser.until_element(".notice").text
     finally:
         browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     assert "count-the-plain-jobs is added" in notice
