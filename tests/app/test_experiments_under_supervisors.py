@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from hermes.app.experiments import ExperimentFinder, ExperimentHost
 from hermes.app.gym_commander import REPLAY_SETTINGS, run_playbooks
-from hermes.core.events.experiments import ExperimentsEnded
-from hermes.core.events.incidents import ChangeBegan
+from hermes.core.events.experiments import ExperimentsEnded, FixTested
+from hermes.core.events.incidents import ChangeBegan, ChangesUndone, IncidentVerified
 from hermes.declared.store import StateStore
 from hermes.environments.sandboxing import support
 from hermes.gym.episodes.episode import open_episode
@@ -29,6 +29,7 @@ COMMANDS = {
     "sysvinit": "service ",
     "daemon": "pkill ",
 }
+FIX_EVENTS = (FixTested, ChangeBegan, ChangesUndone, IncidentVerified)
 
 
 @pytest.mark.parametrize("kind", COMMANDS)
@@ -51,7 +52,8 @@ async def test_the_edited_line_is_reverted_and_the_supervisor_restarts(
     ended = [each for each in events if isinstance(each, ExperimentsEnded)]
     assert [each.why for each in ended if each.status != "proved"] == []
     assert ended[0].causes == ("file /etc/ledger/ledger.conf",)
-    assert (ending.outcome, ending.answered_by) == ("resolved", "experiment")
+    fix_events = [each for each in events if isinstance(each, FIX_EVENTS)]
+    assert (ending.outcome, ending.answered_by) == ("resolved", "experiment"), (ending, fix_events)
     changes = [each.command for each in events if isinstance(each, ChangeBegan)]
     assert any(COMMANDS[kind] in each for each in changes)
     assert not any("systemctl" in each for each in changes)
