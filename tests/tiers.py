@@ -26,6 +26,7 @@ FILES_BY_TIER = {
         "app/test_hook_runner",
         "app/test_hostile_text",
         "app/test_job_parts",
+        "app/test_speech",
         "app/test_watch_in_a_chat",
         "cli/",
         "declared/test_authors",
