@@ -33,7 +33,7 @@ from hermes.sre.undo import UnitRestart
 
 TRIGGER_TIMEOUT_S = 30.0
 REHEARSAL_FACTOR = 3.0
-MAX_PATIENCE_S = 180.0
+MAX_REHEARSED_TIMEOUT_S = 180.0
 NO_EVIDENCE = "no check that observed the symptom before can show that it is gone"
 
 
@@ -150,7 +150,7 @@ async def verify(
     `restart_again`: these are restarted once more, to see whether the problem returns.
     `rehearsal_s`: how long the same fix took on a copy; a slow host gets more time."""
     began, settings = time.monotonic(), work.settings.verify
-    needed = min(REHEARSAL_FACTOR * rehearsal_s, MAX_PATIENCE_S)
+    needed = min(REHEARSAL_FACTOR * rehearsal_s, MAX_REHEARSED_TIMEOUT_S)
     patience, trigger = 0.0 if why_not else max(settings.patience, needed), ""
     results = await _run_until_passed(work, baseline, patience)
     await _publish(work, results, "after", attempt)
