@@ -53,6 +53,7 @@ FILES_BY_TIER = {
         "app/test_agent_drill",
         "app/test_contrast_checks",
         "app/test_experiments_in_a_box",
+        "app/test_experiments_under_supervisors",
         "app/test_fix_tests",
         "app/test_gym_replay",
         "app/test_lessons",

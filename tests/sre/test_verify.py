@@ -237,6 +237,21 @@ async def test_recovery_is_told_with_the_checks_that_show_it(scripted: Scripted)
     assert "http-80" in ending.reason
 
 
+@pytest.mark.parametrize(("rehearsal_s", "ok"), [(0.0, False), (60.0, True)])
+async def test_a_fix_gets_the_time_that_it_took_on_a_copy(
+    scripted: Scripted, rehearsal_s: float, ok: bool
+) -> None:
+    slow = VerifySettings(window=0.0, every=0.01, patience=0.0, longest_window=0.0)
+    scripted.settings = structs.replace(QUICK, verify=slow)
+    scripted.looks = [[failed("http-80")]] * 20 + [[passed("http-80")]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await take_baseline(work)
+        verified = await verify(work, baseline, 1, rehearsal_s=rehearsal_s)
+    assert verified.ok is ok
+
+
 async def test_where_no_check_observes_the_symptom_nobody_says_that_it_is_over(
     scripted: Scripted,
 ) -> None:

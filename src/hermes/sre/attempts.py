@@ -145,7 +145,9 @@ class Attempts:
         )
         if attempt is None:
             return None
-        verification = await self._verify(number, attempt.failure, attempt.unit)
+        verification = await self._verify(
+            number, attempt.failure, attempt.unit, rehearsal_s=attempt.rehearsal_s
+        )
         return _result_of(verification, "experiment", attempt.failure)
 
     async def _try_models(self, number: int) -> AttemptResult:
@@ -234,7 +236,13 @@ class Attempts:
         return self._baseline if result.ok else self._baseline.with_proposed_check(check)
 
     async def _verify(
-        self, number: int, why: str, concerns: str, *, by_model: bool = False
+        self,
+        number: int,
+        why: str,
+        concerns: str,
+        *,
+        by_model: bool = False,
+        rehearsal_s: float = 0.0,
     ) -> VerificationResult:
         """After a fix by a model, what it restarted is restarted again."""
         await self._enter("verify", number, "")
@@ -247,6 +255,7 @@ class Attempts:
             concerns=concerns,
             restarted=find_restarts([c.command for c in changes if c.attempt == number]),
             restart_again=by_model,
+            rehearsal_s=rehearsal_s,
         )
 
 
