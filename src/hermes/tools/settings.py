@@ -90,6 +90,12 @@ class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     """The address of a container daemon that tools ask, such as unix:///var/run/docker.sock."""
     databases: dict[str, DatabaseSettings] = {}
     """Databases that tools ask, by a name of your own."""
+    private_addresses: tuple[str, ...] = ()
+    """Addresses that are not public and that web pages may be read from all the same, such as
+    wiki.internal:8443 or 127.0.0.1:8080; without a port, 80 and 443 are meant."""
+    remote_browser: str = ""
+    """The address of a browser elsewhere (ws://host:port/…, wss://…), or browserbase; empty: the
+    Chromium of this host."""
     shown_tokens: int = 4_000
     """Tokens that the list of MCP tools may take; beyond, they are found by `tool_search`."""
     code_timeout: float = 300.0

@@ -88,6 +88,14 @@ TOOLSETS: Mapping[str, Toolset] = {
             *("kubernetes", "helm", "docker", "databases"),
         ),
     ),
+    "browser": Toolset(
+        about="web pages in a browser of its own: look, click, type",
+        tools=(
+            *("browser_navigate", "browser_snapshot", "browser_scroll", "browser_back"),
+            *("browser_get_images", "browser_console", "browser_vision", "browser_close"),
+            *("browser_click", "browser_type", "browser_press", "browser_dialog"),
+        ),
+    ),
     "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalog
     "plugins": Toolset(about="from installed packages and <home>/plugins/*.py"),  # the same
     "mcp": Toolset(about="of MCP servers that you reviewed: hermes mcp"),  # the same
@@ -111,7 +119,9 @@ TOOLSETS: Mapping[str, Toolset] = {
             "mcp",
         ),
     ),
-    "all": Toolset(about="all there is", includes=("default", "copies", "schedule", "speech")),
+    "all": Toolset(
+        about="all there is", includes=("default", "copies", "schedule", "browser", "speech")
+    ),
     "hermes-cli": Toolset(about="in the terminal", includes=("default",)),
     "hermes-telegram": Toolset(about="on Telegram", includes=CHAT_TOOLSETS),
     "hermes-discord": Toolset(about="on Discord", includes=CHAT_TOOLSETS),
