@@ -10,11 +10,7 @@ import anyio
 from anyio.abc import TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from hermes.acp.editor_files import (
-    EditorEnvironment,
-    EditorFiles,
-    HostEnvironment,
-)
+from hermes.acp.editor_files import EditorFiles
 from hermes.acp.permissions import ASK_MODE, EditorApprover, EditorPolicy
 from hermes.acp.updates import SessionUpdates
 from hermes.core.actions import Policy
@@ -22,7 +18,6 @@ from hermes.core.bus import Bus, BusItem
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.runs import TurnEnded
 from hermes.core.messages import AttachedText, Value
-from hermes.core.protocols import Environment
 
 STOP_REASONS = {
     "answered": "end_turn",
@@ -104,12 +99,10 @@ class EditorSession:
         self.approver.refuse = self._policy.refuse
         return self._policy
 
-    def view(self, environment: Environment) -> Environment:
-        """The environment with the files of the editor, where both are on one machine."""
-        if environment.name != "local" or not isinstance(environment, HostEnvironment):
-            return environment
+    def files(self) -> EditorFiles:
+        """The files that the editor has open."""
         reads, writes = self._files
-        files = EditorFiles(
+        return EditorFiles(
             self._client,
             self.id,
             (self.folder,),
@@ -117,9 +110,6 @@ class EditorSession:
             writes=writes,
             note_written=self._updates.note_written,
         )
-        seen = EditorEnvironment(environment, files)
-        self.approver.read_text = seen.text_of
-        return seen
 
     def set_mode(self, mode: str) -> None:
         self.mode = mode

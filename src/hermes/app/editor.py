@@ -15,7 +15,7 @@ from hermes.app.people import PeopleRegister
 from hermes.core.errors import SettingsError
 from hermes.core.events.base import RunOrigin
 from hermes.core.events.runs import RunStarted
-from hermes.core.protocols import Journal
+from hermes.core.protocols import Environment, Journal
 from hermes.memory.store import open_journal
 from hermes.settings.load import LoadedSettings
 
@@ -54,7 +54,7 @@ class ApplicationSessions:
         ) as opened:
             session.approver.person = opened.agent_dependencies.by
             application = _guarded(opened, session)
-            environment = session.view(opened.agent_dependencies.environment)
+            environment = _with_editor_files(opened.agent_dependencies.environment, session)
             if resume:
                 await self._find(opened.journal, session.id, opened.agent_dependencies.by)
                 conversation = await application.resume(session.id, environment=environment)
@@ -109,6 +109,17 @@ def _guarded(application: Application, session: "EditorSession") -> Application:
     guarded = session.guard(policy, ReadOnlyPolicy(policy, NOTE_TOOLS))
     executor = dependencies.executor.with_policy(guarded)
     return replace(application, agent_dependencies=replace(dependencies, executor=executor))
+
+
+def _with_editor_files(environment: Environment, session: "EditorSession") -> Environment:
+    """The environment with the files of the editor, where both are on one machine."""
+    from hermes.acp.editor_files import EditorEnvironment, HostEnvironment
+
+    if environment.name != "local" or not isinstance(environment, HostEnvironment):
+        return environment
+    seen = EditorEnvironment(environment, session.files())
+    session.approver.read_text = seen.text_of
+    return seen
 
 
 async def _end_processes(application: Application, run: str) -> None:
