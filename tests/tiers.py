@@ -28,6 +28,7 @@ FILES_BY_TIER = {
         "app/test_hostile_text",
         "app/test_job_parts",
         "app/test_own_logs",
+        "app/test_speech",
         "app/test_watch_in_a_chat",
         "cli/",
         "core/test_plugins",
