@@ -17,7 +17,7 @@ TIERS = {
 
 FILES_BY_TIER = {
     "command": (
-        "acp/",
+        "editors/",
         "app/chats/",
         "app/test_announcements",
         "app/test_application",

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import acp
 import pytest
 from editor_client import (
     Editor,
@@ -19,7 +20,6 @@ from editor_client import (
     write_replies,
 )
 
-import acp
 from hermes.core.events.approvals import ApprovalSettled
 from hermes.core.events.runs import TurnEnded
 from hermes.memory.store import open_journal

@@ -4,11 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-from editor_client import Editor, call, choose, open_editor, prompt, say
-
 import acp
+import pytest
 from acp import schema
+from editor_client import Editor, call, choose, open_editor, prompt, say
 
 pytestmark = pytest.mark.anyio
 ASKING_RULE = """

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+import acp
 import pytest
+from acp import schema
 from editor_client import Editor, call, open_editor, prompt, say, spawn_editor
 
-import acp
-from acp import schema
 from hermes.memory.store import open_journal
 
 pytestmark = pytest.mark.anyio

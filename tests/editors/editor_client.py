@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 import acp
-import hermes
+import anyio
 from acp import schema
+
+import hermes
 from hermes.app.editor import serve_streams
 from hermes.settings.load import load
 
