@@ -17,6 +17,7 @@ TIERS = {
 
 FILES_BY_TIER = {
     "command": (
+        "editors/",
         "app/chats/",
         "app/test_announcements",
         "app/test_application",
@@ -28,6 +29,7 @@ FILES_BY_TIER = {
         "app/test_hostile_text",
         "app/test_job_parts",
         "app/test_own_logs",
+        "app/test_speech",
         "app/test_watch_in_a_chat",
         "cli/",
         "core/test_plugins",

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,6 +22,9 @@ from hermes.tools.memory import make_memory, make_session_search
 from hermes.tools.skills import make_skills
 from hermes.tools.terminal import make_terminal, make_try_on_copy
 from hermes.tools.toolsets import HostCapabilities, ToolCatalog, build_catalog
+
+if TYPE_CHECKING:
+    from hermes.core.speech import SpeechService
 
 
 def configured_environment(loaded: LoadedSettings, folder: Path) -> Environment:
@@ -140,6 +143,7 @@ def build_tooling(
         elsewhere=[DELEGATE_TOOL],
         home=loaded.home,
         members=members,
+        open_speech=lambda: _open_speech(loaded),
     )
     return AgentTooling(
         catalogue,
@@ -147,6 +151,12 @@ def build_tooling(
         detected,
         (*problems, *catalogue.problems),
     )
+
+
+def _open_speech(loaded: LoadedSettings) -> "SpeechService":
+    from hermes.app.speech import ApplicationSpeech
+
+    return ApplicationSpeech(loaded)
 
 
 def any_system_configured(loaded: LoadedSettings) -> bool:
@@ -180,6 +190,11 @@ class _ValuesInSettings:
             return True
         if key == "sre.kubernetes.kubeconfig" and sre.kubernetes.configured:
             return True
+        if key in ("speech.command", "speech.speaker"):
+            from hermes.app.speech import speaker_name, transcriber_name
+
+            find = transcriber_name if key == "speech.command" else speaker_name
+            return bool(find(self._loaded))
         return bool(_setting_value(self._loaded, str(key)))
 
 

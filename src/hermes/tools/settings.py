@@ -45,6 +45,38 @@ class DatabaseSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     """The database on the server."""
 
 
+class SpeechSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `speech`: how recordings become text, and text becomes speech."""
+
+    provider: str = ""
+    """What turns speech into text: command, openai, pocketsphinx or an installed plug-in; empty:
+    the command if there is one, else the API if its key is there, else the grammar."""
+    command: str = ""
+    """A program of this host with its arguments, run without a shell: `{audio}` is the recording as
+    WAV, `{language}` the language; the text is what it prints, or the file `{text}`."""
+    grammar: str = ""
+    """A file with the sentences that pocketsphinx recognizes, in JSGF form."""
+    url: str = ""
+    """Where an API in the dialect of OpenAI begins; empty: that of OpenAI."""
+    key_variable: str = "OPENAI_API_KEY"
+    """Name of the secret that holds its key."""
+    model: str = ""
+    """The model that turns speech into text there; empty: whisper-1."""
+    language: str = ""
+    """The language that is spoken, such as `de`; empty: recognized by the engine."""
+    speaker: str = ""
+    """What reads text aloud: openai, flite, espeak-ng or an installed plug-in; empty: the first
+    that is there."""
+    speech_model: str = ""
+    """The model that reads aloud; empty: gpt-4o-mini-tts."""
+    voice: str = ""
+    """The voice that reads aloud; empty: the engine's own."""
+    max_seconds: float = 600.0
+    """The longest recording that is turned into text."""
+    timeout: float = 120.0
+    """Seconds that an engine may take."""
+
+
 class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     toolsets: tuple[str, ...] = ("default",)
     """Which toolsets the agent gets; `hermes tools` lists them."""
