@@ -18,8 +18,9 @@ from hermes.app.application import Application, open_application
 from hermes.app.channels import start_channels, usable_channels
 from hermes.app.chats.media import ChatMedia
 from hermes.app.chats.service import ChatService
-from hermes.app.chats.sessions import ChatSessions
-from hermes.app.chats.worker import ChatContext, TurnLimits
+from hermes.app.chats.sessions import ChatSessions, TurnLimits
+from hermes.app.chats.voice import ChatVoice
+from hermes.app.chats.worker import ChatContext
 from hermes.app.people import PAIRING_FOLDER
 from hermes.app.run_locks import RunLocked, lock_run
 from hermes.core.channels import Channel, InboundMessage, ReceivesWebhooks
@@ -59,13 +60,15 @@ def open_gateway_parts(application: Application, outbox: Outbox | None = None) -
     """`outbox` is that of the process, if it has one already."""
     loaded = application.loaded
     talk = loaded.settings.channels.talk
+    voice = ChatVoice(application)
     context = ChatContext(
         application=application,
         sessions=ChatSessions(talk),
         settings=talk,
         folder=chat_folder(loaded),
         limits=TurnLimits(talk.max_turns_per_person, talk.max_turns),
-        media=ChatMedia(loaded.home, talk),
+        media=ChatMedia(loaded.home, talk, voice.transcribe),
+        voice=voice,
     )
     if outbox is None:
         webhooks: list[SinkTransport] = []
@@ -135,7 +138,8 @@ async def _run_gateway(
         origin="chat",
         model=model,
         directory=folder,
-        toolsets=(*loaded.settings.tools.toolsets, "schedule"),  # people ask chats for reminders
+        # People ask chats for reminders, and speak.
+        toolsets=(*loaded.settings.tools.toolsets, "schedule", "speech"),
     ) as application:
         claimed = await claim_channels(application, channels, report)
         if claimed:
