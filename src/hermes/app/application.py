@@ -196,7 +196,7 @@ class Application:
     ) -> AgentDependencies:
         own = environment or self.agent_dependencies.environment
         ask = ask or self.agent_dependencies.ask
-        if self.agent_dependencies.origin not in CHAT_ORIGINS:
+        if self.agent_dependencies.origin not in (*CHAT_ORIGINS, "cron"):
             return replace(self.agent_dependencies, environment=own, ask=ask)
         instead = self.models.substitute_for(
             self.agent_dependencies.model.name, Path(self.directory)
