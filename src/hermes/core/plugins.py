@@ -80,6 +80,14 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "zombies": "hermes.sre.probes.kinds.host:zombies_command",
     },
     "scenarios": {"built_in": "hermes.gym.scenarios:folder"},
+    "search": {
+        "brave": "hermes.integrations.web.providers:open_brave",
+        "duckduckgo": "hermes.integrations.web.providers:open_duckduckgo",
+        "exa": "hermes.integrations.web.providers:open_exa",
+        "firecrawl": "hermes.integrations.web.providers:open_firecrawl",
+        "searxng": "hermes.integrations.web.providers:open_searxng",
+        "tavily": "hermes.integrations.web.providers:open_tavily",
+    },
     "tools": {
         "clarify": "hermes.tools.conversation:clarify",
         "execute_code": "hermes.tools.execute_code:make_execute_code",
@@ -98,6 +106,8 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "terminal": "hermes.tools.terminal:terminal",
         "todo": "hermes.tools.conversation:make_todo",
         "try_on_copy": "hermes.tools.terminal:try_on_copy",
+        "web_extract": "hermes.tools.web:web_extract",
+        "web_search": "hermes.tools.web:web_search",
         "write_file": "hermes.tools.files.read_write:make_write_file",
     },
 }

@@ -45,6 +45,17 @@ class DatabaseSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     """The database on the server."""
 
 
+class WebToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The tools `web_search` and `web_extract`."""
+
+    search: tuple[str, ...] = ()
+    """Search providers in the order in which they are asked; empty: those with a key or an address,
+    in the order searxng, brave, tavily, exa, firecrawl. duckduckgo is only asked when named here.
+    """
+    extract: bool = False
+    """Whether pages may be read without a search provider, too."""
+
+
 class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     toolsets: tuple[str, ...] = ("default",)
     """Which toolsets the agent gets; `hermes tools` lists them."""
@@ -58,6 +69,8 @@ class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     """The address of a container daemon that tools ask, such as unix:///var/run/docker.sock."""
     databases: dict[str, DatabaseSettings] = {}
     """Databases that tools ask, by a name of your own."""
+    web: WebToolSettings = WebToolSettings()
+    """Searching the web and reading its pages."""
     shown_tokens: int = 4_000
     """Tokens that the list of MCP tools may take; beyond, they are found by `tool_search`."""
     code_timeout: float = 300.0

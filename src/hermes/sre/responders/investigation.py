@@ -38,7 +38,9 @@ from hermes.sre.settings import CrewSettings
 from hermes.tools.declare import FunctionTool, about, tool
 from hermes.tools.executor import Executor
 
-READ_ONLY_TOOLS = frozenset({"terminal", "host_terminal", "read_file", "search_files"})
+READ_ONLY_TOOLS = frozenset(
+    {"terminal", "host_terminal", "read_file", "search_files", "web_search", "web_extract"}
+)
 FINDING_TOOL = "finding"
 LayerStatus = Literal["working", "done", "failed"]
 MAX_FINDINGS = 12
