@@ -31,8 +31,7 @@ unit: setup ## The tests that start no other program
 	@$(BIN)/pytest -m unit -n $(JOBS) --dist loadgroup
 
 tests: setup ## All tests, without the checks
-	@$(BIN)/pytest -m "unit or command or corpus" -n $(JOBS) --dist loadgroup
-	@$(BIN)/pytest -m "box or daemon or torture" -n $(JOBS) --dist loadgroup
+	@JOBS=$(JOBS) scripts/run-tests
 
 test-training: setup ## The links to Atropos and verifiers, in an environment of their own (1.2 GB)
 	@scripts/training

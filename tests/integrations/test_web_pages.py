@@ -15,10 +15,11 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from hermes.core.errors import ToolError
-from hermes.core.web_content import WebPage
+from hermes.core.web_content import PageContent
 from hermes.integrations.web import pages
 from hermes.integrations.web.html_text import read_html, read_outline
 from hermes.integrations.web.pages import FirecrawlRenderer, PageReader, normalize_url, read_pdf
+from hermes.plumbing.addresses import guard_for
 from hermes.plumbing.http_client import HttpLimits
 from standins.search import KEY, SearchStandin
 
@@ -74,16 +75,18 @@ def reply(body: bytes | str, kind: str = "text/html", *heads: str) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
 
 
-async def read(answer: bytes) -> WebPage:
+async def read(answer: bytes) -> PageContent:
     async with serving(answer) as server:
-        return await PageReader((server.url,)).read(f"{server.url}/docs/page", render=False)
+        return await PageReader(guard_for([server.url])).read(
+            f"{server.url}/docs/page", render=False
+        )
 
 
 async def failure(
     answer: bytes, *, endless: bytes = b"", limits: HttpLimits = pages.PAGE_LIMITS
 ) -> str:
     async with serving(answer, endless=endless) as server:
-        reader = PageReader((server.url,), limits=limits)
+        reader = PageReader(guard_for([server.url]), limits=limits)
         with pytest.raises(ToolError) as caught:
             await reader.read(f"{server.url}/docs/page", render=False)
     return str(caught.value)
@@ -91,7 +94,9 @@ async def failure(
 
 async def test_a_page_has_text_title_date_address_and_links() -> None:
     async with serving(reply(PAGE)) as server:
-        page = await PageReader((server.url,)).read(f"{server.url}/docs/page#top", render=False)
+        page = await PageReader(guard_for([server.url])).read(
+            f"{server.url}/docs/page#top", render=False
+        )
         assert page.url == f"{server.url}/docs/page"
         check_article(page, f"{server.url}/guide?a=1#x")
         assert page.notes == ()
@@ -99,7 +104,7 @@ async def test_a_page_has_text_title_date_address_and_links() -> None:
         assert b"cookie" not in server.heads[0].lower()
 
 
-def check_article(page: WebPage, guide: str) -> None:
+def check_article(page: PageContent, guide: str) -> None:
     assert (page.kind, page.title, page.date) == ("html", "Bad gateway explained", "2026-02-03")
     assert "connection number 7" in page.text
     assert "secret" not in page.text
@@ -221,7 +226,7 @@ async def test_a_page_cannot_redirect_to_another_address_of_the_operator() -> No
     async with serving(reply("inner", "text/plain")) as inner:
         location = f"location: {inner.url}/\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         async with serving(f"HTTP/1.1 302 Found\r\n{location}".encode()) as outer:
-            reader = PageReader((inner.url, outer.url))
+            reader = PageReader(guard_for([inner.url, outer.url]))
             assert (await reader.read(f"{inner.url}/", render=False)).text == "inner"
             with pytest.raises(ToolError, match="is not a public address"):
                 await reader.read(f"{outer.url}/", render=False)
@@ -230,10 +235,10 @@ async def test_a_page_cannot_redirect_to_another_address_of_the_operator() -> No
 
 async def test_a_private_address_is_only_read_when_a_setting_names_it() -> None:
     async with serving(reply("inner")) as server:
-        with pytest.raises(ToolError, match=r"config set systems\.<name>\.url http://127"):
+        with pytest.raises(ToolError, match=r"config set tools\.private_addresses"):
             await PageReader().read(server.url, render=False)
         assert server.heads == []
-        assert PageReader((server.url,)).preview(server.url, render=False).configured
+        assert PageReader(guard_for([server.url])).preview(server.url, render=False).configured
         assert not PageReader().preview(server.url, render=False).configured
 
 

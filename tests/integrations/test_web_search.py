@@ -9,15 +9,15 @@ import pytest
 from aiohttp import web
 
 from hermes.core.errors import ToolError
-from hermes.core.web_content import SearchQuery
+from hermes.core.web_content import WebSearchQuery
 from hermes.integrations.web.search import PROVIDER_ORDER, ProviderAddresses, WebSearch
 from standins.search import KEY, SearchStandin
 
 pytestmark = pytest.mark.anyio
 ALL_PROVIDERS = (*PROVIDER_ORDER, "duckduckgo")
 TODAY = date(2026, 2, 10)
-QUERY = SearchQuery(text="nginx 502", today=TODAY)
-NARROW = SearchQuery(
+QUERY = WebSearchQuery(text="nginx 502", today=TODAY)
+NARROW = WebSearchQuery(
     text="nginx 502", limit=3, site="nginx.org", since=date(2026, 2, 3), today=TODAY
 )
 
@@ -172,18 +172,18 @@ async def test_a_plug_in_provides_results_and_reaches_no_private_address(
 ) -> None:
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins/mine.py").write_text(
-        "from hermes.core.web_content import SearchHit, SearchRequest\n"
+        "from hermes.core.web_content import WebSearchHit, SearchRequest\n"
         "class Mine:\n"
         "    def __init__(self, context): self.context = context\n"
         "    def build_request(self, query):\n"
         f"        url = self.context.url or {standin.url!r}\n"
         "        return SearchRequest('GET', f'{url}/search?q={query.text}&format=json')\n"
         "    def read_hits(self, body):\n"
-        "        return [SearchHit(title=self.context.key, url='https://mine.example/')]\n"
+        "        return [WebSearchHit(title=self.context.key, url='https://mine.example/')]\n"
         "ENTRY_POINTS = {'hermes.search': {'mine': Mine}}\n"
     )
     keys, urls = {"mine": KEY}, {"mine": standin.url}
-    query = SearchQuery(text="nginx", today=TODAY)
+    query = WebSearchQuery(text="nginx", today=TODAY)
     addresses = ProviderAddresses(chosen=("mine",), keys=keys, urls=urls, home=tmp_path)
     answer = await WebSearch(addresses).search(query)
     assert [hit.title for hit in answer.hits] == [KEY]

@@ -63,7 +63,7 @@ from hermes.core.events.tools import (
     ToolRequested,
     ToolStarted,
 )
-from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
+from hermes.core.messages import Message, Picture, Risk, ToolCall, ToolResult, Usage
 from hermes.memory.journal.rows import read_event, row_from_event
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -122,6 +122,26 @@ PINNED: dict[Event, str] = {
         seconds=0.5,
     ): '{"kind":"tool.finished",HEAD,"result":{"call_id":"c1","content":"x","status":"error",'
     '"artifact":"artifact://r/c1"},"seconds":0.5}',
+    ToolFinished(
+        run="r",
+        at=AT,
+        result=ToolResult(
+            call_id="c1",
+            content="x",
+            pictures=(
+                Picture(
+                    artifact="artifact://r/c1-1",
+                    media="image/png",
+                    width=4,
+                    height=3,
+                    bytes=99,
+                    alt="a",
+                ),
+            ),
+        ),
+    ): '{"kind":"tool.finished",HEAD,"result":{"call_id":"c1","content":"x","pictures":'
+    '[{"artifact":"artifact://r/c1-1","media":"image/png","width":4,"height":3,"bytes":99,'
+    '"alt":"a"}]}}',
     ApprovalRequested(
         run="r",
         at=AT,

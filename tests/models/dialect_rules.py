@@ -56,7 +56,21 @@ def _openai_content(message: dict[str, Any]) -> list[str]:
     if len(set(ids)) != len(ids):
         found.append(f"ids repeat: {ids}")
     allowed = {"role", "content", "tool_calls", "reasoning_content", "reasoning_details"}
-    return found + [f"unknown field: {name}" for name in set(message) - allowed]
+    found += [f"unknown field: {name}" for name in set(message) - allowed]
+    return found + _openai_parts(message.get("content"))
+
+
+def _openai_parts(content: Any) -> list[str]:
+    found = []
+    for part in content if isinstance(content, list) else ():
+        url = part.get("image_url", {}).get("url", "")
+        if part.get("type") == "image_url" and not url.startswith("data:image/"):
+            found.append(f"not a picture: {url[:50]}")
+        if part.get("type") == "text" and not part["text"].strip():
+            found.append("text must not be empty")
+        if part.get("type") not in ("text", "image_url"):
+            found.append(f"no such part: {part.get('type')}")
+    return found
 
 
 def anthropic_complaints(headers: dict[str, str], body: dict[str, Any]) -> list[str]:
@@ -104,6 +118,12 @@ def _anthropic_block(block: dict[str, Any]) -> list[str]:
     kind = block.get("type")
     if kind == "text":
         return [] if block["text"].strip() else ["text must not be empty"]
+    if kind == "image":
+        source = block["source"]
+        ok = source["type"] == "base64" and source["media_type"].startswith("image/")
+        return [] if ok and source["data"] else [f"not a picture: {str(source)[:80]}"]
+    if kind == "tool_result" and isinstance(block["content"], list):
+        return [complaint for inner in block["content"] for complaint in _anthropic_block(inner)]
     if kind == "tool_use":
         ok = re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]) and isinstance(block["input"], dict)
         return [] if ok else [f"not a call: {block}"]

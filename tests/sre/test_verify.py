@@ -155,6 +155,20 @@ async def test_a_check_that_can_no_longer_be_asked_proves_nothing(scripted: Scri
 # -- how long
 
 
+def test_a_crash_loop_that_one_look_saw_between_two_crashes_is_evidence_after_another() -> None:
+    running = CheckResult(check="unit-web", ok=False, proves=False, counter=True)
+    crashed = CheckResult(check="unit-web", ok=False)
+    for looks in ([running, crashed], [crashed, running]):
+        baseline = Baseline(independent_checks=no_checks)
+        for look in looks:
+            baseline = baseline.with_results([look])
+        assert baseline.evidence == {"unit-web"}
+
+
+async def no_checks() -> list[CheckResult]:
+    return []
+
+
 def test_a_symptom_seen_by_every_look_needs_no_longer_window() -> None:
     settings = VerifySettings(window=20.0, every=2.0)
     assert SymptomTiming(share=1.0, period_s=400.0).window_s(settings) == 20.0
@@ -235,6 +249,21 @@ async def test_recovery_is_told_with_the_checks_that_show_it(scripted: Scripted)
     (said,) = events(scripted, IncidentDiagnosed)
     assert said.evidence
     assert "http-80" in ending.reason
+
+
+@pytest.mark.parametrize(("rehearsal_s", "ok"), [(0.0, False), (60.0, True)])
+async def test_a_fix_gets_the_time_that_it_took_on_a_copy(
+    scripted: Scripted, rehearsal_s: float, ok: bool
+) -> None:
+    slow = VerifySettings(window=0.0, every=0.01, patience=0.0, longest_window=0.0)
+    scripted.settings = structs.replace(QUICK, verify=slow)
+    scripted.looks = [[failed("http-80")]] * 20 + [[passed("http-80")]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await take_baseline(work)
+        verified = await verify(work, baseline, 1, rehearsal_s=rehearsal_s)
+    assert verified.ok is ok
 
 
 async def test_where_no_check_observes_the_symptom_nobody_says_that_it_is_over(

@@ -14,6 +14,7 @@ from hermes.core.errors import ToolError
 from hermes.core.events.tools import ToolRequested
 from hermes.integrations.web.pages import PageReader
 from hermes.integrations.web.search import ProviderAddresses, WebSearch
+from hermes.plumbing.addresses import guard_for
 from hermes.settings.load import load
 from hermes.tools.web import WebExtractTool, WebSearchTool, web_extract, web_search
 from standins.common import StandinBase
@@ -50,7 +51,7 @@ async def web_house(
         addresses = ProviderAddresses(urls={"searxng": search.url}, keys={})
         tools = {
             "web_search": WebSearchTool(lambda: WebSearch(addresses)),
-            "web_extract": WebExtractTool(lambda: PageReader((site.url,))),
+            "web_extract": WebExtractTool(lambda: PageReader(guard_for([site.url]))),
         }
         policy = open_policy(load(home=folder, variables={}), folder, isolated=False)
         yield House(environment, tools, policy=policy, person=person), site, search

@@ -15,6 +15,7 @@ from hermes.core.events.runs import ContextCompressed
 from hermes.core.foreign_text import one_line, shorten_middle
 from hermes.core.messages import Message, ToolCall, ToolResult
 from hermes.core.protocols import Model
+from hermes.models.message_format import pictures_of
 from hermes.plumbing.patterns import lazy_pattern
 from hermes.policy.taint.data_marks import mark_as_data, strip_data_marks
 
@@ -70,11 +71,12 @@ def _digest_lines(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _full_text(message: Message) -> str:
+    pictures = "".join(f"\n{picture.describe()}" for picture in pictures_of(message))
     if message.result is not None:
-        return f"result ({message.result.status}): {message.result.content}"
+        return f"result ({message.result.status}): {message.result.content}{pictures}"
     calls = "".join(f"\ncall: {_describe_call(call, 600)}" for call in message.calls)
     attached = "".join(f"\nattached ({part.source}): {part.text}" for part in message.attached)
-    return f"{message.role}: {message.text}{attached}{calls}"
+    return f"{message.role}: {message.text}{attached}{pictures}{calls}"
 
 
 def _describe_call(call: ToolCall, size: int = 160) -> str:
@@ -189,7 +191,7 @@ async def compress(session: ConversationSession, *, hard: bool = False) -> Conte
 
 async def _build_compression(session: ConversationSession, hard: bool) -> ContextCompressed | None:
     messages, dependencies = session.history.messages, session.dependencies
-    before = dependencies.estimate(messages, session.specs)
+    before = session.estimate(messages, session.specs)
     ceiling = min(dependencies.model.window or before, before)
     first = _first_kept(messages)
     last = _last_dropped(session, first, 0 if hard else int(ceiling * KEPT_WINDOW_SHARE))
@@ -199,13 +201,13 @@ async def _build_compression(session: ConversationSession, hard: bool) -> Contex
     if last == len(messages) and not hard:
         return None  # not even the last step fits: then its outputs must be shortened
     kept = [*messages[:first], *messages[last:]]
-    if dependencies.estimate(kept, session.specs) > before * MAX_COMPRESSED_SHARE:
+    if session.estimate(kept, session.specs) > before * MAX_COMPRESSED_SHARE:
         return None  # checked before any model is asked for a summary
     text = await _summary_text(
         session, dropped, int(ceiling * SUMMARY_WINDOW_SHARE) * CHARS_PER_TOKEN, hard
     )
     summary = _compose(session, kept, len(dropped), text)
-    after = dependencies.estimate([*kept, Message(role="user", text=summary)], session.specs)
+    after = session.estimate([*kept, Message(role="user", text=summary)], session.specs)
     if after > before * MAX_COMPRESSED_SHARE or (
         not hard and after > dependencies.settings.compress_at * ceiling
     ):
@@ -236,7 +238,7 @@ def _last_dropped(session: ConversationSession, first: int, token_budget: int) -
         if messages[index].role == "tool":
             continue
         asked = messages[index].role == "user"
-        token_budget -= session.dependencies.estimate(messages[index:end], ())
+        token_budget -= session.estimate(messages[index:end], ())
         if (token_budget < 0 or turns <= 0) and not (asked and end == len(messages)):
             break  # the last request always stays
         start = end = index

@@ -27,7 +27,7 @@ from hermes.core.events.runs import (
     TurnUndone,
 )
 from hermes.core.events.tools import ToolFinished
-from hermes.core.messages import AttachedText, Message, Usage
+from hermes.core.messages import AttachedText, Message, Picture, Usage
 from hermes.core.protocols import Model
 from hermes.core.run_ids import new_id, working_for_run
 from hermes.tools.executor import Executor
@@ -158,7 +158,13 @@ class Conversation:
         return taken
 
     async def say(
-        self, text: str, *, attached: Sequence[AttachedText] = (), by: str = "", key: str = ""
+        self,
+        text: str,
+        *,
+        attached: Sequence[AttachedText] = (),
+        pictures: Sequence[Picture] = (),
+        by: str = "",
+        key: str = "",
     ) -> str:
         """One turn, until the model answers in words; empty when it was interrupted.
 
@@ -168,7 +174,8 @@ class Conversation:
         self._require_idle()
         if self.open:
             await self._close("interrupted", "cut off before", "a crash")
-        answer = await self._turn(partial(self._begin_turn, user_message(text, attached, key), by))
+        message = user_message(text, attached, key, pictures)
+        answer = await self._turn(partial(self._begin_turn, message, by))
         inbox = self._session.inbox
         while inbox and self.ended is not None and self.ended.outcome in ("answered", "exhausted"):
             later = inbox.popleft()  # sent at the moment in which the turn ended
@@ -190,9 +197,16 @@ class Conversation:
             return None
         return await self._turn(self._finish_turn)
 
-    def steer(self, text: str, *, attached: Sequence[AttachedText] = (), key: str = "") -> None:
+    def steer(
+        self,
+        text: str,
+        *,
+        attached: Sequence[AttachedText] = (),
+        pictures: Sequence[Picture] = (),
+        key: str = "",
+    ) -> None:
         """Text for the running turn: added before the next call of the model."""
-        self._session.inbox.append(user_message(text, attached, key))
+        self._session.inbox.append(user_message(text, attached, key, pictures))
 
     def interrupt(self) -> None:
         """End the running turn: running tools are cancelled, and their calls answered

@@ -18,7 +18,7 @@ from hermes.core.errors import (
 from hermes.core.events import Event
 from hermes.core.events.runs import MessageAdded, TurnEnded
 from hermes.core.events.tools import ToolFinished
-from hermes.core.messages import AttachedText, Completion, Message, ToolCall, ToolResult
+from hermes.core.messages import AttachedText, Completion, Message, Picture, ToolCall, ToolResult
 
 TurnOutcome = Literal["answered", "interrupted", "exhausted", "failed"]
 
@@ -56,10 +56,12 @@ async def ask_model(session: ConversationSession, *, last: bool = False) -> Mess
     The `last` one of a turn gets no tools and ends it, whatever it says.
     """
     await compress_if_full(session)
-    for _ in range(2):
+    for _ in range(3):
         try:
             return await _ask_model_once(session, last)
         except ContextTooLong:
+            if session.leave_out_pictures():
+                continue
             if await compress(session, hard=True) is None:
                 raise
     return await _ask_model_once(session, last)
@@ -69,10 +71,8 @@ async def _ask_model_once(session: ConversationSession, last: bool) -> Message:
     history, tools = session.history, () if last else session.specs
     tokens = session.gauge.tokens(history.messages)
     model = session.dependencies.model
-    async with call_model(session, model, session.visible_messages(), tools, tokens=tokens) as (
-        reply,
-        cost,
-    ):
+    visible = await session.load_pictures(session.visible_messages())
+    async with call_model(session, model, visible, tools, tokens=tokens) as (reply, cost):
         message = with_unique_call_ids(reply.message, history.call_ids)
         if last and message.calls:  # the request offered no tools
             message = Message(role="assistant", text=message.text)
@@ -163,8 +163,15 @@ def _batches(calls: Sequence[ToolCall], alone: set[str]) -> Iterator[list[ToolCa
         yield batch
 
 
-def user_message(text: str, attached: Sequence[AttachedText] = (), key: str = "") -> Message:
-    return Message(role="user", text=text, attached=tuple(attached), key=key)
+def user_message(
+    text: str,
+    attached: Sequence[AttachedText] = (),
+    key: str = "",
+    pictures: Sequence[Picture] = (),
+) -> Message:
+    return Message(
+        role="user", text=text, attached=tuple(attached), key=key, pictures=tuple(pictures)
+    )
 
 
 def turn_ended(session: ConversationSession, outcome: TurnOutcome, reason: str = "") -> TurnEnded:

@@ -2,21 +2,31 @@
 
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import InitVar, dataclass, field
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from hermes.agent.budget import SpendingBudget
 from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.history import ConversationHistory
 from hermes.agent.trust_tracking import DataMarker, TrustTracker
-from hermes.core.errors import MalformedReply
+from hermes.core.errors import MalformedReply, ToolError
 from hermes.core.events import Event
 from hermes.core.events.runs import MessageAdded, ModelAnswered
-from hermes.core.messages import Completion, Message, ToolCall, ToolSpec, Usage
-from hermes.core.protocols import Model, StreamsText, ToolContext
+from hermes.core.messages import (
+    MAX_SENT_PICTURES,
+    Completion,
+    LoadedPicture,
+    Message,
+    Picture,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from hermes.core.protocols import Model, SeesPictures, StoresBytes, StreamsText, ToolContext
+from hermes.models.message_format import pictures_of
 from hermes.tools.executor import Executor
 
 SECRET_WITHHELD_NOTE = (
@@ -29,8 +39,12 @@ SECRET_WITHHELD_NOTE = (
 class ContextGauge:
     """How full the context window is, without counting the whole conversation at each call."""
 
-    def __init__(self, dependencies: AgentDependencies, tools: Sequence[ToolSpec]) -> None:
-        self._estimate = dependencies.estimate
+    def __init__(
+        self,
+        estimate: Callable[[Sequence[Message], Sequence[ToolSpec]], int],
+        tools: Sequence[ToolSpec],
+    ) -> None:
+        self._estimate = estimate
         self._tools = tools
         self._known: tuple[int, int] | None = None
 
@@ -66,6 +80,8 @@ class ConversationSession:
     notes_kept: int = 0
     """How many of the notes are in the journal already."""
     failed_compressions: int = 0
+    unsent_pictures: set[str] = field(default_factory=set)
+    """Pictures that the provider rejected, by artifact: only described from now on."""
     resumed: InitVar[bool] = False
     trust_tracker: TrustTracker = field(init=False)
     data_marker: DataMarker = field(init=False)
@@ -77,7 +93,7 @@ class ConversationSession:
 
     def set_dependencies(self, dependencies: AgentDependencies, executor: Executor) -> None:
         self.dependencies, self.executor = dependencies, executor
-        self.gauge = ContextGauge(dependencies, self.specs)
+        self.gauge = ContextGauge(self.estimate, self.specs)
 
     @property
     def specs(self) -> list[ToolSpec]:
@@ -99,8 +115,61 @@ class ConversationSession:
                 self.note(SECRET_WITHHELD_NOTE)
 
     def visible_messages(self) -> tuple[Message, ...]:
-        """The conversation as the model sees it: tool output is marked as data."""
-        return self.data_marker.mark(self.history.view, self.history.remarks)
+        """The conversation as the model sees it: tool output is marked as data, and only the last
+        pictures are left."""
+        return self.data_marker.mark(
+            self.with_described_pictures(self.history.view), self.history.remarks
+        )
+
+    def estimate(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
+        """Tokens of these messages as the model would see them."""
+        return self.dependencies.estimate(self.with_described_pictures(messages), tools)
+
+    def with_described_pictures(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages with words in the place of the pictures that are not sent."""
+        if not any(map(pictures_of, messages)):
+            return messages
+        model = self.dependencies.model
+        sees = isinstance(model, SeesPictures) and model.sees_pictures
+        left, shown = MAX_SENT_PICTURES if sees else 0, list[Message]()
+        for message in reversed(messages):
+            kept, words = list[Picture](), list[str]()
+            for picture in reversed(pictures_of(message)):
+                if left and picture.fits and picture.artifact not in self.unsent_pictures:
+                    kept.insert(0, picture)
+                    left -= 1
+                else:
+                    words.insert(0, picture.describe())
+            shown.append(_with_pictures(message, kept, words))
+        return shown[::-1]
+
+    async def load_pictures(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages with the bytes of the pictures that are still in them."""
+        return [
+            _with_pictures(message, [await self._load(each) for each in found], ())
+            if (found := pictures_of(message))
+            else message
+            for message in messages
+        ]
+
+    async def _load(self, picture: Picture) -> Picture:
+        artifacts = self.dependencies.artifacts
+        try:
+            if isinstance(artifacts, StoresBytes):
+                data = await artifacts.load_bytes(picture.artifact)
+                return LoadedPicture(**asdict(picture), data=data)
+        except ToolError:
+            pass  # deleted meanwhile: the dialect describes it
+        return picture
+
+    def leave_out_pictures(self) -> bool:
+        """Send no picture again that is sent now; False when there is none."""
+        messages = self.with_described_pictures(self.history.view)
+        sent = {each.artifact for message in messages for each in pictures_of(message)}
+        self.unsent_pictures |= sent
+        if sent:
+            self.gauge.reset()
+        return bool(sent)
 
     async def inform_policy(self) -> None:
         """Inform the policy of the texts since the last call."""
@@ -141,6 +210,18 @@ class ConversationSession:
             origin=dependencies.origin,
             actor=self.history.by,
         )
+
+
+def _with_pictures(message: Message, pictures: Sequence[Picture], words: Sequence[str]) -> Message:
+    """The message with these pictures, and these words added."""
+    if not words and tuple(pictures) == pictures_of(message):
+        return message
+    if message.result is None:
+        text = "\n".join([message.text, *words]) if words else message.text
+        return replace(message, text=text, pictures=tuple(pictures))
+    content = "\n".join([message.result.content, *words]) if words else message.result.content
+    result = replace(message.result, content=content, pictures=tuple(pictures))
+    return replace(message, result=result)
 
 
 @asynccontextmanager

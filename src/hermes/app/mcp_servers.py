@@ -74,10 +74,22 @@ async def _with_media(answer: Any, server: str, context: ToolContext) -> str:
     """The text, and where the pictures and sounds are kept."""
     lines = [answer.text] if answer.text else []
     for number, media in enumerate(answer.media, 1):
+        if media.media.startswith("image/"):
+            lines.append(await _picture_line(media.data, server, context))
+            continue
         kept = f"data:{media.media};base64,{base64.b64encode(media.data).decode()}"
         reference = await context.artifacts.save(context.run, f"mcp-{server}-{number}", kept)
         lines.append(f"[{media.media}, {len(media.data):,} bytes, kept as {reference}]")
     return "\n".join(lines)
+
+
+async def _picture_line(data: bytes, server: str, context: ToolContext) -> str:
+    try:
+        picture = await context.add_picture(data, f"from the MCP server {server}")
+    except ToolError as error:
+        return f"[a picture that was left out: {error}]"
+    size = f"{picture.width} × {picture.height} pixels, {picture.bytes:,} bytes"
+    return f"[{picture.media}, {size}, kept as {picture.artifact}]"
 
 
 @asynccontextmanager

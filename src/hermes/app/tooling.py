@@ -9,6 +9,7 @@ import msgspec
 
 from hermes.agent.settings import AgentSettings
 from hermes.core.actions import Policy
+from hermes.core.errors import SettingsError
 from hermes.core.knowledge import KeepsNotes, ReadsSkillLibrary, SearchesSessions
 from hermes.core.messages import Value
 from hermes.core.plugins import BUILT_IN, plugin_names
@@ -24,7 +25,9 @@ from hermes.tools.terminal import make_terminal, make_try_on_copy
 from hermes.tools.toolsets import HostCapabilities, ToolCatalog, build_catalog
 
 if TYPE_CHECKING:
+    from hermes.core.speech import SpeechService
     from hermes.core.web_content import ReadsPages, SearchesWeb
+    from hermes.plumbing.addresses import AddressGuard
 
 
 def configured_environment(loaded: LoadedSettings, folder: Path) -> Environment:
@@ -97,6 +100,16 @@ def copy_tools(environment: Environment) -> dict[str, Tool]:
     return {COPY_TOOL: make_try_on_copy(run)} if can_be_copied(environment) else {}
 
 
+def allowed_addresses(loaded: LoadedSettings) -> "AddressGuard":
+    """The private addresses that pages may be read from. Raises `SettingsError`."""
+    from hermes.plumbing.addresses import guard_for_addresses
+
+    try:
+        return guard_for_addresses(loaded.settings.tools.private_addresses)
+    except ValueError as error:
+        raise SettingsError(f"tools.private_addresses: {error}") from error
+
+
 def web_tools(loaded: LoadedSettings) -> dict[str, Tool]:
     """The tools of the web, as far as they are configured; what they use is loaded with a call."""
     settings, secrets = loaded.settings.tools.web, loaded.secrets
@@ -123,7 +136,7 @@ def web_tools(loaded: LoadedSettings) -> dict[str, Tool]:
 
         key = secrets.get("FIRECRAWL_API_KEY", "")
         renderer = FirecrawlRenderer(urls.get("firecrawl", ""), key) if key else None
-        return PageReader(tuple(urls.values()), renderer)
+        return PageReader(allowed_addresses(loaded), renderer)
 
     found: dict[str, Tool] = {"web_extract": WebExtractTool(open_pages)}
     return found | ({"web_search": WebSearchTool(open_search)} if searches else {})
@@ -179,6 +192,7 @@ def build_tooling(
         elsewhere=[DELEGATE_TOOL],
         home=loaded.home,
         members=members,
+        open_speech=lambda: _open_speech(loaded),
     )
     return AgentTooling(
         catalogue,
@@ -186,6 +200,12 @@ def build_tooling(
         detected,
         (*problems, *catalogue.problems),
     )
+
+
+def _open_speech(loaded: LoadedSettings) -> "SpeechService":
+    from hermes.app.speech import ApplicationSpeech
+
+    return ApplicationSpeech(loaded)
 
 
 def any_system_configured(loaded: LoadedSettings) -> bool:
@@ -219,6 +239,11 @@ class _ValuesInSettings:
             return True
         if key == "sre.kubernetes.kubeconfig" and sre.kubernetes.configured:
             return True
+        if key in ("speech.command", "speech.speaker"):
+            from hermes.app.speech import speaker_name, transcriber_name
+
+            find = transcriber_name if key == "speech.command" else speaker_name
+            return bool(find(self._loaded))
         return bool(_setting_value(self._loaded, str(key)))
 
 

@@ -1,6 +1,6 @@
 """Actions before they run: what the policy sees, what it decides, and what people answer."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Literal, Protocol, runtime_checkable
 
 from hermes.core.events.approvals import ApprovalRequested
@@ -166,6 +166,15 @@ class Action(Value, kw_only=True, frozen=True):
     """What it would send, when the tool sends one HTTP request."""
     definition: ToolDefinition | None = None
     """Which definition of the tool, when it is not part of this program."""
+
+
+def argument_text(value: object) -> str:
+    """Every text in the arguments of a call, each on a line of its own and as it is."""
+    if isinstance(value, Mapping):
+        return "\n".join(argument_text(each) for pair in value.items() for each in pair)
+    if isinstance(value, list | tuple):
+        return "\n".join(map(argument_text, value))
+    return str(value)
 
 
 class AuditModeVerdict(Value, frozen=True):

@@ -15,6 +15,7 @@ HermesError
 │       ├── InvalidApiKey       missing, wrong or revoked credentials
 │       ├── OutOfCredit         the account cannot pay
 │       ├── ContextTooLong      compress, then ask again
+│       │   └── PicturesRejected leave the pictures out, then ask again
 │       └── RequestRejected     the provider understood the request and rejected it
 ├── BudgetExceeded              a limit of tokens or money does not allow the next call
 ├── EnvironmentFailed           the environment failed, not the command run in it
@@ -91,6 +92,10 @@ class OutOfCredit(PermanentModelError):
 
 class ContextTooLong(PermanentModelError):
     """The conversation does not fit into the model's window."""
+
+
+class PicturesRejected(ContextTooLong):
+    """The provider does not take the pictures: too large, too many, or the model sees none."""
 
 
 class RequestRejected(PermanentModelError):

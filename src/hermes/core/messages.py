@@ -76,12 +76,56 @@ class ToolDefinition(Value, kw_only=True, frozen=True):
     """
 
 
+MAX_PICTURE_SIDE_PX = 1_568
+MAX_PICTURE_BYTES = 1_000_000
+"""A larger picture is not sent to a model."""
+MAX_SENT_PICTURES = 3
+"""Older pictures of a conversation are described in words."""
+PIXELS_PER_TOKEN = 750
+PICTURE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")
+"""How the files begin that may be pictures."""
+
+
+class Picture(Value, kw_only=True, frozen=True):
+    """A picture in a message or a result. Its bytes are an artifact, never part of the journal."""
+
+    artifact: str
+    media: str
+    """What its content says it is: image/png, image/jpeg, image/webp or image/gif."""
+    width: int
+    height: int
+    bytes: int
+    alt: str = ""
+    """What stands in its place where it is not shown; it is as trustworthy as the picture."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is small enough to be sent to a model."""
+        side = max(self.width, self.height)
+        return side <= MAX_PICTURE_SIDE_PX and self.bytes <= MAX_PICTURE_BYTES
+
+    @property
+    def tokens(self) -> int:
+        return -(-self.width * self.height // PIXELS_PER_TOKEN)
+
+    def describe(self) -> str:
+        size = f"{self.width} × {self.height}, {self.media.removeprefix('image/')}"
+        return f"[picture: {self.alt or 'not described'} ({size}, {self.artifact})]"
+
+
+class LoadedPicture(Picture, kw_only=True, frozen=True):
+    """A picture with its bytes, on its way to a model. It is never journalled."""
+
+    data: bytes
+
+
 class ToolResult(Value, kw_only=True, frozen=True):
     call_id: str
     content: str
     status: Literal["ok", "error", "denied"] = "ok"
     artifact: str = ""
     """Where the whole text is kept when `content` is only a preview."""
+    pictures: tuple[Picture, ...] = ()
 
 
 class AttachedText(Value, frozen=True):
@@ -106,6 +150,8 @@ class Message(Value, kw_only=True, frozen=True):
     result: ToolResult | None = None
     wire: tuple[dict[str, Any], ...] = ()
     """Blocks that only the provider understands and expects back, such as signed thinking."""
+    pictures: tuple[Picture, ...] = ()
+    """Of a user message: what the person sent; those of a result are in the result."""
 
 
 class Usage(Value, frozen=True):

@@ -55,6 +55,13 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "ntfy": "hermes.gateway.sinks:open_ntfy",
         "webhook": "hermes.gateway.sinks:open_webhook",
     },
+    "speech": {
+        "command": "hermes.integrations.speech.engines:open_command",
+        "espeak-ng": "hermes.integrations.speech.engines:open_espeak",
+        "flite": "hermes.integrations.speech.engines:open_flite",
+        "openai": "hermes.integrations.speech.engines:open_openai",
+        "pocketsphinx": "hermes.integrations.speech.sphinx:open_pocketsphinx",
+    },
     "probes": {
         "answers": "hermes.sre.probes.kinds.logs:answers_command",
         "certificate": "hermes.sre.probes.kinds.services:certificate_command",
@@ -104,7 +111,9 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "skills_categories": "hermes.tools.skills:skills_categories",
         "skills_list": "hermes.tools.skills:skills_list",
         "terminal": "hermes.tools.terminal:terminal",
+        "text_to_speech": "hermes.tools.speech:make_text_to_speech",
         "todo": "hermes.tools.conversation:make_todo",
+        "transcribe": "hermes.tools.speech:make_transcribe",
         "try_on_copy": "hermes.tools.terminal:try_on_copy",
         "web_extract": "hermes.tools.web:web_extract",
         "web_search": "hermes.tools.web:web_search",

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
+from hermes.core.errors import ToolError
 from hermes.core.events import Event
 from hermes.core.events.base import RunOrigin, UnknownEvent
 from hermes.core.messages import (
@@ -22,6 +23,7 @@ from hermes.core.messages import (
     CompletionDelta,
     Message,
     OutgoingRequest,
+    Picture,
     RemoteTarget,
     ToolCall,
     ToolDefinition,
@@ -50,6 +52,14 @@ class StreamsText(Protocol):
     def stream(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
     ) -> AsyncIterator[CompletionDelta | Completion]: ...
+
+
+@runtime_checkable
+class SeesPictures(Protocol):
+    """A model that may take pictures. One that does not have this gets their descriptions."""
+
+    @property
+    def sees_pictures(self) -> bool: ...
 
 
 class CommandResult(Value, kw_only=True, frozen=True):
@@ -148,8 +158,10 @@ class StartsPipedProcesses(Protocol):
         variables: Mapping[str, str],
         cwd: str = "",
         log: Path | None = None,
+        scratch: Path | None = None,
     ) -> AbstractAsyncContextManager[PipedProcess]:
-        """Runs it with exactly these variables; its error stream is kept in `log`.
+        """Runs it with exactly these variables; its error stream is kept in `log`, and `scratch` is
+        a folder that is made for it and removed with it.
 
         At the end of the block, when Hermes ends and when it is killed, its whole process tree
         ends. Raises `EnvironmentFailed`.
@@ -240,6 +252,19 @@ class ArtifactStore(Protocol):
         """Raises `ToolError` when there is no such artifact."""
 
 
+@runtime_checkable
+class StoresBytes(Protocol):
+    """An artifact store that also keeps what is no text, such as pictures."""
+
+    async def save_bytes(self, run: str, name: str, data: bytes) -> str: ...
+    async def load_bytes(self, reference: str) -> bytes:
+        """Raises `ToolError` when there is no such artifact."""
+
+
+async def _refuse_picture(data: bytes, alt: str) -> Picture:
+    raise ToolError("pictures cannot be kept here")
+
+
 PublishEvents = Callable[..., Awaitable[Sequence[int]]]
 """Writes events to the journal and delivers them; returns their numbers."""
 
@@ -263,6 +288,9 @@ class ToolContext:
     """For whom it works: the name of a person, or `channel:id` for one who has none."""
     redact: Callable[[str], str] = str
     """Removes secrets from text that a tool keeps itself, such as an artifact."""
+    add_picture: Callable[[bytes, str], Awaitable[Picture]] = _refuse_picture
+    """Adds a picture, given as bytes and a description, to the result of this call. Raises
+    `ToolError` in plain words for what is no picture, or not a safe one."""
 
 
 class Tool(Protocol):
@@ -287,6 +315,14 @@ class ActsElsewhere(Protocol):
     Raises `ToolError` for arguments that do not fit."""
 
     def acts_on(self, arguments: Mapping[str, Any]) -> RemoteTarget: ...
+
+
+@runtime_checkable
+class HasStatePerRun(Protocol):
+    """A tool whose target depends on what its run did before, such as the page that it opened."""
+
+    def of_run(self, run: str) -> Tool:
+        """The tool as it is for this run."""
 
 
 @runtime_checkable

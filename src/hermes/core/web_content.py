@@ -13,7 +13,7 @@ from typing import Protocol
 from hermes.core.messages import OutgoingRequest, Value
 
 
-class SearchQuery(Value, kw_only=True, frozen=True):
+class WebSearchQuery(Value, kw_only=True, frozen=True):
     text: str
     limit: int = 5
     site: str = ""
@@ -30,7 +30,7 @@ class SearchQuery(Value, kw_only=True, frozen=True):
         return max(1, (self.today - self.since).days) if self.since else 0
 
 
-class SearchHit(Value, kw_only=True, frozen=True):
+class WebSearchHit(Value, kw_only=True, frozen=True):
     title: str
     url: str
     snippet: str = ""
@@ -59,15 +59,15 @@ class SearchProviderContext:
 
 
 class SearchProvider(Protocol):
-    def build_request(self, query: SearchQuery) -> SearchRequest: ...
+    def build_request(self, query: WebSearchQuery) -> SearchRequest: ...
 
-    def read_hits(self, body: bytes) -> Sequence[SearchHit]:
+    def read_hits(self, body: bytes) -> Sequence[WebSearchHit]:
         """Any error means that it is no list of results."""
 
 
 class SearchAnswer(Value, kw_only=True, frozen=True):
     provider: str
-    hits: tuple[SearchHit, ...]
+    hits: tuple[WebSearchHit, ...]
     notes: tuple[str, ...] = ()
     """Which providers were passed over, and why."""
 
@@ -75,10 +75,10 @@ class SearchAnswer(Value, kw_only=True, frozen=True):
 class SearchesWeb(Protocol):
     """Searches the web. Raises `ToolError`."""
 
-    def preview(self, query: SearchQuery) -> OutgoingRequest:
+    def preview(self, query: WebSearchQuery) -> OutgoingRequest:
         """The request that `search` sends first."""
 
-    async def search(self, query: SearchQuery) -> SearchAnswer: ...
+    async def search(self, query: WebSearchQuery) -> SearchAnswer: ...
 
 
 class PageLink(Value, frozen=True):
@@ -86,7 +86,7 @@ class PageLink(Value, frozen=True):
     url: str
 
 
-class WebPage(Value, kw_only=True, frozen=True):
+class PageContent(Value, kw_only=True, frozen=True):
     url: str
     """The address after redirects."""
     kind: str
@@ -105,7 +105,7 @@ class ReadsPages(Protocol):
     def preview(self, url: str, *, render: bool) -> OutgoingRequest:
         """The request that `read` sends first."""
 
-    async def read(self, url: str, *, render: bool) -> WebPage: ...
+    async def read(self, url: str, *, render: bool) -> PageContent: ...
 
 
 class RendersPages(Protocol):

@@ -1,4 +1,4 @@
-"""Stores long texts as files beside the journal, with names that are safe for hostile text."""
+"""Stores long texts and pictures as files beside the journal, under names that are safe."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ _REFERENCE = re.compile(r"artifact://([a-z0-9][a-z0-9_.-]*)/([a-z0-9][a-z0-9_.-]
 
 
 class FileArtifacts:
-    """Fulfils `core.protocols.ArtifactStore`. A stored text is never changed: a second text of
+    """Fulfils `ArtifactStore` and `StoresBytes`. What is stored is never changed: a second text of
     the same name gets a reference of its own."""
 
     def __init__(self, folder: Path) -> None:
@@ -27,25 +27,32 @@ class FileArtifacts:
 
     async def save(self, run: str, name: str, text: str) -> str:
         """Raises `StoreError` when it cannot be stored."""
-        return await anyio.to_thread.run_sync(self._save, run, name, text)
+        return await self.save_bytes(run, name, text.encode(errors="replace"))
 
     async def load(self, reference: str) -> str:
+        return (await self.load_bytes(reference)).decode(errors="replace")
+
+    async def save_bytes(self, run: str, name: str, data: bytes) -> str:
+        """Raises `StoreError` when it cannot be stored."""
+        return await anyio.to_thread.run_sync(self._save, run, name, data)
+
+    async def load_bytes(self, reference: str) -> bytes:
         return await anyio.to_thread.run_sync(self._load, reference)
 
-    def _save(self, run: str, name: str, text: str) -> str:
+    def _save(self, run: str, name: str, data: bytes) -> str:
         folder = self._folder / _safe_file_name(run)
         try:
             for needed in (self._folder, folder):
                 needed.mkdir(mode=0o700, parents=True, exist_ok=True)
             safe_name = _safe_file_name(name)
-            with temporary_copy(folder / safe_name, text.encode(errors="replace")) as partial:
+            with temporary_copy(folder / safe_name, data) as partial:
                 kept = _create_unique_file(folder, safe_name)
                 partial.replace(kept)
         except OSError as error:
             raise _store_error(error, folder) from error
         return f"artifact://{folder.name}/{kept.name}"
 
-    def _load(self, reference: str) -> str:
+    def _load(self, reference: str) -> bytes:
         match = _REFERENCE.fullmatch(reference.strip())
         if match is None:
             raise ToolError(f"{reference!r} is not a reference like artifact://<run>/<name>")
@@ -54,7 +61,7 @@ class FileArtifacts:
         if not path.is_relative_to(home) or not path.is_file():  # a link may point elsewhere
             raise ToolError(f"there is no artifact {reference!r}")
         try:
-            return path.read_bytes().decode(errors="replace")
+            return path.read_bytes()
         except OSError as error:
             raise ToolError(f"the artifact {reference!r} cannot be read: {error}") from error
 

@@ -4,19 +4,30 @@ Thinking is signed and must be sent back unchanged, so its blocks are kept as th
 """
 
 import re
+from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from hermes.core.messages import Completion, CompletionDelta, Message, ToolCall, ToolSpec, Usage
+from hermes.core.messages import (
+    Completion,
+    CompletionDelta,
+    LoadedPicture,
+    Message,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
 from hermes.models.catalog import ModelTarget
 from hermes.models.message_format import (
     decode_json,
     origin_block,
     parse_tool_call,
     provider_blocks,
+    visible_pictures,
     with_unique_ids,
 )
 from hermes.models.open import ModelContext
@@ -227,7 +238,7 @@ def open_anthropic(context: ModelContext) -> RemoteModel:
         headers["x-api-key"] = context.key
     wire = ModelHttpClient(context, "/messages", headers)
     dialect = AnthropicDialect(target, context.settings, wire)
-    return RemoteModel(target.reference, target.window, wire, dialect)
+    return RemoteModel(target, wire, dialect)
 
 
 class AnthropicDialect:
@@ -283,10 +294,13 @@ class AnthropicDialect:
         return turns
 
     def _blocks(self, message: Message) -> list[ContentBlock]:
+        shown, words = visible_pictures(message, sees=self._target.card.vision)
         if message.result is not None:
-            return [_result_block(message)]
+            return [_result_block(message.result, shown, words)]
         if message.role != "assistant":
-            return [_text_block(message.text)] if message.text.strip() else []
+            text = message.text + words
+            spoken = [_text_block(text)] if text.strip() else []
+            return [*map(_picture_block, shown), *spoken]
         kept = provider_blocks(message, self._target.reference)
         if any(block.get("type") not in THINKING_BLOCK_TYPES for block in kept):
             return kept  # thinking between other blocks: the order is part of the signature
@@ -318,14 +332,25 @@ def _text_block(text: str) -> ContentBlock:
     return {"type": "text", "text": text}
 
 
-def _result_block(message: Message) -> ContentBlock:
-    assert message.result is not None
+def _picture_block(picture: LoadedPicture) -> ContentBlock:
+    data = b64encode(picture.data).decode()
+    return {
+        "type": "image",
+        "source": {"type": "base64", "media_type": picture.media, "data": data},
+    }
+
+
+def _result_block(result: ToolResult, shown: Sequence[LoadedPicture], words: str) -> ContentBlock:
+    text: str | list[ContentBlock] = result.content + words
+    if shown:
+        spoken = [_text_block(result.content + words)] if (result.content + words).strip() else []
+        text = [*spoken, *map(_picture_block, shown)]
     block: ContentBlock = {
         "type": "tool_result",
-        "tool_use_id": _valid_call_id(message.result.call_id),
-        "content": message.result.content,
+        "tool_use_id": _valid_call_id(result.call_id),
+        "content": text,
     }
-    if message.result.status != "ok":
+    if result.status != "ok":
         block["is_error"] = True
     return block
 

@@ -52,6 +52,8 @@ class ModelCard(Value, frozen=True, kw_only=True):
     """How an Anthropic model is asked to think."""
     cache_control: bool = False
     """True when an OpenAI-speaking router caches prompts of this model only on request."""
+    vision: bool = False
+    """Whether it takes pictures."""
 
 
 class ModelProvider(Value, frozen=True, kw_only=True):
@@ -74,6 +76,8 @@ class ModelProvider(Value, frozen=True, kw_only=True):
     """True when it returns `reasoning_details` and expects them back (OpenRouter)."""
     hint: str = ""
     """What to check when it cannot be reached."""
+    vision: bool = False
+    """Whether models of which nothing is known take pictures."""
     models: dict[str, ModelCard] = {}
 
 
@@ -142,7 +146,7 @@ def resolve_reference(reference: str, settings: ModelSettings) -> ModelTarget:
     provider = _find_provider(name, settings)
     if not model and provider.base_url:
         raise SettingsError(f"{reference!r} names no model; write {name}:MODEL")
-    known = provider.models.get(model) or ModelCard(window=provider.window)
+    known = provider.models.get(model) or ModelCard(window=provider.window, vision=provider.vision)
     return ModelTarget(reference=f"{name}:{model}", model=model, provider=provider, card=known)
 
 
@@ -196,6 +200,7 @@ def _merge_provider(
         key_variable="" if key == "none" else key,
         headers={**provider.headers, **mine.headers},
         window=mine.window or provider.window,
+        vision=mine.vision or provider.vision,
     )
     if not provider.base_url.startswith(("http://", "https://")):
         raise SettingsError(

@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from hermes.core.foreign_text import replace_surrogates
-from hermes.core.messages import Message, ToolCall, ToolResult, ToolSpec
+from hermes.core.messages import (
+    LoadedPicture,
+    Message,
+    Picture,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
 
 T = TypeVar("T")
 
@@ -119,6 +126,22 @@ def provider_blocks(message: Message, reference: str) -> list[dict[str, object]]
     return []
 
 
+def pictures_of(message: Message) -> tuple[Picture, ...]:
+    """The pictures of the message or of its result."""
+    return message.pictures if message.result is None else message.result.pictures
+
+
+def visible_pictures(message: Message, *, sees: bool) -> tuple[list[LoadedPicture], str]:
+    """The pictures that a model which `sees` is sent, and the words for the others."""
+    shown, words = list[LoadedPicture](), list[str]()
+    for picture in pictures_of(message):
+        if sees and isinstance(picture, LoadedPicture):
+            shown.append(picture)
+        else:
+            words.append(f"\n{picture.describe()}")
+    return shown, "".join(words)
+
+
 PROSE_CHARS_PER_TOKEN = 3.8
 CODE_CHARS_PER_TOKEN = 3.2
 TOKENS_PER_MESSAGE = 4
@@ -135,6 +158,7 @@ def message_tokens(message: Message) -> int:
     total = TOKENS_PER_MESSAGE + text_tokens(message.text) + text_tokens(message.reasoning)
     if message.result is not None:
         total += text_tokens(message.result.content, CODE_CHARS_PER_TOKEN)
+    total += sum(picture.tokens for picture in pictures_of(message))
     total += sum(text_tokens(part.text) + TOKENS_PER_CALL for part in message.attached)
     for call in message.calls:
         written = call.malformed or (str(call.arguments) if call.arguments else "")

@@ -15,6 +15,7 @@ from hermes.core.errors import (
     ModelError,
     ModelTimedOut,
     OutOfCredit,
+    PicturesRejected,
     ProviderOverloaded,
     RateLimited,
     RequestRejected,
@@ -80,6 +81,15 @@ _TOO_LONG = lazy_pattern(
     r"|reduce the length of the (messages|prompt)|larger than the max.{0,20}context"
     r"|input (token count|length).{0,60}exceeds?|max_model_len|maximum prompt length"
     r"|exceed(ed|s)? (the )?model token limit|context window exceeds",
+    re.IGNORECASE,
+)
+_PICTURES = lazy_pattern(
+    r"image[^.]{0,80}(too (large|big|many)|exceed|at most|maximum|invalid|unsupported)"
+    r"|image[^.]{0,80}not supported"
+    r"|(too many|invalid|unsupported|at most \d+) images?|could not process (the |this )?image"
+    r"|unable to (process|download|decode) (the |this )?(input )?image"
+    r"|(not|n't|no endpoints found that) support (for )?(image|vision|multimodal|picture)"
+    r"|image_(too_large|parse_error)|(invalid|unsupported)_image|not a (vision|multimodal) model",
     re.IGNORECASE,
 )
 _NO_CREDIT = lazy_pattern(
@@ -163,6 +173,8 @@ def _error_type(status: int, text: str) -> type[ModelError]:
         return RequestRejected
     if status in (401, 403):
         return InvalidApiKey
+    if status in (400, 404, 413, 415, 422) and _PICTURES.search(text):
+        return PicturesRejected
     if status not in (402, 429) and _TOO_LONG.search(text):
         return ContextTooLong
     if _NO_CREDIT.search(text):

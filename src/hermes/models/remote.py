@@ -20,6 +20,7 @@ from hermes.core.errors import (
     SettingsError,
 )
 from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec
+from hermes.models.catalog import ModelTarget
 from hermes.models.message_format import encode_json, pair_calls_with_results
 from hermes.models.open import ModelContext
 from hermes.models.provider_errors import (
@@ -332,13 +333,12 @@ class ModelDialect(Protocol):
 
 
 class RemoteModel:
-    """A `Model` that also `StreamsText`."""
+    """A `Model` that also `StreamsText` and, by its card, `SeesPictures`."""
 
-    def __init__(
-        self, name: str, window: int, client: ModelHttpClient, dialect: ModelDialect
-    ) -> None:
-        self.name = name
-        self.window = window
+    def __init__(self, target: ModelTarget, client: ModelHttpClient, dialect: ModelDialect) -> None:
+        self.name = target.reference
+        self.window = target.window
+        self.sees_pictures = target.card.vision
         self._client = client
         self._dialect = dialect
 

@@ -26,7 +26,7 @@ from hermes.core.errors import (
     TemporaryModelError,
 )
 from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec, Value
-from hermes.core.protocols import Model, StreamsText
+from hermes.core.protocols import Model, SeesPictures, StreamsText
 from hermes.models.catalog import resolve_reference
 from hermes.models.open import ModelConnections, open_model
 from hermes.models.settings import ModelSettings
@@ -70,6 +70,11 @@ class ResilientModel:
         self._on_failure = on_failure
         self._sleep = sleep
         self._jitter = jitter
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether any of the chain does; the others get descriptions."""
+        return any(isinstance(each, SeesPictures) and each.sees_pictures for each in self._chain)
 
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
@@ -183,6 +188,7 @@ class LazyModel:
         target = resolve_reference(reference, settings)
         self.name = target.reference
         self.window = target.window
+        self.sees_pictures = target.card.vision
         self._parts = (target.reference, settings, secrets, connections)
         self._model: Model | None = None
 

@@ -20,6 +20,8 @@ class ProviderSettings(
     """Sent with every request, beside what the dialect sends."""
     window: int = 0
     """Tokens that fit into a model of which the catalogue knows nothing."""
+    vision: bool = False
+    """Whether models of which the catalogue knows nothing take pictures."""
 
 
 class LocalSettings(

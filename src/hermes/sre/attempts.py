@@ -24,7 +24,13 @@ from hermes.sre.reports.statements import playbooks_unchecked
 from hermes.sre.responders.experiments import ExperimentResponder, FixTests, with_known_facts
 from hermes.sre.responders.playbooks import PlaybookAttempt, PlaybookResponder
 from hermes.sre.undo import ChangeRecorder, find_restarts
-from hermes.sre.verify import Baseline, VerificationResult, verify, watch_recovery
+from hermes.sre.verify import (
+    Baseline,
+    VerificationResult,
+    extend_baseline,
+    verify,
+    watch_recovery,
+)
 
 EnterPhase = Callable[[IncidentPhase, int, str], Awaitable[None]]
 AttemptedBy = Literal["playbook", "experiment", "model", "nobody"]
@@ -136,6 +142,8 @@ class Attempts:
         playbooks look again."""
         if self._work.cluster is not None:  # a copy of this host has no cluster
             return None
+        if self._baseline.failing and not self._baseline.evidence:
+            self._baseline = await extend_baseline(self._work, self._baseline)
         if not await self._experiments.find_cause(number, self._baseline, self._enter):
             return None
         if self._experiments.may_ask and (again := await self._try_playbook_again(number)):
@@ -145,7 +153,9 @@ class Attempts:
         )
         if attempt is None:
             return None
-        verification = await self._verify(number, attempt.failure, attempt.unit)
+        verification = await self._verify(
+            number, attempt.failure, attempt.unit, rehearsal_s=attempt.rehearsal_s
+        )
         return _result_of(verification, "experiment", attempt.failure)
 
     async def _try_models(self, number: int) -> AttemptResult:
@@ -234,7 +244,13 @@ class Attempts:
         return self._baseline if result.ok else self._baseline.with_proposed_check(check)
 
     async def _verify(
-        self, number: int, why: str, concerns: str, *, by_model: bool = False
+        self,
+        number: int,
+        why: str,
+        concerns: str,
+        *,
+        by_model: bool = False,
+        rehearsal_s: float = 0.0,
     ) -> VerificationResult:
         """After a fix by a model, what it restarted is restarted again."""
         await self._enter("verify", number, "")
@@ -247,6 +263,7 @@ class Attempts:
             concerns=concerns,
             restarted=find_restarts([c.command for c in changes if c.attempt == number]),
             restart_again=by_model,
+            rehearsal_s=rehearsal_s,
         )
 
 

@@ -32,6 +32,8 @@ from hermes.sre.context import IncidentWork
 from hermes.sre.undo import UnitRestart
 
 TRIGGER_TIMEOUT_S = 30.0
+REHEARSAL_FACTOR = 3.0
+MAX_REHEARSED_TIMEOUT_S = 180.0
 NO_EVIDENCE = "no check that observed the symptom before can show that it is gone"
 
 
@@ -75,10 +77,11 @@ class Baseline:
             times, runs = samples.get(each.check, (0, 0))
             samples[each.check] = (times + (each.check in failed), runs + 1)
         weak = {each.check for each in results if each.check in failed and not each.proves}
+        firm = (self.failing - self.weak) | (failed - weak)
         return replace(
             self,
             failing=self.failing | failed,
-            weak=self.weak | (weak - (self.failing - self.weak)),
+            weak=(self.weak | weak) - firm,
             counters=self.counters | {each.check for each in results if each.counter},
             unanswered=self.unanswered | {each.check for each in results if each.unknown},
             samples=samples,
@@ -141,12 +144,15 @@ async def verify(
     concerns: str = "",
     restarted: Sequence[UnitRestart] = (),
     restart_again: bool = False,
+    rehearsal_s: float = 0.0,
 ) -> VerificationResult:
     """`why_not`: why the fix failed by its own checks; then they are run only once. `concerns`: the
     component that the attempt was about. `restarted`: units that the fix restarted;
-    `restart_again`: these are restarted once more, to see whether the problem returns."""
+    `restart_again`: these are restarted once more, to see whether the problem returns.
+    `rehearsal_s`: how long the same fix took on a copy; a slow host gets more time."""
     began, settings = time.monotonic(), work.settings.verify
-    patience, trigger = 0.0 if why_not else settings.patience, ""
+    needed = min(REHEARSAL_FACTOR * rehearsal_s, MAX_REHEARSED_TIMEOUT_S)
+    patience, trigger = 0.0 if why_not else max(settings.patience, needed), ""
     results = await _run_until_passed(work, baseline, patience)
     await _publish(work, results, "after", attempt)
     if not why_not and _all_passed(results) and settings.trigger and restart_again and restarted:

@@ -12,6 +12,8 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -27,6 +29,7 @@ from hermes.core.actions import (
     Policy,
     TracksActions,
     TracksText,
+    argument_text,
 )
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, StoreError, ToolError, innermost_error
@@ -39,13 +42,14 @@ from hermes.core.events.tools import (
     ToolRequested,
     ToolStarted,
 )
-from hermes.core.messages import RemoteTarget, Risk, ToolCall, ToolResult, ToolSpec
+from hermes.core.messages import Picture, RemoteTarget, Risk, ToolCall, ToolResult, ToolSpec
 from hermes.core.plugins import BUILT_IN
 from hermes.core.protocols import (
     ActsElsewhere,
     ConfinesCommands,
     DefinedByOthers,
     Environment,
+    HasStatePerRun,
     KnowsWorkingDirectory,
     ShowsCommand,
     ShowsRequest,
@@ -191,6 +195,8 @@ class Executor:
         )
         started = time.monotonic()
         tool = self._tools.get(call.name)
+        if isinstance(tool, HasStatePerRun):
+            tool = tool.of_run(context.run)
         unusable = _unusable_reason(call, tool, self._tools)
         if tool is None or unusable:
             await self._bus.publish(ToolRequested(run=context.run, call=call))
@@ -241,7 +247,7 @@ class Executor:
             return decision
         if action.remote is None and _SENDING_EFFECTS.isdisjoint(decision.effects):
             return decision
-        text = f"{_argument_text(action.call.arguments)}\n{action.command}"
+        text = f"{argument_text(action.call.arguments)}\n{action.command}"
         name = self._find_secret(text, origin_of(action.request.url) if action.request else "")
         if not name:
             return decision
@@ -274,7 +280,8 @@ class Executor:
         self, tool: Tool, context: ToolContext, action: Action, decision: Decision
     ) -> ToolResult:
         status: Literal["ok", "error"] = "error"
-        call, blocked = action.call, list[BlockedAccess]()
+        call, blocked, pictures = action.call, list[BlockedAccess](), list[Picture]()
+        context = replace(context, add_picture=partial(_add_picture, context, call.id, pictures))
         try:
             async with _confined_context(context, decision, blocked) as within:
                 text, status = await tool(within, call.arguments), "ok"
@@ -293,8 +300,18 @@ class Executor:
         if self._heard is not None:
             self._heard(context.run, text, False, call)
         if len(text) <= MAX_PREVIEW_CHARS:
-            return ToolResult(call_id=call.id, status=status, content=text)
-        return await _result_with_preview(call, status, text, context)
+            result = ToolResult(call_id=call.id, status=status, content=text)
+        else:
+            result = await _result_with_preview(call, status, text, context)
+        return msgspec.structs.replace(result, pictures=tuple(pictures)) if pictures else result
+
+
+async def _add_picture(
+    context: ToolContext, call_id: str, pictures: list[Picture], data: bytes, alt: str
+) -> Picture:
+    storage = import_module("hermes.tools.picture_storage")  # few calls have pictures
+    await storage.add_result_picture(context, call_id, pictures, data, alt)
+    return pictures[-1]
 
 
 @asynccontextmanager
@@ -392,15 +409,6 @@ async def _kernel_support(environment: Environment) -> KernelSupport:
     if isinstance(environment, ConfinesCommands):
         return await environment.kernel_support()
     return KernelSupport(reason=f"commands in {environment.name} are not confined by the kernel")
-
-
-def _argument_text(value: object) -> str:
-    """Every text in the arguments, each on a line of its own and as it is."""
-    if isinstance(value, Mapping):
-        return "\n".join(_argument_text(each) for pair in value.items() for each in pair)
-    if isinstance(value, list | tuple):
-        return "\n".join(map(_argument_text, value))
-    return str(value)
 
 
 def origin_of(url: str) -> str:

@@ -15,10 +15,16 @@ from typing import Annotated, Any, cast
 import anyio
 import msgspec
 
-from hermes.core.errors import StoreError, ToolError
+from hermes.core.errors import SettingsError, StoreError, ToolError
 from hermes.core.messages import OutgoingRequest, RemoteTarget, Risk, ToolCall, ToolSpec
 from hermes.core.protocols import ToolContext
-from hermes.core.web_content import ReadsPages, SearchAnswer, SearchesWeb, SearchQuery, WebPage
+from hermes.core.web_content import (
+    PageContent,
+    ReadsPages,
+    SearchAnswer,
+    SearchesWeb,
+    WebSearchQuery,
+)
 from hermes.plumbing.units import parse_duration
 from hermes.tools.declare import ToolRequirements, about, check_arguments, json_schema
 
@@ -77,7 +83,7 @@ class WebSearchTool:
     def __init__(self, open_web: Callable[[], SearchesWeb] | None = None) -> None:
         self._open, self._web = open_web, cast("SearchesWeb | None", None)
 
-    def fit(self, arguments: Mapping[str, Any]) -> SearchQuery:
+    def fit(self, arguments: Mapping[str, Any]) -> WebSearchQuery:
         given = check_arguments(SEARCH_TOOL, SearchArguments, arguments)
         assert isinstance(given, SearchArguments)
         text, site = " ".join(given.query.split()), given.site.strip().lower()
@@ -87,7 +93,7 @@ class WebSearchTool:
             raise ToolError("site must be the name of a host, such as docs.python.org")
         today = datetime.now(UTC).date()
         since = _parse_since(given.since.strip(), today)
-        return SearchQuery(text=text, limit=given.limit, site=site, since=since, today=today)
+        return WebSearchQuery(text=text, limit=given.limit, site=site, since=since, today=today)
 
     def request(self, arguments: Mapping[str, Any]) -> OutgoingRequest:
         return self._require().preview(self.fit(arguments))
@@ -99,7 +105,10 @@ class WebSearchTool:
     def _require(self) -> SearchesWeb:
         if self._open is None:
             raise ToolError(f"no search provider is configured: {SEARCH_NEEDS.how}")
-        self._web = self._web or self._open()
+        try:
+            self._web = self._web or self._open()
+        except SettingsError as error:
+            raise ToolError(str(error)) from error
         return self._web
 
 
@@ -175,7 +184,7 @@ class WebExtractTool:
             notes.append(f"[{len(page.text) - end:,} characters follow: from={end}]")
         return "\n".join(filter(None, [render_head(page), shown, *notes, render_links(page)]))
 
-    async def _keep(self, context: ToolContext, page: WebPage) -> str:
+    async def _keep(self, context: ToolContext, page: PageContent) -> str:
         name = f"{EXTRACT_TOOL}-{hashlib.sha256(page.text.encode()).hexdigest()[:12]}"
         try:
             kept = await context.artifacts.save(context.run, name, context.redact(page.text))
@@ -186,7 +195,10 @@ class WebExtractTool:
     def _require(self) -> ReadsPages:
         if self._open is None:
             raise ToolError(f"pages are not read here: {EXTRACT_NEEDS.how}")
-        self._pages = self._pages or self._open()
+        try:
+            self._pages = self._pages or self._open()
+        except SettingsError as error:
+            raise ToolError(str(error)) from error
         return self._pages
 
 
@@ -194,7 +206,7 @@ web_search, web_extract = WebSearchTool(), WebExtractTool()
 """To be listed; those of an application get what they need."""
 
 
-def render_answer(query: SearchQuery, answer: SearchAnswer) -> str:
+def render_answer(query: WebSearchQuery, answer: SearchAnswer) -> str:
     lines = [f"[{note}]" for note in answer.notes]
     if not answer.hits:
         return "\n".join([*lines, f"{answer.provider} finds nothing for {query.with_site()!r}"])
@@ -207,13 +219,13 @@ def render_answer(query: SearchQuery, answer: SearchAnswer) -> str:
     return "\n".join(lines)
 
 
-def render_head(page: WebPage) -> str:
+def render_head(page: PageContent) -> str:
     date = f"Date: {page.date}\n" if page.date else ""
     title = f"Title: {page.title}\n" if page.title else ""
     return f"{title}{date}Address: {page.url} ({page.kind})\n"
 
 
-def render_links(page: WebPage) -> str:
+def render_links(page: PageContent) -> str:
     if not page.links:
         return ""
     lines = [

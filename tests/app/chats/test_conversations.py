@@ -19,6 +19,7 @@ from chat_setup import (
 from hermes.core.channels import Address, MediaItem
 from hermes.core.messages import AttachedText
 from hermes.testing.chats import MemoryChannel
+from picture_samples import picture
 
 pytestmark = pytest.mark.anyio
 
@@ -247,6 +248,29 @@ async def test_files_are_kept_and_their_text_is_others_words(tmp_path: Path) -> 
     assert "run rm.log" not in message.text
     assert message.attached == (AttachedText("file", "run rm.log:\nERROR disk full\n"),)
     assert (loaded.home / "sticker_cache.json").exists()
+
+
+async def test_a_photo_reaches_the_conversation_as_a_picture(tmp_path: Path) -> None:
+    loaded = chat_settings(tmp_path, [says("a red one")])
+    channel = MemoryChannel()
+    channel.media = {"p1": picture("JPEG"), "p2": b"<svg></svg>"}
+    async with open_gateway(loaded, channel) as gateway:
+        media = (
+            MediaItem(kind="image", reference="p1", name="photo.jpg", size=16),
+            MediaItem(kind="image", reference="p2", name="drawing.png", size=16),
+        )
+        gateway.channel.receive(said("what is it?", media=media))
+        await gateway.channel.wait_for("a red one")
+        (message,) = [
+            event.message
+            for event in await gateway.events("message.added")
+            if event.message.role == "user"
+        ]
+    (photo,) = message.pictures
+    assert (photo.media, photo.width, photo.height) == ("image/jpeg", 64, 48)
+    assert "it cannot be shown: this is SVG" in message.text
+    kept = loaded.home / "artifacts" / photo.artifact.removeprefix("artifact://")
+    assert b"a note about the place" not in kept.read_bytes()
 
 
 async def test_files_are_sent_only_from_the_folder_of_the_session(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from hermes.core.channels import Address, Button, Channel, press_data
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event
 from hermes.core.events.chats import ChatOutcome, ChatReceived, message_key
-from hermes.core.messages import AttachedText, Risk, ToolCall
+from hermes.core.messages import AttachedText, Picture, Risk, ToolCall
 from hermes.gateway.inbox import speaker_label
 from hermes.gateway.settings import TalkSettings
 
@@ -83,6 +83,7 @@ class PreparedMessage:
     person: str
     text: str
     attached: tuple[AttachedText, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -272,21 +273,33 @@ class SessionWorker:
             await self._tell(text, (key,), "refused")
             return
         channel = self._context.channels.get(event.message.address.channel)
-        text, attached = await self._context.media.prepare(event, channel)
+        parts = await self._context.media.prepare(event, channel, self._keep_picture)
+        text = parts.text
         if not event.message.direct and text:
             text = f"{speaker_label(event.person, event.message.sender_name)}: {text}"
-        message = PreparedMessage(key, event.person, text, attached)
+        message = PreparedMessage(key, event.person, text, parts.attached, parts.pictures)
         conversation = self.conversation
         # Otherwise one person could approve what they asked for in the turn of another.
         own_turn = self.turn_running and event.person == self._turn_person
         if own_turn and conversation is not None and settings.busy == "steer":
-            conversation.steer(message.text, attached=message.attached, key=message.key)
+            conversation.steer(
+                message.text,
+                attached=message.attached,
+                pictures=message.pictures,
+                key=message.key,
+            )
             return
         self._ready.append(message)
         if self.turn_running and settings.busy == "interrupt":
             self._interrupted_by_message = True
             self.stop_turn()
         self._wake()
+
+    async def _keep_picture(self, data: bytes, alt: str) -> Picture:
+        from hermes.tools.picture_storage import store_picture
+
+        artifacts = self._context.application.agent_dependencies.artifacts
+        return await store_picture(artifacts, self.run_id, "photo", data, alt)
 
     async def _take_turns(self, conversation: Conversation) -> None:
         if conversation.open:  # it was cut off
@@ -319,7 +332,11 @@ class SessionWorker:
     async def _take_turn(self, conversation: Conversation, message: PreparedMessage) -> None:
         async def say() -> str:
             return await conversation.say(
-                message.text, attached=message.attached, by=message.person, key=message.key
+                message.text,
+                attached=message.attached,
+                pictures=message.pictures,
+                by=message.person,
+                key=message.key,
             )
 
         if self._context.limits.is_full(message.person):
@@ -347,7 +364,9 @@ class SessionWorker:
     def _take_back_steering(self, conversation: Conversation, person: str) -> None:
         """Messages that came too late for a turn that was stopped or failed get their own."""
         for left in reversed(conversation.take_waiting()):
-            self._ready.appendleft(PreparedMessage(left.key, person, left.text, left.attached))
+            self._ready.appendleft(
+                PreparedMessage(left.key, person, left.text, left.attached, left.pictures)
+            )
 
     async def _run_command(self, conversation: Conversation, command: IdleCommand) -> None:
         try:

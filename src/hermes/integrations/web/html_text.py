@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from urllib.parse import urljoin, urlsplit
 
 from hermes.core.foreign_text import visible_line
-from hermes.core.web_content import PageLink, WebPage
+from hermes.core.web_content import PageContent, PageLink
 
 MAX_MAIN_TEXT_CHARS = 3_000_000
 """A longer page is read by the standard parser: the time of the other grows faster than the page.
@@ -53,7 +53,7 @@ _DATE_NAMES = frozenset(
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def read_html(html: str, url: str, *, max_chars: int = MAX_MAIN_TEXT_CHARS) -> WebPage:
+def read_html(html: str, url: str, *, max_chars: int = MAX_MAIN_TEXT_CHARS) -> PageContent:
     """The main text with title, date and links. Takes processor time: call it in a thread."""
     too_many = html.count("<") > MAX_MAIN_TEXT_TAGS
     if len(html) > max_chars or too_many or _is_nested_deeply(html):
@@ -66,7 +66,7 @@ def read_html(html: str, url: str, *, max_chars: int = MAX_MAIN_TEXT_CHARS) -> W
         return read_outline(html, url, "no main text was found, this is all text of the page")
     text, title, date = found
     plain, links = _split_links(text, url)
-    return WebPage(
+    return PageContent(
         url=url, kind="html", text=plain, title=visible_line(title), date=date, links=links
     )
 
@@ -209,17 +209,17 @@ def make_link(text: str, target: str, base: str) -> PageLink | None:
     return PageLink(shown, url) if url and shown else None
 
 
-def read_outline(html: str, url: str, note: str) -> WebPage:
+def read_outline(html: str, url: str, note: str) -> PageContent:
     """All text of a page, by the standard parser."""
     plain = _without_scripts(html)
     if plain.count("<") > MAX_OUTLINE_TAGS:
         lines = (" ".join(line.split()) for line in unescape(_TAG.sub("\n", plain)).split("\n"))
         text = _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
-        return WebPage(url=url, kind="html", text=text, notes=(note,))
-    plain = _TAG_OR_STRAY.sub(_mend_tag, plain)
+        return PageContent(url=url, kind="html", text=text, notes=(note,))
+    plain = _TAG_OR_STRAY.sub(_fix_tag, plain)
     outline = PageOutline(plain, url)
     text = outline.text or PageOutline(plain, url, _SCRIPT_TAGS).text  # all may be in a form
-    return WebPage(
+    return PageContent(
         url=url,
         kind="html",
         text=text,
@@ -240,7 +240,7 @@ def _without_scripts(html: str) -> str:
     return "".join([*parts, html[at:]])
 
 
-def _mend_tag(found: re.Match[str]) -> str:
+def _fix_tag(found: re.Match[str]) -> str:
     """A whole tag: 100 kB of broken ones take the standard parser 19 seconds."""
     if not found[1]:
         return "&lt;" if found[0] == "<" else ""

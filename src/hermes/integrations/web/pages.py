@@ -15,7 +15,7 @@ import msgspec
 from hermes.core.errors import ToolError
 from hermes.core.foreign_text import visible_line, visible_text
 from hermes.core.messages import OutgoingRequest
-from hermes.core.web_content import RendersPages, WebPage
+from hermes.core.web_content import PageContent, RendersPages
 from hermes.integrations.web.html_text import read_html
 from hermes.plumbing.addresses import AddressGuard, HttpAddressForbidden, guard_for
 from hermes.plumbing.http_client import HttpAnswer, HttpError, HttpLimits, send_http_request
@@ -79,16 +79,16 @@ def normalize_url(url: str) -> str:
 
 
 class PageReader:
-    """Implements `ReadsPages`. `configured` are addresses of the operator, which may be private;
+    """Implements `ReadsPages`. `private` allows the private addresses that the operator named;
     `renderer` runs the scripts of a page."""
 
     def __init__(
         self,
-        configured: tuple[str, ...] = (),
+        private: AddressGuard | None = None,
         renderer: RendersPages | None = None,
         limits: HttpLimits = PAGE_LIMITS,
     ) -> None:
-        self._allowed = guard_for(configured).allowed
+        self._allowed = private.allowed if private else frozenset()
         self._renderer, self._limits = renderer, limits
 
     def preview(self, url: str, *, render: bool) -> OutgoingRequest:
@@ -99,7 +99,7 @@ class PageReader:
             method="GET", url=address, effect="read", configured=bool(self._guard(address).allowed)
         )
 
-    async def read(self, url: str, *, render: bool) -> WebPage:
+    async def read(self, url: str, *, render: bool) -> PageContent:
         address = normalize_url(url)
         if render:
             final, html = await self._require_renderer().render(address)
@@ -128,8 +128,8 @@ class PageReader:
             )
         except HttpAddressForbidden as error:
             raise ToolError(
-                f"{error}; the operator can allow it: hermes config set systems.<name>.url "
-                f"{visible_line(address, 200)}"
+                f"{error}; the operator can allow it by host and port: "
+                "hermes config set tools.private_addresses <host:port>"
             ) from error
         except HttpError as error:
             raise ToolError(f"{visible_line(address, 200)}: {error}") from error
@@ -142,7 +142,7 @@ class PageReader:
         return answer
 
 
-async def _in_thread(read: Callable[[], WebPage]) -> WebPage:
+async def _in_thread(read: Callable[[], PageContent]) -> PageContent:
     try:
         with anyio.fail_after(READ_TIMEOUT_S):
             return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
@@ -150,7 +150,7 @@ async def _in_thread(read: Callable[[], WebPage]) -> WebPage:
         raise ToolError(f"the page could not be read within {READ_TIMEOUT_S:.0f} s") from error
 
 
-def read_document(answer: HttpAnswer) -> WebPage:
+def read_document(answer: HttpAnswer) -> PageContent:
     """The text of an answer, by its content first and its type second. Raises `ToolError`."""
     kind = answer.content_type.partition(";")[0].strip().lower()
     if answer.body[:1024].lstrip().startswith(b"%PDF-"):
@@ -162,10 +162,10 @@ def read_document(answer: HttpAnswer) -> WebPage:
         named = visible_line(kind, 60) or "no type"
         raise ToolError(f"it is not text, although it says {named}")
     if (found := _read_json(text, kind)) is not None:
-        return _clean_page(WebPage(url=answer.url, kind="json", text=found))
+        return _clean_page(PageContent(url=answer.url, kind="json", text=found))
     if "html" in kind or _HTML_START.match(text):
         return _read_plain_html(text, answer.url)
-    return _clean_page(WebPage(url=answer.url, kind="text", text=text))
+    return _clean_page(PageContent(url=answer.url, kind="text", text=text))
 
 
 def decode_html(body: bytes, content_type: str) -> str:
@@ -193,7 +193,7 @@ def decode_html(body: bytes, content_type: str) -> str:
         return body.decode("utf-8" if b"\xc3" in body else "cp1252", "replace")
 
 
-def read_pdf(body: bytes, url: str, *, max_pages: int = MAX_PDF_PAGES) -> WebPage:
+def read_pdf(body: bytes, url: str, *, max_pages: int = MAX_PDF_PAGES) -> PageContent:
     """Raises `ToolError`. Only the first pages, and only for a while."""
     try:
         from pypdf import PdfReader  # noqa: PLC0415 - with the first PDF file
@@ -223,7 +223,7 @@ def read_pdf(body: bytes, url: str, *, max_pages: int = MAX_PDF_PAGES) -> WebPag
     text = "\n\n".join(texts).strip()
     if not text:
         notes.append("the PDF file has no text: its pages may be pictures")
-    return WebPage(
+    return PageContent(
         url=url, kind="pdf", text=text, title=visible_line(title), date=date, notes=tuple(notes)
     )
 
@@ -245,7 +245,7 @@ def _read_json(text: str, kind: str) -> str | None:
         return text if kind.endswith(("/json", "+json")) else None
 
 
-def _read_plain_html(html: str, url: str) -> WebPage:
+def _read_plain_html(html: str, url: str) -> PageContent:
     page = read_html(html, url)
     if len(page.text) < _LITTLE_TEXT_CHARS and "<script" in html.lower():
         notes = (*page.notes, "the scripts of the page may bring its text: render=true runs them")
@@ -253,7 +253,7 @@ def _read_plain_html(html: str, url: str) -> WebPage:
     return _clean_page(page)
 
 
-def _clean_page(page: WebPage) -> WebPage:
+def _clean_page(page: PageContent) -> PageContent:
     """Without invisible characters, and no longer than can be kept."""
     notes = page.notes
     if len(page.text) > MAX_TEXT_CHARS:

@@ -7,11 +7,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from hermes.core.errors import SettingsError
 from hermes.core.web_content import (
-    SearchHit,
     SearchProvider,
     SearchProviderContext,
-    SearchQuery,
     SearchRequest,
+    WebSearchHit,
+    WebSearchQuery,
 )
 from hermes.integrations.web.html_text import read_anchors, strip_tags
 
@@ -26,7 +26,7 @@ class SearxngProvider:
             raise SettingsError("searxng needs its address: hermes config set SEARXNG_URL <url>")
         self._url = context.url
 
-    def build_request(self, query: SearchQuery) -> SearchRequest:
+    def build_request(self, query: WebSearchQuery) -> SearchRequest:
         words = {"q": query.with_site(), "format": "json"}
         if query.since:
             words["time_range"] = _period(query, {1: "day", 31: "month"}, "year")
@@ -34,7 +34,7 @@ class SearxngProvider:
             "GET", f"{self._url}/search?{urlencode(words)}", {"Accept": "application/json"}
         )
 
-    def read_hits(self, body: bytes) -> Sequence[SearchHit]:
+    def read_hits(self, body: bytes) -> Sequence[WebSearchHit]:
         return [
             _hit(each, snippet=each.get("content"), at=each.get("publishedDate"))
             for each in _items(json.loads(body)["results"])
@@ -45,7 +45,7 @@ class BraveProvider:
     def __init__(self, context: SearchProviderContext) -> None:
         self._url, self._key = context.url or "https://api.search.brave.com", context.key
 
-    def build_request(self, query: SearchQuery) -> SearchRequest:
+    def build_request(self, query: WebSearchQuery) -> SearchRequest:
         words = {"q": query.with_site(), "count": str(query.limit)}
         if query.since:
             words["freshness"] = f"{query.since}to{query.today}"
@@ -55,7 +55,7 @@ class BraveProvider:
             {"Accept": "application/json", "X-Subscription-Token": self._key},
         )
 
-    def read_hits(self, body: bytes) -> Sequence[SearchHit]:
+    def read_hits(self, body: bytes) -> Sequence[WebSearchHit]:
         found = json.loads(body)
         return [  # without any result there is no `web`
             _hit(each, snippet=each.get("description"), at=each.get("page_age"))
@@ -67,7 +67,7 @@ class TavilyProvider:
     def __init__(self, context: SearchProviderContext) -> None:
         self._url, self._key = context.url or "https://api.tavily.com", context.key
 
-    def build_request(self, query: SearchQuery) -> SearchRequest:
+    def build_request(self, query: WebSearchQuery) -> SearchRequest:
         body: dict[str, Any] = {"query": query.text, "max_results": query.limit}
         if query.site:
             body["include_domains"] = [query.site]
@@ -76,7 +76,7 @@ class TavilyProvider:
         headers = {**_JSON_HEADERS, "Authorization": f"Bearer {self._key}"}
         return SearchRequest("POST", f"{self._url}/search", headers, json.dumps(body))
 
-    def read_hits(self, body: bytes) -> Sequence[SearchHit]:
+    def read_hits(self, body: bytes) -> Sequence[WebSearchHit]:
         return [
             _hit(each, snippet=each.get("content"), at=each.get("published_date"))
             for each in _items(json.loads(body)["results"])
@@ -87,7 +87,7 @@ class ExaProvider:
     def __init__(self, context: SearchProviderContext) -> None:
         self._url, self._key = context.url or "https://api.exa.ai", context.key
 
-    def build_request(self, query: SearchQuery) -> SearchRequest:
+    def build_request(self, query: WebSearchQuery) -> SearchRequest:
         body: dict[str, Any] = {
             "query": query.text,
             "numResults": query.limit,
@@ -100,7 +100,7 @@ class ExaProvider:
         headers = {**_JSON_HEADERS, "x-api-key": self._key}
         return SearchRequest("POST", f"{self._url}/search", headers, json.dumps(body))
 
-    def read_hits(self, body: bytes) -> Sequence[SearchHit]:
+    def read_hits(self, body: bytes) -> Sequence[WebSearchHit]:
         return [
             _hit(
                 each,
@@ -115,7 +115,7 @@ class FirecrawlProvider:
     def __init__(self, context: SearchProviderContext) -> None:
         self._url, self._key = context.url or "https://api.firecrawl.dev", context.key
 
-    def build_request(self, query: SearchQuery) -> SearchRequest:
+    def build_request(self, query: WebSearchQuery) -> SearchRequest:
         body: dict[str, Any] = {"query": query.with_site(), "limit": query.limit}
         if query.since:
             first, last = (f"{day:%m/%d/%Y}" for day in (query.since, query.today))
@@ -123,7 +123,7 @@ class FirecrawlProvider:
         headers = {**_JSON_HEADERS, "Authorization": f"Bearer {self._key}"}
         return SearchRequest("POST", f"{self._url}/v2/search", headers, json.dumps(body))
 
-    def read_hits(self, body: bytes) -> Sequence[SearchHit]:
+    def read_hits(self, body: bytes) -> Sequence[WebSearchHit]:
         return [
             _hit(each, snippet=each.get("description"), at=each.get("date"))
             for each in _items(json.loads(body)["data"].get("web", []))
@@ -136,21 +136,21 @@ class DuckduckgoProvider:
     def __init__(self, context: SearchProviderContext) -> None:
         self._url = context.url or "https://html.duckduckgo.com"
 
-    def build_request(self, query: SearchQuery) -> SearchRequest:
+    def build_request(self, query: WebSearchQuery) -> SearchRequest:
         words = {"q": query.with_site()}
         if query.since:
             words["df"] = _period(query, {1: "d", 7: "w", 31: "m"}, "y")
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         return SearchRequest("POST", f"{self._url}/html/", headers, urlencode(words))
 
-    def read_hits(self, body: bytes) -> Sequence[SearchHit]:
-        hits: list[SearchHit] = []
+    def read_hits(self, body: bytes) -> Sequence[WebSearchHit]:
+        hits: list[WebSearchHit] = []
         for classes, target, text in read_anchors(body.decode("utf-8", "replace")):
             if "result__a" in classes:
-                hits.append(SearchHit(title=text, url=_redirect_target(target)))
+                hits.append(WebSearchHit(title=text, url=_redirect_target(target)))
             elif "result__snippet" in classes and hits and not hits[-1].snippet:
                 last = hits.pop()
-                hits.append(SearchHit(title=last.title, url=last.url, snippet=text))
+                hits.append(WebSearchHit(title=last.title, url=last.url, snippet=text))
         return [hit for hit in hits if urlsplit(hit.url).hostname != "duckduckgo.com"]
 
 
@@ -184,8 +184,8 @@ def _items(found: object) -> list[Mapping[str, Any]]:
     return [each for each in found if isinstance(each, Mapping)]
 
 
-def _hit(item: Mapping[str, Any], *, snippet: object, at: object) -> SearchHit:
-    return SearchHit(
+def _hit(item: Mapping[str, Any], *, snippet: object, at: object) -> WebSearchHit:
+    return WebSearchHit(
         title=strip_tags(str(item.get("title") or "")),
         url=str(item.get("url") or ""),
         snippet=strip_tags(str(snippet or "")),
@@ -193,7 +193,7 @@ def _hit(item: Mapping[str, Any], *, snippet: object, at: object) -> SearchHit:
     )
 
 
-def _period(query: SearchQuery, names: Mapping[int, str], longest: str) -> str:
+def _period(query: WebSearchQuery, names: Mapping[int, str], longest: str) -> str:
     """The shortest period of the provider that reaches back far enough."""
     return next((name for days, name in names.items() if query.age_days() <= days), longest)
 

@@ -13,11 +13,11 @@ from hermes.core.messages import OutgoingRequest
 from hermes.core.plugins import BUILT_IN, call_plugin, load_plugin
 from hermes.core.web_content import (
     SearchAnswer,
-    SearchHit,
     SearchProvider,
     SearchProviderContext,
-    SearchQuery,
     SearchRequest,
+    WebSearchHit,
+    WebSearchQuery,
 )
 from hermes.plumbing.addresses import guard_for
 from hermes.plumbing.http_client import HttpAnswer, HttpError, HttpLimits, send_http_request
@@ -70,13 +70,13 @@ class WebSearch:
         self._limited_until: dict[str, float] = {}
         """By provider, the monotonic time before which it is not asked again."""
 
-    def preview(self, query: SearchQuery) -> OutgoingRequest:
+    def preview(self, query: WebSearchQuery) -> OutgoingRequest:
         request = self._build_request(self._order()[0], query)
         return OutgoingRequest(
             method=request.method, url=request.url, body=request.body, effect="read"
         )
 
-    async def search(self, query: SearchQuery) -> SearchAnswer:
+    async def search(self, query: WebSearchQuery) -> SearchAnswer:
         notes: list[str] = []
         for name in self._order():
             answer = await self._send(name, self._build_request(name, query))
@@ -101,7 +101,7 @@ class WebSearch:
             )
         return sorted(names, key=lambda name: self._limited_until.get(name, 0.0) > now)
 
-    def _build_request(self, name: str, query: SearchQuery) -> SearchRequest:
+    def _build_request(self, name: str, query: WebSearchQuery) -> SearchRequest:
         try:
             return call_plugin(name, self._provider(name).build_request, query)
         except (PluginError, SettingsError) as error:
@@ -142,7 +142,7 @@ class WebSearch:
         return answer
 
 
-def _read_hits(name: str, provider: SearchProvider, answer: HttpAnswer) -> Sequence[SearchHit]:
+def _read_hits(name: str, provider: SearchProvider, answer: HttpAnswer) -> Sequence[WebSearchHit]:
     try:
         return call_plugin(name, provider.read_hits, answer.body)
     except (PluginError, SettingsError) as error:
@@ -152,16 +152,16 @@ def _read_hits(name: str, provider: SearchProvider, answer: HttpAnswer) -> Seque
         ) from error
 
 
-def _clean_hits(hits: Sequence[SearchHit], query: SearchQuery) -> tuple[SearchHit, ...]:
+def _clean_hits(hits: Sequence[WebSearchHit], query: WebSearchQuery) -> tuple[WebSearchHit, ...]:
     """Without invisible characters, addresses that are no pages, and repetitions."""
-    found: dict[str, SearchHit] = {}
+    found: dict[str, WebSearchHit] = {}
     for hit in hits:
         url = hit.url.strip()
         plain = url.isprintable() and " " not in url and len(url) <= _MAX_URL_CHARS
         if plain and url.lower().startswith(("http://", "https://")):
             found.setdefault(
                 url,
-                SearchHit(
+                WebSearchHit(
                     title=visible_line(hit.title, _MAX_TITLE_CHARS),
                     url=url,
                     snippet=visible_line(hit.snippet, _MAX_SNIPPET_CHARS),

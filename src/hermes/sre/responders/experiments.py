@@ -38,6 +38,8 @@ class RevertAttempt(Value, kw_only=True, frozen=True):
     failure: str = ""
     """Why a step did not succeed; empty when all did."""
     unit: str = ""
+    rehearsal_s: float = 0.0
+    """How long the revert took on a copy."""
 
 
 class ExperimentResponder:
@@ -154,7 +156,7 @@ class ExperimentResponder:
             self._note_refusal(result, failure)
             return None
         unit = result.units[0] if result.units else ""
-        return RevertAttempt(failure=failure, unit=unit)
+        return RevertAttempt(failure=failure, unit=unit, rehearsal_s=result.rehearsal_s)
 
     async def _publish_test(self, result: CauseResult) -> FixTested:
         """The revert was rehearsed on a copy: otherwise it has no steps."""

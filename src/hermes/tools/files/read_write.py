@@ -5,8 +5,8 @@ from typing import Annotated
 import msgspec
 
 from hermes.core.errors import ToolError
-from hermes.core.messages import Risk, Value
-from hermes.core.protocols import Environment, Tool, ToolContext
+from hermes.core.messages import PICTURE_STARTS, Risk, Value
+from hermes.core.protocols import Environment, StoresBytes, Tool, ToolContext
 from hermes.tools.declare import about, tool
 from hermes.tools.dependencies import ToolDependencies, content_digest
 from hermes.tools.executor import MAX_PREVIEW_CHARS
@@ -57,11 +57,14 @@ def make_read_file(dependencies: ToolDependencies) -> Tool:
     ) -> str:
         """Read lines of a text file, each as `number|text`."""
         if path.startswith("artifact://"):
-            return _select_lines(await context.artifacts.load(path), offset, limit)
+            return await _read_artifact(context, path, offset, limit)
         try:
             head = await context.environment.read(path, limit=READ_CHUNK_BYTES + 1)
         except ToolError as error:
             raise await explain_missing_path(context.environment, path, error) from error
+        if head.startswith(PICTURE_STARTS):
+            whole = await context.environment.read(path, limit=MAX_TRACKED_BYTES)
+            return await _show_picture(context, path, whole)
         if len(head) > READ_CHUNK_BYTES:
             return await _read_large(dependencies, context, path, head, (offset, limit))
         dependencies.seen_files.note(context, path, content_digest(head))
@@ -71,6 +74,22 @@ def make_read_file(dependencies: ToolDependencies) -> Tool:
         return _select_lines(decoded.text, offset, limit)
 
     return read_file
+
+
+async def _read_artifact(context: ToolContext, reference: str, offset: int, limit: int) -> str:
+    if isinstance(context.artifacts, StoresBytes):
+        data = await context.artifacts.load_bytes(reference)
+        if data.startswith(PICTURE_STARTS):
+            return await _show_picture(context, reference, data)
+    return _select_lines(await context.artifacts.load(reference), offset, limit)
+
+
+async def _show_picture(context: ToolContext, path: str, data: bytes) -> str:
+    try:
+        picture = await context.add_picture(data, path)
+    except ToolError as error:
+        return f"{_describe_binary(path, data, len(data))}. It cannot be shown: {error}"
+    return f"{path} is a picture, {picture.width} × {picture.height} pixels ({picture.media})"
 
 
 async def _read_large(
