@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CHROME_PATH_VARIABLE = "CHROME_PATH"
 INSTALL_COMMAND = "sudo apt-get install chromium"
-_GIVEN_VARIABLES = ("PATH", "LANG")
+_GIVEN_VARIABLES = ("PATH", "LANG", "TMPDIR")
 _PORTS = {"http": 80, "https": 443}
 
 

@@ -130,6 +130,9 @@ TOOLSETS: Mapping[str, Toolset] = {
     "hermes-slack": Toolset(about="on Slack", includes=CHAT_TOOLSETS),
     "hermes-whatsapp": Toolset(about="on WhatsApp", includes=CHAT_TOOLSETS),
     "hermes-signal": Toolset(about="on Signal", includes=CHAT_TOOLSETS),
+    "hermes-matrix": Toolset(about="on Matrix", includes=CHAT_TOOLSETS),
+    "hermes-mattermost": Toolset(about="on Mattermost", includes=CHAT_TOOLSETS),
+    "hermes-email": Toolset(about="by e-mail", includes=CHAT_TOOLSETS),
 }
 
 
@@ -305,6 +308,17 @@ class ToolCatalog(Value, frozen=True):
     """Requested tools that a higher layer adds."""
     problems: tuple[str, ...] = ()
     """Requested tools of plug-ins that cannot be used."""
+    sets: dict[str, Toolset] = {}
+    """All toolsets with their tools."""
+
+    def names_in(self, toolsets: Iterable[str]) -> set[str]:
+        """The tools of these toolsets, each of which may also be a single tool. Raises
+        `SettingsError` for a toolset that does not exist."""
+        names: set[str] = set()
+        for each in toolsets:
+            single = _is_single_tool(each, self.sets, self.tools)
+            names |= {each} if single else resolve_toolsets([each], self.sets).keys()
+        return names
 
 
 def build_catalog(
@@ -352,7 +366,8 @@ def build_catalog(
             tools[name] = found
         else:
             absent.append(verdict)
-    return ToolCatalog(tools, tuple(absent), frozenset(elsewhere) & wanted.keys(), tuple(problems))
+    higher = frozenset(elsewhere) & wanted.keys()
+    return ToolCatalog(tools, tuple(absent), higher, tuple(problems), sets)
 
 
 def _requested_tools(
