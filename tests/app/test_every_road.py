@@ -67,6 +67,7 @@ def settings(home: Path, calls: list[dict[str, Any]]) -> LoadedSettings:
         overrides={
             "model.default": f"scripted:{script}",
             "tools.toolsets": ",".join(["all", *plugins.plugin_names("tools")]),
+            "tools.web.search": "duckduckgo",
         },
     )
 
@@ -186,6 +187,7 @@ MAY_REACH_OUT = {
     "integrations/browser/": "the browser of tools, which only the executor calls",
     "integrations/speech/": "sends audio and text to the engine that the settings name",
     "integrations/mcp/": "talks to servers that a person reviewed, and offers ours to programs",
+    "integrations/web/": "what `web_search` and `web_extract` do, which only the executor calls",
     "tools/request_tool.py": "a tool, which only the executor calls; asks configured systems",
     "sre/prometheus.py": "asks the Prometheus that the settings name, and only asks",
 }

@@ -5,13 +5,13 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+import acp
 import acp.helpers
+from acp import schema
 from acp.agent.connection import AgentSideConnection
 from acp.exceptions import RequestError
 from anyio.abc import TaskGroup
 
-import acp
-from acp import schema
 from hermes.acp.message_stream import MessageStream
 from hermes.acp.permissions import MODES
 from hermes.acp.session import EditorBackend, EditorSession

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hermes.app.tooling import environment_options
-from hermes.core.errors import SettingsError, ToolError
+from hermes.app.tooling import allowed_addresses, environment_options
+from hermes.core.errors import ToolError
 from hermes.core.protocols import StartsPipedProcesses, Tool, ToolContext
-from hermes.plumbing.addresses import AddressGuard, guard_for_addresses
+from hermes.plumbing.addresses import AddressGuard
 from hermes.settings.load import LoadedSettings
 from hermes.tools.browser import WebBrowsers, make_browser_tools
 from hermes.tools.declare import ToolRequirements
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CHROME_PATH_VARIABLE = "CHROME_PATH"
 INSTALL_COMMAND = "sudo apt-get install chromium"
-_GIVEN_VARIABLES = ("PATH", "LANG")
+_GIVEN_VARIABLES = ("PATH", "LANG", "TMPDIR")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -105,14 +105,6 @@ async def open_browsers(
         joined = ApplicationBrowsers(browsers, guard)
         checked: WebBrowsers = joined
         yield make_browser_tools(checked, KEYS, _missing(loaded)), joined
-
-
-def allowed_addresses(loaded: LoadedSettings) -> AddressGuard:
-    """Raises `SettingsError`."""
-    try:
-        return guard_for_addresses(loaded.settings.tools.private_addresses)
-    except ValueError as error:
-        raise SettingsError(f"tools.private_addresses: {error}") from error
 
 
 def _missing(loaded: LoadedSettings) -> ToolRequirements:

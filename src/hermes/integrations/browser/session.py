@@ -111,27 +111,16 @@ class ChromiumSession:
         if page.dialog is not None:
             return page.dialog.describe()
         try:
-            answer = await self._go(page, url)
+            answer = await page.call("Page.navigate", {"url": url})
         except DialogOpened as opened:
             return str(opened)
         except PageUnresponsive:
             await self._close(page)
             page = await self._open_page()
-            answer = await self._go(page, url)
+            answer = await page.call("Page.navigate", {"url": url})
         if error := answer.get("errorText"):
             raise ToolError(f"{url} was not opened: {error}{self._take_notes(page)}")
         return await self._show(page, whole=True)
-
-    async def _go(self, page: BrowserPage, url: str) -> dict[str, Any]:
-        page.loading = True
-        try:
-            answer = await page.call("Page.navigate", {"url": url})
-        finally:
-            page.loading = False
-        # The answer comes when the page is there; a page that has already loaded fires no event.
-        if "errorText" not in answer and "loaderId" in answer:
-            page.loading = await page.evaluate("document.readyState") != "complete"
-        return answer
 
     async def snapshot(self, *, full: bool = False) -> str:
         page = self._page()
