@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from hermes.agent.budget import SpendingBudget
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.history import find_interrupted_runs, rebuild_history
@@ -266,7 +265,7 @@ async def open_application(
         skills = ApplicationSkills(loaded, folder, store)
         own = application_tools(loaded, memory, earlier, skills) | copy_tools(environment)
         policy = LazyPolicy(loaded, folder, isolated=environment.isolated)
-        own |= schedule_tools(loaded, store, policy)
+        own |= schedule_tools(loaded, store, policy) | models.tools(model)
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
         own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)
@@ -304,7 +303,7 @@ async def open_application(
             origin=origin,
             by=await people.local_actor() if origin in LOCAL_ORIGINS else "",
             recall=memory.recall,
-            budget=SpendingBudget(store, settings.agent.limits),
+            budget=models.budget,
             sections=(skills.section(),) if SKILL_VIEW_TOOL in tooling.catalogue.tools else (),
         )
         memory.set_dependencies(dependencies)

@@ -46,6 +46,9 @@ def environment_options(loaded: LoadedSettings, folder: Path) -> EnvironmentOpen
 DELEGATE_TOOL, SESSION_SEARCH_TOOL, COPY_TOOL = "delegate", "session_search", "try_on_copy"
 
 
+MODEL_TOOLS = ("vision_analyze", "image_generate", "mixture_of_agents")
+
+
 class AgentTooling(Value, frozen=True):
     catalogue: ToolCatalog
     agent: AgentSettings
@@ -114,7 +117,7 @@ def build_tooling(
             # So small a model calls tools without need; it may only talk.
             settings = msgspec.structs.replace(settings, toolsets=())
     # There is no earlier session, or the environment cannot be copied.
-    optional = () if own is None else (SESSION_SEARCH_TOOL, COPY_TOOL)
+    optional = () if own is None else (SESSION_SEARCH_TOOL, COPY_TOOL, *MODEL_TOOLS)
     if missing := [name for name in optional if name not in (own or ())]:
         settings = msgspec.structs.replace(settings, disabled=(*settings.disabled, *missing))
     terminal = loaded.settings.terminal
@@ -180,6 +183,11 @@ class _ValuesInSettings:
             return True
         if key == "sre.kubernetes.kubeconfig" and sre.kubernetes.configured:
             return True
+        if key in ("model.vision", "tools.images.provider"):
+            from hermes.app.model_tools import image_provider, vision_reference
+
+            find = vision_reference if key == "model.vision" else image_provider
+            return bool(find(self._loaded))
         return bool(_setting_value(self._loaded, str(key)))
 
 

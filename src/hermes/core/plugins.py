@@ -27,6 +27,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
     "models": {
         "anthropic": "hermes.models.anthropic:open_anthropic",
         "local": "hermes.models.local:open_local",
+        "moa": "hermes.models.mixture:open_mixture",
         "openai": "hermes.models.openai:open_openai",
         "scripted": "hermes.models.scripted:open_scripted",
     },
@@ -82,14 +83,16 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
     "scenarios": {"built_in": "hermes.gym.scenarios:folder"},
     "tools": {
         "clarify": "hermes.tools.conversation:clarify",
+        "cronjob": "hermes.tools.cronjob:cronjob",
         "execute_code": "hermes.tools.execute_code:make_execute_code",
+        "image_generate": "hermes.tools.pictures:image_generate",
         "memory": "hermes.tools.memory:memory",
+        "mixture_of_agents": "hermes.tools.mixture:mixture_of_agents",
         "patch": "hermes.tools.files.patch:make_patch",
         "process": "hermes.tools.terminal:process",
         "read_file": "hermes.tools.files.read_write:make_read_file",
         "search_files": "hermes.tools.files.search:search_files",
         "session_search": "hermes.tools.memory:session_search",
-        "cronjob": "hermes.tools.cronjob:cronjob",
         "skill_call": "hermes.tools.skills:skill_call",
         "skill_create": "hermes.tools.skills:skill_create",
         "skill_view": "hermes.tools.skills:skill_view",
@@ -98,6 +101,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "terminal": "hermes.tools.terminal:terminal",
         "todo": "hermes.tools.conversation:make_todo",
         "try_on_copy": "hermes.tools.terminal:try_on_copy",
+        "vision_analyze": "hermes.tools.pictures:vision_analyze",
         "write_file": "hermes.tools.files.read_write:make_write_file",
     },
 }

@@ -57,6 +57,9 @@ TOOLSETS: Mapping[str, Toolset] = {
         tools=("skills_categories", "skills_list", "skill_view"),
     ),
     "schedule": Toolset(about="jobs for later, at fixed times", tools=("cronjob",)),
+    "vision": Toolset(about="questions about pictures", tools=("vision_analyze",)),
+    "creative": Toolset(about="pictures from descriptions", tools=("image_generate",)),
+    "moa": Toolset(about="several models at once", tools=("mixture_of_agents",)),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
     **{
         name: Toolset(about=about)  # filled by the catalog, from the files in bundled/
@@ -98,6 +101,9 @@ TOOLSETS: Mapping[str, Toolset] = {
             "skills",
             "delegation",
             "systems",
+            "vision",
+            "creative",
+            "moa",
             "declared",
             "plugins",
             "mcp",
