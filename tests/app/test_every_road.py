@@ -65,6 +65,7 @@ def settings(home: Path, calls: list[dict[str, Any]]) -> LoadedSettings:
         overrides={
             "model.default": f"scripted:{script}",
             "tools.toolsets": ",".join(["all", *plugins.plugin_names("tools")]),
+            "tools.web.search": "duckduckgo",
         },
     )
 
@@ -181,6 +182,7 @@ MAY_REACH_OUT = {
     "app/service/": "installs the watch where a person asked for it; tells its manager it is up",
     "policy/audit/signer.py": "signs in a child process with a fixed program",
     "integrations/mcp/": "talks to servers that a person reviewed, and offers ours to programs",
+    "integrations/web/": "what `web_search` and `web_extract` do, which only the executor calls",
     "tools/request_tool.py": "a tool, which only the executor calls; asks configured systems",
     "sre/prometheus.py": "asks the Prometheus that the settings name, and only asks",
 }

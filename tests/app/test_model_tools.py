@@ -132,8 +132,8 @@ async def test_a_file_is_looked_at_by_the_chosen_model(
 
 
 async def test_an_address_passes_the_guard(server: ImageStandin, tmp_path: Path) -> None:
-    systems = {"pictures": {"url": server.url}}
-    loaded = loaded_from(tmp_path / "home", {"model": lab(server), "systems": systems})
+    tools = {"private_addresses": [server.url.removeprefix("http://")]}
+    loaded = loaded_from(tmp_path / "home", {"model": lab(server), "tools": tools})
     async with opened(loaded, tmp_path / "work") as house:
         found = await house.call(
             "vision_analyze", image=f"{server.url}/files/a.png", question="what?"

@@ -23,6 +23,7 @@ def planned(
     failing: str = "web",
     jobs: tuple[ScheduledJob, ...] = (),
     kind: ItemKind = "file",
+    sides: tuple[Item, Item] = (Item("a"), Item("b")),
 ) -> list[list[str]]:
     """The commands of each step."""
     unused: Any = None
@@ -34,7 +35,7 @@ def planned(
         services=[failing],
         store=unused,
     )
-    change = StateChange(ItemId(kind, path), Item("a"), Item("b"))
+    change = StateChange(ItemId(kind, path), *sides)
     causes = [Revert(suspect=Suspect(change=change))]
     steps = plan_activations(setup, CopyTrial(setup), causes)
     return [[each.command for each in step] for step, _ in steps]
@@ -91,3 +92,13 @@ def test_a_service_that_is_stopped_is_not_restarted() -> None:
     stray = service("stray", more="Description=stray.service\n")
     steps = planned("stray.service", service("web", "failed"), stray, kind="service")
     assert steps == [[restart("web")]]
+
+
+def test_a_service_that_took_the_port_of_another_stays_stopped_although_it_answers_the_check() -> (
+    None
+):
+    idle = Item("a", {"active": "inactive", "enabled": "disabled"})
+    started = Item("b", {"active": "active", "enabled": "enabled"})
+    stray = service("stray")
+    steps = planned("stray.service", stray, failing="stray", kind="service", sides=(idle, started))
+    assert steps == [[]]

@@ -155,6 +155,20 @@ async def test_a_check_that_can_no_longer_be_asked_proves_nothing(scripted: Scri
 # -- how long
 
 
+def test_a_crash_loop_that_one_look_saw_between_two_crashes_is_evidence_after_another() -> None:
+    running = CheckResult(check="unit-web", ok=False, proves=False, counter=True)
+    crashed = CheckResult(check="unit-web", ok=False)
+    for looks in ([running, crashed], [crashed, running]):
+        baseline = Baseline(independent_checks=no_checks)
+        for look in looks:
+            baseline = baseline.with_results([look])
+        assert baseline.evidence == {"unit-web"}
+
+
+async def no_checks() -> list[CheckResult]:
+    return []
+
+
 def test_a_symptom_seen_by_every_look_needs_no_longer_window() -> None:
     settings = VerifySettings(window=20.0, every=2.0)
     assert SymptomTiming(share=1.0, period_s=400.0).window_s(settings) == 20.0

@@ -50,6 +50,7 @@ from hermes.models.message_format import estimate_tokens
 from hermes.models.open import ModelConnections
 from hermes.settings.load import LoadedSettings
 from hermes.tools.executor import Executor, LayeredTools
+from hermes.tools.toolsets import resolve_toolsets, with_own_toolsets
 
 if TYPE_CHECKING:
     from hermes.memory.journal.runs import RunSummary
@@ -66,6 +67,9 @@ LOCAL_ORIGINS = ("cli", "python", "batch", "acp")
 HOOK_SEARCH_PAUSE_S = 15.0
 
 AskPerson = Callable[[str, Sequence[str]], Awaitable[str | None]]
+EndRun = Callable[[str], Awaitable[None]]
+"""Ends what a run has left open."""
+BROWSER_PREFIX = "browser_"
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ class Application:
     people: PeopleRegister
     policy: LazyPolicy
     approver: ApplicationApprover
+    end_browser: EndRun | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -151,6 +156,8 @@ class Application:
         finally:
             self.policy.forget(run)
             self.approver.forget(run)
+            if self.end_browser is not None:
+                await self.end_browser(run)
             if self.agent_dependencies.budget is not None:
                 self.agent_dependencies.budget.forget(run)
             await unlock_run(run, self.run_locks, self.journal)
@@ -188,7 +195,7 @@ class Application:
     ) -> AgentDependencies:
         own = environment or self.agent_dependencies.environment
         ask = ask or self.agent_dependencies.ask
-        if self.agent_dependencies.origin not in CHAT_ORIGINS:
+        if self.agent_dependencies.origin not in (*CHAT_ORIGINS, "cron"):
             return replace(self.agent_dependencies, environment=own, ask=ask)
         instead = self.models.substitute_for(
             self.agent_dependencies.model.name, Path(self.directory)
@@ -265,7 +272,10 @@ async def open_application(
         skills = ApplicationSkills(loaded, folder, store)
         own = application_tools(loaded, memory, earlier, skills) | copy_tools(environment)
         policy = LazyPolicy(loaded, folder, isolated=environment.isolated)
-        own |= schedule_tools(loaded, store, policy) | models.tools(model)
+        browser_tools, end_browser = await stack.enter_async_context(
+            _open_browser_tools(loaded, folder, toolsets)
+        )
+        own |= schedule_tools(loaded, store, policy) | browser_tools | models.tools(model)
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
         own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)
@@ -280,7 +290,6 @@ async def open_application(
             foreign=foreign,
             problems=foreign_problems,
         )
-        tools = LayeredTools(tooling.catalogue.tools, made_tools)
         people = PeopleRegister(loaded, store)
         person = ApplicationApprover(loaded, bus, policy, redactor, approver, people)
         chosen = models.open(model or settings.model.default)
@@ -288,7 +297,12 @@ async def open_application(
         dependencies = AgentDependencies(
             model=chosen,
             executor=Executor(
-                tools, policy, person, bus, redact=redactor, find_secret=redactor.find_secret
+                LayeredTools(tooling.catalogue.tools, made_tools),
+                policy,
+                person,
+                bus,
+                redact=redactor,
+                find_secret=redactor.find_secret,
             ),
             environment=environment,
             bus=bus,
@@ -322,7 +336,29 @@ async def open_application(
             people,
             policy,
             person,
+            end_browser,
         )
+
+
+@asynccontextmanager
+async def _open_browser_tools(
+    loaded: LoadedSettings, folder: Path, toolsets: Sequence[str] = ()
+) -> AsyncIterator[tuple[dict[str, Tool], EndRun | None]]:
+    """None unless a toolset asks for them; no browser is started before a page is opened."""
+    settings = loaded.settings.tools
+    sets = with_own_toolsets(settings.sets)
+    asked = [
+        tool
+        for name in toolsets or settings.toolsets
+        for tool in ([name] if name not in sets else resolve_toolsets([name], sets))
+    ]
+    if not any(tool.startswith(BROWSER_PREFIX) for tool in asked):
+        yield {}, None
+        return
+    from hermes.app.browsers import open_browsers
+
+    async with open_browsers(loaded, folder) as (tools, browsers):
+        yield tools, browsers.end_run
 
 
 class ResumedRun(Value, frozen=True, kw_only=True):

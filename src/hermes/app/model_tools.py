@@ -106,21 +106,24 @@ class ApplicationVision:
         self.url = resolve_reference(reference, settings).provider.base_url
 
     async def fetch(self, url: str) -> bytes:
-        from hermes.plumbing.addresses import guard_for
+        from hermes.plumbing.addresses import guard_for_addresses
         from hermes.plumbing.http_client import HttpError, HttpLimits, send_http_request
 
-        systems = self._questions.loaded.settings.systems.values()
         limits = HttpLimits(
             timeout_s=FETCH_TIMEOUT_S,
             total_timeout_s=2 * FETCH_TIMEOUT_S,
             max_answer_bytes=MAX_FETCHED_BYTES,
             max_redirects=3,
         )
-        guard = guard_for(each.url for each in systems if each.url)
+        opened = self._questions.loaded.settings.tools.private_addresses
         try:
+            guard = guard_for_addresses(opened)
             answer = await send_http_request("GET", url, limits, proxies=False, guard=guard)
-        except HttpError as error:
-            raise ToolError(f"the picture could not be fetched: {error}") from error
+        except (HttpError, ValueError) as error:
+            raise ToolError(
+                f"the picture could not be fetched: {error} (`tools.private_addresses` opens "
+                "single ones)"
+            ) from error
         if answer.status != 200:
             raise ToolError(f"the picture could not be fetched: the answer is {answer.status}")
         return answer.body

@@ -3,15 +3,16 @@
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hermes.agent.settings import AgentSettings
 from hermes.core.actions import Policy
+from hermes.core.errors import SettingsError
 from hermes.core.knowledge import KeepsNotes, ReadsSkillLibrary, SearchesSessions
 from hermes.core.messages import Value
-from hermes.core.plugins import plugin_names
+from hermes.core.plugins import BUILT_IN, plugin_names
 from hermes.core.protocols import Environment, Journal, Tool, ToolContext
 from hermes.environments.copies import can_be_copied
 from hermes.environments.open import EnvironmentOpening, open_environment, select_variables
@@ -22,6 +23,11 @@ from hermes.tools.memory import make_memory, make_session_search
 from hermes.tools.skills import make_skills
 from hermes.tools.terminal import make_terminal, make_try_on_copy
 from hermes.tools.toolsets import HostCapabilities, ToolCatalog, build_catalog
+
+if TYPE_CHECKING:
+    from hermes.core.speech import SpeechService
+    from hermes.core.web_content import ReadsPages, SearchesWeb
+    from hermes.plumbing.addresses import AddressGuard
 
 
 def configured_environment(loaded: LoadedSettings, folder: Path) -> Environment:
@@ -43,6 +49,7 @@ def environment_options(loaded: LoadedSettings, folder: Path) -> EnvironmentOpen
     )
 
 
+WEB_TOOLSET, WEB_TOOLS = "web", ("web_search", "web_extract")
 DELEGATE_TOOL, SESSION_SEARCH_TOOL, COPY_TOOL = "delegate", "session_search", "try_on_copy"
 
 
@@ -96,6 +103,48 @@ def copy_tools(environment: Environment) -> dict[str, Tool]:
     return {COPY_TOOL: make_try_on_copy(run)} if can_be_copied(environment) else {}
 
 
+def allowed_addresses(loaded: LoadedSettings) -> "AddressGuard":
+    """The private addresses that pages may be read from. Raises `SettingsError`."""
+    from hermes.plumbing.addresses import guard_for_addresses
+
+    try:
+        return guard_for_addresses(loaded.settings.tools.private_addresses)
+    except ValueError as error:
+        raise SettingsError(f"tools.private_addresses: {error}") from error
+
+
+def web_tools(loaded: LoadedSettings) -> dict[str, Tool]:
+    """The tools of the web, as far as they are configured; what they use is loaded with a call."""
+    settings, secrets = loaded.settings.tools.web, loaded.secrets
+    urls = {name: each.url for name, each in loaded.settings.systems.items() if each.url}
+    keys = {
+        name: secrets[variable]
+        for name in settings.search or BUILT_IN["search"]
+        if secrets.get(variable := f"{name.upper().replace('-', '_')}_API_KEY")
+    }
+    searches = bool(settings.search or "searxng" in urls or keys)
+    if not (searches or settings.extract):
+        return {}
+    from hermes.tools.web import WebExtractTool, WebSearchTool
+
+    def open_search() -> "SearchesWeb":
+        from hermes.integrations.web.search import ProviderAddresses, WebSearch
+
+        return WebSearch(
+            ProviderAddresses(chosen=settings.search, urls=urls, keys=keys, home=loaded.home)
+        )
+
+    def open_pages() -> "ReadsPages":
+        from hermes.integrations.web.pages import FirecrawlRenderer, PageReader
+
+        key = secrets.get("FIRECRAWL_API_KEY", "")
+        renderer = FirecrawlRenderer(urls.get("firecrawl", ""), key) if key else None
+        return PageReader(allowed_addresses(loaded), renderer)
+
+    found: dict[str, Tool] = {"web_extract": WebExtractTool(open_pages)}
+    return found | ({"web_search": WebSearchTool(open_search)} if searches else {})
+
+
 def build_tooling(
     loaded: LoadedSettings,
     *,
@@ -118,12 +167,15 @@ def build_tooling(
             settings = msgspec.structs.replace(settings, toolsets=())
     # There is no earlier session, or the environment cannot be copied.
     optional = () if own is None else (SESSION_SEARCH_TOOL, COPY_TOOL, *MODEL_TOOLS)
-    if missing := [name for name in optional if name not in (own or ())]:
+    if WEB_TOOLSET not in settings.toolsets:  # what is not configured is not even loaded
+        optional = (*optional, *WEB_TOOLS)
+    own = {**web_tools(loaded), **(own or {})}
+    if missing := [name for name in optional if name not in own]:
         settings = msgspec.structs.replace(settings, disabled=(*settings.disabled, *missing))
     terminal = loaded.settings.terminal
     extra: dict[str, Tool] = {
         "terminal": make_terminal(timeout=terminal.timeout, max_timeout=terminal.max_timeout),
-        **(own or {}),
+        **own,
     }
     members: Mapping[str, Sequence[str]] = {}
     if (loaded.home / "tools").is_dir() or any_system_configured(loaded):
@@ -143,6 +195,7 @@ def build_tooling(
         elsewhere=[DELEGATE_TOOL],
         home=loaded.home,
         members=members,
+        open_speech=lambda: _open_speech(loaded),
     )
     return AgentTooling(
         catalogue,
@@ -150,6 +203,12 @@ def build_tooling(
         detected,
         (*problems, *catalogue.problems),
     )
+
+
+def _open_speech(loaded: LoadedSettings) -> "SpeechService":
+    from hermes.app.speech import ApplicationSpeech
+
+    return ApplicationSpeech(loaded)
 
 
 def any_system_configured(loaded: LoadedSettings) -> bool:
@@ -186,7 +245,12 @@ class _ValuesInSettings:
         if key in ("model.vision", "tools.images.provider"):
             from hermes.app.model_tools import image_provider, vision_reference
 
-            find = vision_reference if key == "model.vision" else image_provider
+            seeks = vision_reference if key == "model.vision" else image_provider
+            return bool(seeks(self._loaded))
+        if key in ("speech.command", "speech.speaker"):
+            from hermes.app.speech import speaker_name, transcriber_name
+
+            find = transcriber_name if key == "speech.command" else speaker_name
             return bool(find(self._loaded))
         return bool(_setting_value(self._loaded, str(key)))
 

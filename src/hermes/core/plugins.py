@@ -56,6 +56,13 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "ntfy": "hermes.gateway.sinks:open_ntfy",
         "webhook": "hermes.gateway.sinks:open_webhook",
     },
+    "speech": {
+        "command": "hermes.integrations.speech.engines:open_command",
+        "espeak-ng": "hermes.integrations.speech.engines:open_espeak",
+        "flite": "hermes.integrations.speech.engines:open_flite",
+        "openai": "hermes.integrations.speech.engines:open_openai",
+        "pocketsphinx": "hermes.integrations.speech.sphinx:open_pocketsphinx",
+    },
     "probes": {
         "answers": "hermes.sre.probes.kinds.logs:answers_command",
         "certificate": "hermes.sre.probes.kinds.services:certificate_command",
@@ -81,6 +88,14 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "zombies": "hermes.sre.probes.kinds.host:zombies_command",
     },
     "scenarios": {"built_in": "hermes.gym.scenarios:folder"},
+    "search": {
+        "brave": "hermes.integrations.web.providers:open_brave",
+        "duckduckgo": "hermes.integrations.web.providers:open_duckduckgo",
+        "exa": "hermes.integrations.web.providers:open_exa",
+        "firecrawl": "hermes.integrations.web.providers:open_firecrawl",
+        "searxng": "hermes.integrations.web.providers:open_searxng",
+        "tavily": "hermes.integrations.web.providers:open_tavily",
+    },
     "tools": {
         "clarify": "hermes.tools.conversation:clarify",
         "cronjob": "hermes.tools.cronjob:cronjob",
@@ -99,9 +114,13 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "skills_categories": "hermes.tools.skills:skills_categories",
         "skills_list": "hermes.tools.skills:skills_list",
         "terminal": "hermes.tools.terminal:terminal",
+        "text_to_speech": "hermes.tools.speech:make_text_to_speech",
         "todo": "hermes.tools.conversation:make_todo",
+        "transcribe": "hermes.tools.speech:make_transcribe",
         "try_on_copy": "hermes.tools.terminal:try_on_copy",
         "vision_analyze": "hermes.tools.pictures:vision_analyze",
+        "web_extract": "hermes.tools.web:web_extract",
+        "web_search": "hermes.tools.web:web_search",
         "write_file": "hermes.tools.files.read_write:make_write_file",
     },
 }

@@ -166,8 +166,10 @@ class StartsPipedProcesses(Protocol):
         variables: Mapping[str, str],
         cwd: str = "",
         log: Path | None = None,
+        scratch: Path | None = None,
     ) -> AbstractAsyncContextManager[PipedProcess]:
-        """Runs it with exactly these variables; its error stream is kept in `log`.
+        """Runs it with exactly these variables; its error stream is kept in `log`, and `scratch` is
+        a folder that is made for it and removed with it.
 
         At the end of the block, when Hermes ends and when it is killed, its whole process tree
         ends. Raises `EnvironmentFailed`.
@@ -321,6 +323,14 @@ class ActsElsewhere(Protocol):
     Raises `ToolError` for arguments that do not fit."""
 
     def acts_on(self, arguments: Mapping[str, Any]) -> RemoteTarget: ...
+
+
+@runtime_checkable
+class HasStatePerRun(Protocol):
+    """A tool whose target depends on what its run did before, such as the page that it opened."""
+
+    def of_run(self, run: str) -> Tool:
+        """The tool as it is for this run."""
 
 
 @runtime_checkable

@@ -252,6 +252,7 @@ class LocalEnvironment:
         variables: Mapping[str, str],
         cwd: str = "",
         log: Path | None = None,
+        scratch: Path | None = None,
     ) -> AsyncIterator[PipedProcess]:
         module = import_module(PIPED_MODULE)  # loaded with the first one
         records = self._processes / "piped" if self._processes is not None else None
@@ -259,7 +260,7 @@ class LocalEnvironment:
             await module.end_orphans(records)
         folder = str(self.path(cwd)) if cwd else self.folder
         async with module.open_piped(
-            argv, variables=variables, cwd=folder, log=log, records=records
+            argv, variables=variables, cwd=folder, log=log, records=records, scratch=scratch
         ) as process:
             yield process
 

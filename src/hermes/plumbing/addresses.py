@@ -85,6 +85,21 @@ def guard_for(urls: Iterable[str]) -> AddressGuard:
     return AddressGuard(frozenset(allowed))
 
 
+def guard_for_addresses(addresses: Iterable[str]) -> AddressGuard:
+    """A guard that lets single addresses through: `host:port`, or `host` for the usual ports.
+
+    Raises `ValueError` for what is no address.
+    """
+    allowed = set()
+    for each in addresses:
+        parts = urlsplit(f"//{each.strip()}")
+        if not parts.hostname or parts.path or parts.username:
+            raise ValueError(f"{each!r} is not host:port")
+        ports = (parts.port,) if parts.port else _DEFAULT_PORTS.values()
+        allowed |= {(parts.hostname.lower().rstrip("."), port) for port in ports}
+    return AddressGuard(frozenset(allowed))
+
+
 def _refusal(host: str, address: str) -> str:
     named = host if host == address else f"{host} ({address})"
     hint = ""

@@ -29,6 +29,16 @@ _OWN_FILE_PATTERN = r"`((?:scripts|references|assets)/[^`\s]+)`"
 _FILE_LINK = re.compile(rf"\]\((?!https?:|#|mailto:)([^)\s]+)\)|{_OWN_FILE_PATTERN}")
 
 
+_ADVICE = re.compile(
+    r"the body has more than|description: 1 to|compatibility: at most|there is no \S+ in the skill"
+)
+
+
+def is_advice(problem: Problem) -> bool:
+    """Whether it makes a skill of others worse, but neither unusable nor dangerous."""
+    return not problem.fatal or bool(_ADVICE.match(problem.cause))
+
+
 def lint_skill(folder: Path, describe_changes: DescribeChanges | None = None) -> list[Problem]:
     """With `describe_changes`, probes that would change something are reported too."""
     found = lint_skill_folder(folder)

@@ -24,7 +24,13 @@ from hermes.sre.reports.statements import playbooks_unchecked
 from hermes.sre.responders.experiments import ExperimentResponder, FixTests, with_known_facts
 from hermes.sre.responders.playbooks import PlaybookAttempt, PlaybookResponder
 from hermes.sre.undo import ChangeRecorder, find_restarts
-from hermes.sre.verify import Baseline, VerificationResult, verify, watch_recovery
+from hermes.sre.verify import (
+    Baseline,
+    VerificationResult,
+    extend_baseline,
+    verify,
+    watch_recovery,
+)
 
 EnterPhase = Callable[[IncidentPhase, int, str], Awaitable[None]]
 AttemptedBy = Literal["playbook", "experiment", "model", "nobody"]
@@ -136,6 +142,8 @@ class Attempts:
         playbooks look again."""
         if self._work.cluster is not None:  # a copy of this host has no cluster
             return None
+        if self._baseline.failing and not self._baseline.evidence:
+            self._baseline = await extend_baseline(self._work, self._baseline)
         if not await self._experiments.find_cause(number, self._baseline, self._enter):
             return None
         if self._experiments.may_ask and (again := await self._try_playbook_again(number)):

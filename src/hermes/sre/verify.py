@@ -77,10 +77,11 @@ class Baseline:
             times, runs = samples.get(each.check, (0, 0))
             samples[each.check] = (times + (each.check in failed), runs + 1)
         weak = {each.check for each in results if each.check in failed and not each.proves}
+        firm = (self.failing - self.weak) | (failed - weak)
         return replace(
             self,
             failing=self.failing | failed,
-            weak=self.weak | (weak - (self.failing - self.weak)),
+            weak=(self.weak | weak) - firm,
             counters=self.counters | {each.check for each in results if each.counter},
             unanswered=self.unanswered | {each.check for each in results if each.unknown},
             samples=samples,

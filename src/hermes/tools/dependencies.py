@@ -3,8 +3,8 @@
 import hashlib
 import posixpath
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import anyio
@@ -14,6 +14,9 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Value
 from hermes.core.protocols import Tool, ToolContext
 from hermes.tools.settings import ToolSettings
+
+if TYPE_CHECKING:
+    from hermes.core.speech import SpeechService
 
 _MAX_REMEMBERED_FILES = 10_000
 
@@ -87,3 +90,5 @@ class ToolDependencies(Value, frozen=True):
     seen_files: SeenFiles = msgspec.field(default_factory=SeenFiles)
     tools: Mapping[str, Tool] = {}
     """Every tool of the catalog, complete once it is built: read it when called, not before."""
+    open_speech: "Callable[[], SpeechService] | None" = None
+    """Turns recordings into text and back; None: nothing here does."""

@@ -49,6 +49,7 @@ from hermes.core.protocols import (
     ConfinesCommands,
     DefinedByOthers,
     Environment,
+    HasStatePerRun,
     KnowsWorkingDirectory,
     ShowsCommand,
     ShowsRequest,
@@ -194,6 +195,8 @@ class Executor:
         )
         started = time.monotonic()
         tool = self._tools.get(call.name)
+        if isinstance(tool, HasStatePerRun):
+            tool = tool.of_run(context.run)
         unusable = _unusable_reason(call, tool, self._tools)
         if tool is None or unusable:
             await self._bus.publish(ToolRequested(run=context.run, call=call))

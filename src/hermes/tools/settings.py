@@ -65,6 +65,49 @@ class ImageToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknow
     """US dollars for one picture, held against agent.limits; None: as known."""
 
 
+class WebToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The tools `web_search` and `web_extract`."""
+
+    search: tuple[str, ...] = ()
+    """Search providers in the order in which they are asked; empty: those with a key or an address,
+    in the order searxng, brave, tavily, exa, firecrawl. duckduckgo is only asked when named here.
+    """
+    extract: bool = False
+    """Whether pages may be read without a search provider, too."""
+
+
+class SpeechSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `speech`: how recordings become text, and text becomes speech."""
+
+    provider: str = ""
+    """What turns speech into text: command, openai, pocketsphinx or an installed plug-in; empty:
+    the command if there is one, else the API if its key is there, else the grammar."""
+    command: str = ""
+    """A program of this host with its arguments, run without a shell: `{audio}` is the recording as
+    WAV, `{language}` the language; the text is what it prints, or the file `{text}`."""
+    grammar: str = ""
+    """A file with the sentences that pocketsphinx recognizes, in JSGF form."""
+    url: str = ""
+    """Where an API in the dialect of OpenAI begins; empty: that of OpenAI."""
+    key_variable: str = "OPENAI_API_KEY"
+    """Name of the secret that holds its key."""
+    model: str = ""
+    """The model that turns speech into text there; empty: whisper-1."""
+    language: str = ""
+    """The language that is spoken, such as `de`; empty: recognized by the engine."""
+    speaker: str = ""
+    """What reads text aloud: openai, flite, espeak-ng or an installed plug-in; empty: the first
+    that is there."""
+    speech_model: str = ""
+    """The model that reads aloud; empty: gpt-4o-mini-tts."""
+    voice: str = ""
+    """The voice that reads aloud; empty: the engine's own."""
+    max_seconds: float = 600.0
+    """The longest recording that is turned into text."""
+    timeout: float = 120.0
+    """Seconds that an engine may take."""
+
+
 class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     toolsets: tuple[str, ...] = ("default",)
     """Which toolsets the agent gets; `hermes tools` lists them."""
@@ -80,6 +123,14 @@ class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     """Databases that tools ask, by a name of your own."""
     images: ImageToolSettings = ImageToolSettings()
     """Drawing pictures."""
+    web: WebToolSettings = WebToolSettings()
+    """Searching the web and reading its pages."""
+    private_addresses: tuple[str, ...] = ()
+    """Addresses that are not public and that web pages may be read from all the same, such as
+    wiki.internal:8443 or 127.0.0.1:8080; without a port, 80 and 443 are meant."""
+    remote_browser: str = ""
+    """The address of a browser elsewhere (ws://host:port/…, wss://…), or browserbase; empty: the
+    Chromium of this host."""
     shown_tokens: int = 4_000
     """Tokens that the list of MCP tools may take; beyond, they are found by `tool_search`."""
     code_timeout: float = 300.0

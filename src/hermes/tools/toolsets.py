@@ -5,10 +5,10 @@ tool; what a whole toolset needs, here.
 """
 
 import random
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,10 +27,15 @@ from hermes.tools.declare import ChecksArguments, ToolRequirements
 from hermes.tools.dependencies import ToolDependencies
 from hermes.tools.settings import OwnToolset, ToolSettings
 
+if TYPE_CHECKING:
+    from hermes.core.speech import SpeechService
+
 FOREIGN_PREFIX = "mcp_"
 """How the names of all tools of MCP servers begin."""
 SEARCH_TOOLS = ("tool_search", "tool_call")
 """They belong to the same toolset, and are there when these tools are too many to be shown."""
+CHAT_TOOLSETS = ("default", "schedule", "speech")
+"""What sessions of chats have."""
 
 
 class Toolset(Value, kw_only=True, frozen=True):
@@ -61,6 +66,9 @@ TOOLSETS: Mapping[str, Toolset] = {
     "creative": Toolset(about="pictures from descriptions", tools=("image_generate",)),
     "moa": Toolset(about="several models at once", tools=("mixture_of_agents",)),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
+    "speech": Toolset(
+        about="recordings as text, text as speech", tools=("transcribe", "text_to_speech")
+    ),
     **{
         name: Toolset(about=about)  # filled by the catalog, from the files in bundled/
         for name, about in (
@@ -83,6 +91,15 @@ TOOLSETS: Mapping[str, Toolset] = {
             *("kubernetes", "helm", "docker", "databases"),
         ),
     ),
+    "web": Toolset(about="search the web, read its pages", tools=("web_search", "web_extract")),
+    "browser": Toolset(
+        about="web pages in a browser of its own: look, click, type",
+        tools=(
+            *("browser_navigate", "browser_snapshot", "browser_scroll", "browser_back"),
+            *("browser_get_images", "browser_console", "browser_vision", "browser_close"),
+            *("browser_click", "browser_type", "browser_press", "browser_dialog"),
+        ),
+    ),
     "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalog
     "plugins": Toolset(about="from installed packages and <home>/plugins/*.py"),  # the same
     "mcp": Toolset(about="of MCP servers that you reviewed: hermes mcp"),  # the same
@@ -101,6 +118,7 @@ TOOLSETS: Mapping[str, Toolset] = {
             "skills",
             "delegation",
             "systems",
+            "web",
             "vision",
             "creative",
             "moa",
@@ -109,13 +127,18 @@ TOOLSETS: Mapping[str, Toolset] = {
             "mcp",
         ),
     ),
-    "all": Toolset(about="all there is", includes=("default", "copies", "schedule")),
+    "all": Toolset(
+        about="all there is", includes=("default", "copies", "schedule", "browser", "speech")
+    ),
     "hermes-cli": Toolset(about="in the terminal", includes=("default",)),
-    "hermes-telegram": Toolset(about="on Telegram", includes=("default", "schedule")),
-    "hermes-discord": Toolset(about="on Discord", includes=("default", "schedule")),
-    "hermes-slack": Toolset(about="on Slack", includes=("default", "schedule")),
-    "hermes-whatsapp": Toolset(about="on WhatsApp", includes=("default", "schedule")),
-    "hermes-signal": Toolset(about="on Signal", includes=("default", "schedule")),
+    "hermes-telegram": Toolset(about="on Telegram", includes=CHAT_TOOLSETS),
+    "hermes-discord": Toolset(about="on Discord", includes=CHAT_TOOLSETS),
+    "hermes-slack": Toolset(about="on Slack", includes=CHAT_TOOLSETS),
+    "hermes-whatsapp": Toolset(about="on WhatsApp", includes=CHAT_TOOLSETS),
+    "hermes-signal": Toolset(about="on Signal", includes=CHAT_TOOLSETS),
+    "hermes-matrix": Toolset(about="on Matrix", includes=CHAT_TOOLSETS),
+    "hermes-mattermost": Toolset(about="on Mattermost", includes=CHAT_TOOLSETS),
+    "hermes-email": Toolset(about="by e-mail", includes=CHAT_TOOLSETS),
 }
 
 
@@ -197,6 +220,7 @@ def check_availability(
         lacks = [f"the program {p}" for p in _missing(need.programs, present.programs)]
         lacks += [f"the key {v}" for v in _missing(need.variables, present.variables)]
         lacks += [f"the setting {s}" for s in _missing(need.settings, present.settings)]
+        lacks += _missing_choice(need.any_of, present)
         if lacks:
             missing += lacks
             how.append(need.how or _install_hint(need, present))
@@ -210,6 +234,13 @@ def check_availability(
 
 def _missing(wanted: tuple[str, ...], present: Container[str] | None) -> list[str]:
     return [] if present is None else [name for name in wanted if name not in present]
+
+
+def _missing_choice(choices: tuple[str, ...], present: HostCapabilities) -> list[str]:
+    known = (present.variables, present.settings)
+    if not choices or any(each is None or name in each for name in choices for each in known):
+        return []
+    return [f"one of {', '.join(choices)}"]
 
 
 def _install_hint(need: ToolRequirements, present: HostCapabilities) -> str:
@@ -283,6 +314,17 @@ class ToolCatalog(Value, frozen=True):
     """Requested tools that a higher layer adds."""
     problems: tuple[str, ...] = ()
     """Requested tools of plug-ins that cannot be used."""
+    sets: dict[str, Toolset] = {}
+    """All toolsets with their tools."""
+
+    def names_in(self, toolsets: Iterable[str]) -> set[str]:
+        """The tools of these toolsets, each of which may also be a single tool. Raises
+        `SettingsError` for a toolset that does not exist."""
+        names: set[str] = set()
+        for each in toolsets:
+            single = _is_single_tool(each, self.sets, self.tools)
+            names |= {each} if single else resolve_toolsets([each], self.sets).keys()
+        return names
 
 
 def build_catalog(
@@ -293,6 +335,7 @@ def build_catalog(
     elsewhere: Collection[str] = (),
     home: Path | None = None,
     members: Mapping[str, Sequence[str]] | None = None,
+    open_speech: "Callable[[], SpeechService] | None" = None,
 ) -> ToolCatalog:
     """The tools that the settings request.
 
@@ -300,7 +343,7 @@ def build_catalog(
     toolset `declared`. `elsewhere` are names of tools that a higher layer makes, such as
     `delegate`. Tools of plug-ins form the toolset `plugins`; those in files are found in `home`.
     `members` are the tools of toolsets whose files were read. Raises `SettingsError` for a toolset
-    that does not exist.
+    that does not exist. `open_speech` is for the tools for speech.
     """
     present, extra = present or HostCapabilities(), extra or {}
     plugins = {
@@ -310,7 +353,7 @@ def build_catalog(
     sets = _with_collected(sets, extra, plugins)
     tools: dict[str, Tool] = {}
     absent: list[ToolAvailability] = []
-    dependencies = ToolDependencies(settings=settings, tools=tools)
+    dependencies = ToolDependencies(settings=settings, tools=tools, open_speech=open_speech)
     wanted, problems = _requested_tools(settings, sets, {*extra, *plugins}), list[str]()
     for name, set_needs in wanted.items():
         if name in elsewhere:
@@ -329,7 +372,8 @@ def build_catalog(
             tools[name] = found
         else:
             absent.append(verdict)
-    return ToolCatalog(tools, tuple(absent), frozenset(elsewhere) & wanted.keys(), tuple(problems))
+    higher = frozenset(elsewhere) & wanted.keys()
+    return ToolCatalog(tools, tuple(absent), higher, tuple(problems), sets)
 
 
 def _requested_tools(

@@ -6,7 +6,7 @@ It lives while the session is in use. Later the next message begins another one,
 import random
 import secrets
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -136,6 +136,8 @@ class ChatContext:
     media: ChatMedia
     channels: dict[str, Channel] = field(default_factory=dict)
     """The channels that are connected now."""
+    restricted: Mapping[str, Application] = field(default_factory=dict)
+    """By channel: the application with the tools that chats there may use."""
     idle_close_s: float = IDLE_CLOSE_S
     draw: random.Random = field(default_factory=random.Random)
 
@@ -211,7 +213,8 @@ class SessionWorker:
             self.done.set()
 
     async def _open_and_work(self) -> None:
-        application = self._context.application
+        channel = Address.parse(self.to).channel
+        application = self._context.restricted.get(channel, self._context.application)
         loaded, folder = application.loaded, self._context.folder
         failure: HermesError | None = None
         async with (

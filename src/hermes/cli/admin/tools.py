@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from hermes.app.browsers import list_browser_tools
 from hermes.app.systems import list_declared_tools
 from hermes.app.tooling import host_capabilities
 from hermes.cli import exit_codes
@@ -138,6 +139,10 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, replace: bool, as_jso
     else:
         for name, why in done.refused:
             note(f"not translated: {name}: {why}")
+        if done.changing:
+            note(f"these change something, and are asked about: {', '.join(done.changing)}")
+        if done.replaced:
+            note(f"these take the place of bundled tools: {', '.join(done.replaced)}")
         written = "would be written to" if dry_run else "are in"
         echo(f"{len(done.tools)} tools {written} {done.path}, {len(done.refused)} cannot be used")
     return exit_codes.OK if done.tools else exit_codes.FAILED
@@ -147,9 +152,8 @@ def _tool_rows(loaded: LoadedSettings) -> list[ToolRow]:
     settings = loaded.settings.tools
     declared = list_declared_tools(loaded)
     known = with_members(with_own_toolsets(settings.sets), declared.members)
-    built = build_catalog(
-        settings, extra=declared.tools, home=loaded.home, members=declared.members
-    )
+    extra = {**declared.tools, **list_browser_tools(loaded)}
+    built = build_catalog(settings, extra=extra, home=loaded.home, members=declared.members)
     chosen = {*built.tools, *(one.tool for one in built.absent if one.tool in CONVERSATION_TOOLS)}
     everything = _full_catalog(loaded)
     rows = [
@@ -196,7 +200,7 @@ def _full_catalog(loaded: LoadedSettings) -> ToolCatalog:
     own = loaded.settings.tools.sets
     asked = ToolSettings(toolsets=tuple(with_own_toolsets(own)), sets=own)
     declared = list_declared_tools(loaded)
-    extra, members = declared.tools, declared.members
+    extra, members = {**declared.tools, **list_browser_tools(loaded)}, declared.members
     return build_catalog(
         asked,
         present=host_capabilities(loaded),

@@ -75,6 +75,16 @@ class CopySetup:
     """Scheduled jobs that read one of the suspects: they would repeat what they did."""
     limits: CopyLimits = field(default_factory=CopyLimits)
 
+    def stopped_by(self, reverted: Sequence[Revert]) -> set[str]:
+        """The services that these reverts stop: started again, they would undo the revert."""
+        changes = [each.suspect.change for each in reverted]
+        found = [
+            self.programs.named(each.item.key)
+            for each in changes
+            if each.item.kind == "service" and "stop" in service_reversal(each)
+        ]
+        return {each.name for each in found if each is not None}
+
 
 @asynccontextmanager
 async def open_copy(setup: CopySetup) -> AsyncGenerator[HostCopy, None]:
@@ -210,11 +220,13 @@ class CopyTrial:
         await anyio.sleep(START_LEAD_S * overload_factor())
 
     def _affected_units(self, reverted: Sequence[Revert]) -> list[str]:
-        """Those that name what is reverted, then the failing ones."""
+        """Those that name what is reverted, then the failing ones, but none that was stopped."""
         paths = [path for each in reverted for path in each.suspect.paths]
         named = [each.name for each in self._setup.programs.services_of(paths)]
-        others = [name for name in named if name not in self._setup.services]
-        return [*others, *self._setup.services]
+        stopped = self._setup.stopped_by(reverted)
+        return [
+            each for each in dict.fromkeys([*named, *self._setup.services]) if each not in stopped
+        ]
 
 
 def overload_factor() -> float:

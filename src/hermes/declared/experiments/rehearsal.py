@@ -96,8 +96,17 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
     suspects = [each.suspect for each in causes]
     paths = [path for each in suspects for path in each.paths]
     jobs = setup.programs.jobs_of(suspects)
-    readers = [each for each in setup.programs.readers_of(paths) if not each.idle]
-    failing = [each for name in setup.services if (each := setup.programs.named(name))]
+    stopped = setup.stopped_by(causes)
+    readers = [
+        each
+        for each in setup.programs.readers_of(paths)
+        if not each.idle and each.name not in stopped
+    ]
+    failing = [
+        each
+        for name in setup.services
+        if (each := setup.programs.named(name)) and each.name not in stopped
+    ]
     down = [each for each in failing if not each.running]
     timeout = partial(float, UNCHANGED_TIMEOUT_S)
     steps: list[Step] = []

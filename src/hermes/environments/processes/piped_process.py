@@ -8,6 +8,7 @@ finds the tree by its mark.
 
 import asyncio
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -47,6 +48,13 @@ for round in 1 2 3; do
   done
   [ -d /proc/self ] || kill -KILL "-$leader" 2>/dev/null
 done
+if [ -n "$3" ]; then
+  for round in 1 2 3 4 5 6 7 8 9 10; do
+    rm -rf -- "$3" 2>/dev/null
+    [ -e "$3" ] || break
+    sleep 0.2
+  done
+fi
 rm -f -- "$2"
 """
 
@@ -92,20 +100,23 @@ async def open_piped(
     cwd: str,
     log: Path | None = None,
     records: Path | None = None,
+    scratch: Path | None = None,
     grace_s: float = EXIT_GRACE_S,
 ) -> AsyncIterator[LocalPipedProcess]:
     """Runs `argv` with exactly these variables until the end of the block.
 
     What it writes to its error stream is kept in `log`. `records` is a folder in which a later
-    start finds trees that outlived us. Raises `EnvironmentFailed`.
+    start finds trees that outlived us. `scratch` is a folder for the program, made here and removed
+    with its tree. Raises `EnvironmentFailed`.
     """
     for word in (*argv, cwd):
         check_argument(word)
     mark = new_tree_mark()
-    record = _write_record(records, mark) if records is not None else None
+    record = _write_record(records, mark, scratch) if records is not None else None
     ours: list[int] = []
+    removed = [str(record or os.devnull), str(scratch or "")]
     try:
-        tree = _spawn_tree(argv, variables, cwd, mark, ours, str(record or os.devnull))
+        tree = _spawn_tree(argv, variables, cwd, mark, ours, removed)
     except BaseException:
         _close(ours)
         raise
@@ -134,8 +145,7 @@ async def open_piped(
             ours.clear()
             await watchdog.wait()
             await child.wait()
-            if record is not None:
-                record.unlink(missing_ok=True)
+            _remove(record, scratch)
 
 
 def _spawn_tree(
@@ -144,14 +154,17 @@ def _spawn_tree(
     cwd: str,
     mark: str,
     ours: list[int],
-    record: str,
+    removed: Sequence[str],
 ) -> tuple[ChildProcess, ChildProcess]:
-    """Starts the watchdog, then the program. Our ends of the pipes are appended to `ours`: the
+    """Starts the watchdog, then the program. `removed` are the file and the folder that end with
+    it. Our ends of the pipes are appended to `ours`: the
     watchdog's, stdin, stdout and stderr of the program."""
     theirs: list[int] = []
     path = {"PATH": variables.get("PATH", os.defpath)}
     needle = f"{TREE_VARIABLE}={mark}"
     try:
+        if removed[1]:
+            _make_folder(Path(removed[1]))
         for reads_it in (False, False, True, True):
             read_end, write_end = os.pipe()
             ours.append(read_end if reads_it else write_end)
@@ -160,7 +173,7 @@ def _spawn_tree(
             os.set_blocking(descriptor, False)
         watchdog = ChildProcess(
             spawn(
-                ["/bin/sh", "-c", _WATCHDOG_SCRIPT, "sh", needle, record],
+                ["/bin/sh", "-c", _WATCHDOG_SCRIPT, "sh", needle, *removed],
                 path,
                 stdin=theirs[0],
                 output=None,
@@ -216,22 +229,39 @@ def _log_writer(log: Path | None, kept: RollingOutput) -> Callable[[bytes], None
     return feed
 
 
-def _write_record(records: Path, mark: str) -> Path:
+def _write_record(records: Path, mark: str, scratch: Path | None) -> Path:
     record, pid = records / mark, os.getpid()
+    owner = f"{pid}:{process_birth(pid)}:{time.time():.0f}"
     try:
         records.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(record, f"{pid}:{process_birth(pid)}:{time.time():.0f}\n", sync=False)
+        write_atomically(record, f"{owner}:{scratch or ''}\n", sync=False)
     except OSError:  # only a killed watchdog makes it necessary
         pass
     return record
 
 
-def _ownerless_marks(records: Path) -> set[str]:
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise EnvironmentFailed(f"cannot make the folder {folder}: {error.strerror}") from error
+
+
+def _remove(record: Path | None, scratch: Path | None) -> None:
+    if scratch is not None:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if record is not None:
+        record.unlink(missing_ok=True)
+
+
+def _ownerless_marks(records: Path) -> dict[str, str]:
+    """The marks of trees whose owner is gone, with the folder that each leaves behind."""
     try:
         found = {file.name: file.read_text().strip() for file in records.iterdir()}
     except OSError:  # none was ever started, or one has just ended
-        return set()
-    return {mark for mark, owner in found.items() if not is_owner_alive(owner)}
+        return {}
+    dead = {mark: owner for mark, owner in found.items() if not is_owner_alive(owner)}
+    return {mark: ":".join(owner.split(":")[3:]) for mark, owner in dead.items()}
 
 
 async def end_orphans(records: Path) -> int:
@@ -240,7 +270,9 @@ async def end_orphans(records: Path) -> int:
     trees = running_trees(dead) if dead else []
     for tree in trees:
         await tree.kill()
-    for mark in dead:
+    for mark, scratch in dead.items():
+        if scratch:
+            await anyio.to_thread.run_sync(lambda path: shutil.rmtree(path, True), scratch)
         (records / mark).unlink(missing_ok=True)
     return len(trees)
 

@@ -20,6 +20,8 @@ ENVIRONMENT_TOOLS = frozenset(
     | {"execute_code", "try_on_copy"}
 )
 """Tools of ours that act in the environment of the agent."""
+BROWSER_ACTS = frozenset({"browser_click", "browser_type", "browser_press", "browser_dialog"})
+"""Tools of ours that act on the web page which is open; one approval is for all of its site."""
 _DISPLAY_ARGUMENTS = frozenset({"timeout", "watch", "limit", "offset"})
 """Arguments that do not change what our own tools do, so they are not part of the hash."""
 _EFFECTS_BY_RISK: Mapping[Risk, frozenset[str]] = {
@@ -93,6 +95,8 @@ def location_of(action: Action, known: ActionLocation, command: str) -> ActionLo
 
 def identity_of(action: Action) -> tuple[object, ...]:
     """What identifies the call in the hash of the action, beside its command and its place."""
+    if action.call.name in BROWSER_ACTS and action.remote is not None:
+        return ("browser", msgspec.structs.astuple(action.remote))  # approved once for a site
     own, arguments = action.call.name in ENVIRONMENT_TOOLS, action.call.arguments
     relevant = {
         name: value for name, value in arguments.items() if not (own and name in _DISPLAY_ARGUMENTS)

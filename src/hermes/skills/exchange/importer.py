@@ -17,7 +17,7 @@ from hermes.skills.exchange.signed_statements import ExchangeError, VerifySignat
 from hermes.skills.format import is_hidden_path, parse_skill_text
 from hermes.skills.history import SkillHistory, swap_in
 from hermes.skills.lifecycle.evaluation import ReplayCase
-from hermes.skills.lint import lint_skill
+from hermes.skills.lint import is_advice, lint_skill
 from hermes.skills.scanner.finding import (
     ScanFinding,
     ScanVerdict,
@@ -170,10 +170,14 @@ class SkillImporter:
             if is_hidden_path(each.path)
         ]
         own = next((each.text for each in bundle.skill if each.path == "SKILL.md"), "")
-        problems = [each for each in lint_skill(folder) if each.fatal] if own else []
+        linted = [each for each in lint_skill(folder) if each.fatal] if own else []
         found += [
-            _structure_finding(Path(each.file).name, each.line, each.text) for each in problems
+            ScanFinding(
+                "structure", Path(each.file).name, each.line, each.text, not is_advice(each)
+            )
+            for each in linted
         ]
+        problems = [each for each in linted if not is_advice(each)]
         if not problems and own and parse_skill_text(own, folder=name).name != name:
             found.append(
                 _structure_finding("SKILL.md", 2, f"it is signed as {name!r}, but has another name")

@@ -6,9 +6,11 @@ import codecs
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from urllib.parse import unquote
 
 from hermes.skills.scanner.finding import ScanFinding, line_number
+from hermes.skills.scanner.patterns import may_match
 
 _BIDI_CONTROLS = frozenset(
     "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c\u200e\u200f"
@@ -19,6 +21,7 @@ _INVISIBLE_CHARACTERS = frozenset(
     "\u206a\u206b\u206c\u206d\u206e\u206f\ufff9\ufffa\ufffb"
 )
 _JOINERS = frozenset("\u200c\u200d")
+_WITHOUT_HIDDEN = dict.fromkeys(map(ord, _INVISIBLE_CHARACTERS | _BIDI_CONTROLS | _JOINERS))
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f]|\r(?!\n)")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _JOINED_SCRIPTS = re.compile(
@@ -44,9 +47,9 @@ def check_hidden_text(file: str, text: str) -> Iterator[ScanFinding]:
 
 def normalize_text(text: str) -> str:
     """Without invisible characters, in Unicode form NFKC."""
-    hidden = _INVISIBLE_CHARACTERS | _BIDI_CONTROLS | _JOINERS
-    visible = "".join(letter for letter in text if letter not in hidden)
-    return _LONG_REPETITION.sub(_shorten_repetition, unicodedata.normalize("NFKC", visible))
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text.translate(_WITHOUT_HIDDEN))
+    return _LONG_REPETITION.sub(_shorten_repetition, text)
 
 
 def _shorten_repetition(run: re.Match[str]) -> str:
@@ -129,7 +132,7 @@ def decode_hidden_texts(text: str) -> Iterator[tuple[int, str]]:
         numbers = [int(each) for each in re.findall(r"\d+", found[0])]
         if all(9 <= number < 127 for number in numbers):
             yield from _decode_if_readable(text, found, bytes(numbers))
-    for found in _PERCENT_ENCODED.finditer(text):
+    for found in _PERCENT_ENCODED.finditer(text) if text.count("%") > 5 else ():
         if found[0].count("%") > 5:
             yield from _decode_if_readable(text, found, unquote(found[0]).encode())
     yield from _decode_rot13_and_reversed(text)
@@ -137,9 +140,12 @@ def decode_hidden_texts(text: str) -> Iterator[tuple[int, str]]:
 
 def _decode_rot13_and_reversed(text: str) -> Iterator[tuple[int, str]]:
     """ROT13, or written backwards."""
-    if found_rot := _ROT13_KEYWORDS.search(text):
+    lowered = text.casefold()
+    if may_match(_ROT13_KEYWORDS, lowered) and (found_rot := _ROT13_KEYWORDS.search(text)):
         yield line_number(text, found_rot.start()), codecs.encode(text, "rot13")
-    if found_reversed := _REVERSED_KEYWORDS.search(text):
+    if may_match(_REVERSED_KEYWORDS, lowered) and (
+        found_reversed := _REVERSED_KEYWORDS.search(text)
+    ):
         line = text.count("\n", 0, found_reversed.start())
         for each in text.split("\n")[line : line + 3]:
             yield line + 1, each[::-1]
@@ -201,6 +207,7 @@ def remove_case_patterns(text: str) -> str:
     return _CASE_PATTERN.sub(r"\1", text) if re.search(r"\bcase\b", text) else text
 
 
+@lru_cache(maxsize=256)
 def unfold_shell(text: str) -> str:
     """Inserts literal values of variables and removes quotes and escapes; nothing is run."""
     text = _DIRECTORY_OPTION.sub(r"\1 ", remove_case_patterns(text))
@@ -217,8 +224,8 @@ def _unfold_once(text: str) -> str:
     text = _PRINTF_SUBSTITUTION.sub(lambda found: _decode_escapes(found[1]), text)
     values = {found[1]: found[2].strip("\"'") for found in _ASSIGNMENT.finditer(text)}
     text = _VARIABLE_SLICE.sub(lambda found: _expand_slice(found, values), text)
-    for name, value in values.items():
-        if len(value) <= 200:
+    for name, value in values.items() if "$" in text else ():
+        if len(value) <= 200 and (f"${name}" in text or f"${{{name}}}" in text):
             literal = value.replace("\\", "\\\\")
             text = re.sub(rf"\$\{{{name}\}}|\${name}\b|\${name}(?=\$)", literal, text)
     text = _EMPTY_QUOTES.sub("", text)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from hermes.core.messages import Value
 from hermes.skills.scanner.deobfuscation import normalize_text
@@ -37,7 +38,7 @@ class DeclaredPurpose(Value, kw_only=True, frozen=True):
     def declares(self, action: str, *, prominently: bool = False) -> bool:
         """Whether the text mentions the action; `prominently`: in name, description or headings."""
         text = self.summary if prominently else self.prose
-        return bool(load_pattern("purpose", action).search(text))
+        return _declares(text, action)
 
     def names_host(self, host: str, *, in_code: bool = True) -> bool:
         """Whether the text names the host or its owner."""
@@ -52,6 +53,11 @@ class DeclaredPurpose(Value, kw_only=True, frozen=True):
         """Whether name, description or a heading names the owner of the host."""
         host = host.casefold()
         return host in self.summary or _names_owner(self.summary, host)
+
+
+@lru_cache(maxsize=512)
+def _declares(text: str, action: str) -> bool:
+    return bool(load_pattern("purpose", action).search(text))
 
 
 def _names_owner(text: str, host: str) -> bool:

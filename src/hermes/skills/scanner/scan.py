@@ -40,6 +40,7 @@ from hermes.skills.scanner.rules.file_structure import (
     check_disguised_files,
     check_expansion,
     check_structure,
+    unpack_nested_archives,
 )
 from hermes.skills.scanner.rules.logic_bombs import check_logic_bombs
 from hermes.skills.scanner.rules.packages import (
@@ -103,6 +104,9 @@ def scan_skill(
     if any(each.file == "." for each in found):
         return ScanResult(findings=tuple(_sort_findings(found)))
     purpose = read_purpose(entries)
+    if packed := unpack_nested_archives(entries):
+        found += (each for each in check_structure([*entries, *packed], name) if each not in found)
+        entries = [*entries, *packed]
     texts = [
         (entry.path, normalize_text(entry.text))
         for entry in entries

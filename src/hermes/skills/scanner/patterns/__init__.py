@@ -2,16 +2,94 @@
 
 import re
 import tomllib
+from collections.abc import Iterable
 from functools import cache
+from itertools import product
 from pathlib import Path
+from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 from hermes.core.messages import Value
+
+MAX_LITERALS = 400
+"""Alternatives of a pattern that are followed up; more say nothing."""
+LiteralGroups = tuple[frozenset[str], ...]
+_Literals = tuple[frozenset[str] | None, LiteralGroups]
+"""All texts that a part of a pattern matches, None when they are not few; and what it requires."""
 
 
 class ScanPattern(Value, frozen=True):
     pattern: re.Pattern[str]
     cause: str
+
+
+def may_match(pattern: re.Pattern[str], lowered: str) -> bool:
+    """Whether it can occur in a text that is in lower case; much faster than a search."""
+    groups = find_required_literals(pattern)
+    return all(any(literal in lowered for literal in group) for group in groups)
+
+
+@cache
+def find_required_literals(pattern: re.Pattern[str]) -> LiteralGroups:
+    """Groups of words without spaces, in lower case: every match contains one of each group."""
+    literals, groups = _read_sequence(_parser.parse(pattern.pattern, pattern.flags))
+    return (*groups, *_literal_group(literals))
+
+
+def _read_sequence(nodes: Iterable[tuple[Any, Any]]) -> _Literals:
+    exact, groups, whole = frozenset({""}), list[frozenset[str]](), True
+    for name, value in nodes:
+        literals, inner = _read_node(str(name), value)
+        if literals is not None and len(exact) * len(literals) <= MAX_LITERALS:
+            exact = frozenset(a + b for a, b in product(exact, literals))
+        else:
+            groups += (*inner, *_literal_group(exact), *_literal_group(literals))
+            exact, whole = frozenset({""}), False
+    return (exact, ()) if whole else (None, (*groups, *_literal_group(exact)))
+
+
+def _read_node(name: str, value: Any) -> _Literals:
+    if name == "LITERAL":
+        return frozenset({chr(value).casefold()}), ()
+    if name in ("AT", "ASSERT", "ASSERT_NOT"):
+        return frozenset({""}), ()
+    if name == "IN" and len(value) <= 4 and all(str(kind) == "LITERAL" for kind, _ in value):
+        return frozenset(chr(code).casefold() for _, code in value), ()
+    if name == "SUBPATTERN":
+        return _read_sequence(value[3])
+    if name == "BRANCH":
+        return _read_branches([_read_sequence(each) for each in value[1]])
+    if name in ("MAX_REPEAT", "MIN_REPEAT"):
+        low, high, body = value
+        literals, groups = _read_sequence(body)
+        if low == 0:
+            return (literals | {""} if literals is not None and high == 1 else None), ()
+        return (literals, groups) if high == 1 else (None, (*groups, *_literal_group(literals)))
+    return None, ()
+
+
+def _read_branches(branches: list[_Literals]) -> _Literals:
+    exact = [literals for literals, _ in branches if literals is not None]
+    united = frozenset(each for literals in exact for each in literals)
+    if len(exact) == len(branches) and len(united) <= MAX_LITERALS:
+        return united, ()
+    found: frozenset[str] = frozenset()
+    for literals, groups in branches:
+        best = max((*groups, *_literal_group(literals)), key=_shortest, default=None)
+        if best is None:
+            return None, ()
+        found |= best
+    return None, (found,)
+
+
+def _literal_group(literals: frozenset[str] | None) -> LiteralGroups:
+    """Nothing when one of them is too short to tell texts apart."""
+    words = {max(each.split() or [""], key=len) for each in literals or {""}}
+    return (frozenset(words),) if _shortest(words) >= 2 else ()
+
+
+def _shortest(words: Iterable[str]) -> int:
+    return min((len(word.encode()) for word in words), default=0)
 
 
 def read_pattern_file(file: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 
 from hermes.skills.scanner.action import SkillAction, find_host
 from hermes.skills.scanner.deobfuscation import unfold_shell
@@ -97,15 +98,17 @@ _VARIABLE_READS = ("os.getenv", "os.environ.get", "os.environ.pop")
 _WRITE_ACTION_KINDS = ("agent", "workflows", "names", "access", "stays", "tracks", "privilege")
 
 
-def find_python_actions(file: str, text: str) -> list[SkillAction]:
+@lru_cache(maxsize=64)
+def find_python_actions(file: str, text: str) -> tuple[SkillAction, ...]:
+    """Several checks ask for those of one file."""
     try:
         reader = _PythonActionReader(file, parse_python(text))
         found = list(reader.actions())
         if any(action.kind == "network" for action in found):
             found += reader.secret_names()
     except (ValueError, RecursionError, MemoryError):
-        return []
-    return found
+        return ()
+    return tuple(found)
 
 
 class _PythonActionReader:

@@ -436,7 +436,7 @@ class PythonModule:
         return found
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def parse_python(text: str) -> PythonModule:
     """Several checks read each file."""
     return PythonModule(text)

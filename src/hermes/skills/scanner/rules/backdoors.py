@@ -15,7 +15,7 @@ from hermes.skills.scanner.finding import (
     ScanFinding,
     line_number,
 )
-from hermes.skills.scanner.patterns import read_pattern_file
+from hermes.skills.scanner.patterns import may_match, read_pattern_file
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.python.static_values import (
     PythonModule,
@@ -202,10 +202,14 @@ def check_always_blocked(path: str, text: str, purpose: DeclaredPurpose) -> Iter
     if PurePosixPath(path).suffix.casefold() in DOCUMENT_SUFFIXES + TABLE_SUFFIXES:
         return
     code = split_long_lines(_COMMENT_LINE.sub("", text[:MAX_HARM_SCAN_CHARS]))
+    lowered = code.casefold()
     for harm in _load_blocked_patterns():
         if not _compile_pattern(harm.where).search(path):
             continue
-        first, *others = (_compile_pattern(each).search(code) for each in harm.all)
+        patterns = [_compile_pattern(each) for each in harm.all]
+        if not all(may_match(each, lowered) for each in patterns):
+            continue
+        first, *others = (each.search(code) for each in patterns)
         if first is None or not all(others):
             continue
         thing = first.groupdict().get("thing") or ""

@@ -2,11 +2,14 @@
 
 import codecs
 import io
+import lzma
 import posixpath
 import re
 import sys
+import tarfile
 import unicodedata
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -25,6 +28,7 @@ _OFFICE_SUFFIXES = {
 _ARCHIVE_SUFFIXES = {
     ".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".zst", ".whl", ".egg",
 }  # fmt: skip
+_TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _AUTORUN_FILES = {
     "sitecustomize.py": "Python runs it at every start",
     "usercustomize.py": "Python runs it at every start",
@@ -150,7 +154,47 @@ def _check_file_type(entry: SkillFile) -> Iterator[ScanFinding]:
         )
 
 
+def unpack_nested_archives(entries: Sequence[SkillFile]) -> list[SkillFile]:
+    """The files in nested tar archives, which are checked like all others.
+
+    An archive with links, odd names, other archives or too much in it is left to the structure
+    check, which blocks it.
+    """
+    found: list[SkillFile] = []
+    for entry in entries:
+        if entry.path.casefold().endswith(_TAR_SUFFIXES) and not entry.link:
+            found += _unpack_tar(entry)
+    return found
+
+
+def _unpack_tar(entry: SkillFile) -> list[SkillFile]:
+    found: list[SkillFile] = []
+    left = MAX_SKILL_BYTES
+    try:
+        with tarfile.open(fileobj=io.BytesIO(entry.data), mode="r:*") as archive:
+            for member in archive:
+                if member.isdir():
+                    continue
+                left -= member.size
+                data = archive.extractfile(member) if member.isreg() else None
+                nested = PurePosixPath(member.name).suffix.casefold() in _ARCHIVE_SUFFIXES
+                if data is None or nested or left < 0 or len(found) >= MAX_SKILL_FILES:
+                    return []
+                path = f"{entry.path}/{member.name.removeprefix('./')}"
+                executable = bool(member.mode & 0o100)
+                found.append(
+                    SkillFile(path=path, data=data.read(member.size), executable=executable)
+                )
+    except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError):
+        return []
+    return found
+
+
 def _check_archive(entry: SkillFile, suffix: str) -> Iterator[ScanFinding]:
+    if entry.path.casefold().endswith(_TAR_SUFFIXES) and (packed := _unpack_tar(entry)):
+        cause = f"a nested archive: its {len(packed)} files were checked"
+        yield _structure_finding(entry.path, cause, blocks=False)
+        return
     if suffix not in _OFFICE_SUFFIXES and suffix != ".zip":
         yield _structure_finding(entry.path, "a nested archive: its content was not checked")
         return

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from hermes.skills.scanner.deobfuscation import remove_case_patterns
 from hermes.skills.scanner.finding import ScanFinding, line_number
-from hermes.skills.scanner.patterns import load_pattern
+from hermes.skills.scanner.patterns import load_pattern, may_match
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.python.actions import find_python_actions
 from hermes.skills.scanner.python.static_values import PythonModule, last_name, parse_python
@@ -234,10 +234,12 @@ def _find_in_other_code(text: str) -> Iterator[tuple[int, str]]:
     code = "\n".join(
         "" if line.lstrip().startswith(("#", "//")) else line for line in text.split("\n")
     )
-    if not load_pattern("conditions", "harm").search(code):
+    lowered, harm = code.casefold(), load_pattern("conditions", "harm")
+    if not may_match(harm, lowered) or not harm.search(code):
         return
     for kind in ("watched", "who", "count", "when", "again", "chance"):
-        if found := load_pattern("conditions", f"shell_{kind}").search(code):
+        pattern = load_pattern("conditions", f"shell_{kind}")
+        if may_match(pattern, lowered) and (found := pattern.search(code)):
             yield line_number(code, found.start()), kind
 
 

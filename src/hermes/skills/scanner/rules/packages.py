@@ -13,6 +13,7 @@ from hermes.skills.scanner.action import is_remote_host
 from hermes.skills.scanner.finding import NpmManifest, ScanFinding, line_number
 from hermes.skills.scanner.patterns import (
     load_pattern,
+    may_match,
     read_popular_packages,
     replace_separators,
 )
@@ -242,14 +243,16 @@ def _find_index_urls(path: str, code: str) -> Iterator[tuple[int, str]]:
         patterns = (*_INDEX_PATTERNS, _REGISTRY_SETTING)
     elif _LOCK_FILES.fullmatch(name):
         patterns = (_LOCKED_URL,)
+    lowered = code.casefold()
     for pattern in patterns:
-        for found in pattern.finditer(code):
+        for found in pattern.finditer(code) if may_match(pattern, lowered) else ():
             yield found.start(), next(each for each in found.groups() if each)
 
 
 def _check_hashes(path: str, code: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
     """Hashes of packages that are removed or missing."""
-    if (found := _HASH_REMOVAL.search(code)) and not _HASH_WORDS.search(purpose.summary):
+    removed = may_match(_HASH_REMOVAL, code.casefold()) and _HASH_REMOVAL.search(code)
+    if (found := removed or None) and not _HASH_WORDS.search(purpose.summary):
         cause = f"it removes the hashes of packages: {' '.join(found[0].split())[:60]!r}"
         yield ScanFinding("dependency", path, line_number(code, found.start()), cause)
     if PurePosixPath(path).name.casefold() in ("package-lock.json", "npm-shrinkwrap.json"):

@@ -11,7 +11,13 @@ from hermes.core.foreign_text import one_line
 from hermes.core.messages import Value
 from hermes.skills.scanner.deobfuscation import normalize_text
 from hermes.skills.scanner.finding import CODE_FENCE, ScanFinding, line_number
-from hermes.skills.scanner.patterns import load_pattern, load_patterns, read_pattern_file
+from hermes.skills.scanner.patterns import (
+    find_required_literals,
+    load_pattern,
+    load_patterns,
+    may_match,
+    read_pattern_file,
+)
 from hermes.skills.scanner.purpose import DeclaredPurpose
 
 _HTML_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
@@ -53,6 +59,8 @@ _QUOTE_MARKS = "\"'`“”‘’«»"
 def check_prose(file: str, text: str) -> Iterator[ScanFinding]:
     lowered = _LONG_LINE.sub("\\g<0>\n", normalize_text(text).casefold())
     for rule in (*load_patterns("prose", "orders"), *load_patterns("prose", "foreign_orders")):
+        if not may_match(rule.pattern, lowered):
+            continue
         for found in rule.pattern.finditer(lowered):
             line = line_number(lowered, found.start())
             quoted = _is_only_quoted(lowered, found)
@@ -157,7 +165,12 @@ class SentenceRule(Value, kw_only=True, frozen=True):
 class ProseSentence(Value, frozen=True):
     text: str
     line: int
-    pair: bool = False
+    parts: tuple[int, ...]
+    """The single sentences that it is made of, by their number."""
+
+    @property
+    def is_single(self) -> bool:
+        return len(self.parts) == 1
 
 
 @cache
@@ -175,16 +188,13 @@ def _load_sentence_rules() -> tuple[dict[str, re.Pattern[str]], tuple[SentenceRu
 
 def check_sentences(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
     """`text` is normalized already; each cause is reported once per file."""
-    sentences = list(split_into_sentences(text))
-    single = _IdeaIndex([each for each in sentences if not each.pair])
-    paired = _IdeaIndex(sentences)
+    index = _IdeaIndex(list(split_into_sentences(text)))
     reported: set[str] = set()
     for rule in _load_sentence_rules()[1]:
         if rule.cause in reported or (
             rule.purpose and purpose.declares(rule.purpose, prominently=True)
         ):
             continue
-        index = paired if rule.wide else single
         for number in index.find_sentences(rule):
             if _rule_holds(rule, number, index) and _names_undeclared_host(
                 rule, number, index, purpose
@@ -196,11 +206,14 @@ def check_sentences(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[
                 break
 
 
-IdeaSpans = dict[int, list[tuple[int, int]]]
+IdeaSpan = tuple[int, int]
 
 
 class _IdeaIndex:
-    """The sentences in which each idea occurs, computed when first needed."""
+    """The sentences in which each idea occurs, computed when first needed.
+
+    The ideas are long patterns: they are only tried on sentences that contain the words they need.
+    """
 
     def __init__(self, sentences: list[ProseSentence]) -> None:
         self.sentences = sentences
@@ -208,33 +221,63 @@ class _IdeaIndex:
         self._starts = [0]
         for each in sentences:
             self._starts.append(self._starts[-1] + len(each.text) + 1)
-        self._found: dict[str, IdeaSpans] = {}
+        self._single = [n for n, each in enumerate(sentences) if each.is_single]
+        self._single_text = "\n".join(sentences[number].text for number in self._single)
+        self._single_starts = [0]
+        for number in self._single:
+            self._single_starts.append(self._single_starts[-1] + len(sentences[number].text) + 1)
+        self._containing: list[list[int]] = [[] for _ in self._single]
+        for number, each in enumerate(sentences):
+            for part in each.parts:
+                self._containing[part].append(number)
+        self._candidates: dict[str, frozenset[int]] = {}
+        self._spans: dict[tuple[str, int], list[IdeaSpan]] = {}
 
-    def spans_of(self, idea: str) -> IdeaSpans:
-        if idea not in self._found:
-            found = self._found[idea] = {}
-            for each in _load_sentence_rules()[0][idea].finditer(self.text):
-                number = bisect_right(self._starts, each.start()) - 1
-                found.setdefault(number, []).append(each.span())
-        return self._found[idea]
+    def spans_of(self, idea: str, number: int) -> list[IdeaSpan]:
+        """Where the idea occurs in one sentence, as positions in the text."""
+        if number not in self._find_candidates(idea):
+            return []
+        key = idea, number
+        if key not in self._spans:
+            begin, end = self._starts[number], self._starts[number + 1] - 1
+            found = _load_sentence_rules()[0][idea].finditer(self.text, begin, end)
+            self._spans[key] = [each.span() for each in found]
+        return self._spans[key]
 
     def find_sentences(self, rule: SentenceRule) -> list[int]:
         """Sentences in which all ideas of the rule occur."""
-        numbers = set(self.spans_of(rule.meet[0]))
-        for idea in rule.meet[1:]:
-            if numbers:
-                numbers &= set(self.spans_of(idea))
-        return sorted(numbers) if not rule.afar or self.spans_of(rule.afar) else []
+        every = range(len(self.sentences)) if rule.wide else self._single
+        numbers = frozenset(every).intersection(*map(self._find_candidates, rule.meet))
+        found = [n for n in sorted(numbers) if all(self.spans_of(idea, n) for idea in rule.meet)]
+        if found and rule.afar and not any(self.spans_of(rule.afar, n) for n in every):
+            return []
+        return found
+
+    def _find_candidates(self, idea: str) -> frozenset[int]:
+        if idea not in self._candidates:
+            numbers = frozenset(range(len(self.sentences)))
+            for group in find_required_literals(_load_sentence_rules()[0][idea]):
+                numbers &= {number for word in group for number in self._find_word(word)}
+            self._candidates[idea] = numbers
+        return self._candidates[idea]
+
+    def _find_word(self, word: str) -> Iterator[int]:
+        """Sentences with a word. It has no spaces, so that it lies in a single sentence."""
+        at = self._single_text.find(word)
+        while at >= 0:
+            part = bisect_right(self._single_starts, at) - 1
+            yield from self._containing[part]
+            at = self._single_text.find(word, self._single_starts[part + 1])
 
 
 def _rule_holds(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
-    if any(number in index.spans_of(idea) for idea in rule.unless):
+    if any(index.spans_of(idea, number) for idea in rule.unless):
         return False
     if rule.order and not _ideas_in_order(rule, number, index):
         return False
     if rule.near < MAX_SENTENCE_CHARS and not _ideas_are_near(rule, number, index):
         return False
-    spans = index.spans_of(rule.act or rule.meet[0])[number]
+    spans = index.spans_of(rule.act or rule.meet[0], number)
     return any(
         not _is_quoted_or_forbidden(index.text, span, forbidden=bool(rule.act)) for span in spans
     )
@@ -247,7 +290,7 @@ def _names_undeclared_host(
         return True
     hosts = [
         host[0]
-        for begin, end in index.spans_of(rule.stranger)[number]
+        for begin, end in index.spans_of(rule.stranger, number)
         for host in _HOST_NAME.finditer(index.text, begin, end)
     ]
     return any(
@@ -259,16 +302,16 @@ def _names_undeclared_host(
 
 def _ideas_in_order(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
     """Each idea follows the one before within its gap."""
-    ends = [span[1] for span in index.spans_of(rule.order[0])[number]]
+    ends = [span[1] for span in index.spans_of(rule.order[0], number)]
     for at, idea in enumerate(rule.order[1:]):
         gap = rule.gaps[min(at, len(rule.gaps) - 1)]
-        spans = index.spans_of(idea)[number]
+        spans = index.spans_of(idea, number)
         ends = [b[1] for b in spans if any(0 <= b[0] - end <= gap for end in ends)]
     return bool(ends)
 
 
 def _ideas_are_near(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
-    first, *others = (index.spans_of(idea)[number] for idea in rule.meet)
+    first, *others = (index.spans_of(idea, number) for idea in rule.meet)
     return any(
         all(any(abs(b[0] - a[0]) <= rule.near and b != a for b in spans) for spans in others)
         for a in first
@@ -288,19 +331,22 @@ def _is_quoted_or_forbidden(text: str, span: tuple[int, int], *, forbidden: bool
 def split_into_sentences(text: str) -> Iterator[ProseSentence]:
     """Single sentences, and each one joined with those before it, also across list items."""
     before: list[ProseSentence] = []
-    for each in _split_single_sentences(text):
+    for number, (words, line) in enumerate(_split_single_sentences(text)):
+        each = ProseSentence(words, line, (number,))
         yield each
         if each.text.startswith("|"):
             continue  # rows of a table are independent
         before = [last for last in before if each.line - last.line <= MAX_SENTENCE_GAP_LINES][-2:]
         for count in range(1, len(before) + 1):
-            joined = " ".join(last.text for last in (*before[-count:], each))
+            chain = (*before[-count:], each)
+            joined = " ".join(last.text for last in chain)
+            parts = tuple(last.parts[0] for last in chain)
             if len(joined) < MAX_SENTENCE_CHARS:
-                yield ProseSentence(joined, before[-count].line, pair=True)
+                yield ProseSentence(joined, before[-count].line, parts)
         before.append(each)
 
 
-def _split_single_sentences(text: str) -> Iterator[ProseSentence]:
+def _split_single_sentences(text: str) -> Iterator[tuple[str, int]]:
     """Joins continued lines and leaves out code."""
     paragraph, first_line = "", 0
     for number, line in enumerate([*CODE_FENCE.sub(_keep_text_fence, text).split("\n"), ""], 1):
@@ -314,10 +360,10 @@ def _split_single_sentences(text: str) -> Iterator[ProseSentence]:
             paragraph = f"{paragraph} {line.strip()}" if paragraph else line.strip()
 
 
-def _split_paragraph(paragraph: str, line: int) -> Iterator[ProseSentence]:
+def _split_paragraph(paragraph: str, line: int) -> Iterator[tuple[str, int]]:
     for part in _SENTENCE_END.split(_LIST_MARKER.sub("", " ".join(paragraph.split()))):
         if part:
-            yield ProseSentence(part[:MAX_SENTENCE_CHARS], line)
+            yield part[:MAX_SENTENCE_CHARS], line
 
 
 def _keep_text_fence(found: re.Match[str]) -> str:

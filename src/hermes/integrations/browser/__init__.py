@@ -1,0 +1,1 @@
+"""Chromium over its debugging pipe: pages, snapshots with references, and checked addresses."""
