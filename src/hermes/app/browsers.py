@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hermes.app.tooling import environment_options
-from hermes.core.errors import SettingsError, ToolError
+from hermes.app.tooling import allowed_addresses, environment_options
+from hermes.core.errors import ToolError
 from hermes.core.messages import ToolCall
 from hermes.core.protocols import StartsPipedProcesses, Tool, ToolContext
 from hermes.core.run_ids import new_id
-from hermes.plumbing.addresses import AddressGuard, guard_for_addresses
+from hermes.plumbing.addresses import AddressGuard
 from hermes.settings.load import LoadedSettings
 from hermes.tools.browser import WebBrowsers, make_browser_tools
 from hermes.tools.declare import ToolRequirements
@@ -120,14 +120,6 @@ async def open_browsers(
         joined = ApplicationBrowsers(browsers, guard, asks_other_model=other)
         checked: WebBrowsers = joined
         yield make_browser_tools(checked, KEYS, _missing(loaded)), joined
-
-
-def allowed_addresses(loaded: LoadedSettings) -> AddressGuard:
-    """Raises `SettingsError`."""
-    try:
-        return guard_for_addresses(loaded.settings.tools.private_addresses)
-    except ValueError as error:
-        raise SettingsError(f"tools.private_addresses: {error}") from error
 
 
 def _missing(loaded: LoadedSettings) -> ToolRequirements:

@@ -87,6 +87,14 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "zombies": "hermes.sre.probes.kinds.host:zombies_command",
     },
     "scenarios": {"built_in": "hermes.gym.scenarios:folder"},
+    "search": {
+        "brave": "hermes.integrations.web.providers:open_brave",
+        "duckduckgo": "hermes.integrations.web.providers:open_duckduckgo",
+        "exa": "hermes.integrations.web.providers:open_exa",
+        "firecrawl": "hermes.integrations.web.providers:open_firecrawl",
+        "searxng": "hermes.integrations.web.providers:open_searxng",
+        "tavily": "hermes.integrations.web.providers:open_tavily",
+    },
     "tools": {
         "clarify": "hermes.tools.conversation:clarify",
         "execute_code": "hermes.tools.execute_code:make_execute_code",
@@ -107,6 +115,8 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "todo": "hermes.tools.conversation:make_todo",
         "transcribe": "hermes.tools.speech:make_transcribe",
         "try_on_copy": "hermes.tools.terminal:try_on_copy",
+        "web_extract": "hermes.tools.web:web_extract",
+        "web_search": "hermes.tools.web:web_search",
         "write_file": "hermes.tools.files.read_write:make_write_file",
     },
 }

@@ -41,6 +41,9 @@ class ChannelSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_
     """The lowest severity of incidents that are reported in the home chat."""
     about: tuple[MessageKind, ...] = ()
     """The kinds of notifications that are sent to the home chat; empty: all."""
+    toolsets: tuple[str, ...] = ()
+    """The toolsets, or single tools, that chats there may use, such as hermes-telegram or safe.
+    Empty: those of tools.toolsets, and schedule."""
 
     def begun(self, secret: Callable[[str], str | None]) -> bool:
         """Whether any of what the channel needs is there."""
