@@ -62,6 +62,9 @@ TOOLSETS: Mapping[str, Toolset] = {
         tools=("skills_categories", "skills_list", "skill_view"),
     ),
     "schedule": Toolset(about="jobs for later, at fixed times", tools=("cronjob",)),
+    "vision": Toolset(about="questions about pictures", tools=("vision_analyze",)),
+    "creative": Toolset(about="pictures from descriptions", tools=("image_generate",)),
+    "moa": Toolset(about="several models at once", tools=("mixture_of_agents",)),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
     "speech": Toolset(
         about="recordings as text, text as speech", tools=("transcribe", "text_to_speech")
@@ -88,6 +91,7 @@ TOOLSETS: Mapping[str, Toolset] = {
             *("kubernetes", "helm", "docker", "databases"),
         ),
     ),
+    "web": Toolset(about="search the web, read its pages", tools=("web_search", "web_extract")),
     "browser": Toolset(
         about="web pages in a browser of its own: look, click, type",
         tools=(
@@ -114,6 +118,10 @@ TOOLSETS: Mapping[str, Toolset] = {
             "skills",
             "delegation",
             "systems",
+            "web",
+            "vision",
+            "creative",
+            "moa",
             "declared",
             "plugins",
             "mcp",
@@ -212,6 +220,7 @@ def check_availability(
         lacks = [f"the program {p}" for p in _missing(need.programs, present.programs)]
         lacks += [f"the key {v}" for v in _missing(need.variables, present.variables)]
         lacks += [f"the setting {s}" for s in _missing(need.settings, present.settings)]
+        lacks += _missing_choice(need.any_of, present)
         if lacks:
             missing += lacks
             how.append(need.how or _install_hint(need, present))
@@ -225,6 +234,13 @@ def check_availability(
 
 def _missing(wanted: tuple[str, ...], present: Container[str] | None) -> list[str]:
     return [] if present is None else [name for name in wanted if name not in present]
+
+
+def _missing_choice(choices: tuple[str, ...], present: HostCapabilities) -> list[str]:
+    known = (present.variables, present.settings)
+    if not choices or any(each is None or name in each for name in choices for each in known):
+        return []
+    return [f"one of {', '.join(choices)}"]
 
 
 def _install_hint(need: ToolRequirements, present: HostCapabilities) -> str:
