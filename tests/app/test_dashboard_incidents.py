@@ -68,7 +68,7 @@ def test_every_page_shows_the_recorded_day(tmp_path: Path) -> None:
         async with api_server(tmp_path) as server:
             await record(server, recorded_day())
             expected = {
-                "/": ("shop: checkout slow", COMMAND, "briefing", "21", "<small>resolved"),
+                "/": ("shop: checkout slow", COMMAND, "briefing", "21", "resolved by Hermes"),
                 "/incidents": ("shop: checkout slow", "redis restarted 4 times", "resolved"),
                 "/incidents?state=open": ("shop: checkout slow",),
                 "/incidents?q=redis": ("redis restarted 4 times",),

@@ -49,14 +49,17 @@ def monitor() -> Iterator[tuple[str, list[str]]]:
             thread.join()
 
 
-async def run_job(folder: Path, spec: JobSpec, answer: str = "all fine") -> tuple[JobEnded, str]:
-    """How it ended, and what the model was given."""
+async def run_job(
+    folder: Path, spec: JobSpec, answer: str | None = "all fine"
+) -> tuple[JobEnded, str]:
+    """How it ended, and what the model was given. `answer`: None without a model."""
     script = folder / "script.jsonl"
     script.write_text(json.dumps({"text": answer}) + "\n")
+    model = {"model.default": f"scripted:{script}"} if answer is not None else {}
     loaded = load(
         home=folder / "home",
         variables={"PATH": os.environ["PATH"], "HOME": str(folder)},
-        overrides={"model.default": f"scripted:{script}", "memory.learn_with_model": "false"},
+        overrides={**model, "memory.learn_with_model": "false"},
     )
     locks = RunLocks(loaded.home / "locks")
     async with open_journal(loaded.store) as journal:
@@ -129,3 +132,17 @@ async def test_a_monitor_that_is_gone_is_no_failure(tmp_path: Path) -> None:
     spec = JobSpec(name="check", schedule=SCHEDULE, command="true", heartbeat_url=url)
     ended, _ = await run_job(tmp_path, spec)
     assert ended.outcome == "ran"
+
+
+async def test_without_a_capable_model_a_command_runs(tmp_path: Path) -> None:
+    spec = JobSpec(name="check", schedule=SCHEDULE, command="echo from the command")
+    ended, _ = await run_job(tmp_path, spec, answer=None)
+    assert (ended.outcome, ended.text.strip()) == ("ran", "from the command")
+
+
+async def test_without_a_capable_model_a_task_is_answered_by_checks_or_not_at_all(
+    tmp_path: Path,
+) -> None:
+    spec = JobSpec(name="check", schedule=SCHEDULE, task="Write a poem about the moon")
+    ended, _ = await run_job(tmp_path, spec, answer=None)
+    assert "without a capable model" in ended.text

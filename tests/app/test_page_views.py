@@ -16,7 +16,7 @@ from hermes.app.web.views.settings import HomeSettings
 from hermes.app.web.views.skills import HomeSkills
 from hermes.app.web.views.trends import JournalTrends
 from hermes.core.errors import HermesError, ScheduleError
-from hermes.core.events.incidents import IncidentOpened
+from hermes.core.events.incidents import IncidentOpened, IncidentRecovered
 from hermes.core.events.operations import HealthChecked
 from hermes.core.events.people import PersonAdded
 from hermes.core.events.tools import ToolRequested
@@ -78,6 +78,24 @@ def test_a_state_holds_since_the_round_in_which_it_changed() -> None:
         )
     assert health.state("a") == ("fine", at + timedelta(minutes=3))
     assert health.state("never-failed") == ("fine", at)
+
+
+async def test_a_service_is_fine_at_most_since_its_last_incident(home: Home) -> None:
+    loaded, journal = home
+    over = datetime.now(UTC) + timedelta(minutes=5)
+    outage = IncidentOpened(
+        run="incident-9",
+        incident="incident-9",
+        title="nginx is down",
+        severity="P1",
+        service="nginx",
+    )
+    ended = IncidentRecovered(run="incident-9", incident="incident-9", recovered_at=over)
+    await journal.append(outage, ended)
+    found = await JournalServices(loaded, journal).services()
+    (nginx,) = (row for row in found["services"] if row["name"] == "nginx")  # type: ignore[attr-defined]
+    assert (nginx["state"], nginx["since"]) == ("fine", over.isoformat())
+    assert [each["since"] for each in nginx["checks"]] == [over.isoformat()] * 2
 
 
 async def test_maintenance_is_added_by_a_known_person_and_ended_again(home: Home) -> None:

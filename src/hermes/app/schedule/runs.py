@@ -137,7 +137,7 @@ class JobRunner:
                 _job_settings(self._loaded, spec, wait=answerable),
                 origin="cron",
                 model=spec.model,
-                toolsets=spec.toolsets,
+                toolsets=self._toolsets(spec),
                 directory=Path(spec.directory) if spec.directory else self._loaded.home,
             ) as application:
                 run = AgentJobRun(application, job, row, started.session, self._table)
@@ -148,6 +148,12 @@ class JobRunner:
                 return result
         except HermesError as error:
             return JobResult(outcome="failed", reason=str(error))
+
+    def _toolsets(self, spec: JobSpec) -> Sequence[str]:
+        """A command needs the terminal also where the model is too small for tools."""
+        needs_terminal = spec.command or spec.pre_step
+        usual = self._loaded.settings.tools.toolsets if needs_terminal else ()
+        return spec.toolsets or usual
 
     async def _can_be_answered(self, spec: JobSpec) -> bool:
         """Whether somebody with a name is in the channel that the results go to."""

@@ -161,6 +161,9 @@ def check_server(url: str, loaded: LoadedSettings, hint: str) -> Iterator[Doctor
         yield DoctorFinding("server", "ok", f"{host}:{port} listens")
 
 
+NO_TOOLS = "none in a chat until a capable model is chosen; schedules and incidents have theirs"
+
+
 def check_tools(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
     from hermes.app.tooling import build_tooling
 
@@ -172,7 +175,7 @@ def check_tools(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
         )
         return
     offered = [*tooling.catalogue.tools, *tooling.catalogue.elsewhere]
-    yield DoctorFinding("tools", "ok", ", ".join(offered) or "none: the agent can only chat")
+    yield DoctorFinding("tools", "ok", ", ".join(offered) or NO_TOOLS)
     for problem in tooling.problems:
         yield DoctorFinding("tools", "problem", problem, "correct the file, or remove it")
 

@@ -28,6 +28,7 @@ from hermes.sre.reports.report_data import (
     read_incident_records,
 )
 from hermes.sre.reports.report_text import render_report
+from hermes.sre.reports.statements import cause_line
 from hermes.sre.reports.timeline import TimelineEntry, build_timeline
 from hermes.web.api_routes import UnknownIdError
 from hermes.web.pages import PageContext
@@ -144,6 +145,7 @@ class JournalIncidents:
                 "duration_s": incident.duration_s(now),
             },
             "phases": _phases(incident, records),
+            "cause_label": cause_line(incident)[0].capitalize(),
             "evidence": _evidence(data),
             "changes": _changes(data)[-MAX_CHANGES:],
             "approved_by": _approvers(records),
@@ -201,7 +203,8 @@ def _phases(incident: Incident, records: Sequence[JournalRecord]) -> list[dict[s
     found = []
     for number, name in enumerate(PHASES):
         if number < reached or (number == reached and not incident.unresolved):
-            state = "done" if name in entered else "left-out"
+            idle = name == "remediate" and not incident.changes
+            state = "done" if name in entered and not idle else "left-out"
         else:
             state = "now" if number == reached else "later"
         found.append({"name": name, "state": state})

@@ -85,7 +85,8 @@ class JournalOverview:
         statistics = compute_statistics(ended)
         return {
             "opened": len(opened),
-            "resolved": len(ended),
+            "over": len(ended),
+            "resolved": sum(each.resolved_by_checks for each in ended),
             "by_skill": statistics.answered_by.get("playbook", 0),
             "repair_s": statistics.repair.median,
             "cost_usd": self._index.cost_usd(since),

@@ -122,7 +122,7 @@ class JournalServices:
         rows = [
             {
                 **_service_row(name, *states[name], by_service.get(name, ()), windows),
-                "checks": self._check_rows(checks.get(name, ())),
+                "checks": self._check_rows(checks.get(name, ()), by_service.get(name, ())),
                 "more_fine": unnamed if name == HOST else 0,
                 "needs": sorted(needs[name]),
                 "needed_by": sorted(needed_by[name]),
@@ -154,17 +154,27 @@ class JournalServices:
         unresolved = next((each for each in incidents if each.unresolved), None)
         if unresolved is not None:
             return "incident", unresolved.details.opened_at
-        states = [self._health.state(check) for check in checks]
+        states = [self._state_since_incident(check, incidents) for check in checks]
         state = min((each for each, _ in states), key=STATES.index, default="unchecked")
         return state, max((at for each, at in states if each == state and at), default=None)
+
+    def _state_since_incident(
+        self, check: str, incidents: Sequence[Incident]
+    ) -> tuple[str, datetime | None]:
+        """An incident between two rounds shows that it was not fine all the time."""
+        state, at = self._health.state(check)
+        over = max((each.over_at for each in incidents if each.over_at), default=None)
+        return state, over if state == "fine" and at and over and over > at else at
 
     def _unnamed_checks(self, checks: Mapping[str, Sequence[str]]) -> int:
         """Checks of the last round that were fine, and of which only the number was recorded."""
         known = sum(len(names) for names in checks.values())
         return max(0, self._health.last.checks - known) if self._health.last is not None else 0
 
-    def _check_rows(self, checks: Sequence[str]) -> list[PlainObject]:
-        states = {check: self._health.state(check) for check in sorted(checks)}
+    def _check_rows(
+        self, checks: Sequence[str], incidents: Sequence[Incident]
+    ) -> list[PlainObject]:
+        states = {check: self._state_since_incident(check, incidents) for check in sorted(checks)}
         return [
             {"check": check, "state": state, "since": at.isoformat() if at else None}
             for check, (state, at) in states.items()
