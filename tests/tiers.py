@@ -17,6 +17,7 @@ TIERS = {
 
 FILES_BY_TIER = {
     "command": (
+        "editors/",
         "app/chats/",
         "app/test_announcements",
         "app/test_application",

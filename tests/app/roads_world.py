@@ -46,7 +46,7 @@ def _values(schema: Mapping[str, Any], known: Mapping[str, Any]) -> list[Any]:
         return _values(schema["anyOf"][0], known)
     match schema.get("type"):
         case "string":
-            return ["x"]
+            return ["https://a.example/" if schema.get("format") == "uri" else "x"]
         case "integer" | "number":
             return [1]
         case "boolean":

@@ -46,6 +46,15 @@ async def test_incidents_are_listed_in_pages_newest_first(tmp_path: Path) -> Non
         assert report.text.startswith("Incident: incident-2 is down\n")
 
 
+async def test_a_wrong_method_names_the_right_ones_and_is_no_refused_alert(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as server, server.client(await server.token()) as client:
+        wrong = await client.delete("/api/incidents")
+        assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD, POST")
+        assert "hermes_alerts_refused_total{" not in (await client.get("/metrics")).text
+        await client.delete("/alerts")
+        assert "hermes_alerts_refused_total{" in (await client.get("/metrics")).text
+
+
 async def test_an_incident_is_acknowledged_by_the_person_of_the_token(tmp_path: Path) -> None:
     async with api_server(tmp_path) as server, server.client(await server.token("bob")) as client:
         await server.journal.append(opened("incident-1"))

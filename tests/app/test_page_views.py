@@ -84,13 +84,13 @@ async def test_a_service_is_fine_at_most_since_its_last_incident(home: Home) -> 
     loaded, journal = home
     over = datetime.now(UTC) + timedelta(minutes=5)
     outage = IncidentOpened(
-        run="run-outage",
+        run="incident-9",
         incident="incident-9",
         title="nginx is down",
         severity="P1",
         service="nginx",
     )
-    ended = IncidentRecovered(run="run-outage", incident="incident-9", recovered_at=over)
+    ended = IncidentRecovered(run="incident-9", incident="incident-9", recovered_at=over)
     await journal.append(outage, ended)
     found = await JournalServices(loaded, journal).services()
     (nginx,) = (row for row in found["services"] if row["name"] == "nginx")  # type: ignore[attr-defined]

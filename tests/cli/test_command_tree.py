@@ -34,6 +34,7 @@ CHANGES = {
     "hermes drill shell",
     "hermes copy shell",
     "hermes gateway run",
+    "hermes acp",
     "hermes mcp serve",
     "hermes rl serve",
     "hermes model set",

@@ -80,3 +80,17 @@ def test_a_file_of_another_kind_is_refused(home: Path, tmp_path: Path) -> None:
     refused = hermes(home, "tools", "import", str(file))
     assert refused.exit_code != 0
     assert "is it a file of HolmesGPT?" in str(refused.exception)
+
+
+def test_an_imported_tool_that_changes_something_is_rated_and_named(
+    home: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "cache.yaml"
+    tool = "      - {{name: {}, description: d, command: 'redis-cli -p {{{{ port }}}} {}'}}\n"
+    tools = tool.format("redis_flush", "flushall") + tool.format("redis_info", "info")
+    file.write_text(f"toolsets:\n  cache:\n    tools:\n{tools}")
+    done = hermes(home, "tools", "import", str(file))
+    assert "asked about: redis_flush" in done.stderr
+    assert "bundled tools: redis_info" in done.stderr
+    rows = {row["tool"]: row for row in json.loads(hermes(home, "tools", "--json").stdout)}
+    assert (rows["redis_flush"]["risk"], rows["redis_info"]["risk"]) == ("change", "read")

@@ -62,7 +62,10 @@ def received(run: str, to: str) -> ChatReceived:
 
 @asynccontextmanager
 async def asking(
-    journal: InMemoryJournal, folder: Path, *channels: ListedChannel
+    journal: InMemoryJournal,
+    folder: Path,
+    *channels: ListedChannel,
+    later: timedelta = timedelta(),
 ) -> AsyncGenerator[Outbox, None]:
     bus = Bus(journal)
     transports = [ChatTransport(each, LIMITS, home="home", folder=folder) for each in channels]
@@ -70,7 +73,9 @@ async def asking(
     async with anyio.create_task_group() as group:
         with anyio.fail_after(20):
             await group.start(outbox.run)
-            await group.start(QuestionNotifier(bus, [each.name for each in channels]).run)
+            names = [each.name for each in channels]
+            asker = QuestionNotifier(bus, names, now=lambda: datetime.now(UTC) + later)
+            await group.start(asker.run)
             yield outbox
         group.cancel_scope.cancel()
 
@@ -158,6 +163,26 @@ async def test_the_end_of_a_question_is_shown_in_every_chat_without_buttons(tmp_
         assert channel.shown["1"].startswith("✅ APPROVED\n\nsystemctl restart nginx")
         assert "By: alice (cli)" in channel.shown["1"]
     assert all(not notice.buttons for notice in notices(journal)[2:])
+
+
+async def test_a_question_whose_process_died_is_shown_as_expired(tmp_path: Path) -> None:
+    journal, chat, minutes = InMemoryJournal(), ThreadedChannel(), timedelta(minutes=1)
+    async with asking(journal, tmp_path, chat) as outbox:
+        await journal.append(requested())
+        await until_queued(journal, outbox, 1)
+    # Within the time for answers, and while it may still be settled, it stays as it is.
+    for later in (5 * minutes, 10.5 * minutes):
+        async with asking(journal, tmp_path, chat, later=later) as outbox:
+            await outbox.wait_until_delivered()
+    assert chat.shown["1"].startswith("❓ APPROVAL NEEDED")
+    for _ in range(2):  # once, however often Hermes starts
+        async with asking(journal, tmp_path, chat, later=12 * minutes) as outbox:
+            await until_queued(journal, outbox, 2)
+    assert list(chat.shown) == ["1"]
+    assert chat.shown["1"].startswith("⌛ EXPIRED\n\nsystemctl restart nginx")
+    assert "Hermes ended before anybody answered" in chat.shown["1"]
+    assert len(notices(journal)) == 2
+    assert not notices(journal)[1].buttons
 
 
 async def test_an_announced_action_can_be_started_and_stopped(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ It runs alone (`hermes gateway run`) or as a part of another process. Nothing of
 imported before it is configured.
 """
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import anyio
@@ -18,10 +20,12 @@ from hermes.app.application import Application, open_application
 from hermes.app.channels import start_channels, usable_channels
 from hermes.app.chats.media import ChatMedia
 from hermes.app.chats.service import ChatService
-from hermes.app.chats.sessions import ChatSessions
-from hermes.app.chats.worker import ChatContext, TurnLimits
+from hermes.app.chats.sessions import ChatSessions, TurnLimits
+from hermes.app.chats.voice import ChatVoice
+from hermes.app.chats.worker import ChatContext
 from hermes.app.people import PAIRING_FOLDER
 from hermes.app.run_locks import RunLocked, lock_run
+from hermes.app.tooling import DELEGATE_TOOL
 from hermes.core.channels import Channel, InboundMessage, ReceivesWebhooks
 from hermes.core.errors import SettingsError
 from hermes.core.events.operations import GatewayStarted
@@ -55,17 +59,59 @@ def chat_folder(loaded: LoadedSettings) -> Path:
     return Path(chosen).expanduser() if chosen else Path.home()
 
 
+def chat_toolsets(loaded: LoadedSettings) -> dict[str, tuple[str, ...]]:
+    """By channel, the toolsets of chats there; those of all others under the empty name."""
+    channels = loaded.settings.channels
+    sections = {name: getattr(channels, name) for name in channels.__struct_fields__}
+    own = {
+        name: section.toolsets
+        for name, section in sections.items()
+        if isinstance(section, ChannelSettings) and section.toolsets
+    }
+    # People ask chats for reminders, and speak.
+    return {"": (*loaded.settings.tools.toolsets, "schedule", "speech"), **own}
+
+
+def _restrict_channels(application: Application) -> dict[str, Application]:
+    """By channel, where any channel has toolsets of its own, the application with its tools alone.
+    Raises `SettingsError` for a toolset that does not exist."""
+    toolsets = chat_toolsets(application.loaded)
+    if len(toolsets) == 1:
+        return {}
+    found = {}
+    for name in application.loaded.settings.channels.__struct_fields__:
+        try:
+            found[name] = _with_toolsets(application, toolsets.get(name, toolsets[""]))
+        except SettingsError as error:
+            raise SettingsError(f"channels.{name}.toolsets: {error}") from error
+    return found
+
+
+def _with_toolsets(application: Application, toolsets: Sequence[str]) -> Application:
+    names = application.tooling.catalogue.names_in(toolsets)
+    dependencies = application.agent_dependencies
+    settings = dependencies.settings
+    if DELEGATE_TOOL not in names:
+        settings = replace(settings, max_depth=0)
+    executor = dependencies.executor.with_only(names)
+    dependencies = dataclasses.replace(dependencies, executor=executor, settings=settings)
+    return dataclasses.replace(application, agent_dependencies=dependencies)
+
+
 def open_gateway_parts(application: Application, outbox: Outbox | None = None) -> GatewayParts:
     """`outbox` is that of the process, if it has one already."""
     loaded = application.loaded
     talk = loaded.settings.channels.talk
+    voice = ChatVoice(application)
     context = ChatContext(
         application=application,
         sessions=ChatSessions(talk),
         settings=talk,
         folder=chat_folder(loaded),
         limits=TurnLimits(talk.max_turns_per_person, talk.max_turns),
-        media=ChatMedia(loaded.home, talk),
+        media=ChatMedia(loaded.home, talk, voice.transcribe),
+        voice=voice,
+        restricted=_restrict_channels(application),
     )
     if outbox is None:
         webhooks: list[SinkTransport] = []
@@ -135,7 +181,7 @@ async def _run_gateway(
         origin="chat",
         model=model,
         directory=folder,
-        toolsets=(*loaded.settings.tools.toolsets, "schedule"),  # people ask chats for reminders
+        toolsets=tuple(dict.fromkeys(chain.from_iterable(chat_toolsets(loaded).values()))),
     ) as application:
         claimed = await claim_channels(application, channels, report)
         if claimed:

@@ -1,14 +1,18 @@
 """The configured systems around the host, and the tools that are declared for them in YAML."""
 
 import base64
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from shlex import quote
 from urllib.parse import urlsplit
 
+import msgspec
+
 import hermes.tools
+from hermes.core.actions import READ_ONLY_EFFECTS
 from hermes.core.errors import SettingsError
-from hermes.core.messages import Value
+from hermes.core.messages import Risk, Value
 from hermes.core.plugins import plugin_names
 from hermes.plumbing.addresses import guard_for
 from hermes.plumbing.files import write_atomically
@@ -67,6 +71,10 @@ class ImportedTools(Value, kw_only=True, frozen=True, omit_defaults=False):
     path: str
     tools: tuple[str, ...]
     refused: tuple[tuple[str, str], ...] = ()
+    changing: tuple[str, ...] = ()
+    """Tools whose command changes something, as the policy reads it."""
+    replaced: tuple[str, ...] = ()
+    """Bundled tools that these take the place of."""
 
 
 def import_toolsets(
@@ -79,6 +87,10 @@ def import_toolsets(
         found = translate_toolsets(file.read_text("utf-8"), str(file))
     except (OSError, UnicodeDecodeError, TranslationError, YamlFileError) as error:
         raise SettingsError(str(error)) from error
+    rated = [
+        msgspec.structs.replace(each, risk=_command_risk(each.command)) for each in found.tools
+    ]
+    found = msgspec.structs.replace(found, tools=tuple(rated))
     target = loaded.home / "tools" / f"{file.stem}.yaml"
     if found.tools and not dry_run:
         if target.exists() and not replace:
@@ -86,7 +98,23 @@ def import_toolsets(
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, render_tools(found, file.name).encode())
     names = tuple(each.name for each in found.tools)
-    return ImportedTools(path=str(target), tools=names, refused=found.refused)
+    bundled = [name for tools in list_declared_tools(loaded).members.values() for name in tools]
+    return ImportedTools(
+        path=str(target),
+        tools=names,
+        refused=found.refused,
+        changing=tuple(each.name for each in rated if each.risk != Risk.READ),
+        replaced=tuple(name for name in names if name in bundled),
+    )
+
+
+def _command_risk(template: str) -> Risk:
+    """By what the policy reads in the command, with example values."""
+    from hermes.policy.command_analysis import analyse_command
+
+    command = re.sub(r"\{\{\s*\w+\s*\}\}", "example", template)
+    effects = analyse_command(command).effects - READ_ONLY_EFFECTS - {"network-read"}
+    return Risk.CHANGE if effects else Risk.READ
 
 
 def _files_for(endpoints: Mapping[str, SystemEndpoint], connections: Connections) -> set[str]:

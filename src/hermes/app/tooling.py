@@ -9,9 +9,10 @@ import msgspec
 
 from hermes.agent.settings import AgentSettings
 from hermes.core.actions import Policy
+from hermes.core.errors import SettingsError
 from hermes.core.knowledge import KeepsNotes, ReadsSkillLibrary, SearchesSessions
 from hermes.core.messages import Value
-from hermes.core.plugins import plugin_names
+from hermes.core.plugins import BUILT_IN, plugin_names
 from hermes.core.protocols import Environment, Journal, Tool, ToolContext
 from hermes.environments.copies import can_be_copied
 from hermes.environments.open import EnvironmentOpening, open_environment, select_variables
@@ -25,6 +26,8 @@ from hermes.tools.toolsets import HostCapabilities, ToolCatalog, build_catalog
 
 if TYPE_CHECKING:
     from hermes.core.speech import SpeechService
+    from hermes.core.web_content import ReadsPages, SearchesWeb
+    from hermes.plumbing.addresses import AddressGuard
 
 
 def configured_environment(loaded: LoadedSettings, folder: Path) -> Environment:
@@ -46,7 +49,11 @@ def environment_options(loaded: LoadedSettings, folder: Path) -> EnvironmentOpen
     )
 
 
+WEB_TOOLSET, WEB_TOOLS = "web", ("web_search", "web_extract")
 DELEGATE_TOOL, SESSION_SEARCH_TOOL, COPY_TOOL = "delegate", "session_search", "try_on_copy"
+
+
+MODEL_TOOLS = ("vision_analyze", "image_generate", "mixture_of_agents")
 
 
 class AgentTooling(Value, frozen=True):
@@ -96,6 +103,48 @@ def copy_tools(environment: Environment) -> dict[str, Tool]:
     return {COPY_TOOL: make_try_on_copy(run)} if can_be_copied(environment) else {}
 
 
+def allowed_addresses(loaded: LoadedSettings) -> "AddressGuard":
+    """The private addresses that pages may be read from. Raises `SettingsError`."""
+    from hermes.plumbing.addresses import guard_for_addresses
+
+    try:
+        return guard_for_addresses(loaded.settings.tools.private_addresses)
+    except ValueError as error:
+        raise SettingsError(f"tools.private_addresses: {error}") from error
+
+
+def web_tools(loaded: LoadedSettings) -> dict[str, Tool]:
+    """The tools of the web, as far as they are configured; what they use is loaded with a call."""
+    settings, secrets = loaded.settings.tools.web, loaded.secrets
+    urls = {name: each.url for name, each in loaded.settings.systems.items() if each.url}
+    keys = {
+        name: secrets[variable]
+        for name in settings.search or BUILT_IN["search"]
+        if secrets.get(variable := f"{name.upper().replace('-', '_')}_API_KEY")
+    }
+    searches = bool(settings.search or "searxng" in urls or keys)
+    if not (searches or settings.extract):
+        return {}
+    from hermes.tools.web import WebExtractTool, WebSearchTool
+
+    def open_search() -> "SearchesWeb":
+        from hermes.integrations.web.search import ProviderAddresses, WebSearch
+
+        return WebSearch(
+            ProviderAddresses(chosen=settings.search, urls=urls, keys=keys, home=loaded.home)
+        )
+
+    def open_pages() -> "ReadsPages":
+        from hermes.integrations.web.pages import FirecrawlRenderer, PageReader
+
+        key = secrets.get("FIRECRAWL_API_KEY", "")
+        renderer = FirecrawlRenderer(urls.get("firecrawl", ""), key) if key else None
+        return PageReader(allowed_addresses(loaded), renderer)
+
+    found: dict[str, Tool] = {"web_extract": WebExtractTool(open_pages)}
+    return found | ({"web_search": WebSearchTool(open_search)} if searches else {})
+
+
 def build_tooling(
     loaded: LoadedSettings,
     *,
@@ -117,13 +166,16 @@ def build_tooling(
             # So small a model calls tools without need; it may only talk.
             settings = msgspec.structs.replace(settings, toolsets=())
     # There is no earlier session, or the environment cannot be copied.
-    optional = () if own is None else (SESSION_SEARCH_TOOL, COPY_TOOL)
-    if missing := [name for name in optional if name not in (own or ())]:
+    optional = () if own is None else (SESSION_SEARCH_TOOL, COPY_TOOL, *MODEL_TOOLS)
+    if WEB_TOOLSET not in settings.toolsets:  # what is not configured is not even loaded
+        optional = (*optional, *WEB_TOOLS)
+    own = {**web_tools(loaded), **(own or {})}
+    if missing := [name for name in optional if name not in own]:
         settings = msgspec.structs.replace(settings, disabled=(*settings.disabled, *missing))
     terminal = loaded.settings.terminal
     extra: dict[str, Tool] = {
         "terminal": make_terminal(timeout=terminal.timeout, max_timeout=terminal.max_timeout),
-        **(own or {}),
+        **own,
     }
     members: Mapping[str, Sequence[str]] = {}
     if (loaded.home / "tools").is_dir() or any_system_configured(loaded):
@@ -190,6 +242,11 @@ class _ValuesInSettings:
             return True
         if key == "sre.kubernetes.kubeconfig" and sre.kubernetes.configured:
             return True
+        if key in ("model.vision", "tools.images.provider"):
+            from hermes.app.model_tools import image_provider, vision_reference
+
+            seeks = vision_reference if key == "model.vision" else image_provider
+            return bool(seeks(self._loaded))
         if key in ("speech.command", "speech.speaker"):
             from hermes.app.speech import speaker_name, transcriber_name
 

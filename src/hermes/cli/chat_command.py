@@ -71,6 +71,22 @@ def chat(ctx: click.Context, /, **options: Any) -> int:
         start_review_if_due(loaded, command_line_overrides(ctx))
 
 
+@cli_command("""
+hermes acp                          started by an editor, which speaks ACP with it
+hermes acp --model openrouter:...   another model than the configured one
+""")
+@click.option("-m", "--model", default="", metavar="REF", help="The model that answers.")
+def acp(ctx: click.Context, model: str) -> None:
+    """Talk with an editor over the Agent Client Protocol, on stdin and stdout.
+
+    An editor starts it and ends it by closing stdin. What the rules ask about is asked in the
+    editor; in the mode `look` nothing is changed. Sessions are kept and can be loaded again.
+    """
+    from hermes.app.editor import serve_editor
+
+    anyio.run(serve_editor, load_settings(ctx), model)
+
+
 def _ask_once(
     loaded: LoadedSettings,
     question: str,

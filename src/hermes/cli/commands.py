@@ -33,6 +33,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
                 "Talk with people through chat channels: run, status, install",
             ),
             "chat": ("chat_command", "Talk to the agent; -q asks one question and ends"),
+            "acp": ("chat_command", "Talk with an editor (Zed and others) over stdin and stdout"),
             "sessions": ("sessions.commands", "List, show, search, import, export conversations"),
             "recall": ("sessions.search", "What earlier sessions say about a question"),
             "memory": ("groups", "Known facts: list, show, add, forget, audit, export"),

@@ -134,6 +134,8 @@ async def _run(
                     "timed_out": ran.timed_out, "left_out": left_out})  # fmt: skip
     else:
         click.echo(ran.output, nl=False)
+        if ran.timed_out:
+            note(f"the command was stopped after {timeout:g} s (--timeout)")
         _name_changes(changed)
     return ran.code
 
@@ -158,7 +160,9 @@ async def _diff(
         print_json({"code": ran.code, "output": ran.output, "changes": changes,
                     "left_out": left_out})  # fmt: skip
         return ran.code
-    if ran.code:
+    if ran.timed_out:
+        note(f"the command was stopped after {timeout:g} s (--timeout)")
+    elif ran.code:
         note(f"the command exited with {ran.code}: {ran.output.strip()[-500:]}")
     for change in changes:
         _print_change(change)

@@ -54,10 +54,10 @@ def print_error(text: str) -> None:
         click.echo(f"        {line}", err=True, color=color)
 
 
-def confirm(question: str, *, default: bool = False) -> bool:
-    """Ask for a yes or no. Raises `UsageError` without a terminal."""
+def confirm(question: str, *, default: bool = False, option: str = "--yes") -> bool:
+    """Ask for a yes or no. Raises `UsageError` without a terminal; `option` is the answer then."""
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} There is no terminal to ask; use --yes.")
+        raise click.UsageError(f"{question} There is no terminal to ask; use {option}.")
     return click.confirm(question, default=default, err=True)
 
 

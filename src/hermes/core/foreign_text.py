@@ -53,6 +53,24 @@ def visible_text(text: str) -> str:
     )
 
 
+def escape_invisible(text: str) -> str:
+    """For decisions: removes nothing; invisible characters are shown as escapes."""
+    return "".join(_escape_character(character) for character in text)
+
+
+def _escape_character(character: str) -> str:
+    if character == "\n":
+        return "\n"
+    if character == "\t":
+        return "\\t"
+    if unicodedata.category(character) not in (*_HIDDEN_CATEGORIES, "Zl", "Zp"):
+        return character
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 def shorten_middle(text: str, max_chars: int, note: str = "characters left out") -> str:
     """Head and tail of a text that is too long, with the length of the missing part."""
     if len(text) <= max_chars:

@@ -45,6 +45,9 @@ QUESTION_HISTORY = timedelta(days=2)
 MAX_RUNS = 5_000
 MAX_LINE_CHARS = 300
 RETRY_PAUSE_S = 5.0
+SETTLING_TIME = timedelta(minutes=1)
+"""So long after its end a question is settled by the process that asked, if that still runs."""
+LOST_NOTE = "Hermes ended before anybody answered"
 SETTLED_TITLES = {
     "approved": "✅ APPROVED",
     "denied": "⛔ DENIED",
@@ -132,6 +135,7 @@ class QuestionNotifier:
     ) -> None:
         self._bus, self._homes, self._now = bus, tuple(homes), now
         self._state = QuestionState()
+        self._queueing = anyio.Lock()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until it is cancelled. Raises `StoreError` when the journal cannot be read."""
@@ -142,11 +146,23 @@ class QuestionNotifier:
                 self._state.apply(recorded)
         await self._queue()
         task_status.started()
-        async for recorded in self._bus.follow(after=last, kinds=QUESTION_KINDS):
-            self._state.apply(recorded)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._look_for_lost)
+            async for recorded in self._bus.follow(after=last, kinds=QUESTION_KINDS):
+                self._state.apply(recorded)
+                await self._queue()
+
+    async def _look_for_lost(self) -> None:
+        """No event says that a process ended before its question was settled."""
+        while True:
+            await anyio.sleep(SETTLING_TIME.total_seconds())
             await self._queue()
 
     async def _queue(self) -> None:
+        async with self._queueing:  # else two tasks would queue the same
+            await self._queue_due()
+
+    async def _queue_due(self) -> None:
         """Retry until it is written: nobody would be asked otherwise."""
         due = [each for each in self._due() if each.notice not in self._state.queued]
         while due:
@@ -162,9 +178,11 @@ class QuestionNotifier:
     def _due(self) -> Iterator[NotificationQueued]:
         state = self._state
         for approval, question in state.open.items():
-            if self._is_over(question):
-                continue
             asked = state.asked.get(approval, {})
+            if self._is_over(question):
+                for to, first in asked.items() if self._is_lost(question) else ():
+                    yield replace(_lost_notice(question, to, first), at=self._now())
+                continue
             for to in asked or self._destinations(question):
                 yield self._question(question, to)
             if approval in state.approvers:
@@ -181,6 +199,11 @@ class QuestionNotifier:
         if isinstance(question, ApprovalRequested):
             return question.until is not None and question.until < self._now()
         return question.at + timedelta(seconds=question.seconds) < self._now()
+
+    def _is_lost(self, question: Question) -> bool:
+        """Nobody settled it in time: the process that asked has ended."""
+        until = question.until if isinstance(question, ApprovalRequested) else None
+        return until is not None and until + SETTLING_TIME < self._now()
 
     def _destinations(self, question: Question) -> tuple[str, ...]:
         chat = self._state.chats.get(question.run.partition("/")[0])
@@ -269,6 +292,14 @@ def _text(question: Question, lines: Sequence[tuple[str, str]]) -> str:
 def _test_text(tested: FixTested) -> str:
     detail = f" ({tested.detail})" if tested.detail else ""
     return f"{tested.fix}: {TEST_TEXTS[tested.outcome]}{detail}"
+
+
+def _lost_notice(question: Question, to: str, first: str) -> NotificationQueued:
+    over = getattr(question, "until", None) or question.at
+    settled = ApprovalSettled(
+        run=question.run, at=over, approval=question.approval, outcome="expired", note=LOST_NOTE
+    )
+    return replace(_settled_notice(question, settled, to, first), title="⌛ EXPIRED")
 
 
 def _settled_notice(

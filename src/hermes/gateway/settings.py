@@ -41,6 +41,9 @@ class ChannelSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_
     """The lowest severity of incidents that are reported in the home chat."""
     about: tuple[MessageKind, ...] = ()
     """The kinds of notifications that are sent to the home chat; empty: all."""
+    toolsets: tuple[str, ...] = ()
+    """The toolsets, or single tools, that chats there may use, such as hermes-telegram or safe.
+    Empty: those of tools.toolsets, and schedule."""
 
     def begun(self, secret: Callable[[str], str | None]) -> bool:
         """Whether any of what the channel needs is there."""
@@ -168,6 +171,15 @@ class EmailSettings(ChannelSettings, kw_only=True, frozen=True, forbid_unknown_f
     """Seconds between two looks for new mail."""
 
 
+class AppriseSettings(ChannelSettings, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `channels.apprise`: services that are only sent to."""
+
+    secret_names: ClassVar[tuple[str, ...]] = ("APPRISE_URLS",)
+
+    home_channel: ChatId = "all"
+    """The name under which all addresses of APPRISE_URLS are sent to."""
+
+
 class TalkSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The section `channels.talk`: how people are talked to, on every channel."""
 
@@ -224,6 +236,8 @@ class ChannelsSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     """Matrix."""
     email: EmailSettings = EmailSettings()
     """E-mail."""
+    apprise: AppriseSettings = AppriseSettings()
+    """Apprise: services that are only sent to."""
     talk: TalkSettings = TalkSettings()
     """How people are talked to, on every channel."""
 

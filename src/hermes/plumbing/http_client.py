@@ -66,6 +66,8 @@ class HttpAnswer(msgspec.Struct, frozen=True):
     content_type: str = ""
     retry_after: str = ""
     """What the answer says about a retry: seconds or a date."""
+    url: str = ""
+    """The address that answered, after redirects."""
 
 
 class GuardsConnections(Protocol):
@@ -191,6 +193,10 @@ async def _follow_redirects(
         if not answer.location:
             return answer
         target = httpx2.URL(answer.location)
+        if target.scheme not in ("http", "https"):
+            raise PermanentHttpError(f"it redirects to a {target.scheme}: address, not a page")
+        if target.userinfo:
+            raise PermanentHttpError("it redirects to an address with a user or a password")
         headers = request.headers.copy()
         del headers["host"]
         if _origin(target) != _origin(request.url):
@@ -219,6 +225,9 @@ async def _exchange(
             packed = response.headers.get("content-encoding", "").strip().lower()
             if packed in ("gzip", "x-gzip", "deflate"):
                 body = _unpack_limited(body, limits.max_answer_bytes)
+            elif packed and packed != "identity":
+                message = f"the answer is packed as {packed[:40]!r}, which nobody asked for"
+                raise PermanentHttpError(message)
         return HttpAnswer(
             response.status_code,
             response.reason_phrase,
@@ -226,6 +235,7 @@ async def _exchange(
             location,
             content_type=response.headers.get("content-type", ""),
             retry_after=response.headers.get("retry-after", ""),
+            url=str(request.url),
         )
     finally:
         await response.aclose()
@@ -249,6 +259,8 @@ def _unpack_limited(body: bytes, max_bytes: int) -> bytes:
         raise PermanentHttpError(f"the answer cannot be unpacked: {error}") from error
     if len(plain) > max_bytes:
         raise HttpAnswerTooLarge(f"the unpacked answer has more than {max_bytes:,} bytes")
+    if not unpacker.eof:
+        raise PermanentHttpError("the packed answer is incomplete")
     return plain
 
 

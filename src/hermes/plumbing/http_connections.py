@@ -26,8 +26,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Scope
 
 from hermes.plumbing.http_service import HttpRefusal, HttpReply, HttpRequest, HttpRoute, HttpService
 
@@ -286,7 +286,7 @@ def build_app(service: HttpService) -> Starlette:
         message = "unknown path; there are: " + ", ".join(each.path for each in service.routes)
         headers = {}
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            allowed = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
+            allowed = _allowed_methods(app, request.scope)
             message, headers = f"{request.scope['path']} accepts only {allowed}", {"allow": allowed}
         return _error_response(request, service, HTTPStatus(error.status_code), message, headers)
 
@@ -304,6 +304,13 @@ def build_app(service: HttpService) -> Starlette:
     )  # fmt: skip
     app.router.redirect_slashes = False
     return app
+
+
+def _allowed_methods(app: Starlette, scope: Scope) -> str:
+    """Of all routes with this path: each of them has its own methods."""
+    routes = [each for each in app.routes if isinstance(each, Route)]
+    found = [each for each in routes if each.matches(scope)[0] is not Match.NONE]
+    return ", ".join(sorted({method for each in found for method in each.methods or ()}))
 
 
 class _BodyReader:

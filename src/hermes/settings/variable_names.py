@@ -11,6 +11,8 @@ KEY_BY_VARIABLE: Mapping[str, str] = {
     "HERMES_TOOL_PROGRESS": "display.tool_progress",
     "HERMES_TOOL_PROGRESS_MODE": "display.tool_progress_mode",
     "MEMORY_DB_URL": "store.url",
+    "SEARXNG_URL": "systems.searxng.url",
+    "FIRECRAWL_API_URL": "systems.firecrawl.url",
     **{
         f"{name.upper()}_{key}": f"channels.{name}.{key.lower()}"
         for name in (

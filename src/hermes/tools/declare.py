@@ -27,6 +27,8 @@ class ToolRequirements(Value, kw_only=True, frozen=True):
     """Keys that must be set in `.env`."""
     settings: tuple[str, ...] = ()
     """Settings that must have a value, such as `systems.prometheus.url`."""
+    any_of: tuple[str, ...] = ()
+    """Keys and settings of which at least one must be set."""
     how: str = ""
     """How to get what is missing, for the person who reads `hermes tools`."""
 

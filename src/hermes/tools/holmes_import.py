@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hermes.core.messages import Value
+from hermes.core.messages import Risk, Value
 from hermes.plumbing.yaml_document import load_yaml
 from hermes.tools.yaml_tools import CommandTemplateError, parse_template, reparsing_program
 
@@ -39,6 +39,7 @@ class TranslatedTool(Value, kw_only=True, frozen=True):
     parameters: dict[str, dict[str, Any]] = {}
     programs: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    risk: Risk = Risk.READ
 
 
 class Translation(Value, frozen=True):
@@ -77,7 +78,7 @@ def render_tools(translation: Translation, source: str) -> str:
         lines += [
             f"- name: {tool.name}",
             f"  description: {json.dumps(tool.description, ensure_ascii=False)}",
-            "  risk: read",
+            f"  risk: {tool.risk}",
             f"  command: {json.dumps(tool.command, ensure_ascii=False)}",
         ]
         if tool.parameters:

@@ -62,6 +62,9 @@ TOOLSETS: Mapping[str, Toolset] = {
         tools=("skills_categories", "skills_list", "skill_view"),
     ),
     "schedule": Toolset(about="jobs for later, at fixed times", tools=("cronjob",)),
+    "vision": Toolset(about="questions about pictures", tools=("vision_analyze",)),
+    "creative": Toolset(about="pictures from descriptions", tools=("image_generate",)),
+    "moa": Toolset(about="several models at once", tools=("mixture_of_agents",)),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
     "speech": Toolset(
         about="recordings as text, text as speech", tools=("transcribe", "text_to_speech")
@@ -88,6 +91,7 @@ TOOLSETS: Mapping[str, Toolset] = {
             *("kubernetes", "helm", "docker", "databases"),
         ),
     ),
+    "web": Toolset(about="search the web, read its pages", tools=("web_search", "web_extract")),
     "browser": Toolset(
         about="web pages in a browser of its own: look, click, type",
         tools=(
@@ -114,6 +118,10 @@ TOOLSETS: Mapping[str, Toolset] = {
             "skills",
             "delegation",
             "systems",
+            "web",
+            "vision",
+            "creative",
+            "moa",
             "declared",
             "plugins",
             "mcp",
@@ -128,6 +136,9 @@ TOOLSETS: Mapping[str, Toolset] = {
     "hermes-slack": Toolset(about="on Slack", includes=CHAT_TOOLSETS),
     "hermes-whatsapp": Toolset(about="on WhatsApp", includes=CHAT_TOOLSETS),
     "hermes-signal": Toolset(about="on Signal", includes=CHAT_TOOLSETS),
+    "hermes-matrix": Toolset(about="on Matrix", includes=CHAT_TOOLSETS),
+    "hermes-mattermost": Toolset(about="on Mattermost", includes=CHAT_TOOLSETS),
+    "hermes-email": Toolset(about="by e-mail", includes=CHAT_TOOLSETS),
 }
 
 
@@ -209,6 +220,7 @@ def check_availability(
         lacks = [f"the program {p}" for p in _missing(need.programs, present.programs)]
         lacks += [f"the key {v}" for v in _missing(need.variables, present.variables)]
         lacks += [f"the setting {s}" for s in _missing(need.settings, present.settings)]
+        lacks += _missing_choice(need.any_of, present)
         if lacks:
             missing += lacks
             how.append(need.how or _install_hint(need, present))
@@ -222,6 +234,13 @@ def check_availability(
 
 def _missing(wanted: tuple[str, ...], present: Container[str] | None) -> list[str]:
     return [] if present is None else [name for name in wanted if name not in present]
+
+
+def _missing_choice(choices: tuple[str, ...], present: HostCapabilities) -> list[str]:
+    known = (present.variables, present.settings)
+    if not choices or any(each is None or name in each for name in choices for each in known):
+        return []
+    return [f"one of {', '.join(choices)}"]
 
 
 def _install_hint(need: ToolRequirements, present: HostCapabilities) -> str:
@@ -295,6 +314,17 @@ class ToolCatalog(Value, frozen=True):
     """Requested tools that a higher layer adds."""
     problems: tuple[str, ...] = ()
     """Requested tools of plug-ins that cannot be used."""
+    sets: dict[str, Toolset] = {}
+    """All toolsets with their tools."""
+
+    def names_in(self, toolsets: Iterable[str]) -> set[str]:
+        """The tools of these toolsets, each of which may also be a single tool. Raises
+        `SettingsError` for a toolset that does not exist."""
+        names: set[str] = set()
+        for each in toolsets:
+            single = _is_single_tool(each, self.sets, self.tools)
+            names |= {each} if single else resolve_toolsets([each], self.sets).keys()
+        return names
 
 
 def build_catalog(
@@ -342,7 +372,8 @@ def build_catalog(
             tools[name] = found
         else:
             absent.append(verdict)
-    return ToolCatalog(tools, tuple(absent), frozenset(elsewhere) & wanted.keys(), tuple(problems))
+    higher = frozenset(elsewhere) & wanted.keys()
+    return ToolCatalog(tools, tuple(absent), higher, tuple(problems), sets)
 
 
 def _requested_tools(

@@ -145,8 +145,8 @@ class AlertEndpoints:
         self._intake = AlertIntake(bus, self._alert_metrics)
         check = self._check_head
         self._routes = (
-            HttpRoute("/alerts", ("POST",), self._intake.receive_alertmanager, check),
-            HttpRoute("/alerts/generic", ("POST",), self._intake.receive_generic, check),
+            HttpRoute(ALERTS_PATH, ("POST",), self._intake.receive_alertmanager, check),
+            HttpRoute(f"{ALERTS_PATH}/generic", ("POST",), self._intake.receive_generic, check),
             HttpRoute("/healthz", ("GET",), self._health, check),
             HttpRoute("/metrics", ("GET",), self._metrics, check),
         )
@@ -188,7 +188,8 @@ class AlertEndpoints:
 
     def _record_response(self, path: str, status: HTTPStatus) -> None:
         self._alert_metrics.count_response(path if path in self._paths else "other", status)
-        if status >= HTTPStatus.BAD_REQUEST and status not in _STATUSES_COUNTED_BY_INTAKE:
+        refused = status >= HTTPStatus.BAD_REQUEST and status not in _STATUSES_COUNTED_BY_INTAKE
+        if refused and path.startswith(ALERTS_PATH):
             self._alert_metrics.count_rejected(status.phrase.lower().replace(" ", "-"))
 
     async def _check_head(self, request: HttpRequest) -> None:
@@ -279,5 +280,6 @@ def render_error(path: str, status: HTTPStatus, message: str) -> ErrorBody | Non
     return None
 
 
+ALERTS_PATH = "/alerts"
 _STATUSES_COUNTED_BY_INTAKE = {HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
 """The intake counts these itself, per alert."""

@@ -16,7 +16,10 @@ from chat_setup import (
     says,
 )
 
+from hermes.app.application import open_application
+from hermes.app.gateway import open_gateway_parts
 from hermes.core.channels import Address, MediaItem
+from hermes.core.errors import SettingsError
 from hermes.core.messages import AttachedText
 from hermes.testing.chats import MemoryChannel
 from picture_samples import picture
@@ -79,6 +82,27 @@ async def test_each_chat_has_its_own_session_and_folder(tmp_path: Path) -> None:
     assert "/below" in results[0]
     assert "/below" not in results[1]
     assert len({event.run for event in begun}) == 2
+
+
+async def test_a_channel_may_have_toolsets_of_its_own(tmp_path: Path) -> None:
+    replies = [runs("echo fine"), says("That was it.")]
+    loaded = chat_settings(tmp_path, replies, channels__telegram__toolsets="safe")
+    safe = {"read_file", "search_files", "todo", "clarify"}
+    for channel, status in (("telegram", "error"), ("slack", "ok")):
+        async with open_gateway(loaded, MemoryChannel(channel)) as gateway:
+            gateway.channel.receive(said("say it", address=Address(channel, "9")))
+            await gateway.channel.wait_for("That was it.")
+            begun = (await gateway.events("run.started"))[-1]
+            result = (await gateway.events("tool.finished"))[-1].result
+        assert result.status == status
+        assert set(begun.tools) == safe if status == "error" else safe < set(begun.tools)
+
+
+async def test_an_unknown_toolset_of_a_channel_is_named(tmp_path: Path) -> None:
+    loaded = chat_settings(tmp_path, [], channels__telegram__toolsets="hermes-telegramm")
+    with pytest.raises(SettingsError, match=r"channels\.telegram\.toolsets.*hermes-telegram"):
+        async with open_application(loaded, origin="chat") as application:
+            open_gateway_parts(application)
 
 
 async def test_speakers_of_a_shared_session_are_named(tmp_path: Path) -> None:

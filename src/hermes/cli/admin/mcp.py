@@ -153,7 +153,7 @@ def _review(
         classes = {each.tool.name: each.risk for each in found.usable} | classes
     if not (accept or yes or classes):
         question = f"Class the {len(found.usable)} tools of {pin.name} as proposed?"
-        if not confirm(question):
+        if not confirm(question, option="--accept-proposals"):
             raise HermesError("nothing was changed; class single tools with --class TOOL=CLASS")
         classes = {each.tool.name: each.risk for each in found.usable}
 

@@ -139,6 +139,10 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, replace: bool, as_jso
     else:
         for name, why in done.refused:
             note(f"not translated: {name}: {why}")
+        if done.changing:
+            note(f"these change something, and are asked about: {', '.join(done.changing)}")
+        if done.replaced:
+            note(f"these take the place of bundled tools: {', '.join(done.replaced)}")
         written = "would be written to" if dry_run else "are in"
         echo(f"{len(done.tools)} tools {written} {done.path}, {len(done.refused)} cannot be used")
     return exit_codes.OK if done.tools else exit_codes.FAILED

@@ -5,6 +5,8 @@ import unicodedata
 
 import msgspec
 
+from hermes.core.foreign_text import escape_invisible as escape_invisible
+
 # Whole sequences first (CSI, then OSC/DCS/SOS/PM/APC with their payload, then two-character
 # escapes), so that their payload is removed as well.
 _ESCAPE_SEQUENCES = re.compile(
@@ -18,7 +20,6 @@ _CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
-_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 
 
 def clean(text: str) -> str:
@@ -27,24 +28,6 @@ def clean(text: str) -> str:
         return text
     without = _ESCAPE_SEQUENCES.sub("", text.replace("\r\n", "\n"))
     return _SURROGATES.sub("\ufffd", _CONTROL_CHARACTERS.sub("", without))
-
-
-def escape_invisible(text: str) -> str:
-    """For decisions: removes nothing; invisible characters are shown as escapes."""
-    return "".join(_escape_character(character) for character in text)
-
-
-def _escape_character(character: str) -> str:
-    if character == "\n":
-        return "\n"
-    if character == "\t":
-        return "\\t"
-    if unicodedata.category(character) not in _INVISIBLE_CATEGORIES:
-        return character
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def display_width(text: str) -> int:

@@ -189,7 +189,7 @@ def _changing_effect_finder() -> Callable[[str], str]:
     from hermes.policy.command_analysis import analyse_command
 
     def describe(command: str) -> str:
-        effects = analyse_command(command).effects - READ_ONLY_EFFECTS
+        effects = analyse_command(command).effects - READ_ONLY_EFFECTS - {"network-read"}
         return f"it would {', '.join(sorted(effects))}" if effects else ""
 
     return describe

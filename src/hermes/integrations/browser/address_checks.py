@@ -86,8 +86,8 @@ class RequestChecks:
             await self._guard.resolve(host, port)
         except HttpError as error:
             return f"{error}; `tools.private_addresses` opens single ones (host:port)"
-        except (OSError, UnicodeError):
-            return ""  # the connection fails, and says why
+        except (OSError, UnicodeError) as error:
+            return f"{host} has no address: {error}"
         return ""
 
 

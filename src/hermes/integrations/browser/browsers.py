@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from hermes.core.errors import HermesError, ToolError
+from hermes.core.errors import HermesError, ToolError, innermost_error
 from hermes.integrations.browser.session import ChromiumSession, Screenshot
 
 IDLE_TIMEOUT_S = 120.0
@@ -92,9 +92,9 @@ class Browsers:
                 started = True
                 task_status.started()
                 await self._wait_until_idle(made)
-        except HermesError:
+        except (HermesError, ExceptionGroup) as error:
             if not started:
-                raise
+                raise innermost_error(error) from error
         finally:
             if self._running.get(run) is made:
                 del self._running[run]
@@ -119,9 +119,13 @@ async def open_browsers(
     start: StartSession, idle_timeout_s: float = IDLE_TIMEOUT_S
 ) -> AsyncIterator[Browsers]:
     """At the end of the block all of them are closed."""
+    failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        browsers = Browsers(start, group, idle_timeout_s)
         try:
-            yield browsers
+            yield Browsers(start, group, idle_timeout_s)
+        except Exception as error:  # noqa: BLE001 - raised below as it is, and not in a group
+            failure = error
         finally:
             group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -14,6 +14,7 @@ from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.protocols import PipedProcess
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+MAX_LAST_WORDS_CHARS = 300
 COMMAND_TIMEOUT_S = 15.0
 
 Listener = Callable[[str, dict[str, Any]], None]
@@ -38,6 +39,9 @@ class MessageTransport(Protocol):
     async def send(self, message: bytes) -> None: ...
     async def receive(self) -> bytes:
         """The next message; empty at the end."""
+
+    def last_words(self) -> str:
+        """What it said before it ended; empty when that is not known."""
 
 
 class PipeTransport:
@@ -64,6 +68,11 @@ class PipeTransport:
         message = bytes(self._pending[:end])
         del self._pending[: end + 1]
         return message
+
+    def last_words(self) -> str:
+        lines = self._process.last_errors().splitlines()
+        told = [line for line in lines if line.strip() and "dbus" not in line]
+        return told[-1].strip()[-MAX_LAST_WORDS_CHARS:] if told else ""
 
 
 class _Answer:
@@ -123,7 +132,11 @@ class DevTools:
         finally:
             self.ended.set()
             for answer in self._answers.values():
-                answer.settle({}, BrowserGone("the browser has ended"))
+                answer.settle({}, self._gone())
+
+    def _gone(self) -> BrowserGone:
+        words = self._transport.last_words()
+        return BrowserGone(f"the browser has ended{f': {words}' if words else ''}")
 
     async def call(
         self,
@@ -135,7 +148,7 @@ class DevTools:
     ) -> dict[str, Any]:
         """Raises `BrowserGone`, `CommandRefused` and `PageUnresponsive`."""
         if self.ended.is_set():
-            raise BrowserGone("the browser has ended")
+            raise self._gone()
         self._number += 1
         number, answer = self._number, _Answer(session)
         self._answers[number] = answer
@@ -147,7 +160,7 @@ class DevTools:
             with anyio.move_on_after(timeout_s) as scope:
                 await answer.arrived.wait()
         except EnvironmentFailed as error:
-            raise BrowserGone("the browser has ended") from error
+            raise self._gone() from error
         finally:
             self._answers.pop(number, None)
         if scope.cancelled_caught:

@@ -15,6 +15,7 @@ PROGRAM_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google
 PROFILE_PREFIX = "hermes-browser-"
 MAX_DATA_KIB = 2 * 1024 * 1024
 """KiB of memory that one process of the browser may use for its data."""
+MAX_PARENT_CHARS = 40
 WINDOW_SIZE = (1280, 900)
 
 # The program reads commands from descriptor 3 and answers on 4.
@@ -86,10 +87,15 @@ def program_arguments(program: str, profile: Path, proxy_port: int, *, root: boo
     ]
 
 
-def new_profile_folder() -> Path:
-    """Where a profile will be. It is made when the browser starts and removed when it ends: by this
-    process, by its watchdog, or by a later start."""
-    return Path(tempfile.gettempdir()) / f"{PROFILE_PREFIX}{secrets.token_hex(8)}"
+def new_profile_folder(parent: str = "") -> Path:
+    """Where a profile will be: its path must be short, for the sockets in it.
+
+    It is made when the browser starts and removed when it ends: by this process, by its watchdog,
+    or by a later start.
+    """
+    parent = parent or tempfile.gettempdir()
+    parent = parent if len(parent) <= MAX_PARENT_CHARS else "/tmp"
+    return Path(parent) / f"{PROFILE_PREFIX}{secrets.token_hex(8)}"
 
 
 @asynccontextmanager
@@ -101,7 +107,7 @@ async def start_local_browser(
     log: Path | None = None,
 ) -> AsyncIterator[MessageTransport]:
     """Runs until the end of the block. Raises `EnvironmentFailed`."""
-    profile = new_profile_folder()
+    profile = new_profile_folder(variables.get("TMPDIR", ""))
     argv = program_arguments(program, profile, proxy_port, root=os.geteuid() == 0)
     own = {**variables, "HOME": str(profile), "TMPDIR": str(profile)}
     async with environment.open_piped(argv, variables=own, log=log, scratch=profile) as process:

@@ -171,6 +171,8 @@ class AnswerWait:
         self._check_interval = tick
         self._done = anyio.Event()
         self._ended: WaitResult = "over"
+        self.unheard_reason = ""
+        """Why the person who is asked first could not answer."""
 
     async def wait(self, after: int, here: AskLocally | None, *, alone: bool) -> WaitResult:
         """`alone`: without a person present, do not wait for others either."""
@@ -222,6 +224,7 @@ class AnswerWait:
     async def _ask_locally(self, here: AskLocally, alone: bool) -> None:
         answer = await here()
         if answer.by == "nobody" and not answer.approved:
+            self.unheard_reason = answer.reason
             if alone:
                 self._end("unheard")
             return

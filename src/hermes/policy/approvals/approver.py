@@ -226,10 +226,11 @@ class JournalApprover:
             return _approval_by_grant(waiting.grant)
         if ended == "unheard":
             await self._settle(request, "denied")
-            return Approval(approved=False, by="nobody")
+            return Approval(approved=False, by="nobody", reason=waiting.unheard_reason)
         if tally.outcome is None:
             await self._settle(request, "expired", tuple(tally.yes))
-            return Approval(approved=False, by="nobody", reason=_timeout_reason(request, tally))
+            reasons = _timeout_reason(request, tally), waiting.unheard_reason
+            return Approval(approved=False, by="nobody", reason="; ".join(filter(None, reasons)))
         return await self._conclude(subject, request, tally)
 
     async def _question(self, subject: ApprovalSubject) -> tuple[ApprovalQuestion, int]:

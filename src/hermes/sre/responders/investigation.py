@@ -42,6 +42,7 @@ READ_ONLY_TOOLS = frozenset(
     {"terminal", "host_terminal", "read_file", "search_files"}
     | {"browser_navigate", "browser_snapshot", "browser_scroll", "browser_back"}
     | {"browser_get_images", "browser_console", "browser_vision", "browser_close"}
+    | {"web_search", "web_extract"}
 )
 FINDING_TOOL = "finding"
 LayerStatus = Literal["working", "done", "failed"]
