@@ -72,8 +72,12 @@ def nginx_file(folder: Path, port: int, more: str = "") -> Path:
 
 
 @contextmanager
-def running_nginx(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    argv = ["nginx", "-c", str(nginx_file(folder, port)), "-e", str(folder / "error.log")]
+def running_nginx(
+    folder: Path, port: int, log: str = "error.log"
+) -> Iterator[subprocess.Popen[bytes]]:
+    file = nginx_file(folder, port)
+    file.write_text(file.read_text().replace("error.log", log))
+    argv = ["nginx", "-c", str(file), "-e", str(folder / log)]
     child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 10

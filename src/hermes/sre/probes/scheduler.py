@@ -170,6 +170,9 @@ class ProbeScheduler:
         """Raises `EnvironmentFailed`. Nothing is stored or published."""
         probes, history = self._probes, load_history(self._home)  # both may be replaced meanwhile
         before = {name: each.keep for name, each in history.items()}
+        for probe in probes:
+            if probe.kind == "config":  # what is kept is a verdict, and it may be old
+                before.pop(probe.name, None)
         concurrency = self._settings.side_by_side
         found = await run_probes(
             self._environment, probes, before, concurrency=concurrency, native=self._native

@@ -132,22 +132,33 @@ CONFIG_RECHECK_S = 600
 """Seconds after which an unchanged configuration is checked again."""
 CONFIG_EDIT_GRACE_S = 20
 """Seconds after the last write for which a file is not checked: it may be incomplete."""
+CONFIG_MAX_WAIT_S = 45
+"""A verdict of this age is not repeated for a changed file, however often it is written."""
 
 _CONFIG = r"""
 IFS=: read -r code then sum said <<< "$before"
 now=$(date +%s)
-list=$(find -L $files -maxdepth 4 -type f -printf '%T@ %s %p\n' 2>/dev/null |
-  sort -n | tail -n 2000)
+# Logs and the like often lie beside the configuration, and are written all the time.
+listed() {
+  find -L "$@" -maxdepth 4 -type d \( -name log -o -name logs -o -name '*[_-]temp' -o -name run \
+    -o -name cache \) -prune -o -type f ! -name '*.log*' ! -name '*.pid' ! -name '*.swp' \
+    -printf "$format" 2>/dev/null
+}
+format='%p\n'
+named='s/^[[:space:]]*[@#]?[Ii]nclude(Optional|dir)?[[:space:]]+"?(\/[^";[:space:]]+).*/\2/p'
+more=$(listed $files | head -n 500 | tr '\n' '\0' | xargs -0 -r sed -nE "$named" | head -n 100)
+format='%T@ %s %p\n'
+list=$(listed $files $more | sort -n | uniq | tail -n 2000)
 [ -n "$list" ] || { echo "the configuration of $name cannot be read"; exit 3; }
 new=$(printf '%s' "$list" | cksum); new=${new%% *}
 last=${list##*$'\n'}
-again() { printf 'keep=%s\n' "$before"; [ -z "$said" ] || printf '%s\n' "$said"; exit "$code"; }
-within() { awk -v now="$now" -v at="$1" -v s="$2" 'BEGIN { exit !(now - at < s) }'; }
-if [ -n "$code" ]; then
-  within "${last%% *}" EDIT && again
-  [ "$sum" = "$new" ] && within "$then" EVERY && again
-fi
-o=$(check 2>&1 </dev/null); c=$?
+again() { printf 'keep=%s\n' "$before"; answer; }
+answer() {
+  if [ "$code" = 0 ] && o=$(reloaded 2>/dev/null) && [ -n "$o" ]; then
+    code=1 said="the last reload of $name failed, it runs with an older configuration: $(first)"
+  fi
+  [ -z "$said" ] || printf '%s\n' "$said"; exit "$code"
+}
 first() {
   printf '%s\n' "$o" | tr -d '\r' |
     sed -E 's|^[0-9]{4}[-/][0-9/-]+ [0-9:.]+ ([A-Z]+ )?\[[^]]*\] ([0-9]+#[0-9]+: )?||
@@ -155,25 +166,29 @@ first() {
     grep -vE '^ *$|parsed OK|test failed|contains errors|skipping missing|^\[NOTICE' |
     head -n 2 | paste -sd ' ' | cut -c 1-300
 }
+within() { awk -v now="$now" -v at="$1" -v s="$2" 'BEGIN { exit !(now - at < s) }'; }
+if [ -n "$code" ]; then
+  within "${last%% *}" EDIT && within "$then" WAIT && again
+  [ "$sum" = "$new" ] && within "$then" EVERY && again
+fi
+o=$(check 2>&1 </dev/null); c=$?
 case $c:$o in
   0:*) code=0 said="the configuration of $name is good" ;;
   127:*|*'ermission denied'*|*'no hostkeys available'*|*'privilege separation directory'*)
     echo "the configuration of $name cannot be checked: $(first)"; exit 3 ;;
   *) code=1 said="the configuration of $name would prevent its next start: $(first)" ;;
 esac
-if [ "$code" = 0 ] && o=$(reloaded 2>/dev/null) && [ -n "$o" ]; then
-  code=1 said="the last reload of $name failed, it runs with an older configuration: $(first)"
-fi
 printf 'keep=%s:%s:%s:%s\n' "$code" "$now" "$new" "$said"
-printf '%s\n' "$said"; exit "$code"
+answer
 """
 # An error of the master that is newer than its newest worker: the reload failed.
 _RELOADED = r"""
 reloaded() {
   local m log line at c
   m=$(pgrep -o -f "nginx: master process.*$path") || return
-  log=$(ls -l /proc/"$m"/fd | sed -n 's/.* -> \(.*error.*\)$/\1/p' | head -n 1)
-  line=$(tail -c 65536 -- "$log" | grep -F "[emerg] $m#" | tail -n 1)
+  line=$(ls -l /proc/"$m"/fd | sed -n 's/.* -> \(\/.*\)$/\1/p' | sort -u |
+    while read -r log; do [ ! -f "$log" ] || tail -c 65536 -- "$log"; done |
+    grep -E "^[0-9/]{10} [0-9:]{8} \[emerg\] $m#" | sort | tail -n 1)
   [ -n "$line" ] || return
   at=$(date --date="${line:0:19}" +%s) || return
   for c in $(pgrep -P "$m"); do cat /proc/"$c"/stat; done |
@@ -234,7 +249,8 @@ def config_command(probe: Probe, before: str | None) -> str:
     head = f"name={name} path={quote(path)} files={quote(files)} before={quote(before or '')}\n"
     head += check.replace("ARGUMENTS", given)
     head += _RELOADED if name == "nginx" else "reloaded() { :; }\n"
-    body = _CONFIG.replace("EVERY", str(CONFIG_RECHECK_S)).replace("EDIT", str(CONFIG_EDIT_GRACE_S))
+    body = _CONFIG.replace("EVERY", str(CONFIG_RECHECK_S))
+    body = body.replace("EDIT", str(CONFIG_EDIT_GRACE_S)).replace("WAIT", str(CONFIG_MAX_WAIT_S))
     return f"PATH=$PATH:/usr/sbin:/sbin\n{head}{body}"
 
 
