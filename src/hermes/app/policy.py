@@ -168,7 +168,7 @@ def open_policy(
 def describe_call(loaded: LoadedSettings, action: Action) -> Action:
     """The action with what its tool says about it, as before a run. Unknown tools and those that
     act in the environment are left as they are."""
-    from hermes.app.tooling import MODEL_TOOLS, build_tooling
+    from hermes.app.tooling import MODEL_TOOLS, WEB_TOOLS, build_tooling
     from hermes.core.plugins import BUILT_IN
     from hermes.tools.executor import describe_action
 
@@ -178,7 +178,7 @@ def describe_call(loaded: LoadedSettings, action: Action) -> Action:
         from hermes.app.model_tools import preview_model_tools
 
         tool = preview_model_tools(loaded).get(name)
-    elif name in BUILT_IN["tools"]:
+    elif name in BUILT_IN["tools"] and name not in WEB_TOOLS:
         return action
     else:
         tool = build_tooling(loaded, toolsets=("all",)).catalogue.tools.get(name)

@@ -42,6 +42,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "ssh": "hermes.environments.ssh:open_ssh",
     },
     "channels": {
+        "apprise": "hermes.gateway.channels.apprise.manifest:MANIFEST",
         "discord": "hermes.gateway.channels.discord.manifest:MANIFEST",
         "email": "hermes.gateway.channels.email.manifest:MANIFEST",
         "matrix": "hermes.gateway.channels.matrix.manifest:MANIFEST",
