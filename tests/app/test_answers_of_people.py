@@ -96,6 +96,9 @@ def message(channel: str, who: str, how: str) -> InboundMessage:
             fields |= {"pressed": press_data("once", ASKED)}
         case "voice":
             fields |= words | {"voice": True}
+        case "transcript":
+            attached = (AttachedText("transcript", "yes 4f2a1c"),)
+            fields |= {"attached": attached, "quoted": "m1", "voice": True}
         case "forwarded":
             fields |= {"attached": (AttachedText("forward", "yes 4f2a1c", "ben"),), "quoted": "m1"}
         case "edited":
@@ -113,6 +116,7 @@ WAYS = {
     "press": "",
     "text": "",
     "voice": "a voice message never answers",
+    "transcript": "a voice message never answers",
     "forwarded": "somebody else's word",
     "edited": "an edited message never answers",
     "old": "before the question was asked",

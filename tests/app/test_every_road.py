@@ -29,6 +29,8 @@ from hermes.tools.declare import tool
 pytestmark = pytest.mark.anyio
 SOURCE = Path(hermes.__file__).parent
 
+KEYS = {name: "no-real-key" for name in ("OPENAI_API_KEY", "BRAVE_API_KEY", "FAL_KEY")}
+"""With them every tool is offered that needs a key."""
 NOTHING = """\
 apiVersion: hermes/v1
 kind: ActionPolicy
@@ -61,7 +63,7 @@ def settings(home: Path, calls: list[dict[str, Any]]) -> LoadedSettings:
     script.write_text("".join(f"{json.dumps(reply)}\n" for reply in [*replies, {"text": "done"}]))
     return load(
         home=home,
-        variables={"PATH": os.environ["PATH"], "HOME": str(home)},
+        variables={"PATH": os.environ["PATH"], "HOME": str(home), **KEYS},
         overrides={
             "model.default": f"scripted:{script}",
             "tools.toolsets": ",".join(["all", *plugins.plugin_names("tools")]),
@@ -156,6 +158,7 @@ MAY_TOUCH = {
     "environments/": "the places themselves",
     "gym/": "breaks and mends its own throw-away boxes; an agent in them takes the road",
     "app/skills/exchange.py": "clones the repository that a person named into a folder made for it",
+    "acp/editor_files.py": "an environment itself: the files of an editor, then those below it",
     "app/experiments.py": "stores what a file was before; the revert itself takes the road",
     "declared/collectors/": "fixed scripts that record the state of a host and only read",
     "app/gym_replay.py": "looks at a throw-away box of the gym",
@@ -181,6 +184,8 @@ MAY_REACH_OUT = {
     "gateway/": "talks to people on their channels",
     "app/service/": "installs the watch where a person asked for it; tells its manager it is up",
     "policy/audit/signer.py": "signs in a child process with a fixed program",
+    "integrations/browser/": "the browser of tools, which only the executor calls",
+    "integrations/speech/": "sends audio and text to the engine that the settings name",
     "integrations/mcp/": "talks to servers that a person reviewed, and offers ours to programs",
     "integrations/web/": "what `web_search` and `web_extract` do, which only the executor calls",
     "tools/request_tool.py": "a tool, which only the executor calls; asks configured systems",

@@ -142,11 +142,14 @@ async def test_looking_is_free_and_acting_asks_once_for_each_site_and_session(
 
 
 @needs_chromium
-async def test_a_dialog_is_dismissed_without_a_question_but_not_accepted(
+async def test_a_picture_and_the_dismissal_of_a_dialog_need_no_approval(
     tmp_path: Path, server: PageServer
 ) -> None:
     async with agent_with(tmp_path / "home", server) as agent:
         shown = await agent.ok("navigate", url=server.address)
+        seen = await agent.call("vision", question="What does it look like?")
+        assert [picture.media for picture in seen.pictures] == ["image/jpeg"]
+        assert agent.person.asked == []
         await agent.ok("click", ref=reference(shown, "Ask"))
         agent.person.asked.clear()
         assert "no" in await agent.ok("dialog", accept=False)

@@ -4,7 +4,12 @@ from datetime import UTC, datetime
 
 from hermes.core.channels import Address, InboundMessage, MediaItem
 from hermes.core.events import Event
-from hermes.core.events.chats import ChatHandled, ChatReceived, ChatSessionEnded
+from hermes.core.events.chats import (
+    ChatHandled,
+    ChatReceived,
+    ChatSessionEnded,
+    ChatVoiceChosen,
+)
 from hermes.core.messages import AttachedText
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -45,5 +50,9 @@ PINNED_CHATS: list[tuple[Event, str]] = [
     (
         ChatSessionEnded(run="r", at=AT, session="telegram:1", reason="idle", by="ann"),
         '{"kind":"chat.ended",HEAD,"session":"telegram:1","reason":"idle","by":"ann"}',
+    ),
+    (
+        ChatVoiceChosen(run="r", at=AT, session="telegram:1", on=True, by="ann"),
+        '{"kind":"chat.voice",HEAD,"session":"telegram:1","on":true,"by":"ann"}',
     ),
 ]

@@ -18,6 +18,7 @@ from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.incident import QUESTION_LABEL
 from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.checks import ProbeChecks
 from hermes.sre.learned_evidence import LearnedEvidence
 from hermes.sre.probes.answer_facts import describe_answer
 from hermes.sre.probes.learned.learner import LearnedChecks
@@ -265,6 +266,22 @@ async def test_a_fix_is_verified_by_the_shape_of_the_answer(tmp_path: Path) -> N
         "learned-http-8080-items-shape": False,
     }
     assert all((await results(items())).values())
+
+
+async def test_learned_checks_of_answers_run_on_a_copy(tmp_path: Path) -> None:
+    checks, pages = LearnedChecks(), Pages()
+    play_learned(checks, START, 6 * HOUR, healthy_page(random.Random(1)))
+    learned = LearnedEvidence(observer_of(tmp_path, checks), "shop", lambda: START + 7 * HOUR)
+    shape = "learned-http-8080-items-shape"
+    async with this_host(tmp_path) as copy:
+        with web_server(pages) as port:
+            what = f"http://127.0.0.1:{port}/items"
+            probe = Probe(name="http-8080-items", kind="http", what=what, service="shop")
+            other = Probe(name="http-8080", kind="http", what=what, service="shop")
+            on_copy = ProbeChecks([probe, other], copy, learned).on(copy, [shape])
+            for pages.body, ok in ((GOOD, True), (BAD, False)):
+                assert [(each.check, each.ok) for each in await on_copy()] == [(shape, ok)]
+    assert pages.asked == ["/items"] * 2
 
 
 async def test_one_line_after_a_restart_does_not_prove_that_a_worker_works(tmp_path: Path) -> None:

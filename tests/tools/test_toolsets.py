@@ -23,7 +23,8 @@ from hermes.tools.toolsets import (
 DEFAULT = [
     "terminal", "process", "read_file", "write_file", "patch", "search_files", "execute_code",
     "todo", "clarify", "memory", "session_search", "skills_categories", "skills_list",
-    "skill_view", "delegate", "web_search", "web_extract",
+    "skill_view", "delegate", "web_search", "web_extract", "vision_analyze", "image_generate",
+    "mixture_of_agents",
 ]  # fmt: skip
 
 

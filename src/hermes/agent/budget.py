@@ -6,7 +6,7 @@ journalled; other processes do not see it, so several at once may exceed a day's
 calls it has under way.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -16,8 +16,8 @@ import msgspec
 from hermes.agent.settings import LimitSettings
 from hermes.core.errors import BudgetExceeded
 from hermes.core.events.runs import ModelAnswered
-from hermes.core.messages import Usage, Value
-from hermes.core.protocols import Journal
+from hermes.core.messages import Message, Usage, Value
+from hermes.core.protocols import AsksOtherModels, Journal, Model
 
 
 class SpendingAccount(msgspec.Struct):
@@ -142,6 +142,21 @@ class SpendingBudget:
         if self._day.since != midnight:
             self._day.since, self._day.spent = midnight, Usage()  # reservations stay
         return self._day
+
+
+def expected_spending(
+    model: Model,
+    messages: Sequence[Message],
+    tokens: int,
+    output_tokens: int,
+    price: Callable[[str, Usage], float | None],
+) -> tuple[Usage, float | None]:
+    """What one answer may take, with those that the model asks. None: a price is unknown."""
+    one = Usage(tokens, output_tokens)
+    names = model.models_to_ask(messages) if isinstance(model, AsksOtherModels) else (model.name,)
+    prices = [price(name, one) for name in names]
+    usd = None if None in prices else sum(each for each in prices if each is not None)
+    return Usage(tokens * len(names), output_tokens * len(names)), usd
 
 
 def _add_reserved(limits: list[SpendingLimit], usage: Usage) -> None:

@@ -82,7 +82,8 @@ async def _ask_model_once(session: ConversationSession, last: bool) -> Message:
         if last or (message.text.strip() and not message.calls and not session.inbox):
             events.append(_answered_event(session, reply, last))
         await session.record(*events)
-    session.gauge.set_measured(cost.usage.input_tokens and cost.usage.tokens, len(history.messages))
+    used = reply.usage  # without what other models used for it
+    session.gauge.set_measured(used.input_tokens and used.tokens, len(history.messages))
     _check_finish(session, reply, message)
     return message
 

@@ -8,7 +8,7 @@ from dataclasses import InitVar, dataclass, field
 
 from msgspec.structs import asdict, replace
 
-from hermes.agent.budget import SpendingBudget
+from hermes.agent.budget import SpendingBudget, expected_spending
 from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.history import ConversationHistory
 from hermes.agent.trust_tracking import DataMarker, TrustTracker
@@ -23,7 +23,6 @@ from hermes.core.messages import (
     Picture,
     ToolCall,
     ToolSpec,
-    Usage,
 )
 from hermes.core.protocols import Model, SeesPictures, StoresBytes, StreamsText, ToolContext
 from hermes.models.message_format import pictures_of
@@ -239,12 +238,10 @@ async def call_model(
 
     Raises `ModelError` and `BudgetExceeded`.
     """
-    dependencies, expected = (
-        session.dependencies,
-        Usage(tokens, session.dependencies.settings.output_reserve),
-    )
-    usd = dependencies.price(model.name, expected) if session.budget.has_money_limit else 0.0
-    if usd is None:
+    dependencies = session.dependencies
+    reserve = dependencies.settings.output_reserve
+    expected, usd = expected_spending(model, messages, tokens, reserve, dependencies.price)
+    if usd is None and session.budget.has_money_limit:
         session.note(
             f"no price is known for {model.name}: limits in money cannot be checked before its "
             "calls (limits in tokens hold)"
@@ -292,7 +289,7 @@ async def _stream_answer(
 def _answer_event(
     session: ConversationSession, model: Model, completion: Completion, seconds: float
 ) -> ModelAnswered:
-    name, usage = completion.model or model.name, completion.usage
+    name, usage = completion.model or model.name, completion.usage + completion.beside
     if not usage.cost_usd:
         usage = replace(usage, cost_usd=session.dependencies.price(name, usage) or 0.0)
     return ModelAnswered(run=session.run, model=name, usage=usage, seconds=seconds)

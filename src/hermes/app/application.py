@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from hermes.agent.budget import SpendingBudget
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.history import find_interrupted_runs, rebuild_history
@@ -276,7 +275,7 @@ async def open_application(
         browser_tools, end_browser = await stack.enter_async_context(
             _open_browser_tools(loaded, folder, toolsets)
         )
-        own |= schedule_tools(loaded, store, policy) | browser_tools
+        own |= schedule_tools(loaded, store, policy) | browser_tools | models.tools(model)
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
         own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)
@@ -318,7 +317,7 @@ async def open_application(
             origin=origin,
             by=await people.local_actor() if origin in LOCAL_ORIGINS else "",
             recall=memory.recall,
-            budget=SpendingBudget(store, settings.agent.limits),
+            budget=models.budget,
             sections=(skills.section(),) if SKILL_VIEW_TOOL in tooling.catalogue.tools else (),
         )
         memory.set_dependencies(dependencies)

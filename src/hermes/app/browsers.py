@@ -1,5 +1,6 @@
 """Joins the browser: settings become allowed addresses, a program or an address, and tools."""
 
+import base64
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -11,7 +12,9 @@ import msgspec
 
 from hermes.app.tooling import allowed_addresses, environment_options
 from hermes.core.errors import ToolError
+from hermes.core.messages import ToolCall
 from hermes.core.protocols import StartsPipedProcesses, Tool, ToolContext
+from hermes.core.run_ids import new_id
 from hermes.plumbing.addresses import AddressGuard
 from hermes.settings.load import LoadedSettings
 from hermes.tools.browser import WebBrowsers, make_browser_tools
@@ -19,8 +22,12 @@ from hermes.tools.declare import ToolRequirements
 
 if TYPE_CHECKING:
     from hermes.integrations.browser.browsers import Browsers
+    from hermes.integrations.browser.devtools import MessageTransport
     from hermes.integrations.browser.session import ChromiumSession
 
+BROWSERBASE = "browserbase"
+BROWSERBASE_VARIABLES = ("BROWSERBASE_API_KEY", "BROWSERBASE_PROJECT_ID")
+VISION_TOOL = "vision_analyze"
 CHROME_PATH_VARIABLE = "CHROME_PATH"
 INSTALL_COMMAND = "sudo apt-get install chromium"
 _GIVEN_VARIABLES = ("PATH", "LANG", "TMPDIR")
@@ -30,8 +37,11 @@ _PORTS = {"http": 80, "https": 443}
 class ApplicationBrowsers:
     """The browsers of this application. Implements `hermes.tools.browser.WebBrowsers`."""
 
-    def __init__(self, browsers: "Browsers | None", guard: AddressGuard) -> None:
+    def __init__(
+        self, browsers: "Browsers | None", guard: AddressGuard, *, asks_other_model: bool = False
+    ) -> None:
         self._browsers, self._guard = browsers, guard
+        self._asks_other_model = asks_other_model
 
     async def page(self, run: str, *, start: bool = False) -> "ChromiumSession":
         return await self._open.page(run, start=start)
@@ -43,13 +53,17 @@ class ApplicationBrowsers:
         await self._open.close(run)
 
     async def look(self, context: ToolContext, question: str) -> str:
+        """A model that sees finds the picture in the result; otherwise another one is asked."""
         taken = await self._open.screenshot(context.run)
-        kept = f"data:image/jpeg;base64,{taken.data}"
-        reference = await context.artifacts.save(context.run, "screenshot", kept)
-        return (
-            f"[image/jpeg, {taken.width}×{taken.height}, kept as {reference}; no model that sees "
-            "is at hand to answer]"
-        )
+        shown = f"the page {self.address(context.run)}"
+        picture = await context.add_picture(base64.b64decode(taken.data), shown)
+        if not self._asks_other_model:
+            return f"A picture of {shown} is in this result ({picture.artifact})."
+        arguments = {"image": picture.artifact, "question": question}
+        answer = await context.call(ToolCall(new_id("look"), VISION_TOOL, arguments))
+        if answer.status != "ok":
+            raise ToolError(answer.content)
+        return answer.content
 
     def address(self, run: str, reference: str = "") -> str:
         session = self._session(run)
@@ -102,14 +116,18 @@ async def open_browsers(
         return _start(loaded, folder, guard)
 
     async with open_all(start) as browsers:
-        joined = ApplicationBrowsers(browsers, guard)
+        other = bool(getattr(loaded.settings.model, "vision", ""))
+        joined = ApplicationBrowsers(browsers, guard, asks_other_model=other)
         checked: WebBrowsers = joined
         yield make_browser_tools(checked, KEYS, _missing(loaded)), joined
 
 
 def _missing(loaded: LoadedSettings) -> ToolRequirements:
     """What must be installed; nothing when a browser is there."""
-    if loaded.settings.tools.remote_browser or _program(loaded):
+    remote = loaded.settings.tools.remote_browser
+    if remote:
+        return ToolRequirements(variables=BROWSERBASE_VARIABLES if remote == BROWSERBASE else ())
+    if _program(loaded):
         return ToolRequirements()
     wrong = loaded.secrets.get(CHROME_PATH_VARIABLE)
     how = f"{CHROME_PATH_VARIABLE} names no program: {wrong}" if wrong else INSTALL_COMMAND
@@ -125,14 +143,40 @@ def _program(loaded: LoadedSettings) -> str:
     return find_program(secrets.get("PATH"), secrets.get(CHROME_PATH_VARIABLE, ""))
 
 
+def _connect_remote(
+    loaded: LoadedSettings,
+) -> AbstractAsyncContextManager["MessageTransport"]:
+    """Raises `ToolError`."""
+    try:
+        from hermes.integrations.browser.remote import connect_remote_browser, open_browserbase
+    except ImportError as error:
+        raise ToolError(
+            "the library for remote browsers is missing: "
+            'pip install "hermes-oncall[remote-browser]"'
+        ) from error
+    remote = loaded.settings.tools.remote_browser
+    if remote != BROWSERBASE:
+        return connect_remote_browser(remote)
+    key, project = (loaded.secrets.get(name, "") for name in BROWSERBASE_VARIABLES)
+    return open_browserbase(key, project)
+
+
 @asynccontextmanager
 async def _start(
     loaded: LoadedSettings, folder: Path, guard: AddressGuard
 ) -> AsyncIterator["ChromiumSession"]:
+    from hermes.integrations.browser.session import open_session
+
+    if loaded.settings.tools.remote_browser:
+        async with (
+            _connect_remote(loaded) as transport,
+            open_session(transport, guard) as session,
+        ):
+            yield session
+        return
     from hermes.environments.open import open_environment
     from hermes.integrations.browser.address_checks import open_address_proxy
     from hermes.integrations.browser.launch import start_local_browser
-    from hermes.integrations.browser.session import open_session
 
     program = _program(loaded)
     if not program:

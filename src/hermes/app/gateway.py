@@ -20,8 +20,9 @@ from hermes.app.application import Application, open_application
 from hermes.app.channels import start_channels, usable_channels
 from hermes.app.chats.media import ChatMedia
 from hermes.app.chats.service import ChatService
-from hermes.app.chats.sessions import ChatSessions
-from hermes.app.chats.worker import ChatContext, TurnLimits
+from hermes.app.chats.sessions import ChatSessions, TurnLimits
+from hermes.app.chats.voice import ChatVoice
+from hermes.app.chats.worker import ChatContext
 from hermes.app.people import PAIRING_FOLDER
 from hermes.app.run_locks import RunLocked, lock_run
 from hermes.app.tooling import DELEGATE_TOOL
@@ -67,8 +68,8 @@ def chat_toolsets(loaded: LoadedSettings) -> dict[str, tuple[str, ...]]:
         for name, section in sections.items()
         if isinstance(section, ChannelSettings) and section.toolsets
     }
-    # People ask chats for reminders.
-    return {"": (*loaded.settings.tools.toolsets, "schedule"), **own}
+    # People ask chats for reminders, and speak.
+    return {"": (*loaded.settings.tools.toolsets, "schedule", "speech"), **own}
 
 
 def _restrict_channels(application: Application) -> dict[str, Application]:
@@ -101,13 +102,15 @@ def open_gateway_parts(application: Application, outbox: Outbox | None = None) -
     """`outbox` is that of the process, if it has one already."""
     loaded = application.loaded
     talk = loaded.settings.channels.talk
+    voice = ChatVoice(application)
     context = ChatContext(
         application=application,
         sessions=ChatSessions(talk),
         settings=talk,
         folder=chat_folder(loaded),
         limits=TurnLimits(talk.max_turns_per_person, talk.max_turns),
-        media=ChatMedia(loaded.home, talk),
+        media=ChatMedia(loaded.home, talk, voice.transcribe),
+        voice=voice,
         restricted=_restrict_channels(application),
     )
     if outbox is None:

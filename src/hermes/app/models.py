@@ -8,16 +8,18 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from hermes.agent.budget import SpendingBudget
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, ModelError, SettingsError
 from hermes.core.events.runs import ModelFailed
-from hermes.core.protocols import Model
+from hermes.core.protocols import Model, Tool
 from hermes.core.run_ids import current_run
 from hermes.models.catalog import resolve_reference
 from hermes.models.open import ModelConnections, check_model
 from hermes.models.retry import open_chain
 from hermes.settings.default_model import LOCAL_MODEL, LOCAL_WEIGHTS_MODULE
 from hermes.settings.load import DEFAULT_MODEL_KEY, LoadedSettings
+from hermes.tools.settings import IMAGE_KEY_VARIABLE
 
 CONNECT_TIMEOUT_S = 3.0
 REACH_CACHE_S = 60.0
@@ -124,6 +126,21 @@ class ApplicationModels:
         self._loaded = loaded
         self._connections = connections
         self._bus = bus
+        self.budget = SpendingBudget(bus.journal, loaded.settings.agent.limits)
+
+    def tools(self, chosen: str = "") -> dict[str, Tool]:
+        """Tools that ask other models. Where none is configured they are not even loaded."""
+        settings = self._loaded.settings
+        draws = settings.tools.images.provider or self._loaded.secrets.get(IMAGE_KEY_VARIABLE)
+        configured = bool(settings.model.vision or settings.model.mixtures or draws)
+        if not configured:
+            with suppress(SettingsError):  # said when it is opened
+                configured = resolve_reference(chosen, settings.model).card.vision
+        if not configured:
+            return {}
+        from hermes.app.model_tools import make_model_tools
+
+        return make_model_tools(self._loaded, self.open, self.budget, chosen)
 
     def open(self, reference: str) -> Model:
         """Raises `SettingsError` for an unknown name."""

@@ -167,12 +167,12 @@ def open_policy(
 def describe_call(loaded: LoadedSettings, action: Action) -> Action:
     """The action with what its tool says about it, as before a run. Unknown tools and those that
     act in the environment are left as they are."""
-    from hermes.app.tooling import build_tooling
+    from hermes.app.tooling import WEB_TOOLS, build_tooling
     from hermes.core.plugins import BUILT_IN
     from hermes.tools.executor import describe_action
 
     name = action.call.name
-    if name in BUILT_IN["tools"]:
+    if name in BUILT_IN["tools"] and name not in WEB_TOOLS:
         return action
     tool = build_tooling(loaded, toolsets=("all",)).catalogue.tools.get(name)
     if tool is None:

@@ -1,7 +1,5 @@
 """Speech as configured: which engine is used, how its programs run, where recordings are kept."""
 
-import hashlib
-import os
 import shutil
 import tempfile
 import time
@@ -41,8 +39,6 @@ from hermes.settings.load import LoadedSettings
 
 MAX_OUTPUT_BYTES = 4 * 2**20
 MAX_TRANSCRIPT_CHARS = 20_000
-SPEECH_PREFIX = "speech-"
-"""How the names of recordings begin that Hermes made."""
 AUDIO_FOLDER = MEDIA_FOLDERS["audio"]
 LOCAL_SPEAKERS = ("flite", "espeak-ng")
 NO_TRANSCRIBER_TEXT = (
@@ -170,18 +166,8 @@ class ApplicationSpeech:
                 result = await self._run_program(encoding_command(wav, ogg))
                 check_program(FFMPEG, result)
                 made = ogg
-            return await to_thread.run_sync(self._keep, made)
-
-    def _keep(self, made: Path) -> Path:
-        data = made.read_bytes()
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        name = f"{SPEECH_PREFIX}{hashlib.sha256(data).hexdigest()[:32]}{made.suffix}"
-        path = self.folder / name
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        self._cache.prune(time.time(), keep=path)
-        return path
+            data = await to_thread.run_sync(made.read_bytes)
+            return await to_thread.run_sync(self._cache.save_speech, data, made.suffix, time.time())
 
     def _url_of(self, name: str) -> str:
         with suppress(SettingsError):  # its use says what is wrong

@@ -53,6 +53,9 @@ WEB_TOOLSET, WEB_TOOLS = "web", ("web_search", "web_extract")
 DELEGATE_TOOL, SESSION_SEARCH_TOOL, COPY_TOOL = "delegate", "session_search", "try_on_copy"
 
 
+MODEL_TOOLS = ("vision_analyze", "image_generate", "mixture_of_agents")
+
+
 class AgentTooling(Value, frozen=True):
     catalogue: ToolCatalog
     agent: AgentSettings
@@ -163,7 +166,7 @@ def build_tooling(
             # So small a model calls tools without need; it may only talk.
             settings = msgspec.structs.replace(settings, toolsets=())
     # There is no earlier session, or the environment cannot be copied.
-    optional = () if own is None else (SESSION_SEARCH_TOOL, COPY_TOOL)
+    optional = () if own is None else (SESSION_SEARCH_TOOL, COPY_TOOL, *MODEL_TOOLS)
     if WEB_TOOLSET not in settings.toolsets:  # what is not configured is not even loaded
         optional = (*optional, *WEB_TOOLS)
     own = {**web_tools(loaded), **(own or {})}
@@ -239,6 +242,11 @@ class _ValuesInSettings:
             return True
         if key == "sre.kubernetes.kubeconfig" and sre.kubernetes.configured:
             return True
+        if key in ("model.vision", "tools.images.provider"):
+            from hermes.app.model_tools import image_provider, vision_reference
+
+            seeks = vision_reference if key == "model.vision" else image_provider
+            return bool(seeks(self._loaded))
         if key in ("speech.command", "speech.speaker"):
             from hermes.app.speech import speaker_name, transcriber_name
 

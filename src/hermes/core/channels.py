@@ -142,6 +142,8 @@ class InboundMessage(Value, kw_only=True, frozen=True):
     """It replaces an earlier message of the same person."""
     voice: bool = False
     """Spoken: it never answers an approval."""
+    forwarded: bool = False
+    """Somebody else wrote or said it."""
     sent_at: datetime | None = None
 
 

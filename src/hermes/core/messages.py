@@ -64,6 +64,8 @@ class OutgoingRequest(Value, kw_only=True, frozen=True):
     """Whether the operator named its host in the settings."""
     undo: str = ""
     """How it is undone, for people; empty when nobody knows."""
+    price_usd: float = 0.0
+    """What it costs, about, in US dollars; 0 when nothing, or when nobody knows."""
 
 
 class ToolDefinition(Value, kw_only=True, frozen=True):
@@ -178,6 +180,8 @@ class Completion(Value, kw_only=True, frozen=True):
     usage: Usage = Usage()
     model: str = ""
     """The model that really answered: it may be a fallback."""
+    beside: Usage = Usage()
+    """What other models used that were asked for this answer."""
     finish: Literal["stop", "calls", "length", "filtered"] = "stop"
 
 

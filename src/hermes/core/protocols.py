@@ -62,6 +62,14 @@ class SeesPictures(Protocol):
     def sees_pictures(self) -> bool: ...
 
 
+@runtime_checkable
+class AsksOtherModels(Protocol):
+    """A model that asks others before it answers."""
+
+    def models_to_ask(self, messages: Sequence[Message]) -> Sequence[str]:
+        """The names of all models that the next answer asks."""
+
+
 class CommandResult(Value, kw_only=True, frozen=True):
     exit_code: int
     output: str

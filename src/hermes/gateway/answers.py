@@ -63,7 +63,7 @@ def _answer_text(message: InboundMessage) -> str:
 def _problem(message: InboundMessage, approval: str, quoted_approval: str) -> str:
     if message.voice or any(part.source == "transcript" for part in message.attached):
         return "a voice message never answers an approval; press a button or write it"
-    if any(part.source == "forward" for part in message.attached):
+    if message.forwarded or any(part.source == "forward" for part in message.attached):
         return "a forwarded message is somebody else's word; press a button or write it yourself"
     if message.edited:
         return "an edited message never answers an approval; write a new one"

@@ -12,6 +12,8 @@ from hermes.core.channels import MediaItem
 from hermes.plumbing.files import write_atomically
 
 MEDIA_FOLDERS = {"image": "image_cache", "audio": "audio_cache", "file": "file_cache"}
+SPEECH_PREFIX = "speech-"
+"""How the names of recordings begin that Hermes made."""
 STICKER_FILE = "sticker_cache.json"
 MAX_STICKERS = 2_000
 _SUFFIX = re.compile(r"\.[a-z0-9]{1,8}$")
@@ -27,10 +29,18 @@ class MediaCache:
 
     def save(self, media: MediaItem, data: bytes, now: float) -> Path:
         """Raises `OSError`."""
-        folder = self._home / MEDIA_FOLDERS.get(media.kind, MEDIA_FOLDERS["file"])
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         suffix = _SUFFIX.search(media.name.lower())
-        path = folder / f"{hashlib.sha256(data).hexdigest()[:32]}{suffix[0] if suffix else ''}"
+        name = f"{hashlib.sha256(data).hexdigest()[:32]}{suffix[0] if suffix else ''}"
+        folder = self._home / MEDIA_FOLDERS.get(media.kind, MEDIA_FOLDERS["file"])
+        return self._write(folder / name, data, now)
+
+    def save_speech(self, data: bytes, suffix: str, now: float) -> Path:
+        """A recording that Hermes made. Raises `OSError`."""
+        name = f"{SPEECH_PREFIX}{hashlib.sha256(data).hexdigest()[:32]}{suffix}"
+        return self._write(self._home / MEDIA_FOLDERS["audio"] / name, data, now)
+
+    def _write(self, path: Path, data: bytes, now: float) -> Path:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists():
             os.utime(path, (now, now))
         else:
@@ -61,6 +71,12 @@ class MediaCache:
                     status = path.stat()
                     found.append((status.st_mtime, status.st_size, path))
         return found
+
+
+def is_made_recording(path: Path, home: Path) -> bool:
+    """Whether Hermes made it, to be sent; anything else in the folder was said by people."""
+    folder = (home / MEDIA_FOLDERS["audio"]).resolve()
+    return path.parent == folder and path.name.startswith(SPEECH_PREFIX)
 
 
 class StickerCache:

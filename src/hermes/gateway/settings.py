@@ -171,6 +171,15 @@ class EmailSettings(ChannelSettings, kw_only=True, frozen=True, forbid_unknown_f
     """Seconds between two looks for new mail."""
 
 
+class AppriseSettings(ChannelSettings, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `channels.apprise`: services that are only sent to."""
+
+    secret_names: ClassVar[tuple[str, ...]] = ("APPRISE_URLS",)
+
+    home_channel: ChatId = "all"
+    """The name under which all addresses of APPRISE_URLS are sent to."""
+
+
 class TalkSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The section `channels.talk`: how people are talked to, on every channel."""
 
@@ -227,6 +236,8 @@ class ChannelsSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     """Matrix."""
     email: EmailSettings = EmailSettings()
     """E-mail."""
+    apprise: AppriseSettings = AppriseSettings()
+    """Apprise: services that are only sent to."""
     talk: TalkSettings = TalkSettings()
     """How people are talked to, on every channel."""
 

@@ -55,6 +55,8 @@ class ModelContext:
     settings: ModelSettings
     connections: ModelConnections
     key: str = field(default="", repr=False)
+    open_other: Callable[[str], Model] | None = field(default=None, repr=False)
+    """Opens another model by its reference; raises `SettingsError`."""
 
 
 Opening = ModelContext
@@ -73,7 +75,11 @@ def open_model(
     key = secrets.get(target.provider.key_variable, "") if target.provider.key_variable else ""
     dialect = load_plugin("models", target.provider.dialect)
     opening = ModelContext(
-        target=target, settings=settings, connections=connections, key=key.strip()
+        target=target,
+        settings=settings,
+        connections=connections,
+        key=key.strip(),
+        open_other=lambda other: open_model(other, settings, secrets, connections),
     )
     return cast(Model, dialect(opening))
 

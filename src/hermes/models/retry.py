@@ -26,7 +26,7 @@ from hermes.core.errors import (
     TemporaryModelError,
 )
 from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec, Value
-from hermes.core.protocols import Model, SeesPictures, StreamsText
+from hermes.core.protocols import AsksOtherModels, Model, SeesPictures, StreamsText
 from hermes.models.catalog import resolve_reference
 from hermes.models.open import ModelConnections, open_model
 from hermes.models.settings import ModelSettings
@@ -75,6 +75,10 @@ class ResilientModel:
     def sees_pictures(self) -> bool:
         """Whether any of the chain does; the others get descriptions."""
         return any(isinstance(each, SeesPictures) and each.sees_pictures for each in self._chain)
+
+    def models_to_ask(self, messages: Sequence[Message]) -> Sequence[str]:
+        first = self._chain[0]
+        return first.models_to_ask(messages) if isinstance(first, AsksOtherModels) else (self.name,)
 
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()

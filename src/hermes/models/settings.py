@@ -41,6 +41,17 @@ class LocalSettings(
     """Tokens that fit."""
 
 
+class MixtureSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Several models that answer together, as `moa:NAME` and by `mixture_of_agents`."""
+
+    references: tuple[str, ...] = ()
+    """Asked side by side, without tools."""
+    aggregator: str = ""
+    """Reads their answers and acts; empty: the default model."""
+
+
 class ModelSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
@@ -54,6 +65,10 @@ class ModelSettings(
     """For hard questions; empty: the default."""
     summary: str = ""
     """For compressing long conversations; empty: the default."""
+    vision: str = ""
+    """Looks at pictures for `vision_analyze` where the chosen model sees none; empty: none does."""
+    mixtures: dict[str, MixtureSettings] = {}
+    """Models that answer together, by the name after `moa:`."""
     fallbacks: tuple[str, ...] = ()
     """Asked in this order when the chosen model cannot answer."""
     providers: dict[str, ProviderSettings] = {}

@@ -6,6 +6,7 @@ SECRET_NAME_WORDS = frozenset(
     {
         *("KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS"),
         *("PAT", "AUTHORIZATION", "COOKIE"),
+        "APPRISE",  # its addresses hold the tokens of services
     }
 )
 

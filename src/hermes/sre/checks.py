@@ -3,7 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import anyio
 from msgspec.structs import replace
@@ -202,10 +202,20 @@ IndependentChecks = Callable[[], Awaitable[Sequence[CheckResult]]]
 """Runs all checks that concern an incident, independent of any fix."""
 
 
-AdditionalChecks = Callable[
-    [Sequence[Probe], Mapping[str, ProbeResult]], Awaitable[Sequence[CheckResult]]
-]
-"""Checks that judge the results of probes further, such as learned ones."""
+class AdditionalChecks(Protocol):
+    """Checks that judge the results of probes further, such as learned ones."""
+
+    async def __call__(
+        self, probes: Sequence[Probe], results: Mapping[str, ProbeResult]
+    ) -> Sequence[CheckResult]: ...
+
+    def on_copy(self) -> "AdditionalChecks":
+        """Those that need nothing but results of probes: a copy cannot be measured otherwise."""
+        ...
+
+    def names_for(self, probe: Probe) -> Collection[str]:
+        """The names that checks of the results of this probe may have."""
+        ...
 
 
 async def open_independent_checks(
@@ -278,6 +288,7 @@ class ProbeChecks:
         more: AdditionalChecks | None = None,
     ) -> None:
         self.probes, self._environment, self._more = tuple(probes), environment, more
+        self._only: Collection[str] | None = None
 
     async def __call__(self) -> Sequence[CheckResult]:
         settings = ProbeSettings()
@@ -291,13 +302,21 @@ class ProbeChecks:
             check_result_of(each, judge_probe(each, results[each.name], (), settings))
             for each in self.probes
         ]
-        more = self._more
-        return [*found, *(await more(self.probes, results) if more is not None else ())]
+        if self._more is not None:
+            found += await self._more(self.probes, results)
+        return [each for each in found if self._only is None or each.check in self._only]
 
     def on(self, environment: Environment, names: Collection[str]) -> "ProbeChecks":
         """Some of the checks in another environment, such as a copy of the host."""
-        chosen = [each for each in self.probes if each.name in names]
-        return ProbeChecks(chosen, environment)
+        more = self._more.on_copy() if self._more is not None else None
+        chosen = [
+            each
+            for each in self.probes
+            if each.name in names or (more and not set(names).isdisjoint(more.names_for(each)))
+        ]
+        found = ProbeChecks(chosen, environment, more)
+        found._only = names
+        return found
 
 
 def checks_of_probes(

@@ -5,7 +5,7 @@ only measures take part that a healthy service always meets, and those that were
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from hermes.sre.checks import CheckResult
 from hermes.sre.probes.learned.learner import is_near_limit, judge_observation
@@ -50,6 +50,13 @@ class LearnedEvidence:
                 if each.service == self._service
             ]
         return [result for each in seen for result in self._results(each)]
+
+    def on_copy(self) -> "LearnedEvidence":
+        return LearnedEvidence(self._observer, "", self._now)
+
+    def names_for(self, probe: Probe) -> Collection[str]:
+        measures = (*ANSWER_MEASURES, *RULES)
+        return [check_name(probe.name, measure) for measure in measures]
 
     def _results(self, seen: Observation) -> Iterator[CheckResult]:
         subject = self._observer.subjects().get(seen.subject)

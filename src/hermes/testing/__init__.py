@@ -9,7 +9,10 @@ import pytest
 pytest.register_assert_rewrite("hermes.testing.environments", "hermes.testing.journals")
 pytest.register_assert_rewrite("hermes.testing.plugins", "hermes.testing.channels")
 
-from hermes.testing.channels import ChatChannelContract  # noqa: E402 - after the registration
+from hermes.testing.channels import (  # noqa: E402 - after the registration
+    ChatChannelContract,
+    SendingChannelContract,
+)
 from hermes.testing.environments import EnvironmentContract  # noqa: E402
 from hermes.testing.journals import JournalContract  # noqa: E402
 from hermes.testing.plugins import (  # noqa: E402
@@ -26,5 +29,6 @@ __all__ = [
     "JournalContract",
     "ModelContract",
     "ProbeKindContract",
+    "SendingChannelContract",
     "ToolContract",
 ]

@@ -21,6 +21,7 @@ from hermes.core.channels import (
 from hermes.core.errors import ChannelFailed, DeliveryError
 from hermes.testing.chat_platform import (
     ChatPlatform,
+    SendingPlatform,
     assert_hidden,
     listening,
     message,
@@ -32,20 +33,116 @@ from hermes.testing.environments import ContractSuite
 HOSTILE_TEXT = 'a < b && c > d; "*x*" _y_ ~z~ [l](http://x) <@U1> <!channel> @everyone &amp; \\n'
 
 
-class ChatChannelContract(ContractSuite):
-    """Needs the fixture `platform`. What a channel cannot do is not tested."""
+class SendingChannelContract(ContractSuite):
+    """What every channel promises that sends. Needs the fixture `platform`."""
 
     @pytest.fixture
-    async def channel(self, platform: ChatPlatform) -> AsyncIterator[Channel]:
+    async def channel(self, platform: SendingPlatform) -> AsyncIterator[Channel]:
         async with platform.connect() as channel:
             yield channel
         assert platform.problems == []
 
     async def test_entering_connects_for_sending_only(
-        self, platform: ChatPlatform, channel: Channel
+        self, platform: SendingPlatform, channel: Channel
     ) -> None:
         await channel.send(message(platform.group, "ready"))
         assert platform.receivers() == 0
+
+    async def test_a_sent_text_is_shown_as_words(
+        self, platform: SendingPlatform, channel: Channel
+    ) -> None:
+        reference = await channel.send(message(platform.group, "The disk is full."))
+        [shown] = platform.shown()
+        assert (shown.reference, shown.text) == (reference, "The disk is full.")
+        assert shown.chat == platform.group.chat
+
+    async def test_markup_of_the_platform_in_a_text_has_no_effect(
+        self, platform: SendingPlatform, channel: Channel
+    ) -> None:
+        await channel.send(message(platform.group, HOSTILE_TEXT))
+        code = (TextSpan(0, len(HOSTILE_TEXT), "pre"),)
+        await channel.send(replace(message(platform.group, HOSTILE_TEXT), key="2", spans=code))
+        for shown in platform.shown():
+            assert shown.text == HOSTILE_TEXT
+            assert not shown.notifies
+
+    async def test_styles_are_shown_where_the_platform_has_them(
+        self, platform: SendingPlatform, channel: Channel
+    ) -> None:
+        """The offsets of an emoji differ from platform to platform."""
+        spans = (TextSpan(3, 7, "bold"), TextSpan(11, 15, "link", "https://example.org/a?b=c"))
+        await channel.send(replace(message(platform.group, "🚨: shop is slow 🐌"), spans=spans))
+        [shown] = platform.shown()
+        assert shown.text == "🚨: shop is slow 🐌"
+        assert shown.styled in ({}, {"bold": "shop", "link": "slow"})
+
+    async def test_files_are_sent_with_their_names(
+        self, platform: SendingPlatform, channel: Channel, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "report.txt"
+        path.write_bytes(b"all is well")
+        await channel.send(message(platform.group, "The report", files=(str(path),)))
+        files = [file for shown in platform.shown() for file in shown.files]
+        assert files == [("report.txt", b"all is well")]
+
+    async def test_a_file_that_is_gone_is_a_permanent_error(
+        self, platform: SendingPlatform, channel: Channel, tmp_path: Path
+    ) -> None:
+        lost = message(platform.group, "", files=(str(tmp_path / "none.txt"),))
+        with pytest.raises(DeliveryError, match=r"none\.txt") as failure:
+            await channel.send(lost)
+        assert failure.value.permanent
+
+    async def test_a_rate_limit_says_how_long_to_wait(
+        self, platform: SendingPlatform, channel: Channel
+    ) -> None:
+        platform.fail_next("rate limit")
+        with pytest.raises(DeliveryError) as failure:
+            await channel.send(message(platform.group, "too fast"))
+        assert failure.value.retry_after_s >= 1
+        assert not failure.value.permanent
+        assert platform.shown() == []
+
+    async def test_an_error_of_the_server_is_temporary(
+        self, platform: SendingPlatform, channel: Channel
+    ) -> None:
+        platform.fail_next("server error")
+        with pytest.raises(DeliveryError) as failure:
+            await channel.send(message(platform.group, "one"))
+        assert not failure.value.permanent
+        await channel.send(message(platform.group, "one"))
+        assert [each.text for each in platform.shown()] == ["one"]
+
+    async def test_a_lost_answer_doubles_nothing_silently(
+        self, platform: SendingPlatform, channel: Channel
+    ) -> None:
+        """The message may have arrived, and that is said; or its key prevents the second one."""
+        platform.fail_next("lost answer")
+        try:
+            await channel.send(message(platform.group, "one"))
+        except DeliveryError as error:
+            failed = error
+        else:
+            assert [each.text for each in platform.shown()] == ["one"]
+            return
+        assert not failed.permanent
+        await channel.send(message(platform.group, "one"))
+        assert failed.may_have_arrived or len(platform.shown()) == 1
+
+    async def test_a_refused_token_is_permanent_and_never_shown(
+        self, platform: SendingPlatform, channel: Channel, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        platform.fail_next("refused token")
+        with pytest.raises(DeliveryError) as failure:
+            await channel.send(message(platform.group, "one"))
+        assert failure.value.permanent
+        assert_hidden(platform, f"{failure.value!r} {failure.value}")
+        assert_hidden(platform, caplog.text)
+
+
+class ChatChannelContract(SendingChannelContract):
+    """Needs the fixture `platform`. What a channel cannot do is not tested."""
 
     async def test_a_text_arrives_with_its_person_and_place(
         self, platform: ChatPlatform, channel: Channel
@@ -132,34 +229,6 @@ class ChatChannelContract(ContractSuite):
         assert second.reference == first.reference
         assert second.key != first.key
 
-    async def test_a_sent_text_is_shown_as_words(
-        self, platform: ChatPlatform, channel: Channel
-    ) -> None:
-        reference = await channel.send(message(platform.group, "The disk is full."))
-        [shown] = platform.shown()
-        assert (shown.reference, shown.text) == (reference, "The disk is full.")
-        assert shown.chat == platform.group.chat
-
-    async def test_markup_of_the_platform_in_a_text_has_no_effect(
-        self, platform: ChatPlatform, channel: Channel
-    ) -> None:
-        await channel.send(message(platform.group, HOSTILE_TEXT))
-        code = (TextSpan(0, len(HOSTILE_TEXT), "pre"),)
-        await channel.send(replace(message(platform.group, HOSTILE_TEXT), key="2", spans=code))
-        for shown in platform.shown():
-            assert shown.text == HOSTILE_TEXT
-            assert not shown.notifies
-
-    async def test_styles_are_shown_where_the_platform_has_them(
-        self, platform: ChatPlatform, channel: Channel
-    ) -> None:
-        """The offsets of an emoji differ from platform to platform."""
-        spans = (TextSpan(3, 7, "bold"), TextSpan(11, 15, "link", "https://example.org/a?b=c"))
-        await channel.send(replace(message(platform.group, "🚨: shop is slow 🐌"), spans=spans))
-        [shown] = platform.shown()
-        assert shown.text == "🚨: shop is slow 🐌"
-        assert shown.styled in ({}, {"bold": "shop", "link": "slow"})
-
     async def test_an_answer_names_the_message_that_it_answers(
         self, platform: ChatPlatform, channel: Channel
     ) -> None:
@@ -174,23 +243,6 @@ class ChatChannelContract(ContractSuite):
         platform.remove(first)
         await channel.send(message(platform.group, "two", reply_to=first))
         assert [each.text for each in platform.shown()] == ["two"]
-
-    async def test_files_are_sent_with_their_names(
-        self, platform: ChatPlatform, channel: Channel, tmp_path: Path
-    ) -> None:
-        path = tmp_path / "report.txt"
-        path.write_bytes(b"all is well")
-        await channel.send(message(platform.group, "The report", files=(str(path),)))
-        files = [file for shown in platform.shown() for file in shown.files]
-        assert files == [("report.txt", b"all is well")]
-
-    async def test_a_file_that_is_gone_is_a_permanent_error(
-        self, platform: ChatPlatform, channel: Channel, tmp_path: Path
-    ) -> None:
-        lost = message(platform.group, "", files=(str(tmp_path / "none.txt"),))
-        with pytest.raises(DeliveryError, match=r"none\.txt") as failure:
-            await channel.send(lost)
-        assert failure.value.permanent
 
     async def test_a_received_file_is_fetched_up_to_a_limit(
         self, platform: ChatPlatform, channel: Channel
@@ -271,53 +323,6 @@ class ChatChannelContract(ContractSuite):
             assert pressed.address.chat == platform.group.chat
             await channel.answer_press(pressed.press, "You may not answer this.")
         assert platform.private_answers == ["You may not answer this."]
-
-    async def test_a_rate_limit_says_how_long_to_wait(
-        self, platform: ChatPlatform, channel: Channel
-    ) -> None:
-        platform.fail_next("rate limit")
-        with pytest.raises(DeliveryError) as failure:
-            await channel.send(message(platform.group, "too fast"))
-        assert failure.value.retry_after_s >= 1
-        assert not failure.value.permanent
-        assert platform.shown() == []
-
-    async def test_an_error_of_the_server_is_temporary(
-        self, platform: ChatPlatform, channel: Channel
-    ) -> None:
-        platform.fail_next("server error")
-        with pytest.raises(DeliveryError) as failure:
-            await channel.send(message(platform.group, "one"))
-        assert not failure.value.permanent
-        await channel.send(message(platform.group, "one"))
-        assert [each.text for each in platform.shown()] == ["one"]
-
-    async def test_a_lost_answer_doubles_nothing_silently(
-        self, platform: ChatPlatform, channel: Channel
-    ) -> None:
-        """The message may have arrived, and that is said; or its key prevents the second one."""
-        platform.fail_next("lost answer")
-        try:
-            await channel.send(message(platform.group, "one"))
-        except DeliveryError as error:
-            failed = error
-        else:
-            assert [each.text for each in platform.shown()] == ["one"]
-            return
-        assert not failed.permanent
-        await channel.send(message(platform.group, "one"))
-        assert failed.may_have_arrived or len(platform.shown()) == 1
-
-    async def test_a_refused_token_is_permanent_and_never_shown(
-        self, platform: ChatPlatform, channel: Channel, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        caplog.set_level(logging.DEBUG)
-        platform.fail_next("refused token")
-        with pytest.raises(DeliveryError) as failure:
-            await channel.send(message(platform.group, "one"))
-        assert failure.value.permanent
-        assert_hidden(platform, f"{failure.value!r} {failure.value}")
-        assert_hidden(platform, caplog.text)
 
     async def test_no_secret_is_logged(
         self, platform: ChatPlatform, caplog: pytest.LogCaptureFixture

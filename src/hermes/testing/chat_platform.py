@@ -41,26 +41,40 @@ class ShownMessage(msgspec.Struct, kw_only=True):
     """It calls people by a mention."""
 
 
-class ChatPlatform(Protocol):
-    """The other side of the channel under test: it does what people do, and shows what they see.
+class SendingPlatform(Protocol):
+    """The other side of a channel that sends: it shows what people see.
 
     It checks every call of the channel, and notes in `problems` what the platform would refuse.
     """
 
     secrets: Sequence[str]
     problems: list[str]
-    person: str
-    """The immutable id of the person who writes and presses."""
     group: Address
     """A chat with several people."""
-    private_answers: list[str]
-    """What only the person who pressed saw."""
-    typing: list[str]
-    """The chats in which typing was shown."""
 
     def connect(self) -> Channel:
         """A new channel to this platform, not entered."""
         ...
+
+    def shown(self) -> list[ShownMessage]: ...
+    def fail_next(self, failure: ChatFailure) -> None:
+        """How the next call to send a message fails."""
+        ...
+
+    def receivers(self) -> int:
+        """How many connections for receiving were opened."""
+        ...
+
+
+class ChatPlatform(SendingPlatform, Protocol):
+    """The other side of a chat: it also does what people do."""
+
+    person: str
+    """The immutable id of the person who writes and presses."""
+    private_answers: list[str]
+    """What only the person who pressed saw."""
+    typing: list[str]
+    """The chats in which typing was shown."""
 
     async def write(self, text: str, *, group: bool = False, mention: bool = False) -> str:
         """The person writes; returns the reference."""
@@ -84,17 +98,8 @@ class ChatPlatform(Protocol):
         """Ends the connection by which messages are received."""
         ...
 
-    def shown(self) -> list[ShownMessage]: ...
     def remove(self, reference: str) -> None:
         """Somebody deletes a message of the channel."""
-        ...
-
-    def fail_next(self, failure: ChatFailure) -> None:
-        """How the next call to send a message fails."""
-        ...
-
-    def receivers(self) -> int:
-        """How many connections for receiving were opened."""
         ...
 
     async def receiving(self) -> None:
@@ -181,5 +186,5 @@ def message(
     )
 
 
-def assert_hidden(platform: ChatPlatform, text: str) -> None:
+def assert_hidden(platform: SendingPlatform, text: str) -> None:
     assert not [secret for secret in platform.secrets if secret in text]

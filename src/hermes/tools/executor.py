@@ -91,17 +91,14 @@ class LayeredTools(Mapping[str, Tool]):
 MAX_PREVIEW_CHARS = 12_000
 """Characters of a result that the model sees; the whole text is kept as an artifact."""
 
-
 MAX_BLOCKED_SHOWN = 5
 """Refusals of the kernel that one result shows; all are in the journal."""
 
 REDACTION_PREFIX = "«redacted:"
 """The prefix of a redacted secret. Written back, it would replace the real one."""
 
-
 BeforeAction = Callable[[Action, Decision], Awaitable[str]]
 """Called and awaited before an allowed action runs; returns why it must not run after all."""
-
 
 FindSecret = Callable[[str, str], str]
 """Returns the name of a secret that a text contains and that is not configured for the origin

@@ -45,6 +45,26 @@ class DatabaseSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     """The database on the server."""
 
 
+IMAGE_KEY_VARIABLE = "FAL_KEY"
+
+
+class ImageToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The tool `image_generate`."""
+
+    provider: Literal["", "openai", "fal", "gemini"] = ""
+    """Who draws: openai (and servers that speak like it), fal, gemini; empty: fal, where FAL_KEY is
+    set."""
+    model: str = ""
+    """Its model; empty: gpt-image-1, fal-ai/flux/dev or gemini-2.5-flash-image."""
+    url: str = ""
+    """Where its API begins; empty: the address of the provider."""
+    key_variable: str = ""
+    """Name of the secret with its key; empty: OPENAI_API_KEY, FAL_KEY or GEMINI_API_KEY; `none`
+    when it wants none."""
+    price_usd: float | None = None
+    """US dollars for one picture, held against agent.limits; None: as known."""
+
+
 class WebToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The tools `web_search` and `web_extract`."""
 
@@ -101,6 +121,8 @@ class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     """The address of a container daemon that tools ask, such as unix:///var/run/docker.sock."""
     databases: dict[str, DatabaseSettings] = {}
     """Databases that tools ask, by a name of your own."""
+    images: ImageToolSettings = ImageToolSettings()
+    """Drawing pictures."""
     web: WebToolSettings = WebToolSettings()
     """Searching the web and reading its pages."""
     private_addresses: tuple[str, ...] = ()

@@ -62,6 +62,9 @@ TOOLSETS: Mapping[str, Toolset] = {
         tools=("skills_categories", "skills_list", "skill_view"),
     ),
     "schedule": Toolset(about="jobs for later, at fixed times", tools=("cronjob",)),
+    "vision": Toolset(about="questions about pictures", tools=("vision_analyze",)),
+    "creative": Toolset(about="pictures from descriptions", tools=("image_generate",)),
+    "moa": Toolset(about="several models at once", tools=("mixture_of_agents",)),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
     "speech": Toolset(
         about="recordings as text, text as speech", tools=("transcribe", "text_to_speech")
@@ -116,6 +119,9 @@ TOOLSETS: Mapping[str, Toolset] = {
             "delegation",
             "systems",
             "web",
+            "vision",
+            "creative",
+            "moa",
             "declared",
             "plugins",
             "mcp",

@@ -27,6 +27,7 @@ class ChatHost(Protocol):
     async def end_session(self, state: ChatState, by: str) -> None: ...
     async def answer_approval(self, event: ChatReceived, approval: str, verb: str) -> str: ...
     async def acknowledge(self, event: ChatReceived, incident: str) -> str: ...
+    async def choose_voice(self, event: ChatReceived, *, on: bool) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,16 @@ async def _acknowledge(call: CommandCall) -> str:
     return await call.host.acknowledge(call.event, call.argument)
 
 
+async def _voice(call: CommandCall) -> str:
+    chosen = call.argument.lower()
+    if chosen not in ("on", "off"):
+        return "Write /voice on or /voice off."
+    await call.host.choose_voice(call.event, on=chosen == "on")
+    if chosen == "off":
+        return "Answers here are not spoken any more."
+    return "Answers here are also sent as voice messages. /voice off ends that."
+
+
 async def _help(call: CommandCall) -> str:
     return "\n".join(f"/{each.name} – {each.help}" for each in CHAT_COMMANDS)
 
@@ -160,5 +171,6 @@ CHAT_COMMANDS = (
     ChatCommand("approve", "approves a question: /approve CODE", _approve),
     ChatCommand("deny", "refuses a question: /deny CODE", _deny),
     ChatCommand("ack", "acknowledges an incident: /ack ID", _acknowledge),
+    ChatCommand("voice", "whether answers are also spoken: /voice on, /voice off", _voice),
     ChatCommand("help", "this list", _help),
 )

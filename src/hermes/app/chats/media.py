@@ -4,10 +4,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from hermes.core.channels import Channel, FetchesMedia, MediaItem
+from hermes.core.channels import Channel, FetchesMedia, InboundMessage, MediaItem
 from hermes.core.errors import HermesError
 from hermes.core.events.chats import ChatReceived
 from hermes.core.foreign_text import visible_line
@@ -15,16 +16,19 @@ from hermes.core.messages import AttachedText, Picture
 from hermes.gateway.media import MediaCache, StickerCache
 from hermes.gateway.settings import TalkSettings
 
+if TYPE_CHECKING:
+    from hermes.core.speech import SpokenText
+
 MAX_INLINE_BYTES = 16_384
 """A text file up to this size is attached as words."""
 _TEXT_SUFFIXES = frozenset(
     {".txt", ".log", ".md", ".json", ".yaml", ".yml", ".toml", ".conf", ".cfg", ".ini", ".csv"}
 )
-NO_TRANSCRIPT_NOTE = "a voice message: nothing here turns speech into text, so ask for text"
-
 
 KeepPicture = Callable[[bytes, str], Awaitable[Picture]]
 """Keeps a picture, given as bytes and a description. Raises `ToolError` in plain words."""
+Transcribe = Callable[[bytes], Awaitable["SpokenText"]]
+"""Turns a recording into text. Raises `HermesError` in plain words."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,17 @@ class MessageParts:
     text: str
     attached: tuple[AttachedText, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    heard: str = ""
+    """What the sender said in a voice message; it is part of the text."""
+    unheard: str = ""
+    """Why a voice message has no words."""
 
 
 class ChatMedia:
-    def __init__(self, home: Path, settings: TalkSettings) -> None:
-        self._settings = settings
+    def __init__(
+        self, home: Path, settings: TalkSettings, transcribe: Transcribe | None = None
+    ) -> None:
+        self._settings, self._transcribe = settings, transcribe
         self._cache = MediaCache(
             home, max_bytes=settings.media_cache_bytes, max_age_days=settings.media_days
         )
@@ -49,17 +59,41 @@ class ChatMedia:
     ) -> "MessageParts":
         """The text of the person with a line for each file, the words of others, and pictures."""
         message, pictures = event.message, list[Picture]()
+        if message.voice:
+            return await self._prepare_voice(message, channel)
         lines, attached = [message.text] if message.text else [], list(message.attached)
         for media in message.media:
-            line, more, path = await self._describe(media, channel, spoken=message.voice)
+            line, more, path = await self._describe(media, channel)
             if media.kind == "image" and path is not None:
                 line += await _add_picture(path, keep, pictures)
             lines.append(f"[{line}]")
             attached += more
         return MessageParts("\n".join(lines), tuple(attached), tuple(pictures))
 
+    async def _prepare_voice(
+        self, message: InboundMessage, channel: Channel | None
+    ) -> "MessageParts":
+        """Words of the sender, or of somebody else where the message was forwarded."""
+        path: Path | None = None
+        try:
+            if not message.media or self._transcribe is None:
+                raise HermesError("there is nothing to listen to")
+            path, data = await self._fetch(message.media[0], channel)
+            spoken = await self._transcribe(data)
+            if not spoken.text:
+                raise HermesError("no words were recognized in it")
+        except (HermesError, OSError) as error:
+            kept = f" (kept as {path})" if path else ""
+            return MessageParts(message.text, message.attached, unheard=f"{error}{kept}")
+        note = f"[said in a voice message, as {spoken.engine} understood it; kept as {path}]"
+        if message.forwarded:
+            words = AttachedText("transcript", spoken.text)
+            return MessageParts(note, (*message.attached, words), heard=spoken.text)
+        lines = [message.text, spoken.text, note]
+        return MessageParts("\n".join(filter(None, lines)), message.attached, heard=spoken.text)
+
     async def _describe(
-        self, media: MediaItem, channel: Channel | None, *, spoken: bool
+        self, media: MediaItem, channel: Channel | None
     ) -> tuple[str, list[AttachedText], Path | None]:
         if media.kind == "sticker":
             described = await to_thread.run_sync(self._stickers.describe, media)
@@ -69,8 +103,6 @@ class ChatMedia:
             path, data = await self._fetch(media, channel)
         except (HermesError, OSError) as error:
             return f"{media.kind} that could not be received: {error}", [], None
-        if media.kind == "audio" and spoken:
-            return f"{NO_TRANSCRIPT_NOTE}; kept as {path}", [], path
         more = _text_parts(name, path, data)
         shown = "its text is below" if more else f"{len(data)} bytes"
         return f"{media.kind} kept as {path}, {shown}", more, path

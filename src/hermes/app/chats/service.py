@@ -43,6 +43,7 @@ from hermes.core.events.chats import (
     ChatOutcome,
     ChatReceived,
     ChatSessionEnded,
+    ChatVoiceChosen,
     message_key,
 )
 from hermes.core.events.tools import ProcessEnded, ProcessMatched
@@ -390,6 +391,10 @@ class ChatService:
             application.loaded, application.journal, incident, person=event.person
         )
         return outcome.text
+
+    async def choose_voice(self, event: ChatReceived, *, on: bool) -> None:
+        chosen = ChatVoiceChosen(run=event.run, session=event.session, on=on, by=event.person)
+        await self._publish(chosen)
 
     # Background processes.
 

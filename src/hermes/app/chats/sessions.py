@@ -1,14 +1,22 @@
-"""Which session each chat is in, and which messages still wait: folded from the events of chats."""
+"""Which session each chat is in, which messages still wait, and how many turns run at once."""
 
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections import Counter, OrderedDict
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, time, timedelta
 from typing import Literal
 
+import anyio
 from msgspec.structs import replace
 
 from hermes.core.channels import Address
-from hermes.core.events.chats import ChatHandled, ChatReceived, ChatSessionEnded, message_key
+from hermes.core.events.chats import (
+    ChatHandled,
+    ChatReceived,
+    ChatSessionEnded,
+    ChatVoiceChosen,
+    message_key,
+)
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
 from hermes.gateway.settings import TalkSettings
@@ -19,6 +27,33 @@ MAX_KNOWN_KEYS = 50_000
 MAX_KNOWN_RUNS = 5_000
 MIN_HISTORY = timedelta(days=7)
 """How far back unanswered messages are looked for."""
+
+
+class TurnLimits:
+    """How many turns run at once: of one person, and in all."""
+
+    def __init__(self, per_person: int, in_all: int) -> None:
+        self._per_person, self._in_all = per_person, in_all
+        self._running: Counter[str] = Counter()
+        self._changed = anyio.Condition()
+
+    def is_full(self, person: str) -> bool:
+        return self._running[person] >= self._per_person or self._running.total() >= self._in_all
+
+    @asynccontextmanager
+    async def slot(self, person: str) -> AsyncGenerator[None, None]:
+        async with self._changed:
+            while self.is_full(person):
+                await self._changed.wait()
+            self._running[person] += 1
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                async with self._changed:
+                    self._running[person] -= 1
+                    self._running += Counter()  # drops zeros
+                    self._changed.notify_all()
 
 
 class ChatState(Value, kw_only=True, frozen=True):
@@ -38,11 +73,14 @@ class ChatSessions:
         self._by_run: OrderedDict[str, ChatState] = OrderedDict()
         self._waiting: dict[str, ChatReceived] = {}
         self._known: OrderedDict[str, None] = OrderedDict()
+        self._spoken: set[str] = set()
 
     async def load(self, journal: Journal, now: datetime) -> None:
         history = max(MIN_HISTORY, timedelta(seconds=self._settings.idle))
         since = None if self._settings.reset == "none" else now - history
         async for recorded in journal.read(kinds=CHAT_KINDS, since=since):
+            self.apply(recorded.event)
+        async for recorded in journal.read(kinds=("chat.voice",)):
             self.apply(recorded.event)
 
     def apply(self, event: object) -> None:
@@ -56,6 +94,8 @@ class ChatSessions:
                 state = self._current.get(event.session)
                 if state is not None and state.run == event.run:
                     del self._current[event.session]
+            case ChatVoiceChosen():
+                (self._spoken.add if event.on else self._spoken.discard)(event.session)
             case _:
                 pass
 
@@ -79,6 +119,10 @@ class ChatSessions:
 
     def is_known(self, key: str) -> bool:
         return key in self._known
+
+    def is_spoken(self, session: str) -> bool:
+        """Whether the answers in this chat are also spoken."""
+        return session in self._spoken
 
     def current(self, session: str) -> ChatState | None:
         return self._current.get(session)

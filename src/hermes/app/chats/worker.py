@@ -5,9 +5,8 @@ It lives while the session is in use. Later the next message begins another one,
 
 import random
 import secrets
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ import anyio
 
 from hermes.agent.conversation import Conversation
 from hermes.app.application import Application
-from hermes.app.chats.media import ChatMedia
+from hermes.app.chats.media import ChatMedia, MessageParts
 from hermes.app.chats.progress import TurnDisplay, chat_progress_mode
 from hermes.app.chats.replies import (
     ChatTurn,
@@ -27,7 +26,8 @@ from hermes.app.chats.replies import (
     queue_text,
     split_media,
 )
-from hermes.app.chats.sessions import ChatSessions
+from hermes.app.chats.sessions import ChatSessions, TurnLimits
+from hermes.app.chats.voice import ChatVoice
 from hermes.app.tooling import configured_environment
 from hermes.core.actions import Action
 from hermes.core.channels import Address, Button, Channel, press_data
@@ -36,6 +36,7 @@ from hermes.core.events import Event
 from hermes.core.events.chats import ChatOutcome, ChatReceived, message_key
 from hermes.core.messages import AttachedText, Picture, Risk, ToolCall
 from hermes.gateway.inbox import speaker_label
+from hermes.gateway.media import is_made_recording
 from hermes.gateway.settings import TalkSettings
 
 IDLE_CLOSE_S = 600.0
@@ -46,33 +47,6 @@ MAX_LABEL_CHARS = 40
 FULL_TEXT = "{count} messages wait already, so this one is not answered; send it again later."
 LIMIT_TEXT = "Other turns are running. This one begins when one of them ends."
 RESTARTED_TEXT = "Hermes was restarted before it could do this; send it again."
-
-
-class TurnLimits:
-    """How many turns run at once: of one person, and in all."""
-
-    def __init__(self, per_person: int, in_all: int) -> None:
-        self._per_person, self._in_all = per_person, in_all
-        self._running: Counter[str] = Counter()
-        self._changed = anyio.Condition()
-
-    def is_full(self, person: str) -> bool:
-        return self._running[person] >= self._per_person or self._running.total() >= self._in_all
-
-    @asynccontextmanager
-    async def slot(self, person: str) -> AsyncGenerator[None, None]:
-        async with self._changed:
-            while self.is_full(person):
-                await self._changed.wait()
-            self._running[person] += 1
-        try:
-            yield
-        finally:
-            with anyio.CancelScope(shield=True):
-                async with self._changed:
-                    self._running[person] -= 1
-                    self._running += Counter()  # drops zeros
-                    self._changed.notify_all()
 
 
 @dataclass(frozen=True)
@@ -134,6 +108,7 @@ class ChatContext:
     """Where sessions begin to work."""
     limits: TurnLimits
     media: ChatMedia
+    voice: ChatVoice
     channels: dict[str, Channel] = field(default_factory=dict)
     """The channels that are connected now."""
     restricted: Mapping[str, Application] = field(default_factory=dict)
@@ -265,18 +240,20 @@ class SessionWorker:
         settings, key = self._context.settings, message_key(event.message)
         if key in self._turns.keys:  # part of a turn that an earlier process began
             return
+        parts = await self._hear(event) if event.message.voice else None
+        if parts is None and event.message.voice:
+            return
         own_turn = self.turn_running and event.person == self._turn_person
         addressed = event.message.direct or bool(event.message.quoted)
         if self._question is not None and own_turn and addressed:
-            self._question.answer(event.message.text)
+            self._question.answer(parts.heard if parts else event.message.text)
             await self._publish(mark_handled(self.run_id, (key,), "answer"))
             return
         if self.waiting > settings.max_waiting:
             text = FULL_TEXT.format(count=settings.max_waiting)
             await self._tell(text, (key,), "refused")
             return
-        channel = self._context.channels.get(event.message.address.channel)
-        parts = await self._context.media.prepare(event, channel, self._keep_picture)
+        parts = parts or await self._prepare(event)
         text = parts.text
         if not event.message.direct and text:
             text = f"{speaker_label(event.person, event.message.sender_name)}: {text}"
@@ -297,6 +274,25 @@ class SessionWorker:
             self._interrupted_by_message = True
             self.stop_turn()
         self._wake()
+
+    async def _prepare(self, event: ChatReceived) -> MessageParts:
+        channel = self._context.channels.get(event.message.address.channel)
+        return await self._context.media.prepare(event, channel, self._keep_picture)
+
+    async def _hear(self, event: ChatReceived) -> MessageParts | None:
+        """A voice message in words that the person has seen; None: they were told why not."""
+        voice, parts = self._context.voice, await self._prepare(event)
+        if parts.heard:
+            refused = await voice.show_heard(event, self.to, parts.heard)
+        elif parts.text or parts.attached:
+            return parts
+        else:
+            refused = voice.refuse_unheard(event, self.to, parts.unheard)
+        if refused is not None:
+            await self._publish(*refused)
+            return None
+        await self._publish(*await voice.hint_for_incident(event, parts))
+        return parts
 
     async def _keep_picture(self, data: bytes, alt: str) -> Picture:
         from hermes.tools.picture_storage import store_picture
@@ -419,6 +415,10 @@ class SessionWorker:
         await self._update_turns()
         for turn in self._turns.unanswered():
             text, files = self._split_media(self._answer_text(turn))
+            if self._context.sessions.is_spoken(self.session):
+                spoken, problem = await self._context.voice.speak_answer(text)
+                files = (*files, spoken) if spoken else files
+                text = f"{text}\n\n{problem}" if problem else text
             await anyio.sleep(human_delay_s(self._context.settings, text, self._context.draw))
             await self._publish(*answer_events(self.run_id, self.to, turn, text, files))
         await self._update_turns()
@@ -433,11 +433,14 @@ class SessionWorker:
 
     def _split_media(self, text: str) -> tuple[str, tuple[str, ...]]:
         application = self._context.application
-        folders = (self._context.folder, application.loaded.home / "artifacts")
+        home = application.loaded.home
+        folders = (self._context.folder, home / "artifacts", home / "audio_cache")
         return split_media(text, folders, self._may_read)
 
     def _may_read(self, path: Path) -> bool:
-        """What the policy would ask about is not sent to a chat."""
+        """What the policy would ask about is not sent to a chat; what was made to be sent is."""
+        if is_made_recording(path, self._context.application.loaded.home):
+            return True
         environment = self._context.application.agent_dependencies.environment
         action = Action(
             call=ToolCall("media", "read_file", {"path": str(path)}),

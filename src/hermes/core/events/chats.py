@@ -45,6 +45,14 @@ class ChatSessionEnded(BaseEvent, tag="chat.ended", kw_only=True, frozen=True):
     by: str = ""
 
 
+class ChatVoiceChosen(BaseEvent, tag="chat.voice", kw_only=True, frozen=True):
+    """Whether the answers in this chat are also spoken, as its people chose."""
+
+    session: str
+    on: bool
+    by: str = ""
+
+
 def message_key(message: InboundMessage) -> str:
     """The key of a received message among all channels."""
     return f"{message.address.channel}:{message.key}"

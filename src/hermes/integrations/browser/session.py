@@ -70,7 +70,7 @@ class ChromiumSession:
         self._numbers = count(1)
         self._acting = False
         self._notes: list[str] = []
-        self._initial_target = ""
+        self._context: dict[str, str] = {}
         self._attached = anyio.Event()
         devtools.listen("", lambda method, parameters: self._note("", method, parameters))
 
@@ -81,7 +81,7 @@ class ChromiumSession:
     @property
     def url(self) -> str:
         """The address of the page in front; empty when there is none."""
-        page = self._front()
+        page = self.front
         return page.url if page is not None and not page.ended else ""
 
     def find(self, reference: str) -> ElementReference:
@@ -90,14 +90,17 @@ class ChromiumSession:
 
     @property
     def dialog(self) -> str:
-        page = self._front()
+        page = self.front
         return page.dialog.describe() if page is not None and page.dialog is not None else ""
 
     async def start(self) -> None:
-        await self._devtools.call("Browser.setDownloadBehavior", {"behavior": "deny"})
-        targets = await self._devtools.call("Target.getTargets")
-        pages = [each for each in targets["targetInfos"] if each["type"] == "page"]
-        self._initial_target = pages[0]["targetId"] if pages else ""
+        """Its pages are in a context of their own, which keeps nothing and ends with us: a browser
+        elsewhere may have other pages."""
+        made = await self._devtools.call("Target.createBrowserContext", {"disposeOnDetach": True})
+        self._context = {"browserContextId": made["browserContextId"]}
+        await self._devtools.call(
+            "Browser.setDownloadBehavior", {"behavior": "deny", **self._context}
+        )
         await self._devtools.call("Target.setAutoAttach", _ATTACH)
 
     # What the tools do
@@ -219,7 +222,7 @@ class ChromiumSession:
             said = page.ended
         finally:
             self._acting = False
-        front = self._front()
+        front = self.front
         if front is None or (front is page and page.ended):
             raise ToolError(f"{page.ended or 'the page was closed'}{self._take_notes(page)}")
         if front.dialog is not None:
@@ -276,11 +279,13 @@ class ChromiumSession:
 
     # Pages
 
-    def _front(self) -> BrowserPage | None:
+    @property
+    def front(self) -> BrowserPage | None:
+        """The page in front; None when none is open."""
         return next(reversed(self._pages.values()), None)
 
     def _page(self, *, dialog_too: bool = False) -> BrowserPage:
-        page = self._front()
+        page = self.front
         if page is None:
             raise ToolError("no page is open; browser_navigate opens one")
         if page.ended:
@@ -288,12 +293,14 @@ class ChromiumSession:
         return page
 
     async def _open_page(self) -> BrowserPage:
-        page = self._front()
+        page = self.front
         if page is not None and not page.ended:
             return page
         if page is not None:
             await self._close(page)
-        made = await self._devtools.call("Target.createTarget", {"url": "about:blank"})
+        made = await self._devtools.call(
+            "Target.createTarget", {"url": "about:blank", **self._context}
+        )
         while made["targetId"] not in self._pages:
             await self._attached.wait()
         page = self._pages[made["targetId"]]
@@ -319,14 +326,22 @@ class ChromiumSession:
 
     def _attach(self, parent: str, parameters: dict[str, Any]) -> None:
         session, target = parameters["sessionId"], parameters["targetInfo"]
-        kind, number = target["type"], target["targetId"]
+        kind, context = target["type"], target.get("browserContextId", "")
+        if not parent and context != self._context["browserContextId"]:
+            self._group.start_soon(self._leave, session)
+            return
         self._devtools.listen(session, lambda method, more: self._note(session, method, more))
-        if kind == "page" and number != self._initial_target:
+        if kind == "page":
             self._add_page(session, target)
         elif parent in self._owners and kind == "iframe":
             self._owners[session] = self._owners[parent]
             self._owners[session].sessions[session] = None
         self._group.start_soon(self._prepare, session, kind)
+
+    async def _leave(self, session: str) -> None:
+        """Lets a page of somebody else alone."""
+        await self._devtools.post("Runtime.runIfWaitingForDebugger", session=session)
+        await self._devtools.post("Target.detachFromTarget", {"sessionId": session})
 
     def _add_page(self, session: str, target: dict[str, Any]) -> None:
         page = BrowserPage(self._devtools, session, target["targetId"], self._numbers)

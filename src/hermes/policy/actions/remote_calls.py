@@ -69,7 +69,8 @@ def render_request(request: OutgoingRequest) -> str:
     if len(body) > _MAX_SHOWN_BODY_CHARS:
         left_out = len(body) - _MAX_SHOWN_BODY_CHARS
         body = f"{body[:_MAX_SHOWN_BODY_CHARS]} [{left_out:,} CHARACTERS ARE NOT SHOWN]"
-    return f"{request.method} {request.url}{f' {body}' if body else ''}"
+    price = f" [about ${request.price_usd:.3f}]" if request.price_usd else ""
+    return f"{request.method} {request.url}{f' {body}' if body else ''}{price}"
 
 
 def location_of(action: Action, known: ActionLocation, command: str) -> ActionLocation:
@@ -106,7 +107,8 @@ def identity_of(action: Action) -> tuple[object, ...]:
     if action.remote is not None:
         remote["target"] = msgspec.structs.astuple(action.remote)
     if action.request is not None:
-        remote["request"] = msgspec.structs.astuple(action.request)
+        *sent, _ = msgspec.structs.astuple(action.request)  # its price does not identify it
+        remote["request"] = tuple(sent)
     return (action.call.name, relevant, *([remote] if remote else []))
 
 

@@ -52,6 +52,7 @@ def read_update(update: Update, identity: TelegramIdentity) -> InboundMessage | 
         mentioned=_is_mentioned(message, quoted, identity),
         edited=update.edited_message is not None,
         voice=message.voice is not None or message.video_note is not None,
+        forwarded=forwarded,
         sent_at=message.edit_date or message.date,
     )
 

@@ -75,7 +75,8 @@ def _message(
         pressed = str((received["interactive"].get("button_reply") or {}).get("id") or "")
     elif kind in MEDIA_KINDS:
         text, media = str(received[kind].get("caption") or ""), (_media(kind, received[kind]),)
-    if text and (context.get("forwarded") or context.get("frequently_forwarded")):
+    forwarded = bool(context.get("forwarded") or context.get("frequently_forwarded"))
+    if text and forwarded:
         text, attached = "", (AttachedText("forward", text),)
     if not (text or attached or media or pressed):
         return None
@@ -93,6 +94,7 @@ def _message(
         press=f"{sender} {id}" if pressed else "",
         direct=True,
         voice=kind == "audio" and bool(received["audio"].get("voice")),
+        forwarded=forwarded,
         sent_at=datetime.fromtimestamp(int(received["timestamp"]), UTC),
     )
 

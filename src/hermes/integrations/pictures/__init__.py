@@ -1,0 +1,1 @@
+"""Providers that draw pictures."""
