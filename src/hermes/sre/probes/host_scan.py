@@ -346,7 +346,7 @@ def _parse_processes(rows: ScanRows) -> dict[str, HostProcess]:
 
 def _parse_supervised(rows: ScanRows) -> Iterator[SupervisedProgram]:
     processes = _parse_processes(rows)
-    logs = dict(_rows_of(rows, "supervisedlog", 2))
+    logs = {name: log for name, log in _rows_of(rows, "supervisedlog", 2)}
     for name, state, pid in _rows_of(rows, "supervised", 3):
         yield SupervisedProgram(
             name=re.sub(r"_\d+$", "", name),
