@@ -6,16 +6,20 @@ value in it is known to be a number.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hermes.policy.commands.calls import ProgramCall, ScriptWalk
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
+    ANY_WORDS,
+    LIVE_GLOB,
     ONE_OF_SEVERAL,
     SYSTEM_NAME,
     display_text,
     has_untrusted_text,
     is_fully_known,
+    literal_text,
+    starts_unknown,
 )
 from hermes.policy.commands.scope import ShellScope, VariableValue
 from hermes.policy.commands.server_settings import are_harmless_options
@@ -29,8 +33,11 @@ _BASED_NUMBER = re.compile(r"\b(?:0[xX][0-9a-fA-F]+|\d+#[0-9A-Za-z@_]+)")
 _ASSIGNED_VARIABLE = re.compile(r"\b([A-Za-z_]\w*)\s*(?:=(?!=)|[-+*/%]=|\+\+|--)", re.A)
 _ASSIGNMENT_OPERATOR = re.compile(r"[=\[]|\+\+|--")
 _COMPARISON = re.compile(r"\s-(?:eq|ne|lt|le|gt|ge)\s")
-_OPERAND = re.compile(r"(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)")
-_VARIABLE_TEST = re.compile(r"-v\s+(\S+)")
+_QUOTED_OPERAND = r"""((?:"(?:[^"\\]|\\.)*"|'[^']*'|\$\{[^}]*\}|[^\s"'])+)"""
+_OPERAND = re.compile(rf"{_QUOTED_OPERAND}\s+-(?:eq|ne|lt|le|gt|ge)\s+{_QUOTED_OPERAND}")
+_VARIABLE_TEST = re.compile(rf"-[vR]\s+{_QUOTED_OPERAND}")
+_NAME_TESTS = ("-v", "-R")
+"""Tests whose operand is the name of a variable, with a subscript that is evaluated."""
 _SUBSTITUTION = re.compile(r"\$\((?!\()|`")
 _POSITIONAL = re.compile(r"\$\{?(\d+|[@*])")
 _BRACED_PARAMETER = re.compile(r"\$\{([!#]?)([A-Za-z_]\w*|\d+|[@*#?$!_-])(?:\[([^\]]*)\])?", re.A)
@@ -136,21 +143,44 @@ def assigned_names(text: str) -> list[str]:
 
 def unknown_in_test(text: str, scope: ShellScope, outputs: Iterable[str]) -> str:
     """The same for `[[ … ]]`, where only numeric comparisons and `-v` evaluate their operands."""
-    if not text.startswith("[["):
-        operands = _VARIABLE_TEST.findall(text)
-    elif _COMPARISON.search(text):
-        if unknown := unknown_operand("", scope, outputs):
-            return unknown
-        operands = [each for pair in _OPERAND.findall(text) for each in pair]
-        operands += _VARIABLE_TEST.findall(text)
-    else:
-        operands = _VARIABLE_TEST.findall(text)
+    text = text.replace("\\\n", " ")
+    operands = _VARIABLE_TEST.findall(text)
+    compares = _COMPARISON.search(text)
+    if (compares or operands) and (unknown := unknown_operand("", scope, outputs)):
+        return unknown
+    if compares:
+        operands += [each for pair in _OPERAND.findall(text) for each in pair]
     for operand in operands:
         bare = operand.strip("\"'")
         evaluated = "$" in bare or bare in scope.variables or _ASSIGNMENT_OPERATOR.search(bare)
         if evaluated and (unknown := unknown_operand(bare, scope)):
             return unknown
     return ""
+
+
+def evaluated_test_word(words: Sequence[str], scope: ShellScope) -> str:
+    """A word of `test` or `[` that may be the name of a variable with code in it; or empty.
+
+    Several words of run time, or a name of a file that is split, may hold `-v name[code]`. In
+    quotes one word may be `-v`, and only the next one the name.
+    """
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if ANY_WORDS in word or LIVE_GLOB.search(word):
+            return "words that are only known at run time"
+        if (word in _NAME_TESTS or starts_unknown(word)) and holds_code(following, scope):
+            return "a name that is only known at run time"
+    return ""
+
+
+def holds_code(name: str, scope: ShellScope) -> bool:
+    """Whether the shell may run code when it looks up a variable of this name."""
+    if has_untrusted_text(name):
+        return True
+    _, bracket, index = literal_text(name).partition("[")
+    index = index.removesuffix("]")
+    if not bracket or index in ("@", "*"):
+        return False
+    return _CODE_EXPANSION.search(index) is not None or bool(unknown_operand(index, scope))
 
 
 def _outside_substitutions(text: str) -> str:
@@ -316,9 +346,7 @@ def _is_harmless_value(call: ProgramCall, name: str, value: VariableValue) -> bo
         return False
     if name == "PATH":
         folders = value.replace(ONE_OF_SEVERAL, "").split(":")
-        return all(
-            one == SYSTEM_NAME or call.analyst.classifier.is_trusted_folder(one) for one in folders
-        )
+        return all(map(call.analyst.classifier.is_trusted_folder, folders))
     if name == "KUBECONFIG":
         # The file can name a program for the credentials.
         trusted = call.analyst.classifier.is_trusted_configuration

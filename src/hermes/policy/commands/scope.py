@@ -20,6 +20,7 @@ _SYSTEM_NAME_VARIABLES = word_set(
     "USER LOGNAME HOSTNAME HOSTTYPE OSTYPE MACHTYPE TERM LANG SHELL EPOCHSECONDS EPOCHREALTIME"
     " BASH_VERSION XDG_RUNTIME_DIR"
 )
+_STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NUMBER_VALUE = re.compile(rf"-?(?:\d+|{SYSTEM_NAME})\Z")
 
 ShellFunction = Callable[["ShellScope", str | None], str]
@@ -80,7 +81,7 @@ class ShellScope:
         if name == "HOME":
             return self.home
         if name == "PATH":
-            return SYSTEM_NAME
+            return _STANDARD_PATH
         if name == "PWD":
             return self.cwd
         if name in _NUMERIC_VARIABLES or name in _SYSTEM_NAME_VARIABLES:

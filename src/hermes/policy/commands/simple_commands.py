@@ -1,12 +1,19 @@
 """Analyses simple commands with their assignments, redirections and here-documents."""
 
+import re
 from dataclasses import dataclass, field
 
 from hermes.policy.commands import assignments, paths
-from hermes.policy.commands.assignments import unknown_in_test
+from hermes.policy.commands.assignments import evaluated_test_word, unknown_in_test
 from hermes.policy.commands.calls import NodeHandler, ProgramCall, ScriptWalk, TooManyCommands
 from hermes.policy.commands.effects import word_set
-from hermes.policy.commands.placeholders import ANY_WORD, ANY_WORDS, display_text, is_fully_known
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    ANY_WORDS,
+    display_text,
+    is_fully_known,
+    literal_text,
+)
 from hermes.policy.commands.scope import ShellScope, VariableValue
 from hermes.policy.commands.syntax import Node, ShellSyntaxError
 from hermes.policy.commands.tables import variable_decides_code
@@ -36,6 +43,7 @@ class OpenedFiles:
 def collect_redirects(walk: ScriptWalk, nodes: list[Node], scope: ShellScope) -> OpenedFiles:
     opened = OpenedFiles()
     for node in nodes:
+        _check_descriptor_variable(walk.text[: node.start_byte])
         if node.type == "file_redirect":
             _collect_file(walk, node, scope, opened)
         elif node.type == "herestring_redirect":
@@ -48,6 +56,16 @@ def collect_redirects(walk: ScriptWalk, nodes: list[Node], scope: ShellScope) ->
         else:
             _collect_here_document(walk, node, scope, opened)
     return opened
+
+
+_DESCRIPTOR_VARIABLE = re.compile(rb"\{([A-Za-z_]\w*)(\[[^\n]*\])?\}\Z")
+
+
+def _check_descriptor_variable(before: bytes) -> None:
+    """`{name[subscript]}<file`: the shell evaluates the subscript and sets the variable."""
+    found = _DESCRIPTOR_VARIABLE.search(before)
+    if found and (found[2] or variable_decides_code(found[1].decode())):
+        raise ShellSyntaxError("a redirection that sets a variable by an evaluated name")
 
 
 def _collect_file(walk: ScriptWalk, node: Node, scope: ShellScope, opened: OpenedFiles) -> None:
@@ -196,7 +214,8 @@ def walk_command(
             fields = walk.fields(child, scope)
             call.disputed = call.disputed or (fields.doubtful and not call.argv)
             call.doubtful = call.doubtful or fields.doubtful
-            call.argv += fields.words
+            unsplit = call.argv[:1] == ["test"] and _is_single_name(walk, child)
+            call.argv += map(literal_text, fields.words) if unsplit else fields.words
         if len(call.argv) + values > _MAX_ARGUMENTS:
             raise TooManyCommands(f"more than {_MAX_ARGUMENTS} words in one command")
         end = child.end_byte
@@ -364,20 +383,52 @@ def walk_unset(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | Non
 
 
 def walk_test(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
-    """`[ … ]` and `[[ … ]]`: only substitutions have effects."""
-    outputs = walk.substitutions(node, scope)
+    """`[ … ]` and `[[ … ]]`: only substitutions and evaluated names have effects."""
     call = walk.call(node, scope)
     text = walk.text[node.start_byte : node.end_byte].decode("utf-8", "replace")
     call.program = "["
     call.argv = ["[", text[:200]]
-    if text.startswith("(("):
+    if text.startswith("[["):
+        outputs = walk.substitutions(node, scope)
+        if unknown := unknown_in_test(text, scope, outputs):
+            call.dynamic(f"a comparison of {unknown}, which the shell would run as code")
+    elif text.startswith("(("):
+        walk.substitutions(node, scope)
         walk.arithmetic(node, scope)
-    elif unknown := unknown_in_test(text, scope, outputs):
-        call.dynamic(f"a comparison of {unknown}, which the shell would run as code")
+    elif unknown := evaluated_test_word(_test_words(walk, node, scope), scope):
+        call.dynamic(f"a test of {unknown}, which the shell would run as code")
     if "'" in text and ("[$(" in text or "[`" in text):
         call.dynamic("a subscript that is run")
     walk.keep(call)
     return ""
+
+
+_QUOTED_NODE_KINDS = frozenset({"string", "raw_string"})
+"""A name of a file in quotes is one word; outside it is split at its blanks."""
+_EXPRESSION_NODE_KINDS = word_set(
+    "test_command unary_expression binary_expression parenthesized_expression"
+)
+
+
+def _is_single_name(walk: ScriptWalk, node: Node) -> bool:
+    """Whether a wildcard in this word of a test finds no words that could be `-v` or split."""
+    text = walk.text[node.start_byte : node.end_byte]
+    direct = b"$" not in text and b"`" not in text
+    return node.type in _QUOTED_NODE_KINDS or (direct and text[:1] not in b"*?[{")
+
+
+def _test_words(walk: ScriptWalk, node: Node, scope: ShellScope) -> list[str]:
+    """The words between `[` and `]`."""
+    words: list[str] = []
+    for child in node.children:
+        if child.type in _EXPRESSION_NODE_KINDS:
+            words += _test_words(walk, child, scope)
+        elif child.is_named and child.type != "test_operator":
+            found = walk.fields(child, scope).words
+            words += map(literal_text, found) if _is_single_name(walk, child) else found
+        elif child.type not in ("[", "]"):
+            words.append(walk.text[child.start_byte : child.end_byte].decode("utf-8", "replace"))
+    return words
 
 
 SIMPLE_COMMAND_HANDLERS: dict[str, NodeHandler] = {

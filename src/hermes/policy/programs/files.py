@@ -15,6 +15,7 @@ from hermes.policy.commands.placeholders import (
     SYSTEM_NAME,
     UNTRUSTED_UNKNOWN,
     display_text,
+    has_untrusted_text,
     is_fully_known,
     starts_unknown,
     starts_with_glob,
@@ -120,7 +121,7 @@ def mktemp(call: ProgramCall, entry: ProgramEntry) -> str:
     if not found.has("-u", "--dry-run"):
         template += found.value("--suffix") or ""
         call.writes(f"{folder or '/tmp'}/{template}" if inside else template)
-    return SYSTEM_NAME
+    return ANY_WORD if has_untrusted_text(template + (folder or "")) else SYSTEM_NAME
 
 
 def split_file(call: ProgramCall, entry: ProgramEntry) -> str:
@@ -380,6 +381,8 @@ def find(call: ProgramCall, entry: ProgramEntry) -> str:
     if unknown or ANY_WORDS in words or call.doubtful:
         call.dynamic("a word only known at run time may be -delete or -exec")
     _judge_find_expression(call, words, roots)
+    if "-printf" in words or "-ls" in words:
+        return ANY_WORD
     return "\n".join(_found_path(root, _found_names(words)) for root in roots) + "\n"
 
 
@@ -452,7 +455,7 @@ def fd(call: ProgramCall, entry: ProgramEntry) -> str:
     cut = next((i for i, word in enumerate(words) if _FD_RUN_OPTION.match(word)), None)
     if cut is None:
         apply_table(call, entry)
-        return SYSTEM_NAME
+        return ANY_WORD
     roots = [word for word in words[:cut] if word[:1] in "/~."]
     call.run(
         [*words[cut + 1 :], *(f"{root.rstrip('/')}/{GLOB_STAR}" for root in roots), SYSTEM_NAME]

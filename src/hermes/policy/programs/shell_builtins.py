@@ -18,6 +18,7 @@ from hermes.policy.commands.placeholders import (
     has_untrusted_text,
     is_fully_known,
     literal_text,
+    starts_unknown,
 )
 from hermes.policy.commands.tables import ProgramEntry
 from hermes.policy.programs.table_effects import apply_table
@@ -56,13 +57,15 @@ def print_environment(call: ProgramCall, entry: ProgramEntry) -> str:
 def printf(call: ProgramCall, entry: ProgramEntry) -> str:
     words = call.argv[1:]
     variable = ""
+    if words[:1] == [ANY_WORDS] or (len(words) > 1 and starts_unknown(words[0])):
+        call.dynamic("a word only known at run time may be -v with a name that holds code")
     if words[:1] == ["-v"] and len(words) > 1:
         variable, words = words[1], words[2:]
-        if "$(" in variable or "`" in variable:
-            call.dynamic("a subscript that is run")
     elif words and words[0].startswith("-v") and len(words[0]) > 2:
         variable, words = words[0][2:], words[1:]
     words = words[1:] if words[:1] == ["--"] else words
+    if assignments.holds_code(variable, call.scope):
+        call.dynamic("a subscript that is run")
     call.mark("read", "printf prints")
     _mark_secret_variables(call)
     known = (
@@ -181,10 +184,8 @@ def wait_for_process(call: ProgramCall, entry: ProgramEntry) -> str:
 def test_expression(call: ProgramCall, entry: ProgramEntry) -> str:
     """`test -v name` evaluates the subscript of the name; nothing else is evaluated."""
     apply_table(call, entry)
-    words = call.argv[1:]
-    for option, word in pairwise(words):
-        if option in ("-v", "-R"):
-            assignments.check_variable_name(call, word)
+    if unknown := assignments.evaluated_test_word(call.argv[1:], call.scope):
+        call.dynamic(f"a test of {unknown}, which the shell would run as code")
     return ""
 
 

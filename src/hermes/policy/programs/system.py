@@ -11,6 +11,7 @@ from hermes.policy.commands.placeholders import (
     display_text,
     has_untrusted_text,
     is_fully_known,
+    literal_text,
 )
 from hermes.policy.commands.tables import OptionGrammar, ProgramEntry, parse_arguments
 from hermes.policy.programs.table_effects import apply_table
@@ -73,7 +74,12 @@ def date(call: ProgramCall, entry: ProgramEntry) -> str:
         call.mark("read", "date tells the time")
     if found.value("-f", "--file"):
         call.reads(found.value("-f", "--file") or "")
-    return SYSTEM_NAME
+    formats = [word[1:] for word in found.words if word.startswith("+")]
+    return _DATE_FIELD.sub(SYSTEM_NAME, literal_text(formats[-1])) if formats else SYSTEM_NAME
+
+
+_DATE_FIELD = re.compile(r"%[-_0^#+]*\d*[EO]?:{0,3}[A-Za-z]")
+"""Everything else in a format is printed as it is."""
 
 
 def hostname(call: ProgramCall, entry: ProgramEntry) -> str:

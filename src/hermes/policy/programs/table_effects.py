@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from hermes.policy.commands import tables
 from hermes.policy.commands.calls import ProgramCall
-from hermes.policy.commands.effects import READING_EFFECTS
+from hermes.policy.commands.effects import READING_EFFECTS, word_set
 from hermes.policy.commands.placeholders import (
     ANY_WORD,
     ANY_WORDS,
@@ -74,6 +74,8 @@ _COUNT_OPTIONS, _MATCH_OPTIONS = (
 
 def printed_kind(call: ProgramCall, gives: str, words: list[str]) -> str:
     """The kind of text that it prints."""
+    if gives == "names" and _prints_other_text(call):
+        return ANY_WORD
     if gives == "names" or (gives == "parts" and not any(map(has_untrusted_text, words))):
         return SYSTEM_NAME
     if gives == "same" and call.stdin is not None and not has_untrusted_text(call.stdin):
@@ -91,6 +93,55 @@ def printed_kind(call: ProgramCall, gives: str, words: list[str]) -> str:
     if gives == "input" and call.stdin is not None and not words:
         return call.stdin
     return ANY_WORD
+
+
+_WORD_PRINTERS = word_set(
+    "wc cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum sum shasum seq pgrep ps"
+)
+"""Programs that print their words, or names of files, among their numbers."""
+_TEXT_PRINTERS = word_set(
+    "w who last lastb top htop btop iotop pstree lsns lslocks lsfd systemd-cgls systemd-cgtop"
+    " mailq smem lslogins pwdx nethogs"
+)
+"""Programs that print what processes, users or senders of mail call themselves."""
+_PLAIN_WORD = re.compile(rf"[\w./:@%+=,~{SYSTEM_NAME}-]*\Z", re.A)
+_LISTING_OPTION = re.compile(r"-[A-Za-z]*[al]|--l")
+"""Options with which pgrep prints command lines."""
+_NAME_LIST_OPTION = re.compile(r"-[a-z]*c\Z|--[cf]")
+"""Options with which sums are compared with those in a file, or files are read from a list."""
+
+
+def _prints_other_text(call: ProgramCall) -> bool:
+    """Whether its output may hold text of others: names of files, command lines, its own words."""
+    words = call.argv[1:]
+    if call.program in _TEXT_PRINTERS or ANY_WORDS in words:
+        return True
+    if call.program not in _WORD_PRINTERS:
+        return False
+    if call.program == "ps":
+        return not _prints_only_numbers(words)
+    if not all(map(_PLAIN_WORD.match, words)):
+        return True
+    if call.program == "pgrep":
+        return any(map(_LISTING_OPTION.match, words))
+    sums = call.program not in ("wc", "seq")
+    return any(_NAME_LIST_OPTION.match(word) for word in words if sums or word.startswith("--"))
+
+
+_NUMBER_COLUMNS = word_set(
+    "pid ppid pgid sid tid lwp nlwp rss vsz sz size pcpu %cpu pmem %mem c etimes cputimes time"
+    " etime ni pri psr stat state s tty uid euid gid user euser min_flt maj_flt lstart"
+)
+
+
+def _prints_only_numbers(words: list[str]) -> bool:
+    """Whether the columns of `ps` are numbers or names of the system."""
+    found = parse_arguments(words, OptionGrammar(frozenset(_PS_VALUES)))
+    columns = [each for value in found.values("-o", "--format") for each in value.split(",")]
+    return bool(columns) and all(each.removesuffix("=") in _NUMBER_COLUMNS for each in columns)
+
+
+_PS_VALUES = word_set("-C -g -G -o -p -q -s -t -u -U --pid --ppid --format --sort --user")
 
 
 def _subcommand_entry(entry: ProgramEntry, found: ParsedArguments) -> ProgramEntry | None:
