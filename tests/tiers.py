@@ -52,6 +52,7 @@ FILES_BY_TIER = {
         "skills/test_automatic_review",
         "skills/test_exchange_command",
         "skills/test_exchange_homes",
+        "skills/test_hub",
         "skills/test_playbook_runner",
         "skills/test_redis_runtime_setting",
         "skills/test_skills_learning_commands",

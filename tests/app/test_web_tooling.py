@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hermes.app.policy import describe_call, open_policy
 from hermes.app.tooling import build_tooling, host_capabilities
-from hermes.core.messages import ToolCall
+from hermes.core.actions import Action, Decision
+from hermes.core.messages import Risk, ToolCall
 from hermes.settings.load import LoadedSettings, load
 from hermes.tools.toolsets import check_availability
 from hermes.tools.web import EXTRACT_NEEDS, SEARCH_NEEDS, WebSearchTool
@@ -21,8 +23,8 @@ def loaded_from(home: Path, config: str = "", **variables: str) -> LoadedSetting
     return load(home=home, variables=VARIABLES | {"HOME": str(home)} | variables)
 
 
-def web_tools_of(loaded: LoadedSettings, *toolsets: str) -> set[str]:
-    return WEB_TOOLS & set(build_tooling(loaded, toolsets=toolsets).catalogue.tools)
+def web_tools_of(loaded: LoadedSettings) -> set[str]:
+    return WEB_TOOLS & set(build_tooling(loaded).catalogue.tools)
 
 
 @pytest.mark.parametrize(
@@ -43,12 +45,7 @@ def web_tools_of(loaded: LoadedSettings, *toolsets: str) -> set[str]:
 def test_a_key_an_address_or_a_setting_brings_them(
     tmp_path: Path, config: str, variables: dict[str, str], expected: set[str]
 ) -> None:
-    loaded = loaded_from(tmp_path, config, **variables)
-    assert web_tools_of(loaded) == expected
-    if expected:
-        assert web_tools_of(loaded, "web") == WEB_TOOLS & expected | (
-            web_tools_of(loaded) & expected
-        )
+    assert web_tools_of(loaded_from(tmp_path, config, **variables)) == expected
 
 
 def test_what_is_missing_is_told_with_the_command_that_brings_it(tmp_path: Path) -> None:
@@ -75,6 +72,29 @@ def test_an_address_of_ones_own_comes_before_keys(tmp_path: Path) -> None:
     shown = tool.request({"query": "x"})
     assert shown.url == "https://api.search.brave.com/res/v1/web/search?q=x&count=5"
     assert "key-of-brave" not in str(ToolCall("c", "web_search", {"request": shown}))
+
+
+def test_the_policy_explains_a_page_as_it_decides_about_it(tmp_path: Path) -> None:
+    loaded = loaded_from(tmp_path, "tools: {web: {extract: true}}")
+    policy = open_policy(loaded, tmp_path, isolated=False)
+
+    def decide(url: str) -> Decision:
+        action = Action(
+            call=ToolCall("c", "web_extract", {"urls": [url]}),
+            risk=Risk.CHANGE,
+            run="r",
+            origin="cli",
+            environment="local",
+            target="here",
+            isolated=False,
+        )
+        return policy.decide(describe_call(loaded, action))
+
+    assert (decide("https://nginx.org/").verdict, decide("https://nginx.org/").effects) == (
+        "allow",
+        ("network-read",),
+    )
+    assert decide("http://169.254.169.254/").verdict == "ask"
 
 
 def test_nothing_is_loaded_before_the_first_call(tmp_path: Path) -> None:

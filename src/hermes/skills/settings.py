@@ -32,5 +32,10 @@ class SkillSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
     """The model that reviews a foreign skill after the rules; empty: only the rules."""
     index_warn_days: int = 30
     """Days after which an old index of a publisher causes a warning; 0: never."""
+    hubs: tuple[str, ...] = ("anthropics/skills", "openai/skills")
+    """Where `hermes skills search` and `install NAME` look: repositories of GitHub as OWNER/REPO,
+    folders, git repositories, and sites with `/.well-known/skills`."""
+    github_api: str = "https://api.github.com"
+    """The address of the API of GitHub, for an enterprise server."""
     index_most_days: int = 180
     """Days after which it is refused; 0: never."""

@@ -75,6 +75,8 @@ def _is_loopback(listen: str) -> bool:
 
 
 JOURNAL_CHECK_TIMEOUT_S = 2.0
+OPEN_PATHS = ("/healthz", "/readyz")
+"""They need no token: whoever balances load or restarts containers has none."""
 
 
 async def _no_activity() -> Mapping[str, float]:
@@ -148,6 +150,7 @@ class AlertEndpoints:
             HttpRoute(ALERTS_PATH, ("POST",), self._intake.receive_alertmanager, check),
             HttpRoute(f"{ALERTS_PATH}/generic", ("POST",), self._intake.receive_generic, check),
             HttpRoute("/healthz", ("GET",), self._health, check),
+            HttpRoute("/readyz", ("GET",), self._readiness, check),
             HttpRoute("/metrics", ("GET",), self._metrics, check),
         )
         self._paths = {each.path for each in self._routes}
@@ -202,7 +205,7 @@ class AlertEndpoints:
                 "this address is not known by that name; use 127.0.0.1, or add it to web.hosts"
             )
             raise HttpRefusal(HTTPStatus.MISDIRECTED_REQUEST, message)
-        open_to_all = not self._token or request.path == "/healthz"
+        open_to_all = not self._token or request.path in OPEN_PATHS
         authorization = request.headers.get("authorization", "")
         known = open_to_all or is_authorized(authorization, self._token)
         if not known and not await self._has_right(request):
@@ -238,6 +241,13 @@ class AlertEndpoints:
         status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
         heartbeat = self._watch_status.heartbeat()
         data = {"ok": not problems, "wrong": problems, "heartbeat": heartbeat}
+        return HttpReply(status=status, body=msgspec.json.encode(data))
+
+    async def _readiness(self, request: HttpRequest) -> HttpReply:
+        """Whether requests can be sent here now: what they say would be kept."""
+        problems = list(filter(None, (await self._store_problem(),)))
+        status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
+        data = {"ok": not problems, "wrong": problems}
         return HttpReply(status=status, body=msgspec.json.encode(data))
 
     async def _store_problem(self) -> str:

@@ -1,4 +1,4 @@
-"""`hermes skills export`, `publish`, `import` and `verify`."""
+"""`hermes skills export`, `publish` and `verify`, and the import of signed bundles."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,19 +150,7 @@ def _serve_index(folder: Path, bind_address: str) -> None:
         note("ended")
 
 
-@cli_command("""
-hermes skills import my.skill
-hermes skills import https://skills.example.com disk-full-runaway-log
-hermes skills import git+https://example.com/team/skills.git --yes
-hermes skills import --subscribed --yes
-""")
-@click.argument("source", required=False)
-@click.argument("names", nargs=-1)
-@click.option("--subscribed", is_flag=True, help="From every publisher with an address.")
-@click.option("--yes", is_flag=True, help="Import what is not blocked, without asking.")
-@click.option("--no-sandbox", is_flag=True, help="Without a sandbox: only scan it.")
-@click.option("--no-evidence", is_flag=True, help="Do not replay its evidence.")
-def import_(
+def import_bundles(
     ctx: click.Context,
     source: str | None,
     names: tuple[str, ...],
@@ -172,11 +160,7 @@ def import_(
     no_evidence: bool,
     as_json: bool,
 ) -> None:
-    """Import skills from SOURCE: a bundle, a folder, a git repository or an address.
-
-    Each skill is verified, quarantined, scanned and compared with your version, and its scripts
-    run in a sandbox with canary secrets. It becomes a draft: a signature never grants trust.
-    """
+    """Import signed bundles: verify, examine, ask, place."""
     if as_json and not yes:
         raise SettingsError("--json needs --yes: it does not ask")
     loaded, library = load_library(ctx)
@@ -245,10 +229,10 @@ class _SkillImport:
                 lambda journal: record_import(journal, SKILLS_RUN, examined, placed, by),
             )
         if not self.quiet:
-            _print_placed(placed)
+            print_placed(placed)
 
 
-def _print_placed(placed: SkillPlacement) -> None:
+def print_placed(placed: SkillPlacement) -> None:
     if placed.how == "same":
         echo(f"{placed.folder} is already here, unchanged")
         return

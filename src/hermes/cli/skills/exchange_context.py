@@ -51,19 +51,28 @@ def apply_revocations(loaded: LoadedSettings, exchange: SkillExchange) -> list[D
 def print_examination(examined: ImportExamination) -> None:
     manifest = examined.bundle.manifest
     new = ", new here" if examined.new_publisher else ""
+    version, until = f" version {manifest.version}", f", until {manifest.expires:%Y-%m-%d}"
+    key = f"key {shorten_key(examined.bundle.key)}"
+    if not examined.bundle.key:  # of a repository
+        version, until, key = "", "", "not signed"
     echo(
         clean(
-            f"{manifest.name} version {manifest.version} of {manifest.publisher} "
-            f"(key {shorten_key(examined.bundle.key)}{new}), digest {manifest.digest[:12]}, "
-            f"until {manifest.expires:%Y-%m-%d}"
+            f"{manifest.name}{version} of {manifest.publisher} ({key}{new}), "
+            f"digest {manifest.digest[:12]}{until}"
         )
     )
     rows = [
-        ("stopped" if each.blocks else "note", each.kind, f"{each.file}:{each.line}", each.cause)
-        for each in examined.findings
+        (
+            number,
+            "stopped" if each.blocks else "note",
+            each.kind,
+            f"{each.file}:{each.line}",
+            each.cause,
+        )
+        for number, each in enumerate(examined.findings, 1)
     ]
     if rows:
-        print_table(("", "kind", "where", "what"), rows)
+        print_table(("#", "", "kind", "where", "what"), rows)
     if examined.verdict == "look":
         note("none of this blocks the import; check it before you use the draft")
     difference = examined.difference

@@ -81,7 +81,12 @@ def extract_main_text(html: str, url: str) -> tuple[str, str, str] | None:
 
     try:
         found = bare_extraction(
-            html, url=url, include_comments=False, include_links=True, with_metadata=True
+            html,
+            url=url,
+            fast=True,  # as good on the evaluation set, in three quarters of the time
+            include_comments=False,
+            include_links=True,
+            with_metadata=True,
         )
     except (LxmlError, ValueError, TypeError, AttributeError, RecursionError, LookupError):
         return None  # a page that it cannot read; the standard parser can

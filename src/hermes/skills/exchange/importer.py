@@ -66,6 +66,8 @@ RerunEvidence = Callable[[Path, Sequence[SkillFile]], Awaitable[EvidenceResult]]
 ReviewWithModel = Callable[[Sequence[SkillFile]], Awaitable[list[ScanFinding]]]
 """Lets a model read a skill that the rules did not block."""
 ReportImportProgress = Callable[[str], None]
+AdjustFindings = Callable[[str, Sequence[ScanFinding]], list[ScanFinding]]
+"""Of a digest: the same findings; those that a person accepted do not block."""
 
 
 class ImportExamination(Value, kw_only=True, frozen=True):
@@ -104,33 +106,42 @@ class SkillImporter:
     rerun_evidence: RerunEvidence | None = None
     review_with_model: ReviewWithModel | None = None
     report_progress: ReportImportProgress = lambda _: None
+    adjust_findings: AdjustFindings = lambda _, findings: list(findings)
 
     async def examine(self, data: bytes, existing: Path | None = None) -> ImportExamination:
         """Raises `ExchangeError` when the signature or the publisher is wrong."""
         bundle = read_bundle(data, self.verify_signature)
         known = self.keyring.check_bundle(bundle)
         self.report_progress(f"verified: {bundle.manifest.name} {bundle.manifest.version}")
+        return await self.examine_bundle(bundle, existing, new_publisher=known is None)
+
+    async def examine_bundle(
+        self, bundle: SkillBundle, existing: Path | None = None, *, new_publisher: bool
+    ) -> ImportExamination:
+        """Everything after the signature; a skill of a repository has none."""
         name, digest = bundle.manifest.name, bundle.manifest.digest
         folder = self.root / QUARANTINE_FOLDER / digest[:12] / name
         replace_folder(folder, bundle.skill)
-        findings = list(self._scan(bundle, folder))
+        findings = self.adjust_findings(digest, self._scan(bundle, folder))
         before = find_capabilities(read_skill_files(existing)) if existing is not None else ()
         found = find_capabilities(bundle.skill)
         tried, proven = False, EvidenceResult("not-run", "an earlier check stopped it")
         if self.review_with_model is not None and not any(finding.blocks for finding in findings):
             self.report_progress("a model reviews it")
-            findings += await self.review_with_model(bundle.skill)
+            reviewed = await self.review_with_model(bundle.skill)
+            findings += self.adjust_findings(digest, reviewed)
         if not any(finding.blocks for finding in findings):
             if self.open_sandbox is not None:
                 self.report_progress("trying its scripts in a sandbox, among canary secrets")
-                findings += await run_trial(bundle.skill, self.open_sandbox)
+                tried_findings = await run_trial(bundle.skill, self.open_sandbox)
+                findings += self.adjust_findings(digest, tried_findings)
                 tried = True
             if not any(finding.blocks for finding in findings):
                 proven = await self._check_evidence(bundle, folder)
         return ImportExamination(
             bundle=bundle,
             folder=folder,
-            new_publisher=known is None,
+            new_publisher=new_publisher,
             findings=tuple(findings),
             difference=compare_capabilities(before, found, bundle.manifest.capabilities),
             proven=proven,
@@ -154,9 +165,10 @@ class SkillImporter:
             replace_folder(target, placement.entries)
             source = f"{examined.bundle.manifest.publisher} {examined.bundle.manifest.version}"
             history.record(target, reason=f"{placement.how} from {source}", by=by)
-        self.keyring.record_bundle(
-            examined.bundle, "" if placement.how == "same" else placement.folder
-        )
+        if examined.bundle.key:
+            self.keyring.record_bundle(
+                examined.bundle, "" if placement.how == "same" else placement.folder
+            )
         shutil.rmtree(examined.folder, ignore_errors=True)
         return placement
 
@@ -198,16 +210,25 @@ def replace_folder(folder: Path, entries: Sequence[SkillFile]) -> None:
     """Writes a new folder and swaps it in. Paths were checked when the bundle was unpacked."""
     new = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(new, ignore_errors=True)
-    for entry in entries:
-        if entry.link:
-            continue
-        path = new / entry.path
-        if not path.resolve().is_relative_to(new.resolve()):
-            raise ExchangeError(f"{entry.path!r} leads out of the skill")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(entry.data)
-        path.chmod(0o755 if entry.executable else 0o644)
-    swap_in(new, folder)
+    try:
+        for entry in entries:
+            if not entry.link:
+                _write_entry(new, entry)
+        swap_in(new, folder)
+    except OSError as error:
+        shutil.rmtree(new, ignore_errors=True)
+        raise ExchangeError(
+            f"{folder} cannot be written: {error.strerror}; nothing was installed"
+        ) from error
+
+
+def _write_entry(new: Path, entry: SkillFile) -> None:
+    path = new / entry.path
+    if not path.resolve().is_relative_to(new.resolve()):
+        raise ExchangeError(f"{entry.path!r} leads out of the skill")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(entry.data)
+    path.chmod(0o755 if entry.executable else 0o644)
 
 
 def _structure_finding(file: str, line: int, cause: str) -> ScanFinding:

@@ -62,12 +62,17 @@ def plan_placement(root: Path, bundle: SkillBundle, existing: Path | None) -> Sk
 
 def _place_beside(bundle: SkillBundle, own: str, conflicts: tuple[str, ...]) -> SkillPlacement:
     return SkillPlacement(
-        folder=f"{bundle.manifest.name}@{bundle.key[:8]}",
+        folder=f"{bundle.manifest.name}@{bundle.key[:8] or _publisher_label(bundle)}",
         how="kept beside",
         entries=bundle.skill,
         parents=(own,),
         conflicts=conflicts,
     )
+
+
+def _publisher_label(bundle: SkillBundle) -> str:
+    """`owner` of `github:owner`: a skill of a repository has no key."""
+    return re.sub(r"[^a-z0-9-]", "-", bundle.manifest.publisher.casefold().rpartition(":")[2])
 
 
 def _find_common_ancestor(root: Path, bundle: SkillBundle) -> Path | None:
