@@ -264,7 +264,8 @@ _GENERIC_WORD_LIST = """
     a an and any are check checks everything file for host how in is it log machine my not of on or
     root running server system that the there this tmp to up var what which with you
 """
-_PAST_WORDS = frozenset("was were did had who when stopped crashed failed yesterday ago".split())
+_PAST_WORD_LIST = "was were did had who when stopped crashed failed yesterday ago"
+_PAST_WORDS = frozenset(_PAST_WORD_LIST.split())
 GENERIC_WORDS = frozenset(_GENERIC_WORD_LIST.split())
 """Words that name no service, although probes may have them in their names."""
 _WORD = re.compile(r"[a-z0-9][a-z0-9_.@-]*[a-z0-9]|[a-z0-9]")

@@ -4,12 +4,12 @@ A test counts only if the failure shows on the copies before, and is still there
 one afterwards: otherwise the copy has recovered for other reasons.
 """
 
-import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import anyio
@@ -174,7 +174,7 @@ class FixTrial:
 def lacking_path(failure: str) -> str:
     """A path that a fix did not find on the copy, and that exists on the host; else empty."""
     paths = (found[1] for found in _MISSING_PATH.finditer(failure))
-    return next((each for each in paths if os.path.exists(each)), "")
+    return next((each for each in paths if Path(each).exists()), "")
 
 
 def _outcome_of(outcome: TrialOutcome, passed: Sequence[str]) -> FixOutcome:
