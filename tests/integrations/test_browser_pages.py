@@ -155,7 +155,7 @@ def test_windows_that_nobody_asked_for_are_closed(browser: SharedBrowser) -> Non
 
 def test_a_page_that_crashes_is_replaced_by_the_next(browser: SharedBrowser) -> None:
     browser.open("/two")
-    page = browser.session._front()  # the only way to make a page crash
+    page = browser.session.front
     assert page is not None
 
     async def crash() -> str:

@@ -4,13 +4,8 @@ from typing import Any
 
 from hermes.core.errors import ToolError
 from hermes.integrations.browser.devtools import BrowserGone, CommandRefused
-from hermes.integrations.browser.page import (
-    BrowserPage,
-    ElementReference,
-    PageFrame,
-    RemoteObject,
-)
-from hermes.integrations.browser.page_scripts import CLICK, IS_HIT_BY, TYPE_TEXT
+from hermes.integrations.browser.page import BrowserPage, ElementReference
+from hermes.integrations.browser.page_scripts import CLICK, IS_HIT_AT, TYPE_TEXT
 
 KEYS = {
     "Enter": (13, "\r"),
@@ -44,7 +39,7 @@ _TYPING_PROBLEMS = {
 
 async def click_element(page: BrowserPage, element: ElementReference) -> str:
     """With the mouse where it can be hit, else by a script. Raises `ToolError`."""
-    point = await _point_of(page, element)
+    point = await find_point(page, element)
     if point is None:
         if await page.call_on(element, CLICK) == "gone":
             raise ToolError(_TYPING_PROBLEMS["gone"])
@@ -58,7 +53,7 @@ async def click_element(page: BrowserPage, element: ElementReference) -> str:
     return ""
 
 
-async def _point_of(page: BrowserPage, element: ElementReference) -> tuple[float, float] | None:
+async def find_point(page: BrowserPage, element: ElementReference) -> tuple[float, float] | None:
     """Where the mouse hits it; None in frames, for options of a list, and where it is covered."""
     if element.frame != page.main_frame or "ption" in element.role:
         return None
@@ -70,23 +65,11 @@ async def _point_of(page: BrowserPage, element: ElementReference) -> tuple[float
             x, y = sum(quad[0::2]) / 4, sum(quad[1::2]) / 4
             if abs(quad[0] - quad[4]) < 1 or abs(quad[1] - quad[5]) < 1:
                 continue
-            hit = await page.call(
-                "DOM.getNodeForLocation",
-                {"x": int(x), "y": int(y), "ignorePointerEventsNone": True},
-            )
-            if await _is_hit(page, element, hit["backendNodeId"]):
+            if await page.call_on(element, IS_HIT_AT, x, y) is True:
                 return x, y
     except CommandRefused:  # it has no place on the page
         return None
     return None
-
-
-async def _is_hit(page: BrowserPage, element: ElementReference, number: int) -> bool:
-    if number == element.number:
-        return True
-    frame = PageFrame(element.session, element.frame, element.document, element.url)
-    hit = RemoteObject(await page.resolve(number, frame))
-    return await page.call_on(element, IS_HIT_BY, hit) is True
 
 
 async def type_text(page: BrowserPage, element: ElementReference, text: str, submit: bool) -> str:

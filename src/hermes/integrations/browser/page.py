@@ -211,7 +211,7 @@ class BrowserPage:
         frame = PageFrame(element.session, element.frame, element.document, element.url)
         here = {"session": element.session}
         try:
-            found = await self.resolve(element.number, frame)
+            found = await self._resolve(element.number, frame)
         except CommandRefused as error:
             raise ToolError(_GONE) from error
         answer = await self.call(
@@ -219,10 +219,7 @@ class BrowserPage:
             {
                 "functionDeclaration": script,
                 "objectId": found,
-                "arguments": [
-                    {"objectId": each.id} if isinstance(each, RemoteObject) else {"value": each}
-                    for each in arguments
-                ],
+                "arguments": [{"value": each} for each in arguments],
                 "returnByValue": True,
                 "userGesture": True,
             },
@@ -232,7 +229,7 @@ class BrowserPage:
             raise ToolError("the page did not let this element be used")
         return answer.get("result", {}).get("value")
 
-    async def resolve(self, number: int, frame: PageFrame) -> str:
+    async def _resolve(self, number: int, frame: PageFrame) -> str:
         """The object of a node, for our scripts. Raises `CommandRefused` when it is gone."""
         world = await self._world(frame)
         found = await self.call(
@@ -330,12 +327,6 @@ class BrowserPage:
         """How far it is scrolled: 0 at the top, 1 at the end."""
         top, view, height = await self.evaluate(SCROLL_POSITION) or (0, 0, 0)
         return float(top) / max(float(height) - float(view), 1.0)
-
-
-class RemoteObject(Value, frozen=True):
-    """An object in a page, as an argument of a function there."""
-
-    id: str
 
 
 _GONE = (

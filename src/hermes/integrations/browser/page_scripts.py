@@ -59,17 +59,25 @@ function () {
 }
 """
 
-IS_HIT_BY = """
-function (hit) {
+IS_HIT_AT = """
+function (x, y) {
+  let hit = document.elementFromPoint(x, y);
+  while (hit && hit.shadowRoot) {
+    const inner = hit.shadowRoot.elementFromPoint(x, y);
+    if (!inner || inner === hit) break;
+    hit = inner;
+  }
   const path = (node) => {
     const all = [];
     for (let at = node; at; at = at.parentNode || at.host) all.push(at);
     return all;
   };
-  return path(hit).includes(this) || path(this).includes(hit) ||
-    Array.from(this.labels || []).some((label) => path(hit).includes(label));
+  const above = path(hit);
+  return above.includes(this) || (hit !== null && path(this).includes(hit)) ||
+    Array.from(this.labels || []).some((label) => above.includes(label));
 }
 """
+"""Whether a point of the window is on the element, on its label, or on what it is in."""
 
 TYPE_TEXT = (
     "function (text, submit) {"

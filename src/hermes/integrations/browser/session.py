@@ -81,7 +81,7 @@ class ChromiumSession:
     @property
     def url(self) -> str:
         """The address of the page in front; empty when there is none."""
-        page = self._front()
+        page = self.front
         return page.url if page is not None and not page.ended else ""
 
     def find(self, reference: str) -> ElementReference:
@@ -90,7 +90,7 @@ class ChromiumSession:
 
     @property
     def dialog(self) -> str:
-        page = self._front()
+        page = self.front
         return page.dialog.describe() if page is not None and page.dialog is not None else ""
 
     async def start(self) -> None:
@@ -222,7 +222,7 @@ class ChromiumSession:
             said = page.ended
         finally:
             self._acting = False
-        front = self._front()
+        front = self.front
         if front is None or (front is page and page.ended):
             raise ToolError(f"{page.ended or 'the page was closed'}{self._take_notes(page)}")
         if front.dialog is not None:
@@ -279,11 +279,13 @@ class ChromiumSession:
 
     # Pages
 
-    def _front(self) -> BrowserPage | None:
+    @property
+    def front(self) -> BrowserPage | None:
+        """The page in front; None when none is open."""
         return next(reversed(self._pages.values()), None)
 
     def _page(self, *, dialog_too: bool = False) -> BrowserPage:
-        page = self._front()
+        page = self.front
         if page is None:
             raise ToolError("no page is open; browser_navigate opens one")
         if page.ended:
@@ -291,7 +293,7 @@ class ChromiumSession:
         return page
 
     async def _open_page(self) -> BrowserPage:
-        page = self._front()
+        page = self.front
         if page is not None and not page.ended:
             return page
         if page is not None:

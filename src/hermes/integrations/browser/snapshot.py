@@ -11,6 +11,8 @@ MAX_NAME_CHARS = 120
 MAX_FULL_NAME_CHARS = 500
 MAX_COMPARED_LINES = 2_000
 MAX_DEPTH = 200
+_LAST_PLAIN_CHARACTER = "\U000e0000"
+"""Printable characters after it may be hidden ones."""
 HIDDEN_VALUE = "[hidden]"
 
 _ACTIVE_ROLES = frozenset(
@@ -163,7 +165,8 @@ def _line(
 
 def _clean(value: object) -> str:
     text = "" if value is None else str(value)
-    return " ".join((text if text.isascii() else strip_hidden_characters(text)).split())
+    plain = text.isprintable() and max(text, default="") < _LAST_PLAIN_CHARACTER
+    return " ".join((text if plain else strip_hidden_characters(text)).split())
 
 
 def _hide(line: str, secrets: tuple[str, ...]) -> str:
