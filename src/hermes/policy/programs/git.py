@@ -51,6 +51,7 @@ def git(call: ProgramCall, entry: ProgramEntry) -> str:
         for folder in (".", *before.values("--git-dir", "--work-tree")):
             call.repositories += call.analyst.classifier.with_real_path(call.path(folder))
     _judge_work_tree(call, verb)
+    _judge_start_point(call, verb, [*words, *before.rest])
     reused = found.values("-C", "-c", "--reuse-message", "--reedit-message")
     _judge_shown_files(call, verb, words + reused if verb == "notes" else words)
     _judge_printed_content(call, verb, found, before)
@@ -151,6 +152,19 @@ def _judge_work_tree(call: ProgramCall, verb: str) -> None:
         for path in [call.path(word) for word in call.argv[2:] if not word.startswith("-")]:
             if call.analyst.classifier.may_contain_secrets(path):
                 call.mark("secret-read", f"compares {display_text(path)}, with secrets in it")
+
+
+_NAMING_VERBS = word_set("branch tag switch worktree")
+"""Verbs that are free, and put the files of a commit into a folder, or give it a name for that."""
+_FETCHED_COMMIT = re.compile(r".*FETCH_HEAD|(?:.*-g)?[0-9a-f]{4,64}(?:[~^@:].*)?\Z", re.S | re.I)
+
+
+def _judge_start_point(call: ProgramCall, verb: str, words: list[str]) -> None:
+    """A commit that was only fetched may bring instructions, hooks and settings of others."""
+    if verb in _NAMING_VERBS and "write" in call.effects:
+        for word in filter(_FETCHED_COMMIT.match, words):
+            shown = display_text(word)
+            call.mark("privilege", f"{shown} may bring files of others that run or are obeyed")
 
 
 def _judge_setting(call: ProgramCall, setting: str) -> None:
