@@ -234,12 +234,14 @@ _PRINT_OPTION = re.compile(r"-[aCeJNPqT]*p")
 
 
 def tmux(call: ProgramCall, entry: ProgramEntry) -> str:
-    """tmux: a `;` among the words separates its commands."""
+    """tmux and screen: a `;` among the words separates commands of tmux."""
     apply_table(call, entry)
     if any(word.endswith(";") for word in call.argv):
         call.dynamic("several commands of tmux")
     if any("#" in _PLAIN_TMUX_FORMAT.sub("", word) for word in call.argv):
         call.dynamic("tmux may run a command that stands in a format")
+    if any(map(has_untrusted_text, call.argv)):
+        call.dynamic(f"{call.program} may find a command in words only known at run time")
     if {"capture-pane", "capturep"} & {*call.argv} and not any(map(_PRINT_OPTION.match, call.argv)):
         call.mark("service-change", "tmux capture-pane without -p keeps the text in the server")
     return ANY_WORD

@@ -59,8 +59,7 @@ from hermes.sre.escalation.next_commands import next_commands
 from hermes.sre.policies import (
     READ_ONLY_RULE,
     UNATTENDED_RULE,
-    ReadOnlyPolicy,
-    TrustedPlaybookPolicy,
+    own_script_policy,
 )
 from hermes.sre.reports.actions import list_refused_actions
 from hermes.sre.reports.experiments import ended_text, tested_text
@@ -77,7 +76,7 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
     """Raises only `StoreError`: an escalation without facts is better than none."""
     executor = work.context.executor
     # The scripts are ours, and each value in them has a type and is quoted, as in a playbook.
-    looking = executor.with_policy(ReadOnlyPolicy(TrustedPlaybookPolicy(executor.policy)))
+    looking = executor.with_policy(own_script_policy(executor.policy))
     execute = work.context.execute_for_run(work.details.run, looking)
     listed = await find_root_commands(work.context.environment)
     collector = _HostCollector(work, execute, listed)
