@@ -75,8 +75,6 @@ def settings(home: Path, calls: list[dict[str, Any]]) -> LoadedSettings:
             "model.default": f"scripted:{script}",
             "tools.toolsets": ",".join(["all", *plugins.plugin_names("tools")]),
             "tools.web.search": "duckduckgo",
-            "model.vision": "flash",
-            "model.mixtures.deep.references": "sonnet,gpt",
         },
     )
 
@@ -199,8 +197,6 @@ MAY_REACH_OUT = {
     "app/model_tools.py": "a tool, which only the executor calls; fetches the picture it names",
     "skills/hub/client.py": "reads hubs of the settings when a person asks; what comes is scanned",
     "integrations/speech/": "sends audio and text to the engine that the settings name",
-    "integrations/pictures/": "what `image_generate` does, which only the executor calls",
-    "app/model_tools.py": "fetches the picture of `vision_analyze`, which only the executor calls",
     "integrations/mcp/": "talks to servers that a person reviewed, and offers ours to programs",
     "integrations/web/": "what `web_search` and `web_extract` do, which only the executor calls",
     "tools/request_tool.py": "a tool, which only the executor calls; asks configured systems",
