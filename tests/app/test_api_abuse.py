@@ -81,7 +81,7 @@ async def test_no_other_origin_may_read_or_ask(tmp_path: Path) -> None:
 async def test_a_name_that_was_made_to_resolve_to_us_is_refused(tmp_path: Path) -> None:
     async with api_server(tmp_path) as server, server.client("") as client:
         for host in ("evil.example", "evil.example:8080", "127.0.0.1.evil.example"):
-            for path in ("/metrics", "/healthz"):
+            for path in ("/metrics", "/healthz", "/readyz"):
                 assert (await client.get(path, headers={"host": host})).status_code == 421
             posted = await client.post(
                 "/alerts/generic", json={"title": "x"}, headers={"host": host}

@@ -1,12 +1,15 @@
 """The dashboard in a real browser: layout, live updates, keys, and without JavaScript."""
 
+import asyncio
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from api_server import ApiServer, api_server
@@ -258,6 +261,77 @@ def test_a_request_is_approved_without_javascript(browser: Browser) -> None:
     finally:
         browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     assert [each.approved for each in browser.answers("ask-plain")] == [True]
+
+
+class Connection:
+    """Between the browser and the server; it can be cut and restored."""
+
+    def __init__(self, address: str) -> None:
+        self._host, _, port = address.removeprefix("http://").partition(":")
+        self._port, self._passes = int(port), True
+        self._open: set[asyncio.StreamWriter] = set()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._relay, self._host, 0)
+        try:
+            yield f"http://{self._host}:{server.sockets[0].getsockname()[1]}"
+        finally:
+            await self.cut()
+            server.close()
+
+    async def cut(self) -> None:
+        self._passes = False
+        for writer in self._open:
+            writer.transport.abort()
+
+    async def restore(self) -> None:
+        self._passes = True
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self._passes:
+            writer.transport.abort()
+            return
+        inner_reader, inner_writer = await asyncio.open_connection(self._host, self._port)
+        both = {writer, inner_writer}
+        self._open |= both
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._copy, reader, inner_writer)
+                await self._copy(inner_reader, writer)
+                group.cancel_scope.cancel()
+        finally:
+            self._open -= both
+            for each in both:
+                each.close()
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+
+
+def test_a_lost_stream_is_shown_as_lost_and_resumes_where_it_was(browser: Browser) -> None:
+    lost = "return !document.getElementById('lost').hidden && document.body.matches('.stale')"
+    connection = Connection(browser.server.address)
+    with browser.portal.wrap_async_context_manager(connection.serving()) as address:
+        browser.driver.get(f"{address}/incidents")
+        browser.until_live()
+        assert not browser.script(lost)
+        browser.portal.call(connection.cut)
+        browser.until(lambda: browser.script(lost), "the page does not say that it is not live")
+        browser.record(
+            IncidentOpened(
+                run="inc-lost", incident="inc-lost", title="opened meanwhile", severity="P2"
+            )
+        )
+        browser.portal.call(connection.restore)
+        browser.until_live()
+        browser.until_text("opened meanwhile")
+        assert not browser.script(lost)
+        browser.open("/")  # nothing of the page tries to connect any more
+    browser.driver.get_log("browser")
 
 
 def test_two_tabs_have_one_stream_and_take_over(browser: Browser) -> None:

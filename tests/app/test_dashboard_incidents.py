@@ -159,6 +159,47 @@ def test_a_plain_form_answers_a_request(
     anyio.run(main)
 
 
+@pytest.mark.parametrize("page", ["/approvals", f"/approvals/{IRREVERSIBLE}"])
+def test_what_cannot_be_undone_is_recorded_when_it_is_confirmed(tmp_path: Path, page: str) -> None:
+    async def main() -> None:
+        async with api_server(tmp_path) as server:
+            await record(server, recorded_day())
+            action = f"/approvals/{IRREVERSIBLE}"
+            async with browser(server, await log_in(server)) as client:
+                asked = await press(client, page, action, {"verb": "once"})
+                assert asked.headers["location"] == f"{action}?confirm=once"
+                forged = {"verb": "once", "confirmation": "0" * 64}
+                assert "?confirm" in (await press(client, page, action, forged)).headers["location"]
+                other = await press(client, f"{action}?confirm=once", action, {"verb": "always"})
+                assert other.headers["location"] == f"{action}?confirm=always"
+                assert not await events_of(server, ApprovalAnswered)
+                shown = (await client.get(f"{action}?confirm=once")).text
+                assert (
+                    "It cannot be undone. May it run?" in shown and "Yes, approve it once" in shown
+                )
+                done = await press(client, f"{action}?confirm=once", action, {"verb": "once"})
+                assert done.headers["location"] == "/approvals"
+            (event,) = await events_of(server, ApprovalAnswered)
+            assert isinstance(event, ApprovalAnswered)
+            assert (event.approval, event.approved, event.by) == (IRREVERSIBLE, True, "alice")
+
+    anyio.run(main)
+
+
+def test_an_irreversible_action_is_denied_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with api_server(tmp_path) as server:
+            await record(server, recorded_day())
+            async with browser(server, await log_in(server)) as client:
+                action = f"/approvals/{IRREVERSIBLE}"
+                done = await press(client, "/approvals", action, {"verb": "deny"})
+                assert done.headers["location"] == "/approvals"
+            (event,) = await events_of(server, ApprovalAnswered)
+            assert isinstance(event, ApprovalAnswered) and not event.approved
+
+    anyio.run(main)
+
+
 def test_an_announced_action_is_stopped(tmp_path: Path) -> None:
     async def main() -> None:
         async with api_server(tmp_path) as server:

@@ -11,11 +11,13 @@ import pytest
 
 from hermes.app import open_application
 from hermes.app.application import Application
+from hermes.app.policy import describe_call, open_policy
 from hermes.app.tooling import build_tooling
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.events.runs import ModelAnswered
-from hermes.core.messages import ToolCall, ToolResult
+from hermes.core.messages import Risk, ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
+from hermes.policy.actions.remote_calls import render_request
 from hermes.settings.load import LoadedSettings, load
 from picture_samples import bomb, picture
 from standins.images import KEY, ImageStandin
@@ -255,3 +257,24 @@ async def test_a_mixture_is_the_model_of_a_conversation_and_its_cost_is_held_fir
         with pytest.raises(Exception, match="the limit of 10,000 tokens"):
             await conversation.say("hello")
     assert not server.requests
+
+
+async def test_the_rules_see_the_request_and_its_price(
+    server: ImageStandin, tmp_path: Path
+) -> None:
+    loaded = loaded_from(tmp_path / "home", images(server), OPENAI_API_KEY=KEY)
+    action = Action(
+        call=ToolCall("c", "image_generate", {"prompt": "a box", "count": 2}),
+        risk=Risk.READ,
+        run="r",
+        origin="cli",
+        environment="local",
+        target="here",
+        isolated=False,
+    )
+    described = describe_call(loaded, action)
+    assert described.risk is Risk.CHANGE
+    decision = open_policy(loaded, tmp_path, isolated=False).decide(described)
+    assert decision.verdict == "allow"
+    assert described.request is not None
+    assert render_request(described.request).endswith("[about $0.080]")

@@ -20,6 +20,7 @@ DOCUMENTED_AREAS = (
     "api",
     "channels",
     "healthz",
+    "readyz",
     "hooks",
     "metrics",
     "openapi.json",

@@ -62,6 +62,7 @@ ELSEWHERE |= {f"hermes incident {verb}" for verb in ("show", "timeline", "report
 ELSEWHERE |= {f"hermes incident {verb}" for verb in ("ack", "tell", "close", "reopen")}
 ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publish", "revoke")}
 ELSEWHERE |= {f"hermes skills {verb}" for verb in ("search", "install", "update")}
+ELSEWHERE |= {"hermes plugins show"}
 ELSEWHERE |= {"hermes service logs", "hermes service uninstall", "hermes backup", "hermes restore"}
 ELSEWHERE |= {"hermes people add", "hermes people remove", "hermes token revoke"}
 ELSEWHERE |= {"hermes web logout", "hermes tools import"}

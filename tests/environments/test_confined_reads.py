@@ -1,6 +1,7 @@
 """Ordinary reads that need more than reading files, and calls that no read has a use for."""
 
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -76,6 +77,43 @@ async def test_who_listens_on_a_port_can_be_asked(here: LocalEnvironment) -> Non
             assert str(server.pid) in output
         finally:
             server.kill()
+
+
+async def test_a_question_about_interfaces_sends_nothing(here: LocalEnvironment) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.setblocking(False)
+        code = f"""
+import ctypes, fcntl, socket
+there = ("127.0.0.1", {receiver.getsockname()[1]})
+def disconnect(s):
+    s.connect(there)
+    ctypes.CDLL(None).connect(s.fileno(), bytes(16), 16)
+    s.sendto(b"x", there)
+for send in (
+    lambda s: s.sendto(b"x", there),
+    lambda s: s.sendmsg([b"x"], [], 0, there),
+    lambda s: (s.connect(there), s.send(b"x")),
+    disconnect,
+):
+    try:
+        send(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        print("sent")
+    except OSError as error:
+        print(error.strerror)
+asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+print(socket.inet_ntoa(fcntl.ioctl(asked, 0x8915, b"lo".ljust(40, bytes(1)))[20:24]))
+try:
+    socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+except OSError as error:
+    print(error.strerror)
+"""
+        profile = ConfinementProfile(special=("interfaces",))
+        status, output, _ = await python(here, code, profile)
+        expected = ["Broken pipe"] * 4 + ["127.0.0.1", "Permission denied"]
+        assert (status, output.splitlines()) == (0, expected)
+        with pytest.raises(BlockingIOError):
+            receiver.recv(9)
 
 
 async def test_reading_a_database_shows_no_refusal(here: LocalEnvironment, tmp_path: Path) -> None:

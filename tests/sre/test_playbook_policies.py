@@ -16,12 +16,15 @@ from hermes.skills.discovery import BUNDLED_SKILLS
 from hermes.skills.playbook.parameters import fill_template
 from hermes.skills.playbook.reader import parse_playbook
 from hermes.skills.supervisors.commands import HostSupervisors, UnsupportedActionError
-from hermes.skills.supervisors.units import HostUnit, PlainDaemon
+from hermes.skills.supervisors.units import HostUnit, PlainDaemon, listing_scripts
+from hermes.sre.assessment.assess import read_script
+from hermes.sre.escalation.host_scripts import EscalationSubject, named_scripts, script_command
 from hermes.sre.policies import (
     BundledTextPolicy,
     KnownDaemonPolicy,
     RecordedUndoPolicy,
     UnattendedPolicy,
+    own_script_policy,
 )
 
 PROGRAMS = {
@@ -108,6 +111,35 @@ def test_no_probe_or_check_of_a_bundled_playbook_asks(name: str, part: str, kind
     for command in filled_commands(name, part, kind):
         decision = judge.decide(action(command))
         assert decision.verdict == "allow", (decision.reason, command)
+
+
+OWN_SUBJECT = EscalationSubject(
+    service="web",
+    kind="cpu",
+    ports=(16379,),
+    log="/srv/web/log/err.log",
+    disk="/srv",
+    logs=("/srv/web/log/err.log",),
+)
+OWN_ERRORS = ("open() /srv/a/b failed, port 5432, locked by PID 77, Read-only file system",)
+OWN_SCRIPTS = {
+    **{
+        name: script_command(name, head)
+        for name, head in (*OWN_SUBJECT.scripts, *named_scripts(OWN_SUBJECT, OWN_ERRORS))
+    },
+    # pm2 prints the environment of its programs, which may have secrets.
+    **{f"list {name}": text for name, text in listing_scripts().items() if name != "pm2"},
+    **{
+        f"assess {name}": fill_template(read_script(name), {}, host_units("supervisord"))
+        for name in ("logs", "words", "state", "checks")
+    },
+}
+
+
+@pytest.mark.parametrize("name", sorted(OWN_SCRIPTS))
+def test_no_script_of_an_escalation_is_refused_to_investigators(name: str) -> None:
+    decision = own_script_policy(policy()).decide(action(OWN_SCRIPTS[name]))
+    assert decision.verdict == "allow", decision.reason
 
 
 def test_the_same_text_of_anybody_else_still_asks() -> None:

@@ -102,11 +102,13 @@ async def test_a_store_that_fails_makes_the_sender_try_again(tmp_path: Path) -> 
             assert status == 503 and "send it again" in said["error"]
             status, said = await web.ask("GET", "/healthz")
             assert status == 503 and "rejected alerts" in said["wrong"][0]
+            assert (await web.ask("GET", "/readyz"))[0] == 503
         assert (await web.ask("POST", "/alerts", payload(alert())))[0] == 200
         assert await web.ask("GET", "/healthz") == (
             200,
             {"ok": True, "wrong": [], "heartbeat": None},
         )
+        assert await web.ask("GET", "/readyz") == (200, {"ok": True, "wrong": []})
         assert len(await web.alerts()) == 1
 
 

@@ -1,5 +1,7 @@
 """The agent as the protocol sees it: each method of a client, and the errors it may get."""
 
+import base64
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -14,12 +16,13 @@ from anyio.abc import TaskGroup
 
 from hermes.acp.message_stream import MessageStream
 from hermes.acp.permissions import MODES
-from hermes.acp.session import EditorBackend, EditorSession
+from hermes.acp.session import EditorBackend, EditorPrompt, EditorSession
 from hermes.core.errors import HermesError
 from hermes.core.foreign_text import visible_line
 from hermes.core.messages import AttachedText
 from hermes.core.run_ids import new_id
 
+logger = logging.getLogger(__name__)
 LOCAL_USER = "local"
 MAX_LISTED_SERVERS = 20
 NOT_FOUND, INVALID_PARAMS, FAILED = -32002, -32602, -32603
@@ -70,7 +73,7 @@ class EditorAgent:
             protocol_version=min(protocol_version, acp.PROTOCOL_VERSION),
             agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
-                prompt_capabilities=schema.PromptCapabilities(embedded_context=True),
+                prompt_capabilities=schema.PromptCapabilities(embedded_context=True, image=True),
                 session_capabilities=schema.SessionCapabilities(
                     list=schema.SessionListCapabilities()
                 ),
@@ -131,8 +134,7 @@ class EditorAgent:
     @_explained
     async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> Any:
         session = self._find(session_id)
-        text, attached = _read_prompt(prompt)
-        return schema.PromptResponse(stop_reason=await session.prompt(text, attached))
+        return schema.PromptResponse(stop_reason=await session.prompt(_read_prompt(prompt)))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         if session := self._sessions.get(session_id):
@@ -147,7 +149,12 @@ class EditorAgent:
 
     async def _start(self, session: EditorSession, *, resume: bool) -> None:
         async def serve(*, task_status: Any) -> None:
-            await session.serve(self._backend, resume=resume, task_status=task_status)
+            try:
+                await session.serve(self._backend, resume=resume, task_status=task_status)
+            except HermesError as error:
+                if not session.started:
+                    raise
+                logger.error("session %s ended: %s", session.id, error)
 
         await self._group.start(serve)
         self._sessions[session.id] = session
@@ -170,9 +177,8 @@ def _modes(session: EditorSession) -> Any:
     )
 
 
-def _read_prompt(blocks: Sequence[Any]) -> tuple[str, list[AttachedText]]:
-    """The words of the person, and what they attached."""
-    words, attached = [], list[AttachedText]()
+def _read_prompt(blocks: Sequence[Any]) -> EditorPrompt:
+    words, attached, pictures = [], list[AttachedText](), list[bytes]()
     for block in blocks:
         match block.type:
             case "text":
@@ -181,13 +187,22 @@ def _read_prompt(blocks: Sequence[Any]) -> tuple[str, list[AttachedText]]:
                 attached.append(AttachedText("link", block.uri, block.name))
             case "resource" if isinstance(getattr(block.resource, "text", None), str):
                 attached.append(AttachedText("file", block.resource.text, block.resource.uri))
+            case "image":
+                pictures.append(_decode_picture(block.data))
             case other:
-                text = f"a prompt may hold text, links and text of files, but not: {other}"
+                text = f"a prompt may hold text, links, text of files, and images; not: {other}"
                 raise RequestError(INVALID_PARAMS, text)
     text = "\n".join(words)
-    if not text.strip() and not attached:
+    if not text.strip() and not attached and not pictures:
         raise RequestError(INVALID_PARAMS, "the prompt is empty")
-    return text, attached
+    return EditorPrompt(text, tuple(attached), tuple(pictures))
+
+
+def _decode_picture(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except ValueError as error:
+        raise RequestError(INVALID_PARAMS, f"an image is not base64: {error}") from error
 
 
 def _describe_servers(servers: Sequence[Any]) -> str:

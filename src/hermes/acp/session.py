@@ -1,6 +1,6 @@
 """One session of an editor: its conversation, turn by turn."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,7 +17,7 @@ from hermes.core.actions import Policy
 from hermes.core.bus import Bus, BusItem
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.runs import TurnEnded
-from hermes.core.messages import AttachedText, Value
+from hermes.core.messages import AttachedText, Picture, Value
 
 STOP_REASONS = {
     "answered": "end_turn",
@@ -33,13 +33,30 @@ class EditorConversation(Protocol):
     @property
     def ended(self) -> TurnEnded | None: ...
 
-    async def say(self, text: str, *, attached: Sequence[AttachedText] = ()) -> str: ...
+    async def say(
+        self,
+        text: str,
+        *,
+        attached: Sequence[AttachedText] = (),
+        pictures: Sequence[Picture] = (),
+    ) -> str: ...
 
 
 @dataclass(frozen=True)
 class OpenedConversation:
     conversation: EditorConversation
     bus: Bus
+    keep_picture: Callable[[bytes], Awaitable[Picture]]
+    """Raises `ToolError` for what is no picture."""
+
+
+@dataclass(frozen=True)
+class EditorPrompt:
+    """The words of the person, and what they attached."""
+
+    text: str
+    attached: tuple[AttachedText, ...] = ()
+    pictures: tuple[bytes, ...] = ()
 
 
 class SessionSummary(Value, kw_only=True, frozen=True):
@@ -63,8 +80,7 @@ class EditorBackend(Protocol):
 
 @dataclass
 class _Turn:
-    text: str
-    attached: tuple[AttachedText, ...]
+    prompt: EditorPrompt
     stop_reason: str = "cancelled"
     problem: str = ""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -111,6 +127,10 @@ class EditorSession:
             note_written=self._updates.note_written,
         )
 
+    @property
+    def started(self) -> bool:
+        return self._opened is not None
+
     def set_mode(self, mode: str) -> None:
         self.mode = mode
         if self._policy is not None:
@@ -134,14 +154,14 @@ class EditorSession:
             self._receive.close()
             self._closed.set()
 
-    async def prompt(self, text: str, attached: Sequence[AttachedText]) -> str:
+    async def prompt(self, prompt: EditorPrompt) -> str:
         """Why the turn stopped. Raises `SettingsError` while another turn runs, and `HermesError`
         when it fails."""
         if self._closed.is_set():
             raise SettingsError(CLOSED)
         if self._turn is not None:
             raise SettingsError("a prompt is being worked on: wait for its end, or cancel it")
-        turn = self._turn = _Turn(text, tuple(attached))
+        turn = self._turn = _Turn(prompt)
         try:
             self._send.send_nowait(turn)
             await turn.done.wait()
@@ -175,18 +195,20 @@ class EditorSession:
             async with opened.bus.subscribe() as items:
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._show_all, items)
-                    await self._say(turn, opened.conversation)
+                    await self._say(turn, opened)
                     group.cancel_scope.cancel()
                 async for item in _remaining(items):
                     await self._show(item)
         finally:
             turn.done.set()
 
-    async def _say(self, turn: _Turn, conversation: EditorConversation) -> None:
+    async def _say(self, turn: _Turn, opened: OpenedConversation) -> None:
+        prompt, conversation = turn.prompt, opened.conversation
         try:
             await self._tell_notice()
             with turn.scope:
-                await conversation.say(turn.text, attached=turn.attached)
+                pictures = [await opened.keep_picture(each) for each in prompt.pictures]
+                await conversation.say(prompt.text, attached=prompt.attached, pictures=pictures)
                 ended = conversation.ended
                 outcome = ended.outcome if ended is not None else "answered"
                 turn.stop_reason = STOP_REASONS.get(outcome, "end_turn")

@@ -4,6 +4,7 @@ import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from hermes.app.people import PeopleRegister
 from hermes.core.errors import SettingsError
 from hermes.core.events.base import RunOrigin
 from hermes.core.events.runs import RunStarted
+from hermes.core.messages import Picture
 from hermes.core.protocols import Environment, Journal
 from hermes.memory.store import open_journal
 from hermes.settings.load import LoadedSettings
@@ -61,7 +63,9 @@ class ApplicationSessions:
             else:
                 conversation = await application.begin(run=session.id, environment=environment)
             try:
-                yield OpenedConversation(conversation, opened.bus)
+                yield OpenedConversation(
+                    conversation, opened.bus, partial(_keep_picture, application, session.id)
+                )
             finally:
                 with anyio.CancelScope(shield=True):
                     await _end_processes(application, session.id)
@@ -120,6 +124,13 @@ def _with_editor_files(environment: Environment, session: "EditorSession") -> En
     seen = EditorEnvironment(environment, session.files())
     session.approver.read_text = seen.text_of
     return seen
+
+
+async def _keep_picture(application: Application, run: str, data: bytes) -> Picture:
+    from hermes.tools.picture_storage import store_picture
+
+    artifacts = application.agent_dependencies.artifacts
+    return await store_picture(artifacts, run, "picture", data, "a picture from the editor")
 
 
 async def _end_processes(application: Application, run: str) -> None:

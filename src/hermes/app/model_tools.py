@@ -249,3 +249,14 @@ def make_model_tools(
     if loaded.settings.model.mixtures:
         tools[MIXTURE_TOOL] = MixtureTool(ApplicationMixture(questions))
     return tools
+
+
+def preview_model_tools(loaded: LoadedSettings) -> dict[str, Tool]:
+    """The same tools, to be asked what they would send; they cannot be called."""
+    from hermes.memory.journal.in_memory import InMemoryJournal
+
+    def refuse(reference: str) -> Model:
+        raise ToolError(f"{reference} is not asked here")
+
+    budget = SpendingBudget(InMemoryJournal(), loaded.settings.agent.limits)
+    return make_model_tools(loaded, refuse, budget, "")

@@ -37,6 +37,7 @@ from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
     from hermes.app.announcements import InterruptedAnnouncements
+    from hermes.core.protocols import Tool
     from hermes.policy.actions.action_effects import IncidentFacts
     from hermes.policy.approvals.approver import JournalApprover
     from hermes.policy.decide import DocumentPolicy
@@ -167,14 +168,20 @@ def open_policy(
 def describe_call(loaded: LoadedSettings, action: Action) -> Action:
     """The action with what its tool says about it, as before a run. Unknown tools and those that
     act in the environment are left as they are."""
-    from hermes.app.tooling import WEB_TOOLS, build_tooling
+    from hermes.app.tooling import MODEL_TOOLS, WEB_TOOLS, build_tooling
     from hermes.core.plugins import BUILT_IN
     from hermes.tools.executor import describe_action
 
     name = action.call.name
-    if name in BUILT_IN["tools"] and name not in WEB_TOOLS:
+    tool: Tool | None
+    if name in MODEL_TOOLS:
+        from hermes.app.model_tools import preview_model_tools
+
+        tool = preview_model_tools(loaded).get(name)
+    elif name in BUILT_IN["tools"] and name not in WEB_TOOLS:
         return action
-    tool = build_tooling(loaded, toolsets=("all",)).catalogue.tools.get(name)
+    else:
+        tool = build_tooling(loaded, toolsets=("all",)).catalogue.tools.get(name)
     if tool is None:
         return action
     action = describe_action(action, tool)

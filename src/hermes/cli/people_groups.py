@@ -149,3 +149,27 @@ def gateway() -> None:
 
     Exit codes: 0 fine, 2 wrong usage, 3 no channel can be used.
     """
+
+
+PLUGIN_COMMANDS = {
+    "list": ("admin.plugins:list_", "Packages and files, and what each brings"),
+    "show": ("admin.plugins:show", "One of them: parts, needs, whether it loads"),
+    "doctor": ("admin.plugins:doctor", "Load all, and say what is wrong"),
+}
+
+
+@cli_group(
+    PLUGIN_COMMANDS,
+    """
+hermes plugins list
+hermes plugins show hermes-example
+hermes plugins doctor
+""",
+    default="list",
+)
+def plugins() -> None:
+    """Plug-ins of other authors. Without a command: list.
+
+    They are entry points of installed packages in the groups hermes.tools, hermes.models and so
+    on, and files of the home folder under plugins/. One that is broken is absent, with its reason.
+    """

@@ -156,6 +156,21 @@ class Message(Value, kw_only=True, frozen=True):
     """Of a user message: what the person sent; those of a result are in the result."""
 
 
+def describe_pictures(message: Message) -> Message:
+    """The message with words in the place of its pictures."""
+    result = message.result
+    found = message.pictures if result is None else result.pictures
+    if not found:
+        return message
+    words = [picture.describe() for picture in found]
+    if result is None:
+        text = "\n".join([message.text, *words])
+        return msgspec.structs.replace(message, text=text, pictures=())
+    content = "\n".join([result.content, *words])
+    result = msgspec.structs.replace(result, content=content, pictures=())
+    return msgspec.structs.replace(message, result=result)
+
+
 class Usage(Value, frozen=True):
     input_tokens: int = 0
     output_tokens: int = 0

@@ -230,29 +230,48 @@ def outside_plugins(group: str, home: Path | None = None) -> dict[str, PluginSou
     return found
 
 
-def plugin_problems(home: Path | None = None) -> Iterator[str]:
-    """Everything that is wrong with the plug-ins of outside authors. Loads all of them."""
+class PluginCheck(Value, frozen=True):
+    """One plug-in of an outside author, or a file of which none is known, and whether it works."""
+
+    group: str
+    name: str
+    origin: str
+    target: str = ""
+    problem: str = ""
+    """Why it is absent; empty when it can be used."""
+
+
+def check_plugins(home: Path | None = None) -> Iterator[PluginCheck]:
+    """Loads all plug-ins of outside authors; one that cannot be used says why."""
     for file in _plugin_files(home):
         if file.problem:
-            yield f"{file.path}: {file.problem}"
+            yield PluginCheck("", Path(file.path).stem, file.path, problem=file.problem)
     taken: dict[tuple[str, str], str] = {}
     for source in _sources(home):
-        if source.group not in BUILT_IN:
-            known = ", ".join(f"{_GROUP_PREFIX}{each}" for each in BUILT_IN)
-            yield f"{source.origin}: no group {_GROUP_PREFIX}{source.group}; there are: {known}"
-            continue
-        built_in = "Hermes itself" if source.name in BUILT_IN[source.group] else ""
-        first = built_in or taken.setdefault((source.group, source.name), source.origin)
-        if first != source.origin:
-            yield (
-                f"{source.origin}: the name {source.name} in {_GROUP_PREFIX}{source.group} "
-                f"is taken by {first}"
-            )
-            continue
-        try:
-            source.load()
-        except PluginError as error:
-            yield str(error)
+        problem = _source_problem(source, taken)
+        yield PluginCheck(source.group, source.name, source.origin, source.target, problem)
+
+
+def _source_problem(source: PluginSource, taken: dict[tuple[str, str], str]) -> str:
+    if source.group not in BUILT_IN:
+        known = ", ".join(f"{_GROUP_PREFIX}{each}" for each in BUILT_IN)
+        return f"no group {_GROUP_PREFIX}{source.group}; there are: {known}"
+    built_in = "Hermes itself" if source.name in BUILT_IN[source.group] else ""
+    first = built_in or taken.setdefault((source.group, source.name), source.origin)
+    if first != source.origin:
+        return f"the name {source.name} in {_GROUP_PREFIX}{source.group} is taken by {first}"
+    try:
+        source.load()
+    except PluginError as error:
+        return str(error).removeprefix(f"{source.origin}: ")
+    return ""
+
+
+def plugin_problems(home: Path | None = None) -> Iterator[str]:
+    """Everything that is wrong with the plug-ins of outside authors. Loads all of them."""
+    for each in check_plugins(home):
+        if each.problem:
+            yield f"{each.origin}: {each.problem}"
 
 
 def call_plugin(name: str, plugin: Callable[..., R], *args: object) -> R:

@@ -220,6 +220,11 @@ class ReadOnlyPolicy(PolicyWrapper):
         return ""
 
 
+def own_script_policy(policy: Policy) -> Policy:
+    """For scripts that are part of this program and only read."""
+    return ReadOnlyPolicy(BundledTextPolicy(TrustedPlaybookPolicy(policy)))
+
+
 def action_effects(action: Action, decision: Decision) -> frozenset[str]:
     """Effects by the policy, and by an analysis of the command."""
     intent = read_intent(action, "/root")

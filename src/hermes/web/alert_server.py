@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -36,6 +37,9 @@ from hermes.plumbing.http_service import (
 from hermes.web.alerts import AlertIntake
 from hermes.web.metrics import METRICS_CONTENT_TYPE, AlertMetrics
 from hermes.web.settings import WebSettings
+
+if TYPE_CHECKING:
+    import ssl
 
 
 def read_credential(authorization: str) -> str:
@@ -75,6 +79,8 @@ def _is_loopback(listen: str) -> bool:
 
 
 JOURNAL_CHECK_TIMEOUT_S = 2.0
+OPEN_PATHS = ("/healthz", "/readyz")
+"""They need no token: whoever balances load or restarts containers has none."""
 
 
 async def _no_activity() -> Mapping[str, float]:
@@ -120,17 +126,32 @@ async def serve_alerts(
     endpoints = AlertEndpoints(bus, settings, token, watch or WatchStatus())
     service = endpoints.service(settings, api)
     host = f"[{settings.listen}]" if ":" in settings.listen else settings.listen
+    tls = _load_tls(settings) if settings.cert or settings.key else None
+    scheme = "https" if tls else "http"
 
     def ready(port: int) -> None:
-        task_status.started(f"http://{host}:{port}")
+        task_status.started(f"{scheme}://{host}:{port}")
 
     try:
-        await serve_http(service, settings.listen, settings.port, ready=ready)
+        await serve_http(service, settings.listen, settings.port, ready=ready, tls=tls)
     except HttpListenError as error:
         raise SettingsError(
             f"cannot listen on {settings.listen} port {settings.port}: {error}. "
             "Another watcher may be running; otherwise change web.listen and web.port"
         ) from error
+
+
+def _load_tls(settings: WebSettings) -> "ssl.SSLContext":
+    """Raises `SettingsError`."""
+    from hermes.plumbing.certificates import (  # noqa: PLC0415 - only with a certificate
+        CertificateError,
+        load_server_certificate,
+    )
+
+    try:
+        return load_server_certificate(settings.cert, settings.key)
+    except CertificateError as error:
+        raise SettingsError(f"the certificate of web.cert and web.key: {error}") from error
 
 
 class AlertEndpoints:
@@ -148,6 +169,7 @@ class AlertEndpoints:
             HttpRoute(ALERTS_PATH, ("POST",), self._intake.receive_alertmanager, check),
             HttpRoute(f"{ALERTS_PATH}/generic", ("POST",), self._intake.receive_generic, check),
             HttpRoute("/healthz", ("GET",), self._health, check),
+            HttpRoute("/readyz", ("GET",), self._readiness, check),
             HttpRoute("/metrics", ("GET",), self._metrics, check),
         )
         self._paths = {each.path for each in self._routes}
@@ -202,7 +224,7 @@ class AlertEndpoints:
                 "this address is not known by that name; use 127.0.0.1, or add it to web.hosts"
             )
             raise HttpRefusal(HTTPStatus.MISDIRECTED_REQUEST, message)
-        open_to_all = not self._token or request.path == "/healthz"
+        open_to_all = not self._token or request.path in OPEN_PATHS
         authorization = request.headers.get("authorization", "")
         known = open_to_all or is_authorized(authorization, self._token)
         if not known and not await self._has_right(request):
@@ -238,6 +260,13 @@ class AlertEndpoints:
         status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
         heartbeat = self._watch_status.heartbeat()
         data = {"ok": not problems, "wrong": problems, "heartbeat": heartbeat}
+        return HttpReply(status=status, body=msgspec.json.encode(data))
+
+    async def _readiness(self, request: HttpRequest) -> HttpReply:
+        """Whether requests can be sent here now: what they say would be kept."""
+        problems = list(filter(None, (await self._store_problem(),)))
+        status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
+        data = {"ok": not problems, "wrong": problems}
         return HttpReply(status=status, body=msgspec.json.encode(data))
 
     async def _store_problem(self) -> str:

@@ -70,6 +70,11 @@ class WatchHealth(msgspec.Struct, kw_only=True, frozen=True):
     heartbeat: str | None
 
 
+class ServerReadiness(msgspec.Struct, kw_only=True, frozen=True):
+    ok: bool
+    wrong: list[str]
+
+
 async def _served_elsewhere(request: HttpRequest) -> object:
     raise NotImplementedError("the watch serves this route")
 
@@ -83,6 +88,8 @@ WATCH_ROUTES = tuple(
          {"body": dict[str, Any], "answer": dict[str, Any]}),
         ("GET", "/healthz", "Whether the watch works; 503 with the reasons where not.",
          {"answer": WatchHealth}),
+        ("GET", "/readyz", "Whether requests can be sent here now; 503 with the reasons where not.",
+         {"answer": ServerReadiness}),
         ("GET", "/metrics", "Figures in the text format of Prometheus.",
          {"content_type": METRICS_CONTENT_TYPE}),
     )

@@ -297,6 +297,19 @@ async def test_a_photo_reaches_the_conversation_as_a_picture(tmp_path: Path) -> 
     assert b"a note about the place" not in kept.read_bytes()
 
 
+async def test_a_drawn_picture_is_sent(tmp_path: Path) -> None:
+    loaded = chat_settings(tmp_path, [says(f"Here.\nMEDIA: {tmp_path}/home/image_cache/a.png")])
+    cache = loaded.home / "image_cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / "a.png").write_bytes(picture())
+    assert str(cache / "a.png") == f"{tmp_path}/home/image_cache/a.png"
+    async with open_gateway(loaded) as gateway:
+        gateway.channel.receive(said("draw"))
+        await gateway.channel.wait_for("Here.")
+        (answer,) = gateway.channel.sent
+    assert answer.files == (str(cache / "a.png"),)
+
+
 async def test_files_are_sent_only_from_the_folder_of_the_session(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()

@@ -434,7 +434,8 @@ class SessionWorker:
     def _split_media(self, text: str) -> tuple[str, tuple[str, ...]]:
         application = self._context.application
         home = application.loaded.home
-        folders = (self._context.folder, home / "artifacts", home / "audio_cache")
+        kept = (home / name for name in ("artifacts", "audio_cache", "image_cache"))
+        folders = (self._context.folder, *kept)
         return split_media(text, folders, self._may_read)
 
     def _may_read(self, path: Path) -> bool:

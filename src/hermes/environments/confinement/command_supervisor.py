@@ -7,13 +7,14 @@ something is not, as a half-finished change would be worse. If the supervisor is
 refuses every such call.
 """
 
+import _socket
 import ctypes
 import fcntl
 import os
 import select
 import struct
 import time
-from errno import EACCES, EPERM
+from errno import EACCES, ENOTCONN, EPERM
 
 from hermes.environments.confinement import kernel, landlock, process_control
 from hermes.environments.confinement.call_supervisor import (
@@ -113,12 +114,36 @@ class CommandSupervisor(ConnectionSupervisor):
         elif name in ("shmat", "shmctl") and self._made_memory(call):
             call.proceed()
         elif name == "socket":
-            family = _SOCKET_FAMILY_NAMES.get(signed_int(call.arguments[0]), "a special protocol")
-            self._report(call, "socket", family)
-            call.refuse(EACCES)
+            self._open_socket(call)
         else:
             self._report(call, "call", name)
             call.refuse(EPERM)
+
+    def _open_socket(self, call: NotifiedCall) -> None:
+        if self._asks_about_interfaces(call):
+            return self._make_silent_socket(call)
+        family = _SOCKET_FAMILY_NAMES.get(signed_int(call.arguments[0]), "a special protocol")
+        self._report(call, "socket", family)
+        return call.refuse(EACCES)
+
+    def _asks_about_interfaces(self, call: NotifiedCall) -> bool:
+        family, kind, protocol = map(signed_int, call.arguments[:3])
+        datagrams = kind & 0xF == _socket.SOCK_DGRAM and protocol in (0, _socket.IPPROTO_UDP)
+        return self._rules.interfaces and family in (AF_INET, AF_INET6) and datagrams
+
+    def _make_silent_socket(self, call: NotifiedCall) -> None:
+        """A socket for questions about interfaces. Its sending side is shut down for good."""
+        family, kind, protocol = map(signed_int, call.arguments[:3])
+        made = _socket.socket(family, kind | _socket.SOCK_CLOEXEC, protocol)
+        try:
+            try:
+                made.shutdown(_socket.SHUT_WR)
+            except OSError as error:  # reported because it is not connected; it is shut down still
+                if error.errno != ENOTCONN:
+                    raise
+            call.give(made.fileno(), close_on_exec=bool(kind & _socket.SOCK_CLOEXEC))
+        finally:
+            made.close()
 
     def _listen(self, call: NotifiedCall) -> None:
         """Only on a unix socket, and on a copy of it: TCP would take a port that nobody named."""

@@ -297,9 +297,11 @@ def _notify_write_opening(name: str, flags: int, rules: VerdictRules) -> CallNot
 
 
 def _refused_sockets(rules: VerdictRules) -> tuple[ArgumentCondition, ...]:
-    """Unix sockets are connected by the supervisor; netlink queries the kernel."""
+    """Unix sockets are connected by the supervisor; netlink queries the kernel.
+
+    Sockets that only ask about interfaces are made by the supervisor, so that they cannot send."""
     families = [seccomp.AF_UNIX, seccomp.AF_NETLINK]
-    if rules.network or rules.interfaces:
+    if rules.network:
         families += [seccomp.AF_INET, seccomp.AF_INET6]
     if rules.raw_sockets:
         families.append(AF_PACKET)
@@ -316,14 +318,6 @@ def _refused_named_datagrams(rules: VerdictRules) -> list[CallRefusal]:
         )
     ]
     inet = (seccomp.AF_INET, seccomp.AF_INET6)
-    if rules.interfaces and not rules.network:
-        refused.append(
-            CallRefusal(
-                "socket",
-                ArgumentCondition(0, *inet),
-                ArgumentCondition(1, seccomp.SOCK_DGRAM, unless=True, mask=0xF),
-            )
-        )
     if rules.network and not rules.raw_sockets:
         refused.append(
             CallRefusal(

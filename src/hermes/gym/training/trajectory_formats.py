@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.core.messages import Message, ToolCall, ToolSpec
+from hermes.core.messages import Message, ToolCall, ToolSpec, describe_pictures
 from hermes.gym.training.trajectory import Trajectory, group_by_speaker
 
 SHAREGPT_ROLES = {"system": "system", "user": "human", "assistant": "gpt", "tool": "tool"}
@@ -30,7 +30,7 @@ def to_sharegpt(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def to_conversations(trajectory: Trajectory) -> list[dict[str, str]]:
-    messages = trajectory.messages
+    messages = tuple(map(describe_pictures, trajectory.messages))
     if not messages or messages[0].role != "system":
         messages = (Message(role="system"), *messages)  # for the tools
     names = {call.id: call.name for message in messages for call in message.calls}
@@ -115,6 +115,7 @@ def to_openai(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def to_openai_message(message: Message) -> dict[str, Any]:
+    message = describe_pictures(message)
     if message.result is not None:
         result = {
             "role": "tool",

@@ -154,11 +154,19 @@ _FAR_REACHING = word_set("processes attach network-settings audit devices raw-so
 """Special access with which a program reaches other processes, the network or the kernel."""
 
 
+_CHANGING_ACCESS = word_set("needs beside repository repositories")
+_COMMAND_SERVERS = frozenset({"the tmux server", "the container daemon"})
+"""Servers that run commands for whoever reaches their socket."""
+
+
 def _lends_far_reaching(effects: ActionEffects, step: ActionStep, lent: Sequence[str]) -> bool:
     if "own_secrets" in lent:
         return True
-    if ("needs" in lent or "beside" in lent) and not _can_only_read(step):
+    if _CHANGING_ACCESS.intersection(lent) and not _can_only_read(step):
         return True
+    if "sockets" in lent and not _can_only_read(step):
+        servers = build_profile(effects).peers
+        return not _COMMAND_SERVERS.isdisjoint(servers)
     if "special" not in lent:
         return False
     own = build_profile(replace(effects, steps=(step,))).special

@@ -45,6 +45,7 @@ def env(call: ProgramCall, entry: ProgramEntry) -> str:
     while words and _ASSIGNMENT.match(words[0]):
         name, _, value = words[0].partition("=")
         assignments.check_assignment(call, name, value)
+        assignments.check_exported_variable(call, name, value)
         words = words[1:]
     if not words:
         call.mark("read", "env prints the environment")
@@ -132,6 +133,7 @@ def sudo(call: ProgramCall, entry: ProgramEntry) -> str:
     while words and _ASSIGNMENT.match(words[0]):
         name, _, value = words[0].partition("=")
         assignments.check_assignment(call, name, value)
+        assignments.check_exported_variable(call, name, value)
         words = words[1:]
     if not words:
         call.dynamic(f"{call.program} opens a shell")
@@ -234,12 +236,14 @@ _PRINT_OPTION = re.compile(r"-[aCeJNPqT]*p")
 
 
 def tmux(call: ProgramCall, entry: ProgramEntry) -> str:
-    """tmux: a `;` among the words separates its commands."""
+    """tmux and screen: a `;` among the words separates commands of tmux."""
     apply_table(call, entry)
     if any(word.endswith(";") for word in call.argv):
         call.dynamic("several commands of tmux")
     if any("#" in _PLAIN_TMUX_FORMAT.sub("", word) for word in call.argv):
         call.dynamic("tmux may run a command that stands in a format")
+    if any(map(has_untrusted_text, call.argv)):
+        call.dynamic(f"{call.program} may find a command in words only known at run time")
     if {"capture-pane", "capturep"} & {*call.argv} and not any(map(_PRINT_OPTION.match, call.argv)):
         call.mark("service-change", "tmux capture-pane without -p keeps the text in the server")
     return ANY_WORD

@@ -224,7 +224,16 @@ def listing_scripts() -> dict[str, str]:
 
 def _script_of(kind: str) -> str:
     text = _with_files(_SCRIPT_OF_KIND.get(kind, kind))
+    if kind == "supervisord":
+        text = f"{supervisord_log_functions()}\n{text}"
     return text.replace("docker", "podman") if kind == "podman" else text
+
+
+def supervisord_log_functions() -> str:
+    """Shell functions that read the states of programs from the log of supervisord.
+
+    `supervisorctl -c FILE` would load plug-ins that the file names, as the user of Hermes."""
+    return _read_script("supervisord_log")
 
 
 def _with_files(name: str) -> str:

@@ -12,7 +12,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from hermes.core.messages import Value
-from hermes.skills.supervisors.units import PlainDaemon
+from hermes.skills.supervisors.units import PlainDaemon, supervisord_log_functions
 
 SUPERVISORS = frozenset(
     {
@@ -194,6 +194,8 @@ class SupervisedProgram(Value, kw_only=True, frozen=True):
     name: str
     state: str
     """The state in supervisord: RUNNING, STOPPED, FATAL..."""
+    log: str = ""
+    """The log of its supervisord."""
     process: HostProcess | None = None
 
 
@@ -241,6 +243,7 @@ class HostScan(Value, kw_only=True, frozen=True):
 def scan_script(http_timeout_s: float) -> str:
     """`http_timeout_s`: seconds for a web server to answer."""
     text = (Path(__file__).parent / "survey.sh").read_text()
+    text = text.replace("SUPERVISORD_LOG", supervisord_log_functions())
     return text.replace("PATIENCE", f"{http_timeout_s:g}")
 
 
@@ -343,9 +346,13 @@ def _parse_processes(rows: ScanRows) -> dict[str, HostProcess]:
 
 def _parse_supervised(rows: ScanRows) -> Iterator[SupervisedProgram]:
     processes = _parse_processes(rows)
+    logs = {name: log for name, log in _rows_of(rows, "supervisedlog", 2)}
     for name, state, pid in _rows_of(rows, "supervised", 3):
         yield SupervisedProgram(
-            name=re.sub(r"_\d+$", "", name), state=state, process=processes.get(pid)
+            name=re.sub(r"_\d+$", "", name),
+            state=state,
+            log=logs.get(name, "").removeprefix("-"),
+            process=processes.get(pid),
         )
 
 

@@ -297,6 +297,9 @@ def _is_worker(process: HostProcess, scan: HostScan) -> bool:
     return parent is not None and bool(own.title and parent.title)
 
 
+_LOG_PATH = re.compile(r"/[\w./@+-]+")
+
+
 def _without_port(scan: HostScan) -> dict[str, SupervisedProgram]:
     """Programs of supervisord that run without a port, by name."""
     listening = {each.service for each in scan.listeners}
@@ -331,7 +334,15 @@ def process_probes(scan: HostScan) -> Iterator[Probe]:
 
 
 def _supervisord_test(program: SupervisedProgram) -> str:
-    return f"supervisorctl status {quote(program.name)} 2>/dev/null | grep -qw RUNNING"
+    if not _LOG_PATH.fullmatch(program.log):
+        return f"supervisorctl status {quote(program.name)} 2>/dev/null | grep -qw RUNNING"
+    # Its supervisord may have a configuration that supervisorctl does not find by itself.
+    name = rf"'?{re.escape(program.name)}(_[0-9]+)?'? "
+    states = quote(f" (spawned|success|exited|gave up|stopped): {name}")
+    return (
+        f"tail -n 4000 {quote(program.log)} 2>/dev/null | grep -E -- {states} | tail -n 1"
+        " | grep -q 'entered RUNNING'"
+    )
 
 
 def _process_probe(name: str, test: str, words: str, runs: bool) -> Probe:

@@ -108,12 +108,19 @@ started() {
   # In one write: lines of other jobs could come in between, and into a longer one.
   [ "${#line}" -ge 4000 ] || echo "$line"
 }
+SUPERVISORD_LOG
 supervised() {
-  local found; have supervisorctl && grep -qsx supervisord /proc/[0-9]*/comm || return
-  found=$(timeout 5 supervisorctl status 2>/dev/null | head -n 60 | awk 'NF > 1 && $2 ~ /^[A-Z]+$/ {
-    pid = ""; if ($2 == "RUNNING") { pid = $4; sub(",", "", pid) } sub(/.*:/, "", $1); print "supervised=" $1 "\t" $2 "\t" pid }')
+  local found states pid file log
+  found=$(supervisords | while IFS=$T read -r pid file log; do
+    case $file in
+      /etc/supervisor/supervisord.conf|/etc/supervisord.conf) states=$(timeout 5 supervisorctl status 2>/dev/null </dev/null) ;;
+      *) states=$(logged_states "$log") ;;
+    esac
+    printf '%s\n' "$states" | head -n 60 | awk -v file="$log" 'NF > 1 && $2 ~ /^[A-Z]+$/ {
+      pid = ""; if ($2 == "RUNNING") { pid = $4; sub(",", "", pid) } sub(/.*:/, "", $1); print "supervised=" $1 "\t" $2 "\t" pid; print "supervisedlog=" $1 "\t" file }'
+  done)
   printf '%s\n' "$found"
-  family "$(printf '%s\n' "$found" | awk -F '\t' '{ print $3 }' | tr '\n' ' ')" | grep '^process='
+  family "$(printf '%s\n' "$found" | awk -F '\t' '/^supervised=/ { print $3 }' | tr '\n' ' ')" | grep '^process='
 }
 pid_files() {
   local f p; for f in /run/*.pid /run/*/*.pid; do

@@ -1,5 +1,7 @@
 """The pages of approvals: who may answer what, and the answers."""
 
+import hmac
+import secrets
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
@@ -15,9 +17,12 @@ from hermes.policy.approvals.history import ApprovalQuestion
 from hermes.settings.load import LoadedSettings
 from hermes.web.api_routes import UnknownIdError
 from hermes.web.pages import PageContext
+from hermes.web.pages.approvals import PressedAnswer
 
 VIA = "web"
 HASH_CHARS = 12
+YES_VERBS = ("once", "session", "always", "go")
+IRREVERSIBLE_EFFECT = "irreversible"
 
 
 class JournalApprovals:
@@ -26,6 +31,7 @@ class JournalApprovals:
         self._journal = journal
         self._index = index
         self._people = PeopleRegister(loaded, journal)
+        self._key = secrets.token_bytes(32)
 
     async def approval_list(self, person: str, *, limit: int) -> PageContext:
         await self._index.refresh()
@@ -50,13 +56,16 @@ class JournalApprovals:
             ],
         }
 
-    async def approval_page(self, id: str, person: str) -> PageContext:
+    async def approval_page(self, id: str, person: str, *, confirm: str = "") -> PageContext:
         await self._index.refresh()
         question = self._index.question(id)
         if question is None:
             raise UnknownIdError(f"there is no request {id!r} of the last 30 days")
         why_not = (await self._people.current()).objection(person)
-        return {"each": self._describe(question, person, why_not)}
+        asked = confirm if self._is_irreversible_yes(question, confirm) else ""
+        confirmation = self._confirmation(question, asked, person) if asked else ""
+        described = self._describe(question, person, why_not)
+        return {"each": described, "confirming": asked, "confirmation": confirmation}
 
     def _describe(self, question: ApprovalQuestion, person: str, why_not: str) -> dict[str, Any]:
         request, now = question.request, datetime.now(UTC)
@@ -79,13 +88,28 @@ class JournalApprovals:
             "why_not_always": why_not_always(request),
         }
 
-    async def answer(self, id: str, verb: str, *, hash: str, note: str, person: str) -> str:
+    def _is_irreversible_yes(self, question: ApprovalQuestion, verb: str) -> bool:
+        return verb in YES_VERBS and IRREVERSIBLE_EFFECT in question.request.effects
+
+    def _confirmation(self, question: ApprovalQuestion, verb: str, person: str) -> str:
+        """Contained in the page that asks this person once more about exactly this, and nowhere
+        else. It ends with this process."""
+        request = question.request
+        parts = "\n".join((request.approval, request.hash, verb, person))
+        return hmac.new(self._key, parts.encode(), "sha256").hexdigest()
+
+    async def answer(self, id: str, answer: PressedAnswer, *, person: str) -> str:
+        verb = answer.verb
         if verb not in get_args(AnswerVerb):
             raise HermesError(f"an answer is one of: {', '.join(get_args(AnswerVerb))}")
         await self._index.refresh()
         question = self._index.question(id)
-        if question is not None and question.request.hash and not hash:
+        if question is not None and question.request.hash and not answer.hash:
             raise PolicyDenied("the form does not say which action was shown; open the page again")
+        if question is not None and self._is_irreversible_yes(question, verb):
+            expected = self._confirmation(question, verb, person)
+            if not hmac.compare_digest(expected.encode(), answer.confirmation.encode()):
+                return ""
         outcome = await answer_approval(
             self._loaded,
             self._journal,
@@ -93,8 +117,8 @@ class JournalApprovals:
             cast("AnswerVerb", verb),
             person=person,
             via=VIA,
-            hash=hash,
-            note=note,
+            hash=answer.hash,
+            note=answer.note,
         )
         if outcome.refusal == "unknown":
             raise UnknownIdError(outcome.text)

@@ -1,11 +1,10 @@
-file=$(head -c 400 /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | awk '/supervisord/{for(i=2;i<NF;i++) if($i=="-c"||$i=="--configuration"){print $(i+1); exit}}')
+units_of() {
 place=; case "$file" in ''|/etc/supervisord.conf|/etc/supervisor/supervisord.conf) ;; /*) place=$file ;; esac
-for f in /etc/supervisor/supervisord.conf /etc/supervisord.conf; do [ -f "$file" ] || file=$f; done
 include=$(awk -v d="/${file%/*}" '$0~"^[[]"{on=($0~"^[[]include[]]")} on && sub("^files *= *",""){n=split($0,w," "); for(i=1;i<=n;i++){gsub("%[(]here[)]s",d,w[i]); print (substr(w[i],1,1)=="/")?w[i]:d "/" w[i]}}' < "$file" 2>/dev/null)
-log=$(awk '$0~"^[[]"{on=($0~"^[[]supervisord[]]")} on && sub("^logfile *= *",""){sub("[ ;].*",""); print; exit}' < "$file" 2>/dev/null)
 state=$(if [ -z "$place" ]; then timeout 10 supervisorctl status; elif [ "${place##*/}" = supervisord.conf ]; then cd "${place%/*}" && timeout 10 supervisorctl status 2>&1; fi 2>/dev/null | grep -E '^[^ ]+ +(RUNNING|STARTING|BACKOFF|STOPPING|STOPPED|EXITED|FATAL|UNKNOWN)')
-[ -n "$state" ] || { case "$place" in ''|*/supervisord.conf) echo "note=supervisord runs and does not answer" ;; *) echo "note=supervisord runs with a configuration that is not called supervisord.conf: its programs are not known" ;; esac; exit 0; }
-{ tail -n 800 "${log:-/var/log/supervisor/supervisord.log}" 2>/dev/null | sed 's/^/log /'; printf '%s\n' "$state"; } | awk -v place="$place" '
+case "$place" in ''|*/supervisord.conf) [ -n "$state" ] || { echo "note=supervisord runs and does not answer"; return; } ;; *) state=$(logged_states "$log") ;; esac
+[ -n "$state" ] || { echo "note=the programs of supervisord are not known: its log cannot be read; ask supervisorctl -c $place status"; return; }
+{ tail -n 800 "$log" 2>/dev/null | sed 's/^/log /'; printf '%s\n' "$state"; } | awk -v place="$place" '
   $1=="log" { at=$2 " " $3; sub(/,.*/,"",at)
     if(match($0,/ spawned: \047[^\047]+\047/)){n=substr($0,RSTART+11,RLENGTH-12); if(!(n in first)) first[n]=at}
     if(match($0,/ exited: [^ ]+ \(/)){split(substr($0,RSTART,RLENGTH),w," "); count[w[2]]++; bad[w[2]]=!index($0,"; expected)"); code[w[2]]=$0; sub(/.*\(/,"",code[w[2]]); sub(/\).*/,"",code[w[2]]); end[w[2]]=at}
@@ -24,3 +23,5 @@ for f in "$file" $include; do [ -f "$f" ] && { echo "; in $f"; head -c 100000 < 
     if(k=="environment") print u "define\tEnvironment=" v; if((k=="stdout_logfile"||k=="stderr_logfile") && substr(v,1,1)=="/") print u "log\t" v }' | while IFS="$T" read -r u k v; do
       printf '%s\t%s\t%s\n' "$u" "$k" "$v"; case "$v" in ExecStart=*) named_files "${u#unit=}" "$(printf '%s' "${v#ExecStart=}" | tr -d "\"'")" ;; esac
     done
+}
+supervisords | while IFS="$T" read -r pid file log; do units_of < /dev/null; done

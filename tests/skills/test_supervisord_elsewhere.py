@@ -1,0 +1,96 @@
+"""A supervisord with a configuration of any name: its programs, their states and their commands."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+from supervisor_host import SUPERVISORD, SupervisorHost, needs_namespaces, needs_supervisord
+
+from hermes.skills.supervisors.commands import HostSupervisors
+from hermes.skills.supervisors.units import UnitListing, list_units, supervisord_log_functions
+from hermes.sre.probes.discovery import propose_probes
+from hermes.sre.probes.host_scan import parse_scan, scan_script
+
+pytestmark = pytest.mark.anyio
+PROGRAMS = """
+[program:cache]
+command=/bin/sleep 1000
+[program:web]
+command=/bin/sh -c "echo unknown directive; exit 1"
+startretries=0
+"""
+STARTED = "2026-11-18 01:58:00,000 INFO supervisord started with pid 7\n"
+
+
+def states(folder: Path, log: str) -> list[str]:
+    file = folder / "supervisord.log"
+    file.write_text(log)
+    script = f"{supervisord_log_functions()}\nlogged_states {file}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("lines", "state"),
+    [
+        (("spawned: 'web' with pid 1",), "web STARTING pid 1,"),
+        (
+            ("spawned: 'web' with pid 1", "success: web entered RUNNING state, x"),
+            "web RUNNING pid 1,",
+        ),
+        (
+            ("spawned: 'web' with pid 4194999", "success: web entered RUNNING state, x"),
+            "web EXITED",
+        ),
+        (("spawned: 'web' with pid 1", "exited: web (exit status 1; not expected)"), "web BACKOFF"),
+        (("gave up: web entered FATAL state, too many start retries",), "web FATAL"),
+        (("waiting for web to stop", "stopped: web (exit status 0)"), "web STOPPED"),
+    ],
+)
+def test_the_state_of_a_program_is_read_from_the_log(
+    tmp_path: Path, lines: tuple[str, ...], state: str
+) -> None:
+    log = "".join(f"2026-11-18 02:00:00,000 INFO {each}\n" for each in lines)
+    assert states(tmp_path, STARTED + log) == [state]
+
+
+def test_an_earlier_supervisord_does_not_count(tmp_path: Path) -> None:
+    line = "2026-11-18 01:00:00,000 INFO gave up: web entered FATAL state, too many\n"
+    assert states(tmp_path, line + STARTED) == []
+
+
+async def until_started(host: SupervisorHost) -> UnitListing:
+    deadline = time.monotonic() + 120
+    while True:
+        listing = await list_units(host.execute)
+        found = {each.name: each.state for each in listing.units}
+        if found == {"cache": "active", "web": "failed"}:
+            return listing
+        assert time.monotonic() < deadline, listing
+        await anyio.sleep(0.2)
+
+
+@needs_namespaces
+@needs_supervisord
+async def test_its_programs_are_listed_named_and_expected() -> None:
+    with SupervisorHost() as host:
+        host.path("/srv/sup.conf").write_text(SUPERVISORD + PROGRAMS)
+        # A process that only mentions it comes first.
+        host.run("setsid bash -c 'sleep 1000; : supervisord -c nothing' > /dev/null 2>&1 &")
+        host.run("supervisord -c /srv/sup.conf")
+        listing = await until_started(host)
+        scan = parse_scan(host.run(scan_script(2.0)))
+    assert listing.notes == ()
+    units = {each.name: each for each in listing.units}
+    assert units["web"].exit == "exit status 1; not expected"
+    command = HostSupervisors(listing.units).render("restart", "web")
+    assert command == "supervisorctl -c /srv/sup.conf restart web"
+    assert {each.name: each.state for each in scan.supervised} == {
+        "cache": "RUNNING",
+        "web": "FATAL",
+    }
+    probe = next(e for e in propose_probes(scan, failing_too=True).probes if e.service == "web")
+    assert "supervisord cannot start it" in probe.what
+    assert "supervisorctl" not in probe.what
