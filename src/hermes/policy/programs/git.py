@@ -191,7 +191,7 @@ def _judge_fetch(call: ProgramCall, words: list[str]) -> None:
             call.mark("secret-read", "git fetch gives any file a name by which it is printed")
     if _REFERENCE_OPTIONS.intersection(call.flags):
         call.mark("delete", "git fetch changes references beside those it fetches")
-    if any(map(has_untrusted_text, words)):
+    if any(map(has_untrusted_text, (*words, *call.argv))):
         call.mark("network-out", "git fetch sends what is only known at run time")
 
 
