@@ -28,6 +28,7 @@ FILES_BY_TIER = {
         "app/test_hook_runner",
         "app/test_hostile_text",
         "app/test_job_parts",
+        "app/test_model_tools",
         "app/test_own_logs",
         "app/test_speech",
         "app/test_watch_in_a_chat",

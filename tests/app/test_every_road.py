@@ -47,12 +47,19 @@ command: du -sh {{folder}}
 parameters:
   folder: {type: string, description: the folder}
 """
+SEVERAL_MODELS = """\
+model:
+  vision: openai:gpt-4o
+  mixtures:
+    both: {references: [openai:gpt-4o, openai:gpt-4o-mini], aggregator: openai:gpt-4o}
+"""
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     (tmp_path / "home/tools").mkdir(parents=True)
     (tmp_path / "home/tools/disk_use.yaml").write_text(DECLARED)
+    (tmp_path / "home/config.yaml").write_text(SEVERAL_MODELS)
     (tmp_path / "work").mkdir()
     return tmp_path / "home"
 
@@ -157,6 +164,7 @@ MAY_TOUCH = {
     "tools/": "tools, which only the executor calls",
     "environments/": "the places themselves",
     "gym/": "breaks and mends its own throw-away boxes; an agent in them takes the road",
+    "app/skills/hub.py": "reads the repository that a person named with git, into its own folder",
     "app/skills/exchange.py": "clones the repository that a person named into a folder made for it",
     "acp/editor_files.py": "an environment itself: the files of an editor, then those below it",
     "app/experiments.py": "stores what a file was before; the revert itself takes the road",
@@ -185,6 +193,9 @@ MAY_REACH_OUT = {
     "app/service/": "installs the watch where a person asked for it; tells its manager it is up",
     "policy/audit/signer.py": "signs in a child process with a fixed program",
     "integrations/browser/": "the browser of tools, which only the executor calls",
+    "integrations/pictures/": "asks the service for pictures that the settings name",
+    "app/model_tools.py": "a tool, which only the executor calls; fetches the picture it names",
+    "skills/hub/client.py": "reads hubs of the settings when a person asks; what comes is scanned",
     "integrations/speech/": "sends audio and text to the engine that the settings name",
     "integrations/mcp/": "talks to servers that a person reviewed, and offers ours to programs",
     "integrations/web/": "what `web_search` and `web_extract` do, which only the executor calls",

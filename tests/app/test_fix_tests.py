@@ -14,6 +14,7 @@ from hermes.core.errors import ToolError
 from hermes.core.events.base import BaseEvent
 from hermes.core.events.experiments import FixTested
 from hermes.core.events.incidents import ChangeBegan
+from hermes.declared.experiments.fix_trial import lacking_path
 from hermes.declared.store import StateStore
 from hermes.environments.boxes.box import Box
 from hermes.environments.sandboxing import support
@@ -42,6 +43,12 @@ async def broken_host() -> AsyncGenerator[tuple[Box, BoxHostEnvironment], None]:
         host_environment(episode.box) as environment,
     ):
         yield episode.box, environment
+
+
+def test_a_path_that_only_the_host_has_says_nothing_about_a_fix(tmp_path: Path) -> None:
+    words = "it ended with exit code 1, not 0: bash: line 1: cd: {}: No such file or directory"
+    assert lacking_path(words.format(tmp_path)) == str(tmp_path)
+    assert lacking_path(words.format(tmp_path / "nowhere")) == ""
 
 
 async def test_candidates_run_on_copies_of_their_own_and_nothing_reaches_the_host() -> None:

@@ -67,6 +67,34 @@ async def test_a_service_that_works_is_reported_with_the_check_that_said_so(
     assert answer.endswith(LIMITS_NOTE)
 
 
+async def test_the_kind_of_a_probe_may_be_the_name_of_its_server(loaded: LoadedSettings) -> None:
+    (loaded.home / "probes.yaml").write_text(
+        f"probes: [{{name: redis-16379, kind: redis, what: '{unused_port()}', service: cache}}]"
+    )
+    answer = await asked(loaded, "is redis up?")
+    assert "[check redis-16379]" in answer
+
+
+async def test_a_question_about_the_past_names_its_incident(loaded: LoadedSettings) -> None:
+    async with open_application(loaded, directory=loaded.home) as house:
+        await house.bus.publish(
+            IncidentOpened(
+                run="incident-7",
+                incident="incident-7",
+                severity="P1",
+                title="nothing answers",
+                service="nginx",
+            ),
+            IncidentOpened(
+                run="incident-8", incident="incident-8", severity="P2", title="full", service="mail"
+            ),
+        )
+    answer = await asked(loaded, "why was nginx down at 02:08?")
+    assert "incident-7" in answer
+    assert "incident-8" not in answer
+    assert "incident-7" not in await asked(loaded, "is nginx up?")
+
+
 async def test_a_service_that_fails_is_reported_as_failing(loaded: LoadedSettings) -> None:
     answer = await asked(loaded, "why is redis down?")
     assert "FAILING" in answer

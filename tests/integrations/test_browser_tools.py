@@ -9,15 +9,19 @@ from pathlib import Path
 
 import anyio
 import pytest
-from browser_pages import PageServer, needs_chromium, page_server, reference
+from browser_pages import PageServer, chromium, needs_chromium, page_server, reference
 
 from hermes.app import open_application
 from hermes.app.application import Application
 from hermes.app.browsers import list_browser_tools
 from hermes.core.actions import Action, Approval, Decision
+from hermes.core.errors import ToolError
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
+from hermes.integrations.browser.browsers import open_browsers
 from hermes.integrations.browser.launch import PROFILE_PREFIX
+from hermes.integrations.browser.session import ChromiumSession
+from hermes.plumbing.addresses import AddressGuard
 from hermes.settings.load import LoadedSettings, load
 from hermes.sre.responders.investigation import read_only_executor
 from hermes.tools.toolsets import TOOLSETS
@@ -177,6 +181,25 @@ async def test_each_run_has_a_browser_that_ends_with_it(
         assert profiles(temporary) == []
         await agent.ok("navigate", run="another", url=server.address)
     assert profiles(temporary) == []
+
+
+@needs_chromium
+async def test_an_idle_browser_is_closed_and_the_next_page_starts_another(tmp_path: Path) -> None:
+    closed = anyio.Event()
+
+    @asynccontextmanager
+    async def start() -> AsyncIterator[ChromiumSession]:
+        async with chromium(tmp_path, AddressGuard()) as session:
+            yield session
+        closed.set()
+
+    async with open_browsers(start, idle_timeout_s=0.01) as browsers:
+        first = await browsers.page("run", start=True)
+        with anyio.fail_after(60):
+            await closed.wait()
+        with pytest.raises(ToolError, match="no page is open"):
+            await browsers.page("run")
+        assert await browsers.page("run", start=True) is not first
 
 
 async def test_investigators_only_look(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ async def test_the_next_is_asked_when_one_is_at_its_limit(standin: SearchStandin
     web_search = search_by(standin, "brave", "exa")
     answer = await web_search.search(QUERY)
     assert answer.provider == "exa"
-    assert "brave is at its limit (429, too many requests, asks to wait: 9)" in answer.notes[0]
+    assert "brave is at its limit (429, too many requests, asks to wait: 900)" in answer.notes[0]
     assert standin.asked == ["brave", "exa"]
     await web_search.search(QUERY)
     assert standin.asked == ["brave", "exa", "exa"]  # not before the time that it asked for

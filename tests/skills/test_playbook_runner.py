@@ -309,6 +309,22 @@ async def test_services_that_could_not_be_listed_are_not_taken_for_none(
     assert not found.program_missing, "it is worth another look"
 
 
+async def test_services_of_a_supervisor_that_does_not_answer_are_not_taken_for_none(
+    tmp_path: Path,
+) -> None:
+    async def execute(call: ToolCall) -> ToolResult:
+        kinds = "comm" in str(call.arguments["command"]) and "echo kind=" in str(call.arguments)
+        said = "kind=supervisord" if kinds else "note=supervisord runs and does not answer"
+        return ToolResult(call_id=call.id, content=f"{said}\n")
+
+    playbook = book(tmp_path, probe="{{is_active service}}")
+    bus = Bus(InMemoryJournal())
+    runner = PlaybookRunner("mends", playbook, PlaybookContext(execute, bus.publish))
+    found = await runner.check_signature(AlertFacts(title="", text=""))
+    why = "the services could not be listed: supervisord runs and does not answer"
+    assert found.unchecked == why
+
+
 @pytest.mark.parametrize(("load", "factor"), [(0.1, 1.0), (2.5, 2.5), (90.0, 4.0)])
 def test_reading_commands_get_more_time_on_a_busy_machine(
     load: float, factor: float, monkeypatch: pytest.MonkeyPatch

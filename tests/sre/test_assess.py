@@ -1,5 +1,7 @@
 """Is anything wrong at all? An all-clear only on positive grounds, never where a fault is."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,7 @@ from hermes.sre.assessment.symptoms import (
     find_returned_trouble,
     find_symptoms,
     numbers_in_line,
+    related_symptoms,
 )
 
 in_a_box = pytest.mark.skipif(
@@ -188,6 +191,26 @@ def test_an_alert_is_about_the_unit_that_its_labels_name() -> None:
     )
     assert alert_unit(AlertFacts(title="cache is slow"), seen) == "cache.service"
     assert alert_unit(AlertFacts(title="webcache is slow"), seen) == ""
+
+
+def test_a_busy_process_explains_only_what_is_slow() -> None:
+    seen = ["process 9 is busy all the time", "/srv is full"]
+    assert related_symptoms(seen, AlertFacts(title="redis: nothing answers")) == ["/srv is full"]
+    assert related_symptoms(seen, AlertFacts(title="redis is slow")) == seen
+
+
+def test_a_busy_process_of_hermes_or_below_it_is_not_named() -> None:
+    rows = {"901 (hermes)": 1, "902 (worker)": 1, "903 (bash)": 901}
+    line = "{} R {} 1 1 0 -1 0 0 0 0 0 {} 0 0 0 20 0 1 0 100 1 1"
+    one, two = (
+        "\n".join(line.format(name, parent, ticks) for name, parent in rows.items())
+        for ticks in (0, 900)
+    )
+    text = read_script("state")
+    script = "from=100 to=110\n" + text[text.index("printf '%s\\n--") :]
+    variables = {**os.environ, "one": one, "two": two}
+    done = subprocess.run(["bash", "-c", script], env=variables, capture_output=True, text=True)
+    assert done.stdout == "busy=902 share=90\n", done.stderr
 
 
 def test_what_the_looks_print_is_read_and_what_is_cut_off_does_no_harm() -> None:

@@ -16,15 +16,17 @@ from incident_house import Host, events
 from msgspec import structs
 
 from hermes.core.actions import Action, Decision
-from hermes.core.events.incidents import EscalationLine, IncidentDiagnosed
+from hermes.core.events.incidents import EscalationLine, IncidentChecked, IncidentDiagnosed
 from hermes.core.events.tools import ToolFinished
 from hermes.core.incident import Incident, IncidentDetails
+from hermes.core.protocols import JournalRecord
 from hermes.policy.redaction.redactor import Redactor
 from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import HostUnit, UnitListing
 from hermes.sre.assessment.symptoms import Assessment
 from hermes.sre.commander import publish_escalation
 from hermes.sre.context import IncidentWork
+from hermes.sre.escalation.collect import related_lines
 from hermes.sre.escalation.host_lines import (
     change_lines,
     digest,
@@ -303,6 +305,19 @@ def test_lines_that_continue_an_error_are_kept() -> None:
         "12:M 17 Nov 2026 03:00:00.000 * Ready to accept connections",
     ]
     assert digest(lines) == lines[:4]
+
+
+def test_a_failing_check_that_the_errors_name_is_related() -> None:
+    text = "status 503\nasked by the probe http-18081 (http http://127.0.0.1:18081/)"
+    details = IncidentDetails(incident="i", run="i", title="503", service="orders", text=text)
+    checks = {"http-18081": False, "redis-16379": False, "port-5432": False, "redis-7000": True}
+    records = [
+        JournalRecord(seq, IncidentChecked(run="i", incident="i", check=name, ok=ok, detail="no"))
+        for seq, (name, ok) in enumerate(checks.items(), start=1)
+    ]
+    (found,) = related_lines(records, details, ["redis: connection refused"])
+    assert (found.text, found.evidence) == ("redis-16379 fails, too: no", (2,))
+    assert not list(related_lines(records, details, ["ValueError"]))
 
 
 @pytest.mark.skipif(not BUSYBOX.exists(), reason="needs busybox")

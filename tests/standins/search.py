@@ -52,7 +52,7 @@ class SearchStandin(StandinBase):
         provider = self._provider(request, body)
         self.asked.append(provider)
         if provider in self.limited:
-            return web.json_response({"error": "slow"}, status=429, headers={"Retry-After": "9"})
+            return web.json_response({"error": "slow"}, status=429, headers={"Retry-After": "900"})
         if provider in self.answers:
             return self.answers[provider]
         given = dict(request.query) if request.method == "GET" else self._body(request, body)

@@ -247,6 +247,8 @@ MAX_SHOWN_CHECKS = 20
 MAX_SHOWN_INCIDENTS = 5
 SERVICE_KINDS = ("port", "http", "unit", "answers", "postgres", "mysql", "redis", "sqlite")
 """Kinds of probes that can tell whether a service works."""
+_SERVER_KINDS = ("postgres", "mysql", "redis", "sqlite")
+"""Kinds that are also names of servers."""
 TOPICS: Mapping[tuple[str, ...], str] = {
     ("disk", "inodes"): "disk disks space storage full filesystem filesystems inode inodes",
     ("memory",): "memory ram swap oom",
@@ -262,6 +264,8 @@ _GENERIC_WORD_LIST = """
     a an and any are check checks everything file for host how in is it log machine my not of on or
     root running server system that the there this tmp to up var what which with you
 """
+_PAST_WORD_LIST = "was were did had who when stopped crashed failed yesterday ago"
+_PAST_WORDS = frozenset(_PAST_WORD_LIST.split())
 GENERIC_WORDS = frozenset(_GENERIC_WORD_LIST.split())
 """Words that name no service, although probes may have them in their names."""
 _WORD = re.compile(r"[a-z0-9][a-z0-9_.@-]*[a-z0-9]|[a-z0-9]")
@@ -332,6 +336,8 @@ class ChecksModel:
         parts = [*self._from_checks(checked, kinds, name, named)] if checked else []
         if wants_incidents or wants_health or not parts:
             parts.append(await self._incidents())
+        elif words & _PAST_WORDS and (past := await self._incidents_about(words - GENERIC_WORDS)):
+            parts.append(past)
         return "\n\n".join([*parts, LIMITS_NOTE])
 
     def _from_checks(
@@ -353,6 +359,22 @@ class ChecksModel:
         asked: AdmittedProbes
         _, results, asked = await check_health_now(self._loaded, self._folder)
         return CheckRound(looked=tuple(results), probes=asked.probes, refused=asked.refused)
+
+    async def _incidents_about(self, words: frozenset[str]) -> str:
+        """The latest incidents of what the question names; empty without one."""
+        try:
+            known = await list_incidents(self._journal)
+        except StoreError as error:
+            return f"The journal cannot be read, so I do not know about incidents: {error}"
+        of = [
+            each
+            for each in known
+            if words & {*_WORD.findall(f"{each.details.service} {each.details.title}".casefold())}
+            or words & {each.details.service.casefold().removesuffix("-server")}
+        ]
+        lines = map(_incident_line, reversed(of[-MAX_SHOWN_INCIDENTS:]))
+        more = "`hermes incident show ID` has what is known of each."
+        return "\n".join(["Incidents in the journal:", *lines, more]) if of else ""
 
     async def _incidents(self) -> str:
         try:
@@ -378,8 +400,11 @@ def _named_probes(words: frozenset[str], probes: Iterable[Probe]) -> frozenset[s
     for probe in probes:
         if probe.kind in HOST_KINDS:
             continue
-        parts = {probe.service.casefold(), probe.name, *probe.name.split("-")} - {probe.kind, ""}
-        if words & (parts - GENERIC_WORDS):
+        service = probe.service.casefold()
+        parts = {service, service.removesuffix("-server"), probe.name, *probe.name.split("-")}
+        if probe.kind not in _SERVER_KINDS:
+            parts -= {probe.kind}
+        if words & (parts - {*GENERIC_WORDS, ""}):
             found.add(probe.name)
     return frozenset(found)
 

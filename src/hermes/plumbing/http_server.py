@@ -11,6 +11,8 @@ import anyio
 from hermes.plumbing.http_service import HttpService
 
 if TYPE_CHECKING:
+    import ssl
+
     from hermes.plumbing.http_connections import ConnectionAcceptor
 
 LISTEN_BACKLOG = 1024
@@ -23,7 +25,12 @@ class HttpListenError(Exception):
 
 
 async def serve_http(
-    service: HttpService, host: str, port: int, *, ready: Callable[[int], None]
+    service: HttpService,
+    host: str,
+    port: int,
+    *,
+    ready: Callable[[int], None],
+    tls: "ssl.SSLContext | None" = None,
 ) -> None:
     """Serve until cancelled, then let requests end. `ready` gets the port once it listens.
 
@@ -44,7 +51,14 @@ async def serve_http(
         await acceptor.serve(reader, writer)
 
     try:
-        server = await asyncio.start_server(serve, host, port, backlog=LISTEN_BACKLOG)
+        server = await asyncio.start_server(
+            serve,
+            host,
+            port,
+            backlog=LISTEN_BACKLOG,
+            ssl=tls,
+            ssl_handshake_timeout=service.limits.request_timeout_s if tls else None,
+        )
     except (OSError, OverflowError) as error:
         code = getattr(error, "errno", None) or 0
         reason = os.strerror(code) if code > 0 else str(error)

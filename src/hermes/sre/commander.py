@@ -24,7 +24,7 @@ from hermes.core.messages import Value
 from hermes.skills.playbook.commands import find_root_commands
 from hermes.sre.assessment.assess import assess_host
 from hermes.sre.assessment.host_state import LastError, read_last_error
-from hermes.sre.assessment.symptoms import Assessment
+from hermes.sre.assessment.symptoms import Assessment, related_symptoms
 from hermes.sre.attempts import (
     AttemptedBy,
     AttemptResult,
@@ -423,7 +423,8 @@ async def publish_escalation(
 
 async def _unproved_diagnosis(work: IncidentWork, first: Assessment) -> IncidentDiagnosed:
     """Without a diagnosis: what the assessment found, and the last error of the service."""
-    component, reasons = first.component or work.details.service, "; ".join(first.reasons)
+    component = first.component or work.details.service
+    reasons = "; ".join(related_symptoms(first.reasons, work.details.facts))
     # The reason why nothing could be observed belongs to the gaps.
     observed = first.verdict != "unknown"
     mechanism, calls = first.mechanism or (reasons if observed else ""), first.evidence

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -36,6 +37,9 @@ from hermes.plumbing.http_service import (
 from hermes.web.alerts import AlertIntake
 from hermes.web.metrics import METRICS_CONTENT_TYPE, AlertMetrics
 from hermes.web.settings import WebSettings
+
+if TYPE_CHECKING:
+    import ssl
 
 
 def read_credential(authorization: str) -> str:
@@ -122,17 +126,32 @@ async def serve_alerts(
     endpoints = AlertEndpoints(bus, settings, token, watch or WatchStatus())
     service = endpoints.service(settings, api)
     host = f"[{settings.listen}]" if ":" in settings.listen else settings.listen
+    tls = _load_tls(settings) if settings.cert or settings.key else None
+    scheme = "https" if tls else "http"
 
     def ready(port: int) -> None:
-        task_status.started(f"http://{host}:{port}")
+        task_status.started(f"{scheme}://{host}:{port}")
 
     try:
-        await serve_http(service, settings.listen, settings.port, ready=ready)
+        await serve_http(service, settings.listen, settings.port, ready=ready, tls=tls)
     except HttpListenError as error:
         raise SettingsError(
             f"cannot listen on {settings.listen} port {settings.port}: {error}. "
             "Another watcher may be running; otherwise change web.listen and web.port"
         ) from error
+
+
+def _load_tls(settings: WebSettings) -> "ssl.SSLContext":
+    """Raises `SettingsError`."""
+    from hermes.plumbing.certificates import (  # noqa: PLC0415 - only with a certificate
+        CertificateError,
+        load_server_certificate,
+    )
+
+    try:
+        return load_server_certificate(settings.cert, settings.key)
+    except CertificateError as error:
+        raise SettingsError(f"the certificate of web.cert and web.key: {error}") from error
 
 
 class AlertEndpoints:

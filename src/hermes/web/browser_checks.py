@@ -47,12 +47,13 @@ def check_host(request: HttpRequest, settings: WebSettings) -> None:
         raise HttpRefusal(HTTPStatus.MISDIRECTED_REQUEST, message)
     behind_proxy = settings.proxy and request.headers.get("x-forwarded-proto", "") == "https"
     local = settings.published_locally or is_loopback_name(settings.listen)
-    if behind_proxy or (is_loopback_name(host) and local):
+    if settings.cert or behind_proxy or (is_loopback_name(host) and local):
         return
     raise HttpRefusal(
         HTTPStatus.FORBIDDEN,
-        "the dashboard is not shown without encryption: put a proxy with TLS in front of it that "
-        "sends X-Forwarded-Proto, and set web.proxy; or forward the port: "
+        "the dashboard is not shown without encryption: set web.cert and web.key; or put a proxy "
+        "with TLS in front of it that sends X-Forwarded-Proto, and set web.proxy; or forward the "
+        "port: "
         f"ssh -L {settings.port}:127.0.0.1:{settings.port} HOST",
     )
 
@@ -65,7 +66,8 @@ def host_name(request: HttpRequest) -> str:
 def check_origin(request: HttpRequest, settings: WebSettings) -> None:
     """Raises `HttpRefusal` unless a page of ours sends this form."""
     site, origin = request.headers.get("sec-fetch-site", ""), request.headers.get("origin", "")
-    scheme = "https" if settings.proxy and "x-forwarded-proto" in request.headers else "http"
+    behind_proxy = settings.proxy and "x-forwarded-proto" in request.headers
+    scheme = "https" if settings.cert or behind_proxy else "http"
     parsed = urlsplit(origin)
     same = (parsed.scheme, parsed.netloc) == (scheme, request.headers.get("host", "").lower())
     if (site and site != "same-origin") or (origin and not same) or not (site or origin):

@@ -19,6 +19,11 @@ class WebSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """The address to listen on; one that others can reach needs a token."""
     port: int = 8080
     """The port to listen on; 0 takes any free one."""
+    cert: str = ""
+    """A file with the certificate of this server in PEM form, and those that lead to its issuer;
+    empty: no TLS."""
+    key: str = ""
+    """The file with the key of the certificate; empty: it is in the same file."""
     token_variable: str = "HERMES_WEB_TOKEN"
     """Name of the secret that callers must send, as bearer token or as basic password."""
     largest: int = 16 * 2**20

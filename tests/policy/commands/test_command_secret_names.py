@@ -53,3 +53,36 @@ def test_names_that_only_look_so_stay_free(path: str) -> None:
     assert not SecretPatterns(secret_patterns()).match(path)
     if "-packages/" not in path:  # the names of modules are known to the supervisor alone
         assert "secret-read" not in effects(f"fold -w4 {path}")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mv /tmp/s2/.env /tmp/plain.txt",
+        "mv /tmp/a/server.key /tmp/b",
+        "mv /tmp/a/*.env /tmp/b",
+        "mv /tmp/a/* /tmp/b",
+        "cd /tmp/a; mv .??? x",
+        "mv -t /tmp/b /tmp/a/.ssh",
+        "mv /tmp/a/.aws /tmp/b",
+        'for f in /tmp/a/*; do mv "$f" /tmp/b; done',
+        "find /tmp/a -name .env -exec mv {} /tmp/x \\;",
+        "mv --backup=simple -S .txt /tmp/a/x /tmp/a/server.key",
+        "cp -S .txt /tmp/a/x /tmp/a/server.key",
+    ],
+)
+def test_another_name_for_a_secret_file_reads_it(command: str) -> None:
+    assert "secret-read" in effects(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mv /tmp/a/report.txt /tmp/b",
+        "mv /tmp/dir /tmp/dir2",
+        "mv /tmp/a/* /tmp/b/",
+        "mv /tmp/*.log /tmp/old/",
+    ],
+)
+def test_other_files_are_only_moved(command: str) -> None:
+    assert "secret-read" not in effects(command)

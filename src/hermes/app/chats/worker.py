@@ -440,8 +440,9 @@ class SessionWorker:
 
     def _may_read(self, path: Path) -> bool:
         """What the policy would ask about is not sent to a chat; what was made to be sent is."""
-        if is_made_recording(path, self._context.application.loaded.home):
-            return True
+        home = self._context.application.loaded.home
+        if path.is_relative_to((home / "audio_cache").resolve()):
+            return is_made_recording(path, home)
         environment = self._context.application.agent_dependencies.environment
         action = Action(
             call=ToolCall("media", "read_file", {"path": str(path)}),

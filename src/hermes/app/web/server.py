@@ -102,5 +102,5 @@ def _mcp_route(application: Application, group: TaskGroup, access: AccessControl
 
 def approval_link(loaded: LoadedSettings) -> Callable[[str], str]:
     web = loaded.settings.web
-    base = f"http://{web.listen}:{web.port}"
+    base = f"{'https' if web.cert else 'http'}://{web.listen}:{web.port}"
     return lambda approval: f"{base}/approvals/{approval}"

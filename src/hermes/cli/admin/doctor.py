@@ -5,6 +5,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -32,6 +33,7 @@ MIN_FREE_BYTES = 500 * 1024 * 1024
 MAX_VERIFIED_BYTES = 64 * 1024 * 1024
 """A journal up to this size is verified whole; that takes about a second."""
 CONNECT_TIMEOUT_S = 3.0
+CERTIFICATE_WARNING = timedelta(days=14)
 
 
 CheckState = Literal["ok", "absent", "warning", "problem"]
@@ -249,6 +251,30 @@ def check_skills(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
         yield DoctorFinding("skills", "ok", f"{bundled} bundled, {len(own)} of your own")
 
 
+def check_certificate(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
+    web = loaded.settings.web
+    if not (web.cert or web.key):
+        return
+    from hermes.plumbing.certificates import CertificateError, load_server_certificate, read_expiry
+
+    try:
+        load_server_certificate(web.cert, web.key)
+        expiry = read_expiry(web.cert)
+    except CertificateError as error:
+        yield DoctorFinding("certificate", "problem", str(error), "correct web.cert and web.key")
+        return
+    left = expiry - datetime.now(UTC)
+    text = f"{web.cert} is valid until {expiry:%Y-%m-%d %H:%M} UTC"
+    fix = "renew it, then restart `hermes up`"
+    if left < timedelta(0):
+        text = f"{web.cert} has expired on {expiry:%Y-%m-%d %H:%M} UTC"
+        yield DoctorFinding("certificate", "problem", text, fix)
+    elif left < CERTIFICATE_WARNING:
+        yield DoctorFinding("certificate", "warning", f"{text}: {left.days} days", fix)
+    else:
+        yield DoctorFinding("certificate", "ok", text)
+
+
 def check_programs() -> Iterator[DoctorFinding]:
     found = shutil.which("git")
     if found:
@@ -328,6 +354,7 @@ def _run_checks(ctx: click.Context, offline: bool) -> Iterator[DoctorFinding]:
     yield from check_skills(loaded)
     yield from check_tools(loaded)
     yield from check_plugins(loaded)
+    yield from check_certificate(loaded)
     yield from check_programs()
 
 

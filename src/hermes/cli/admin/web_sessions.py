@@ -50,6 +50,8 @@ def dashboard_address(loaded: LoadedSettings) -> str:
     web = loaded.settings.web
     if web.proxy and web.hosts:
         return f"https://{web.hosts[0]}"
+    if web.cert:
+        return f"https://{web.hosts[0] if web.hosts else '127.0.0.1'}:{web.port}"
     return f"http://127.0.0.1:{web.port}"
 
 

@@ -4,10 +4,12 @@ A test counts only if the failure shows on the copies before, and is still there
 one afterwards: otherwise the copy has recovered for other reasons.
 """
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import anyio
@@ -35,6 +37,8 @@ REPRODUCE_TIMEOUT_S = 3.0
 """How long the failure may take to show on a copy."""
 SETTLE_TIMEOUT_S, LATE_SETTLE_TIMEOUT_S = 4.0, 0.8
 """How long checks may take to pass after a fix, and after one that reports its own failure."""
+
+_MISSING_PATH = re.compile(r"(/[\w./@+-]+)['\"]?: No such file or directory")
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,9 @@ class FixTrial:
         good = {each.name for each in readings if each.ok}
         passed = tuple(name for name in expected.failing_names if name in good)
         detail = expected.describe(readings)
+        if outcome != "passes" and (lacking := lacking_path(failure)):
+            why = f"the copy lacks {lacking} of the host, so this says nothing about the fix"
+            return FixTestResult(name=fix.name, outcome="unclear", detail=why, seconds=now - began)
         return FixTestResult(
             name=fix.name,
             outcome=_outcome_of(outcome, passed),
@@ -162,6 +169,12 @@ class FixTrial:
                 return expected.describe(readings)
             await anyio.sleep(pause)
             pause = min(LONGEST_POLL_S, pause * 1.5)
+
+
+def lacking_path(failure: str) -> str:
+    """A path that a fix did not find on the copy, and that exists on the host; else empty."""
+    paths = (found[1] for found in _MISSING_PATH.finditer(failure))
+    return next((each for each in paths if Path(each).exists()), "")
 
 
 def _outcome_of(outcome: TrialOutcome, passed: Sequence[str]) -> FixOutcome:

@@ -290,6 +290,9 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
 
     The names that are known to do so are in the tables; this is for all others.
     """
+    if is_harmless_variable(name) and name.startswith(_SENT_VARIABLES):
+        for text in filter(has_untrusted_text, _as_tuple(value)):
+            call.mark("network-out", f"{name} sends {display_text(text)}, known only at run time")
     if variable_decides_code(name) or is_harmless_variable(name):
         return
     if name.endswith(tuple(path_lists()["exported_variables"])):
@@ -302,6 +305,19 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
             for path in _PATH.findall(text)
         ):
             call.dynamic(f"{name} hands {display_text(text)} to programs that may run or obey it")
+
+
+_INHERITED_SETTING = re.compile(r"""([A-Z_]+)="?\$\{?([A-Za-z_]\w*)\}?"?\Z""", re.A)
+
+
+def is_inherited_setting(text: str, scope: ShellScope) -> bool:
+    """Whether an assignment hands a variable of the environment to a client as its login."""
+    found = _INHERITED_SETTING.match(text)
+    return bool(found and is_harmless_variable(found[1]) and found[2] not in scope.variables)
+
+
+_SENT_VARIABLES = ("PG", "MYSQL_", "REDISCLI_", "AWS_", "TF_VAR_")
+"""Variables whose values clients send to a server."""
 
 
 def check_variable_name(call: ProgramCall, name: str) -> None:

@@ -77,6 +77,8 @@ class ProgramCall:
     """The wrapper that gave it another user's rights, such as sudo."""
     guarded: bool = True
     """False when a key in the program opens a shell."""
+    inherited: frozenset[str] = frozenset()
+    """Settings of a client that it gets from the environment: `PGPASSWORD=$DBPASS psql`."""
 
     def mark(self, effect: str, why: str) -> None:
         self.effects.setdefault(effect, why)

@@ -198,6 +198,7 @@ def walk_command(
     call = walk.call(node, scope)
     inner: list[Node] = []
     extra: dict[str, VariableValue] = {}
+    inherited: set[str] = set()
     end, values = -1, 0
     for child in walk.children(node):
         kind = child.type
@@ -207,6 +208,9 @@ def walk_command(
             name, value = assignments.read_assignment(walk, child, scope)
             extra[name] = value
             values += 1
+            text = walk.text[child.start_byte : child.end_byte].decode("utf-8", "replace")
+            if assignments.is_inherited_setting(text, scope):
+                inherited.add(name)
         elif kind == "comment":
             continue
         else:
@@ -220,6 +224,7 @@ def walk_command(
             raise TooManyCommands(f"more than {_MAX_ARGUMENTS} words in one command")
         end = child.end_byte
     opened = collect_redirects(walk, inner, scope)
+    call.inherited = frozenset(inherited)
     return _finish_command(walk, call, stdin, [opened, *([outer] if outer else [])], extra)
 
 
@@ -242,7 +247,7 @@ def _finish_command(
         call.stdin = one.stdin if one.stdin is not None else call.stdin
     for name, value in extra.items():
         assignments.check_assignment(call, name, value)
-        if call.argv:
+        if call.argv and name not in call.inherited:
             assignments.check_exported_variable(call, name, value)
     if call.argv:
         call.program = call.argv[0]

@@ -1,6 +1,7 @@
 """Programs that move, remove, overwrite, pack or find files, or change permissions."""
 
 import re
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from posixpath import basename, dirname
 
@@ -11,12 +12,14 @@ from hermes.policy.commands.placeholders import (
     ANY_WORD,
     ANY_WORDS,
     GLOB_STAR,
+    LIVE_GLOB,
     NON_EMPTY_WORD,
     SYSTEM_NAME,
     UNTRUSTED_UNKNOWN,
     display_text,
     has_untrusted_text,
     is_fully_known,
+    literal_text,
     starts_unknown,
     starts_with_glob,
     with_live_globs,
@@ -51,6 +54,7 @@ def move(call: ProgramCall, entry: ProgramEntry) -> str:
     found = _parse_file_arguments(call, entry)
     target = found.value("-t", "--target-directory")
     sources = found.words if target else found.words[:-1]
+    keeps_names = bool(target or (found.words and found.words[-1].endswith("/")))
     for word in sources:
         path = call.names(word)
         call.mark("write", f"moves {display_text(path)}")
@@ -59,16 +63,43 @@ def move(call: ProgramCall, entry: ProgramEntry) -> str:
         for each in call.analyst.classifier.with_real_path(path):
             if call.analyst.classifier.is_own_file(each, tree=True):
                 call.own(each)
+            if not (keeps_names and LIVE_GLOB.search(basename(each))):
+                _judge_new_name(call, each)
             if call.analyst.classifier.is_system_tree(each):
                 call.wipe(f"{display_text(each)} is a tree of the system")
             elif call.analyst.classifier.is_precious(each):
                 call.irreversible(f"{display_text(each)} is part of the system")
     for word in _target_paths(call, found, sources):
+        _judge_backup(call, found, word)
         call.writes(word, tree=True)
         if call.path(word) == "/dev/null":
             call.mark("delete", "moved to nowhere")
             call.irreversible("moved to nowhere")
     return ""
+
+
+_SECRET_FOLDERS = word_set(".ssh .aws .kube .docker .gnupg .azure .config .gem .cargo")
+_SECRET_NAMES = _SECRET_FOLDERS | word_set(
+    ".env a.env server.key server.pem id_rsa .netrc .pgpass credentials secrets.yaml"
+)
+"""Examples that a wildcard may find."""
+
+
+def _judge_new_name(call: ProgramCall, path: str) -> None:
+    """By another name a secret would be read without a question, and its service misses it."""
+    name = basename(path.rstrip("/"))
+    found = LIVE_GLOB.search(name) and any(
+        fnmatchcase(each, literal_text(name)) for each in _SECRET_NAMES
+    )
+    secret = any(map(call.analyst.classifier.is_secret, (path, f"{path}/x")))
+    if secret or found or name in _SECRET_FOLDERS:
+        call.mark("secret-read", f"gives another name to {display_text(path)}, which holds secrets")
+
+
+def _judge_backup(call: ProgramCall, found: ParsedArguments, word: str) -> None:
+    """`--backup` renames what was at the target before."""
+    if found.has("-b", "--backup", "-S", "--suffix"):
+        _judge_new_name(call, call.path(word))
 
 
 def copy(call: ProgramCall, entry: ProgramEntry) -> str:
@@ -86,6 +117,7 @@ def copy(call: ProgramCall, entry: ProgramEntry) -> str:
     whole = found.has("-r", "-R", "-a", "--recursive", "--archive")
     keeps_links = whole or found.has("-P", "-d", "--no-dereference", "--preserve")
     for word in _target_paths(call, found, sources):
+        _judge_backup(call, found, word)
         call.writes(word, tree=whole)
         if keeps_links and call.program == "cp":
             call.scope.unpacked.add(call.path(word))

@@ -51,6 +51,7 @@ def git(call: ProgramCall, entry: ProgramEntry) -> str:
         for folder in (".", *before.values("--git-dir", "--work-tree")):
             call.repositories += call.analyst.classifier.with_real_path(call.path(folder))
     _judge_work_tree(call, verb)
+    _judge_start_point(call, verb, [*words, *before.rest])
     reused = found.values("-C", "-c", "--reuse-message", "--reedit-message")
     _judge_shown_files(call, verb, words + reused if verb == "notes" else words)
     _judge_printed_content(call, verb, found, before)
@@ -153,6 +154,19 @@ def _judge_work_tree(call: ProgramCall, verb: str) -> None:
                 call.mark("secret-read", f"compares {display_text(path)}, with secrets in it")
 
 
+_NAMING_VERBS = word_set("branch tag switch worktree")
+"""Verbs that are free, and put the files of a commit into a folder, or give it a name for that."""
+_FETCHED_COMMIT = re.compile(r".*FETCH_HEAD|(?:.*-g)?[0-9a-f]{4,64}(?:[~^@:].*)?\Z", re.S | re.I)
+
+
+def _judge_start_point(call: ProgramCall, verb: str, words: list[str]) -> None:
+    """A commit that was only fetched may bring instructions, hooks and settings of others."""
+    if verb in _NAMING_VERBS and "write" in call.effects:
+        for word in filter(_FETCHED_COMMIT.match, words):
+            shown = display_text(word)
+            call.mark("privilege", f"{shown} may bring files of others that run or are obeyed")
+
+
 def _judge_setting(call: ProgramCall, setting: str) -> None:
     if not _HARMLESS_SETTING.match(setting) or not is_fully_known(setting):
         call.dynamic(f"git -c {display_text(setting)} can run a program")
@@ -191,7 +205,7 @@ def _judge_fetch(call: ProgramCall, words: list[str]) -> None:
             call.mark("secret-read", "git fetch gives any file a name by which it is printed")
     if _REFERENCE_OPTIONS.intersection(call.flags):
         call.mark("delete", "git fetch changes references beside those it fetches")
-    if any(map(has_untrusted_text, words)):
+    if any(map(has_untrusted_text, (*words, *call.argv))):
         call.mark("network-out", "git fetch sends what is only known at run time")
 
 

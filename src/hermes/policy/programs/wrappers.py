@@ -45,6 +45,7 @@ def env(call: ProgramCall, entry: ProgramEntry) -> str:
     while words and _ASSIGNMENT.match(words[0]):
         name, _, value = words[0].partition("=")
         assignments.check_assignment(call, name, value)
+        assignments.check_exported_variable(call, name, value)
         words = words[1:]
     if not words:
         call.mark("read", "env prints the environment")
@@ -132,6 +133,7 @@ def sudo(call: ProgramCall, entry: ProgramEntry) -> str:
     while words and _ASSIGNMENT.match(words[0]):
         name, _, value = words[0].partition("=")
         assignments.check_assignment(call, name, value)
+        assignments.check_exported_variable(call, name, value)
         words = words[1:]
     if not words:
         call.dynamic(f"{call.program} opens a shell")

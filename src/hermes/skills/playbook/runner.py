@@ -265,7 +265,11 @@ class PlaybookRunner:
             return lookup.result.output
 
         context = self._context
-        self._units = (await list_units(run, context.daemons, context.root_commands)).units
+        listing = await list_units(run, context.daemons, context.root_commands)
+        if listing.notes and not listing.units:
+            detail = f"the services could not be listed: {listing.notes[0]}"
+            raise PlaybookStopped("declined", "units", detail, incomplete=True)
+        self._units = listing.units
 
     def _check_actions(self) -> None:
         """Raises `PlaybookStopped` when the supervisor of a unit cannot do what a step needs."""

@@ -43,6 +43,7 @@ HOLD_S = 3.0
 """Seconds for which a problem that is over must not return."""
 MAX_ROUNDS = 2
 SCRIPT_TIMEOUT_S = 15.0
+NOT_EXPLAINED = "the units, disks, memory and logs of this host do not explain the alert"
 
 
 async def assess_host(
@@ -135,7 +136,7 @@ class _HostObserver:
     def wrong_or_unknown(self, symptoms: Sequence[str]) -> Assessment:
         if symptoms:
             return Assessment(verdict="wrong", evidence=self.calls, reasons=tuple(symptoms))
-        return self.unknown("nothing wrong was found, and nothing explains the alert")
+        return self.unknown(NOT_EXPLAINED)
 
     def unknown(self, why: str) -> Assessment:
         return Assessment(verdict="unknown", evidence=self.calls, reasons=(why,))

@@ -4,7 +4,7 @@ These are a monitor with a wrong limit, or a problem that is over and does not r
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from hermes.core.incident import AlertFacts
@@ -18,6 +18,10 @@ _LIMIT_LINE = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.:/-])-?\d+(?:\.\d+)?(?![\w:/-]|\.\d)")
 _WORD = re.compile(r"[a-z]{3,}")
+_BUSY_PROCESS = re.compile(r"process \d+ is busy all the time")
+_LOAD_WORDS = re.compile(
+    r"\b(?:cpu|processors?|load|slow|latency|took|within|timed? ?out|busy|hangs?)\b", re.IGNORECASE
+)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]?|\d\d:\d\d:\d\d(?:[.,]\d+)?")
 _LEVEL = re.compile(r"^[\s\[<(|]*(?:level=)?(?:ERROR|FATAL|CRITICAL|WARN(?:ING)?)?[\s\]>):|-]*")
 _PATH = re.compile(r"(?<![\w.])/[\w./@+-]*[\w@+-]")
@@ -300,6 +304,12 @@ def _unit_symptoms(observation: HostObservation, subject: str) -> Iterator[str]:
 def _is_given_up(unit: UnitState, subject: str) -> bool:
     """A unit that failed long ago and is not the one of the alert."""
     return unit.active == "failed" and unit.restarts == 0 and unit.name != subject
+
+
+def related_symptoms(symptoms: Sequence[str], facts: AlertFacts) -> list[str]:
+    """Symptoms that may be a cause: a process that is busy explains only what is slow."""
+    slow = _LOAD_WORDS.search(facts.combined_text) is not None
+    return [each for each in symptoms if slow or not _BUSY_PROCESS.fullmatch(each)]
 
 
 def _resource_symptoms(observation: HostObservation) -> Iterator[str]:

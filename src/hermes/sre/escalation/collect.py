@@ -12,7 +12,7 @@ from hermes.core.events.base import UnknownEvent
 from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded, FixTested
 from hermes.core.events.incidents import EscalationLine, IncidentChecked
 from hermes.core.events.tools import ToolRequested
-from hermes.core.incident import Incident, fold_incidents
+from hermes.core.incident import Incident, IncidentDetails, fold_incidents
 from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
 from hermes.core.tool_calls import read_result_numbers
@@ -68,6 +68,11 @@ from hermes.sre.reports.statements import RECURRENCE_PERIOD, resolver_of
 
 MAX_UNCHECKED, MAX_REFUSED = 6, 2
 _CONFIG_CHECK = re.compile(r"config(-|$)")
+_WORD = re.compile(r"[a-z]{4,}|\d{2,5}")
+KINDS_IN_NAMES = frozenset(
+    {"port", "http", "disk", "load", "memory", "inodes", "health", "process"}
+)
+"""Words of check names that are no names of services."""
 _KEY_NEED = "a model: `hermes config set OPENROUTER_API_KEY`, or the key of another provider"
 MAX_CLOCK_DIFFERENCE_S = 60.0
 
@@ -99,6 +104,7 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
         *collector.lines(),
         *measured,
         *_configuration_lines(records),
+        *related_lines(records, work.details, collector.error_texts),
         *_experiment_lines(records),
         *_earlier_lines(await _earlier_incidents(work, incident)),
         *_needs(collector.found, records, model=work.context.responder is not None),
@@ -147,12 +153,12 @@ class _HostCollector:
         await self._parse(outputs, listing, listed)
         self._began_at = began_at + self._clock_difference()
         self._errors = list(error_lines(self.found, self._began_at))
-        named = named_scripts(self._subject, self._recent_errors)
+        named = named_scripts(self._subject, self.error_texts)
         outputs += await run_scripts(named, self._execute)
         await self._parse(outputs, listing, listed)
 
     @property
-    def _recent_errors(self) -> list[str]:
+    def error_texts(self) -> list[str]:
         return [each.text for each in self._errors if each.about == "error"]
 
     async def _run_listing(self, script: str) -> str:
@@ -195,7 +201,7 @@ class _HostCollector:
         if subject.service:
             yield from process_lines(found, subject)
         yield from self._errors
-        errors = self._recent_errors
+        errors = self.error_texts
         yield from port_lines(found, subject)
         yield from named_lines(found, "\n".join(errors))
         yield from disk_lines(found)
@@ -254,6 +260,25 @@ def _configuration_lines(records: Sequence[JournalRecord]) -> Iterator[Escalatio
     for seq, event in last.values():
         about = "unchecked" if event.unknown else "configuration"
         yield EscalationLine(about=about, text=event.detail, evidence=(seq,))
+
+
+def related_lines(
+    records: Sequence[JournalRecord], details: IncidentDetails, errors: Sequence[str]
+) -> Iterator[EscalationLine]:
+    """Failing checks of other services that the alert or the error lines name."""
+    subject = escalation_subject(details)
+    own = {details.service.casefold(), *map(str, subject.ports), *KINDS_IN_NAMES}
+    named = {*_WORD.findall("\n".join((details.facts.combined_text, *errors)).casefold())} - own
+    last: dict[str, tuple[int, IncidentChecked]] = {}
+    for each in records:
+        if isinstance(each.event, IncidentChecked) and not _CONFIG_CHECK.match(each.event.check):
+            last[each.event.check] = (each.seq, each.event)
+    for seq, event in last.values():
+        words = {*_WORD.findall(event.check.casefold())}
+        about_own = words & {details.service.casefold(), *map(str, subject.ports)}
+        if not event.ok and not event.unknown and not about_own and words & named:
+            text = f"{event.check} fails, too: {event.detail}"
+            yield EscalationLine(about="related", text=text, evidence=(seq,))
 
 
 async def _earlier_incidents(work: IncidentWork, incident: Incident) -> list[Incident]:

@@ -24,6 +24,7 @@ FACT_LABELS = {
     "log": ("log", 2),
     "file": ("file", 3),
     "configuration": ("configuration", 2),
+    "related": ("related", 3),
     "port": ("port", 3),
     "disk": ("disk", 5),
     "consumer": ("uses most", 4),

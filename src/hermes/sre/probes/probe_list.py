@@ -256,7 +256,7 @@ def _unprobed_questions(
             (probe.kind, probe.what) in watched for probe in service.probes
         )
         runs = any(each.name == service.name for each in found.services)
-        if asked or not runs or service.name in known.dismissed:
+        if asked or not runs or service.name in {*known.dismissed, inventory.OWN_SERVICE}:
             continue
         text = f"{service.name} runs and has no probe; hermes watch --discover --write --merge"
         questions.append(ServiceQuestion(service=service.name, text=text))

@@ -18,5 +18,6 @@ done
 ss -Hltn 2>/dev/null | awk '{n=split($4,a,":"); print "port=" a[n]}' | sort -u
 sleep "$(awk -v from="$from" '{left = 0.4 - ($1 - from); if (left < 0) left = 0; print left}' /proc/uptime)"
 two=$(cat /proc/[0-9]*/stat 2>/dev/null); to=$(cut -d ' ' -f 1 /proc/uptime)
-printf '%s\n--\n%s\n' "$one" "$two" | awk -v from="$from" -v to="$to" '/^--/{n=1;next}{p=$1;sub(/.*\) /,"");t=$12+$13;if(!n)a[p]=t;else if(p in a&&t-a[p]>=60*(to-from)&&100*to-$20>=200)print "busy=" p " share=" int((t-a[p])/(to-from))}'
+printf '%s\n--\n%s\n' "$one" "$two" | awk -v from="$from" -v to="$to" -v self=$$ '/^--/{n=1;next}{p=$1;c=$0;sub(/^[^(]*\(/,"",c);sub(/\).*/,"",c);name[p]=c;sub(/.*\) /,"");up[p]=$2;t=$12+$13;if(!n)a[p]=t;else if(p in a&&t-a[p]>=60*(to-from)&&100*to-$20>=200)busy[p]=int((t-a[p])/(to-from))}
+  END{for(q=self;q>1&&(q in up);q=up[q]) above[q]; for(p in busy){own=0; for(q=p;q>1&&(q in up);q=up[q]) if(name[q]=="hermes"||(q in above&&name[q]~/^python/)) own=1; if(!own) print "busy=" p " share=" busy[p]}}'
 exit 0
