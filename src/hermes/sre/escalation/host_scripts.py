@@ -67,6 +67,8 @@ class EscalationSubject(Value, kw_only=True, frozen=True):
     ports: tuple[int, ...] = ()
     log: str = ""
     disk: str = ""
+    config: str = ""
+    """The program and the file of a configuration that would prevent its next start."""
     slow: bool = False
     logs: tuple[str, ...] = ()
     """Log files that its supervisor names."""
@@ -103,6 +105,7 @@ def escalation_subject(details: IncidentDetails) -> EscalationSubject:
         ports=tuple(dict.fromkeys(port for port in ports if 0 < port < 65_536))[:MAX_PORTS],
         log=path if kind in ("log", "answers") else "",
         disk=(path or "/") if kind in ("disk", "inodes", "forecast") else "",
+        config=what if kind == "config" else "",
         slow=_SLOW_WORDS.search(text) is not None,
     )
 

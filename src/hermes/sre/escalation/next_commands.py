@@ -68,7 +68,13 @@ def next_commands(
     for path in [] if tested else changed[:1]:
         looks.insert(0, settings_command(path, "shows the settings that were changed last"))
     looks.sort(key=lambda each: not each.command.startswith("cat /proc/"))  # a limit explains it
+    program, _, file = subject.config.partition(":")
+    if program in CONFIG_TESTS:
+        named = f" -c {quote(file)}" if file and program == "nginx" else ""
+        test = NextCommand(f"{CONFIG_TESTS[program]}{named}", "checks its configuration")
+        looks.insert(0, test)
     distinct = list({each.command: each for each in looks}.values())
+    helps = helps and not subject.config  # the configuration would prevent the start
     last = next(_changing_commands(found, unit if helps else None, supervisors), None)
     return [*distinct[: MAX_COMMANDS - (last is not None)], *([last] if last else [])]
 
