@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import combinations
 from pathlib import PurePosixPath
 
 import msgspec
@@ -62,6 +63,7 @@ MAX_SCANNED_FILE_BYTES = 1 << 20
 MAX_PROSE_CHARS = 256 << 10
 _PROSE_SUFFIXES = (*DOCUMENT_SUFFIXES, ".yaml", ".yml", ".html", ".json", ".csv")
 _COMMENT_TEXT = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
+WEAK_SIGNAL_LINES = 40
 _DESCRIPTION_LINES = 5
 """The first lines of SKILL.md, with name and description."""
 _DOWNLOAD_AND_RUN_CAUSE = "code fetched from an unknown address is run without inspection"
@@ -305,16 +307,29 @@ def _load_weak_signals() -> dict[str, str]:
 
 
 def downgrade_weak_signals(found: Iterable[ScanFinding]) -> Iterator[ScanFinding]:
-    """The same findings; weak ones of a single kind no longer block."""
+    """The same findings; weak ones of a single kind, or far apart, no longer block."""
     findings = list(found)
     kinds = {
         _load_weak_signals().get(_weak_signal_cause(each), "plain")
         for each in findings
         if each.blocks
     }
-    alone = len(kinds) == 1 and "plain" not in kinds
+    alone = "plain" not in kinds and bool(kinds) and not _are_weak_kinds_near(findings)
     for each in findings:
         yield replace(each, blocks=False) if alone and each.blocks else each
+
+
+def _are_weak_kinds_near(findings: list[ScanFinding]) -> bool:
+    """Whether two kinds meet in one passage: far apart they are two common remarks."""
+    signals = [
+        (each.file, each.line, _load_weak_signals().get(_weak_signal_cause(each), "plain"))
+        for each in findings
+        if each.blocks
+    ]
+    return any(
+        one[0] == other[0] and one[2] != other[2] and abs(one[1] - other[1]) <= WEAK_SIGNAL_LINES
+        for one, other in combinations(signals, 2)
+    )
 
 
 def _weak_signal_cause(finding: ScanFinding) -> str:

@@ -112,6 +112,10 @@ class ShellPassage(Value, frozen=True):
     """Only named in a sentence: explained or warned of."""
 
 
+_TABLE_ROW = re.compile(r"^[ \t]*\|[^\n]*\|[ \t]*$", re.MULTILINE)
+"""No shell runs a line that begins with a pipe."""
+
+
 def extract_shell_passages(path: str, text: str) -> Iterator[ShellPassage]:
     name = PurePosixPath(path)
     if (
@@ -123,7 +127,8 @@ def extract_shell_passages(path: str, text: str) -> Iterator[ShellPassage]:
     elif name.suffix in DOCUMENT_SUFFIXES:
         for found in CODE_FENCE.finditer(text):
             if found["language"].casefold() in _SHELL_FENCE_LANGUAGES:
-                yield ShellPassage(found["code"], line_number(text, found.start("code")))
+                code = found["code"] if found["language"] else _TABLE_ROW.sub("", found["code"])
+                yield ShellPassage(code, line_number(text, found.start("code")))
         bare = CODE_FENCE.sub(lambda found: "\n" * found[0].count("\n"), text)
         for found in _INDENTED_COMMANDS.finditer(bare):
             yield ShellPassage(found[1], line_number(text, found.start(1)))
