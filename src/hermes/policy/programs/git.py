@@ -156,7 +156,7 @@ def _judge_work_tree(call: ProgramCall, verb: str) -> None:
 
 _NAMING_VERBS = word_set("branch tag switch worktree")
 """Verbs that are free, and put the files of a commit into a folder, or give it a name for that."""
-_FETCHED_COMMIT = re.compile(r".*FETCH_HEAD|(?:.*-g)?[0-9a-f]{4,64}(?:[~^@:].*)?\Z", re.S | re.I)
+_FETCHED_COMMIT = re.compile(r".*FETCH_HEAD", re.S)
 
 
 def _judge_start_point(call: ProgramCall, verb: str, words: list[str]) -> None:

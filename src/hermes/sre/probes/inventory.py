@@ -71,6 +71,7 @@ class KnownService(Value, kw_only=True, frozen=True):
 
 
 OWN_SERVICE = "hermes"
+CANNOT_START = "supervisord cannot start it"
 
 
 class ServiceInventory(Value, kw_only=True, frozen=True):
@@ -322,7 +323,7 @@ def process_probes(scan: HostScan) -> Iterator[Probe]:
     for each in scan.supervised:
         if each.state in ("FATAL", "BACKOFF"):
             test = _supervisord_test(each)
-            words = f"{each.name} is not running: supervisord cannot start it"
+            words = f"{each.name} is not running: {CANNOT_START}"
             yield replace(
                 _process_probe(each.name, test, words, False), interval=60.0, timeout=10.0
             )

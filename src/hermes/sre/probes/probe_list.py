@@ -76,8 +76,20 @@ async def build_probe_list(
             *_unprobed_questions(known, found, declared),
             *_never_seen_questions(known, found),
         )
+        # An orphan may still answer for a program that supervisord gave up.
+        names = {each.name for each in declared}
+        given_up = [
+            each
+            for each in found.probes
+            if inventory.CANNOT_START in each.what
+            and each.name not in names
+            and each.service not in known.dismissed
+        ]
         return ProbeList(
-            probes=tuple(declared), questions=questions, notes=found.notes, lacks=found.lacks
+            probes=(*declared, *given_up),
+            questions=questions,
+            notes=found.notes,
+            lacks=found.lacks,
         )
     running = {each.name for each in found.services}
     missing = [each for each in known.expected if each.name not in running and each.probes]
