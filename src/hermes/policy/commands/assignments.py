@@ -7,6 +7,7 @@ value in it is known to be a number.
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from hermes.policy.commands.calls import ProgramCall, ScriptWalk
 from hermes.policy.commands.placeholders import (
@@ -164,7 +165,7 @@ def evaluated_test_word(words: Sequence[str], scope: ShellScope) -> str:
     Several words of run time, or a name of a file that is split, may hold `-v name[code]`. In
     quotes one word may be `-v`, and only the next one the name.
     """
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         if ANY_WORDS in word or LIVE_GLOB.search(word):
             return "words that are only known at run time"
         if (word in _NAME_TESTS or starts_unknown(word)) and holds_code(following, scope):
@@ -291,7 +292,8 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
     The names that are known to do so are in the tables; this is for all others.
     """
     if is_harmless_variable(name) and name.startswith(_SENT_VARIABLES):
-        for text in filter(has_untrusted_text, _as_tuple(value)):
+        sent = () if _connects_to_socket(call) else _as_tuple(value)
+        for text in filter(has_untrusted_text, sent):
             call.mark("network-out", f"{name} sends {display_text(text)}, known only at run time")
     if variable_decides_code(name) or is_harmless_variable(name):
         return
@@ -305,6 +307,13 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
             for path in _PATH.findall(text)
         ):
             call.dynamic(f"{name} hands {display_text(text)} to programs that may run or obey it")
+
+
+def _connects_to_socket(call: ProgramCall) -> bool:
+    """Whether a client of PostgreSQL is told to use a socket of this host: `-h /run/postgresql`."""
+    hosts = [value for option, value in pairwise(call.argv) if option in ("-h", "--host")]
+    named = bool(hosts) and all(each.startswith("/") for each in hosts)
+    return named and not any(map(has_untrusted_text, hosts))
 
 
 _INHERITED_SETTING = re.compile(r"""([A-Z_]+)="?\$\{?([A-Za-z_]\w*)\}?"?\Z""", re.A)

@@ -2,8 +2,8 @@
 folders=$(head -c 400 /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | awk '/s6-svscan |runsvdir /{for(i=2;i<=NF;i++) if($i~/^\//&&$i!~/\/(s6-svscan|runsvdir)$/) print $i}' | sort -u)
 for d in $folders; do
   for s in "$d"/*; do
-    [ -d "$s"/supervise ] || continue
-    if [ -e "$s"/supervise/stat ]; then echo "runit $s $(timeout 3 sv status "$s" 2>/dev/null | head -n 1)"; else echo "s6 $s $(timeout 3 s6-svstat "$s" 2>/dev/null)"; fi
+    [ -d "$s/supervise" ] || continue
+    if [ -e "$s/supervise/stat" ]; then echo "runit $s $(timeout 3 sv status "$s" 2>/dev/null | head -n 1)"; else echo "s6 $s $(timeout 3 s6-svstat "$s" 2>/dev/null)"; fi
   done
 done | while read -r kind s said; do
   n=${s##*/}; pid=$(printf '%s' "$said" | grep -oE 'pid [0-9]+' | head -n 1); pid=${pid#pid }; state=inactive
