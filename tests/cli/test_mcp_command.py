@@ -55,6 +55,8 @@ def test_a_server_is_added_reviewed_used_and_removed(hermes: Hermes, tmp_path: P
     assert "hermes mcp review shop" in again.stderr
     (listed,) = json.loads(hermes("mcp", "--json").stdout)
     assert [each["tool"] for each in listed["tools"]] == ["mcp_shop_show", "mcp_shop_delete_all"]
+    rows = {each["tool"]: each for each in json.loads(hermes("tools", "--json").stdout)}
+    assert rows["mcp_shop_delete_all"]["risk"] == "destroy"
 
     done = chat(
         hermes,

@@ -27,6 +27,19 @@ def has_servers(home: Path) -> bool:
     return any((home / "mcp").glob("*.json"))
 
 
+def list_mcp_tools(loaded: LoadedSettings) -> "dict[str, McpTool]":
+    """The tools of all reviewed servers, to be shown: none can be called."""
+    if not has_servers(loaded.home):
+        return {}
+    from hermes.integrations.mcp.pins import PinStore
+    from hermes.integrations.mcp.tools import make_tools
+
+    async def call(*_: object) -> str:
+        raise ToolError("the server is not open")
+
+    return make_tools(PinStore(loaded.home).load_all()[0], call)
+
+
 @asynccontextmanager
 async def open_mcp_tools(
     loaded: LoadedSettings, folder: Path, publish: PublishEvents, taken: Collection[str] = ()

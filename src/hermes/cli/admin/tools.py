@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from hermes.app.browsers import list_browser_tools
+from hermes.app.mcp_servers import list_mcp_tools
 from hermes.app.systems import list_declared_tools
 from hermes.app.tooling import host_capabilities
 from hermes.cli import exit_codes
@@ -73,8 +74,9 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @click.argument("name")
 def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show the purpose and the parameters of the tool NAME."""
-    everything = _full_catalog(load_settings(ctx))
-    found = everything.tools.get(name)
+    loaded = load_settings(ctx)
+    everything = _full_catalog(loaded)
+    found = everything.tools.get(name) or list_mcp_tools(loaded).get(name)
     if found is None:
         lacking = next((one for one in everything.absent if one.tool == name), None)
         if lacking is None:
@@ -160,7 +162,8 @@ def _tool_rows(loaded: LoadedSettings) -> list[ToolRow]:
         _available_row(tool, _toolsets_of(name, known), name in chosen)
         for name, tool in everything.tools.items()
     ]
-    return rows + [_unavailable_row(one, known, chosen) for one in everything.absent]
+    rows += [_unavailable_row(one, known, chosen) for one in everything.absent]
+    return rows + [_available_row(tool, ["mcp"], True) for tool in list_mcp_tools(loaded).values()]
 
 
 def _unavailable_row(
