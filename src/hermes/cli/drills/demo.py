@@ -157,7 +157,7 @@ def print_comparison(done: Sequence["DemoResult"]) -> None:
             ("noticed", *(f"{each.noticed:.1f} s" for each in done)),
             ("fix applied", *(f"{each.applied:.1f} s" for each in done)),
             ("verified and reported", *(f"{each.ended:.1f} s" for each in done)),
-            ("answered by", *(each.by or "–" for each in done)),
+            ("answered by", *(each.by or resolver_of(each.incident).by for each in done)),
             ("model calls", *(str(each.model_calls) for each in done)),
             ("tokens", *(f"{each.tokens:,}" for each in done)),
             ("outcome", *(each.incident.status for each in done)),
