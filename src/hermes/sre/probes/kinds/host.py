@@ -139,26 +139,18 @@ _CONFIG = r"""
 IFS=: read -r code then sum said <<< "$before"
 now=$(date +%s)
 # Logs and the like often lie beside the configuration, and are written all the time.
-listed() {
-  find -L "$@" -maxdepth 4 -type d \( -name log -o -name logs -o -name '*[_-]temp' -o -name run \
-    -o -name cache \) -prune -o -type f ! -name '*.log*' ! -name '*.pid' ! -name '*.swp' \
-    -printf "$format" 2>/dev/null
-}
-format='%p\n'
+own=$(find -L $files -maxdepth 4 -type d \( -name log -o -name logs -o -name '*[_-]temp' \
+  -o -name run -o -name cache \) -prune -o -type f ! -name '*.log*' ! -name '*.pid' \
+  ! -name '*.swp' -printf '%T@ %s %p\n' 2>/dev/null)
 named='s/^[[:space:]]*[@#]?[Ii]nclude(Optional|dir)?[[:space:]]+"?(\/[^";[:space:]]+).*/\2/p'
-more=$(listed $files | head -n 500 | tr '\n' '\0' | xargs -0 -r sed -nE "$named" | head -n 100)
-format='%T@ %s %p\n'
-list=$(listed $files $more | sort -n | uniq | tail -n 2000)
+more=$(printf '%s\n' "$own" | cut -d ' ' -f 3- | head -n 500 | tr '\n' '\0' |
+  xargs -0 -r cat -- 2>/dev/null | sed -nE "$named" | head -n 100)
+# Words out of a file may be options of find, so included files are only looked at.
+included() { for m in $more; do stat -L -c '%Y %s %n' -- "$m" "$m"/* 2>/dev/null; done; }
+list=$({ [ -z "$own" ] || printf '%s\n' "$own"; included; } | sort -n | uniq | tail -n 2000)
 [ -n "$list" ] || { echo "the configuration of $name cannot be read"; exit 3; }
 new=$(printf '%s' "$list" | cksum); new=${new%% *}
 last=${list##*$'\n'}
-again() { printf 'keep=%s\n' "$before"; answer; }
-answer() {
-  if [ "$code" = 0 ] && o=$(reloaded 2>/dev/null) && [ -n "$o" ]; then
-    code=1 said="the last reload of $name failed, it runs with an older configuration: $(first)"
-  fi
-  [ -z "$said" ] || printf '%s\n' "$said"; exit "$code"
-}
 first() {
   printf '%s\n' "$o" | tr -d '\r' |
     sed -E 's|^[0-9]{4}[-/][0-9/-]+ [0-9:.]+ ([A-Z]+ )?\[[^]]*\] ([0-9]+#[0-9]+: )?||
@@ -166,6 +158,13 @@ first() {
     grep -vE '^ *$|parsed OK|test failed|contains errors|skipping missing|^\[NOTICE' |
     head -n 2 | paste -sd ' ' | cut -c 1-300
 }
+answer() {
+  if [ "$code" = 0 ] && o=$(reloaded 2>/dev/null) && [ -n "$o" ]; then
+    code=1 said="the last reload of $name failed, it runs with an older configuration: $(first)"
+  fi
+  [ -z "$said" ] || printf '%s\n' "$said"; exit "$code"
+}
+again() { printf 'keep=%s\n' "$before"; answer; }
 within() { awk -v now="$now" -v at="$1" -v s="$2" 'BEGIN { exit !(now - at < s) }'; }
 if [ -n "$code" ]; then
   within "${last%% *}" EDIT && within "$then" WAIT && again
