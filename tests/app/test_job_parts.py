@@ -1,5 +1,6 @@
 """What a job with a first command, results of others and a heartbeat gives to agent and monitor."""
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -13,10 +14,10 @@ from typing import Any
 import pytest
 
 from hermes.app.run_locks import RunLocks
-from hermes.app.schedule.runs import JobRunner
+from hermes.app.schedule.runs import JobResult, JobRunner
 from hermes.core.bus import Bus
 from hermes.core.events.jobs import SCHEDULE_RUN, JobAdded, JobDue, JobEnded, JobSchedule, JobSpec
-from hermes.core.jobs import JobTable
+from hermes.core.jobs import Job, JobOccurrence, JobTable
 from hermes.memory.store import open_journal
 from hermes.settings.load import load
 
@@ -49,6 +50,10 @@ def monitor() -> Iterator[tuple[str, list[str]]]:
             thread.join()
 
 
+async def write_on_a_full_disk(job: Job, row: JobOccurrence) -> JobResult:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 async def run_job(
     folder: Path, spec: JobSpec, answer: str | None = "all fine"
 ) -> tuple[JobEnded, str]:
@@ -75,7 +80,9 @@ async def run_job(
         table = JobTable()
         await table.read(journal)
         job = table.jobs[spec.name]
-        await JobRunner(loaded, bus, locks, table, {}).run(job, job.open[0])
+        await JobRunner(loaded, bus, locks, table, {"audit": write_on_a_full_disk}).run(
+            job, job.open[0]
+        )
         locks.close()
         events = [each.event async for each in journal.read()]
     (found,) = (e for e in events if isinstance(e, JobEnded) and e.occurrence == "check@1")
@@ -146,3 +153,9 @@ async def test_without_a_capable_model_a_task_is_answered_by_checks_or_not_at_al
     spec = JobSpec(name="check", schedule=SCHEDULE, task="Write a poem about the moon")
     ended, _ = await run_job(tmp_path, spec, answer=None)
     assert "without a capable model" in ended.text
+
+
+async def test_a_full_disk_fails_a_built_in_job_and_ends_nothing_else(tmp_path: Path) -> None:
+    spec = JobSpec(name="check", schedule=SCHEDULE, builtin="audit")
+    ended, _ = await run_job(tmp_path, spec)
+    assert (ended.outcome, ended.reason) == ("failed", "[Errno 28] No space left on device")

@@ -168,11 +168,11 @@ class JobRunner:
                 return await work()
         except TimeoutError:
             return JobResult(outcome="timed-out", reason=f"cancelled after {limit:g} s")
-        except HermesError as error:
+        except (HermesError, OSError) as error:  # a full disk must not end the watch
             return JobResult(outcome="failed", reason=str(error))
         except BaseExceptionGroup as group:
             cause = innermost_error(group)
-            if not isinstance(cause, HermesError):
+            if not isinstance(cause, HermesError | OSError):
                 raise
             return JobResult(outcome="failed", reason=str(cause))
 
