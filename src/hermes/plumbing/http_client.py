@@ -4,6 +4,7 @@ httpx2 is imported with the first request, because most commands send none. Noth
 between requests except the loaded certificates.
 """
 
+import json
 import os
 import ssl
 import sys
@@ -68,6 +69,20 @@ class HttpAnswer(msgspec.Struct, frozen=True):
     """What the answer says about a retry: seconds or a date."""
     url: str = ""
     """The address that answered, after redirects."""
+
+    @property
+    def error_text(self) -> str:
+        """What the server says about an error: the message in its JSON, or its whole text."""
+        text = self.body.decode("utf-8", "replace")
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+        if not isinstance(data, dict):
+            return text
+        keys = ("error", "message", "detail")
+        found = next((data[key] for key in keys if data.get(key)), text)
+        return found if isinstance(found, str) else json.dumps(found)
 
 
 class GuardsConnections(Protocol):

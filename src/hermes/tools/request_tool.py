@@ -232,12 +232,4 @@ def _status_problem(answer: HttpAnswer, endpoint: SystemEndpoint) -> str:
 
 
 def _error_words(answer: HttpAnswer) -> str:
-    text = answer.body.decode("utf-8", "replace")
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        data = None
-    if isinstance(data, Mapping):
-        found = next((data[key] for key in ("error", "message", "detail") if data.get(key)), text)
-        text = found if isinstance(found, str) else json.dumps(found)
-    return visible_line(text, _MAX_ERROR_CHARS) or answer.reason
+    return visible_line(answer.error_text, _MAX_ERROR_CHARS) or answer.reason

@@ -156,7 +156,7 @@ _FAR_REACHING = word_set("processes attach network-settings audit devices raw-so
 
 _CHANGING_ACCESS = word_set("needs beside repository repositories")
 _COMMAND_SERVERS = frozenset({"the tmux server", "the container daemon"})
-"""Servers that run commands for whoever reaches their socket."""
+"""Servers that run commands of every program that reaches their socket."""
 
 
 def _lends_far_reaching(effects: ActionEffects, step: ActionStep, lent: Sequence[str]) -> bool:

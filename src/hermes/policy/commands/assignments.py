@@ -310,7 +310,7 @@ def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) 
 
 
 def _connects_to_socket(call: ProgramCall) -> bool:
-    """Whether a client of PostgreSQL is told to use a socket of this host: `-h /run/postgresql`."""
+    """Whether a client of PostgreSQL uses a socket of this host: `-h /run/postgresql`."""
     hosts = [value for option, value in pairwise(call.argv) if option in ("-h", "--host")]
     named = bool(hosts) and all(each.startswith("/") for each in hosts)
     return named and not any(map(has_untrusted_text, hosts))
