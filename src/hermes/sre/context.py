@@ -72,6 +72,10 @@ class ClusterInspector(Protocol):
         """The alert once for each fault, with the parameters that playbooks need."""
         ...
 
+    async def escalation_lines(self, work: "IncidentWork") -> Sequence[EscalationLine]:
+        """For the people who take over: what is broken, and what they may look at."""
+        ...
+
 
 class WorkWithdrawal:
     """Decides which comes first: a change (or the end of the work), or its withdrawal."""
