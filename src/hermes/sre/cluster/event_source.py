@@ -41,8 +41,9 @@ MAX_SHOWN_EVENTS = 5
 API_ALERT_TITLE = "the Kubernetes API gives no answer"
 IGNORED_REASONS = frozenset({"DNSConfigForming", "FailedToUpdateEndpoint", "Preempted"})
 """Warnings of a healthy cluster."""
-STATE_INTERVAL = timedelta(seconds=60)
-"""Between two looks for faults that no event reports."""
+STATE_INTERVAL = timedelta(seconds=30)
+"""Between two looks for faults that no event reports; one that both find is no object that is just
+being created."""
 STATE_QUERIES = ("workloads", "services", "budgets", "ingresses", "certificates", "nodes")
 SILENT_FAULT_TITLES = {
     "wrong-selector": "Unavailable: {} in {} selects no pod",
@@ -80,6 +81,7 @@ class KubernetesEventSource:
         self._firing: dict[str, AlertRaised] = {}
         self._failed = 0
         self._silent: dict[str, AlertRaised] = {}
+        self._found_last: frozenset[str] = frozenset()
         self._looked_at: datetime | None = None
 
     async def restore(self, journal: Journal, now: datetime) -> None:
@@ -148,8 +150,10 @@ class KubernetesEventSource:
                 if "Forbidden" not in str(error):
                     raise
         found = silent_faults(parse_cluster(outputs), now)
-        self._silent = {alert.fingerprint: alert for alert in map(fault_alert, found)}
-        self._looked_at = now
+        alerts = {alert.fingerprint: alert for alert in map(fault_alert, found)}
+        known = self._found_last | set(self._firing)
+        self._silent = {key: alert for key, alert in alerts.items() if key in known}
+        self._found_last, self._looked_at = frozenset(alerts), now
 
     async def _ask(self, command: str) -> str:
         """Raises `ClusterUnavailable`."""
@@ -243,6 +247,8 @@ def fault_alert(fault: ClusterFault) -> AlertRaised:
         "service": name,
         "reason": fault.kind,
     }
+    if fault.kind == "certificate-expired":
+        labels["kind"] = "certificate"  # triage knows what that means for users
     return AlertRaised(
         run=WATCH_RUN,
         source=KUBERNETES_SOURCE,
