@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from hermes.app import open_application
-from hermes.app.chats.health_answers import LIMITS_NOTE, NO_MODEL_ANSWER
-from hermes.app.health import check_health_now
+from hermes.app.health import LIMITS_NOTE, NO_MODEL_ANSWER, check_health_now
 from hermes.app.models import CHECKS_MODEL_REFERENCE, lacks_capable_model
 from hermes.app.tooling import configured_environment
 from hermes.core.events.incidents import AlertRaised, IncidentOpened

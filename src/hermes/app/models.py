@@ -157,7 +157,7 @@ class ApplicationModels:
         """What answers in a conversation when that model is not capable; None when it is."""
         resumed = reference == CHECKS_MODEL_REFERENCE  # then use what can answer now
         if lacks_capable_model(self._loaded, "" if resumed else reference):
-            from hermes.app.chats.health_answers import ChecksModel
+            from hermes.app.health import ChecksModel
 
             return ChecksModel(CHECKS_MODEL_REFERENCE, self._loaded, folder, self._bus.journal)
         return self.open("") if resumed else None
