@@ -13,11 +13,12 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
 from hermes.app.application import Application, open_application
-from hermes.app.health import find_probes, probe_rounds, select_admitted_probes
+from hermes.app.health import probe_rounds
 from hermes.app.journal_upkeep import JournalMonitor, write_warning
 from hermes.app.learned_checks import open_learned_checks
 from hermes.app.models import ModelReachability, refuse_own_address
 from hermes.app.policy import LazyPolicy, with_waiting_approvals, with_watch_mode
+from hermes.app.probes import AdaptProbe, find_probes, follow_services
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
 from hermes.app.schedule.state_recording import keep_recording
 from hermes.app.skills.playbook_cache import PlaybookCache
@@ -36,7 +37,6 @@ from hermes.sre.notifications.notifier import Notifier
 from hermes.sre.probes.inventory import InventoryStore
 from hermes.sre.probes.learned.watching import LearnedObserver
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.probe_list import PeriodicDiscovery, ProbeList
 from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
@@ -63,8 +63,6 @@ ALREADY_WATCHING_TEXT = (
 
 WatchOutput = Literal["terminal", "chats"]
 ALL_OUTPUTS: tuple[WatchOutput, ...] = ("terminal", "chats")
-AdaptProbe = Callable[[Probe], Probe | None]
-"""Changes a probe before it runs, or leaves it out."""
 
 
 @dataclass(frozen=True)
@@ -262,8 +260,10 @@ async def open_watch(
             address = await _open_alert_sources(
                 group, application, watch, gauges, listen=listen, api=api
             )
-            if found.found_now and environment is None:
-                group.start_soon(_follow_services, application, scheduler, store, adapt)
+            if environment is None:
+                group.start_soon(
+                    follow_services, loaded, host_environment, policy, store, scheduler, adapt
+                )
             if probes or found.found_now:
                 group.start_soon(scheduler.run)
             yield RunningWatch(
@@ -292,25 +292,6 @@ def _open_model_responder(application: Application) -> "ModelResponder | None":
     from hermes.app.incident_response import open_model_responder
 
     return open_model_responder(application)
-
-
-async def _follow_services(
-    application: Application, scheduler: ProbeScheduler, store: InventoryStore, adapt: AdaptProbe
-) -> None:
-    """New services get probes, and forgotten services lose theirs."""
-    environment, policy = (
-        application.agent_dependencies.environment,
-        application.agent_dependencies.executor.policy,
-    )
-
-    async def adopt(probe_list: ProbeList) -> None:
-        asked = await select_admitted_probes(
-            application.loaded, probe_list, policy, environment, found_now=True
-        )
-        new = asked.probes
-        await scheduler.replace_probes([each for each in map(adapt, new) if each is not None])
-
-    await PeriodicDiscovery(environment, store, application.loaded.settings.sre.probes, adopt).run()
 
 
 async def _claim_watch(application: Application) -> None:
