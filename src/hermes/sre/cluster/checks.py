@@ -31,7 +31,7 @@ from hermes.sre.probes.host_facts import run_query
 from hermes.sre.settings import KubernetesSettings
 
 MAX_CONCURRENT_QUERIES = 4
-API_PATIENCE_S = 60.0
+API_TIMEOUT_S = 60.0
 """How long a cluster that gives no answer is asked again: its silence says nothing about a fix."""
 API_PAUSE_S = 2.0
 MAX_GUARDS = 6
@@ -126,7 +126,7 @@ class ClusterChecks:
         self._chosen: tuple[tuple[str, str], ...] | None = None
 
     async def __call__(self) -> Sequence[CheckResult]:
-        deadline = time.monotonic() + API_PATIENCE_S
+        deadline = time.monotonic() + API_TIMEOUT_S
         result = await self._read()
         while "workloads" not in result.calls and time.monotonic() < deadline:
             await anyio.sleep(API_PAUSE_S)
