@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import anyio
-
 from hermes.agent.dependencies import AgentDependencies
 from hermes.core.actions import Policy
 from hermes.core.bus import Bus
@@ -40,6 +38,7 @@ from hermes.sre.policies import (
     UnattendedPolicy,
 )
 from hermes.sre.settings import SreSettings
+from hermes.sre.withdrawal import WorkWithdrawal
 from hermes.tools.executor import Executor
 
 ReportWriter = Callable[[IncidentDetails], Awaitable[None]]
@@ -72,28 +71,9 @@ class ClusterInspector(Protocol):
         """The alert once for each fault, with the parameters that playbooks need."""
         ...
 
-
-class WorkWithdrawal:
-    """Decides which comes first: a change (or the end of the work), or its withdrawal."""
-
-    def __init__(self) -> None:
-        self._committed = self._withdrawn = False
-
-    @property
-    def withdrawn(self) -> bool:
-        return self._withdrawn
-
-    def withdraw(self) -> bool:
-        """False when a change has begun or the end is being written. On True the caller cancels the
-        work."""
-        self._withdrawn = self._withdrawn or not self._committed
-        return self._withdrawn
-
-    async def commit(self) -> None:
-        """From here on the work cannot be withdrawn. Never returns if it has been."""
-        if self._withdrawn:
-            await anyio.sleep_forever()
-        self._committed = True
+    async def escalation_lines(self, work: "IncidentWork") -> Sequence[EscalationLine]:
+        """For the people who take over: what is broken, and what they may look at."""
+        ...
 
 
 MeasureSystems = Callable[
