@@ -47,7 +47,7 @@ kilobytes=$(( ${{b:-0}} - ${{a:-0}} ))
 """
 
 
-class _Answer(Value, frozen=True):
+class _ServiceAnswer(Value, frozen=True):
     status: int = 0
     seconds: float = 0.0
     body: str = ""
@@ -62,7 +62,7 @@ class _Measures(Value, frozen=True, kw_only=True):
 
     busy: float | None = None
     growth_kb: float | None = None
-    answers: tuple[tuple[_Answer, _Answer], ...] = ()
+    answers: tuple[tuple[_ServiceAnswer, _ServiceAnswer], ...] = ()
     """By address, each asked twice."""
     entries: dict[str, int] = {}
     """How many files are in the folders that the service names."""
@@ -131,7 +131,7 @@ class _ServicePlace:
         matched = re.search(rf"{_MARK} (-?\d+)", ran.output)
         return float(matched[1]) if matched else None
 
-    async def _ask(self, copy: HostCopy) -> list[_Answer]:
+    async def _ask(self, copy: HostCopy) -> list[_ServiceAnswer]:
         limit, report = f"-m {ANSWER_TIMEOUT_S:g}", rf"\n{_MARK} %{{http_code}} %{{time_total}}\n"
         lines = [f"curl -s {limit} -w {quote(report)} {quote(url)}" for url in self._urls]
         if not lines:
@@ -139,10 +139,10 @@ class _ServicePlace:
         ran = await copy.run("\n".join(lines), timeout_s=MEASURE_TIMEOUT_S)
         parts = _ANSWER.split(ran.output)
         found = [
-            _Answer(int(status), float(seconds), body)
+            _ServiceAnswer(int(status), float(seconds), body)
             for body, status, seconds in zip(parts[::3], parts[1::3], parts[2::3], strict=False)
         ]
-        return [*found, *([_Answer()] * (len(lines) - len(found)))]
+        return [*found, *([_ServiceAnswer()] * (len(lines) - len(found)))]
 
     async def _count_entries(self, copy: HostCopy) -> dict[str, int]:
         names = " ".join(quote(each) for each in self._folders)
@@ -166,7 +166,10 @@ class _ServicePlace:
         return [each for each in found if each is not None]
 
     def _answer_check(
-        self, url: str, bad: tuple[_Answer, _Answer], good: tuple[_Answer, _Answer]
+        self,
+        url: str,
+        bad: tuple[_ServiceAnswer, _ServiceAnswer],
+        good: tuple[_ServiceAnswer, _ServiceAnswer],
     ) -> ContrastCheck | None:
         if not all(each.ok for each in good):
             return None
