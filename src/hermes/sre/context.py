@@ -69,6 +69,10 @@ class ClusterInspector(Protocol):
         """The alert once for each fault, with the parameters that playbooks need."""
         ...
 
+    async def escalation_lines(self, work: "IncidentWork") -> Sequence[EscalationLine]:
+        """For the people who take over: what is broken, and what they may look at."""
+        ...
+
 
 MeasureSystems = Callable[
     [ExecuteCall, Collection[str], Journal, str],

@@ -20,15 +20,17 @@ from hermes.core.foreign_text import (
 from hermes.core.incident import WATCH_RUN
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Journal
+from hermes.sre.cluster.faults import ClusterFault, find_faults
 from hermes.sre.cluster.queries import (
     KUBECTL_ERROR,
     QUERY_TIMEOUT_S,
     query_commands,
     with_context_hint,
 )
-from hermes.sre.cluster.state import ClusterEvent, Workload, parse_cluster
+from hermes.sre.cluster.state import ClusterEvent, ClusterState, Workload, parse_cluster
 from hermes.sre.probes.host_facts import run_query
 from hermes.sre.settings import KubernetesSettings
+from hermes.sre.triage.severity import REPLICAS_LABEL
 
 KUBERNETES_SOURCE = "kubernetes"
 ALERT_HISTORY = timedelta(days=2)
@@ -39,6 +41,16 @@ MAX_SHOWN_EVENTS = 5
 API_ALERT_TITLE = "the Kubernetes API gives no answer"
 IGNORED_REASONS = frozenset({"DNSConfigForming", "FailedToUpdateEndpoint", "Preempted"})
 """Warnings of a healthy cluster."""
+STATE_INTERVAL = timedelta(seconds=30)
+"""Between two looks for faults that no event reports; one that both find is no object that is just
+being created."""
+STATE_QUERIES = ("workloads", "services", "budgets", "ingresses", "certificates", "nodes")
+SILENT_FAULT_TITLES = {
+    "wrong-selector": "Unavailable: {} in {} selects no pod",
+    "certificate-expired": "Certificate expired: {} in {}",
+    "disruption-budget": "Drain blocked: {} in {} allows no eviction",
+}
+"""Faults for which Kubernetes writes no event."""
 _HASHED_NAME = re.compile(r"(.+?)(?:-[a-z0-9]{6,10})?-[a-z0-9]{5}")
 PublishEvents = Callable[..., Awaitable[Sequence[int]]]
 
@@ -54,6 +66,7 @@ class WarningGroup(Value, kw_only=True, frozen=True):
     kind: str
     name: str
     events: tuple[ClusterEvent, ...]
+    workload: Workload | None = None
 
     @property
     def count(self) -> int:
@@ -67,6 +80,9 @@ class KubernetesEventSource:
         self._publish, self._settings, self._environment = publish, settings, environment
         self._firing: dict[str, AlertRaised] = {}
         self._failed = 0
+        self._silent: dict[str, AlertRaised] = {}
+        self._found_last: frozenset[str] = frozenset()
+        self._looked_at: datetime | None = None
 
     async def restore(self, journal: Journal, now: datetime) -> None:
         """Read the alerts that an earlier watch raised and did not resolve."""
@@ -88,6 +104,7 @@ class KubernetesEventSource:
         """Raises `StoreError`."""
         try:
             groups = await self._read_groups(now)
+            await self._look_for_silent_faults(now)
         except ClusterUnavailable as error:
             self._failed += 1
             if self._failed >= MAX_FAILED_POLLS:
@@ -95,7 +112,7 @@ class KubernetesEventSource:
             return
         self._failed = 0
         wanted = [each for each in groups if each.count >= self._settings.repeats]
-        alerts = {alert.fingerprint: alert for alert in map(warning_alert, wanted)}
+        alerts = self._silent | {each.fingerprint: each for each in map(warning_alert, wanted)}
         for alert in alerts.values():
             await self._raise(alert)
         for fingerprint in set(self._firing) - set(alerts):
@@ -121,6 +138,23 @@ class KubernetesEventSource:
         state = parse_cluster({"workloads": await self._ask(commands["workloads"])})
         return group_warnings(fresh, state.workloads)
 
+    async def _look_for_silent_faults(self, now: datetime) -> None:
+        """Raises `ClusterUnavailable`. A query that this account may not send finds nothing."""
+        if self._looked_at is not None and now - self._looked_at < STATE_INTERVAL:
+            return
+        commands, outputs = query_commands(self._settings), dict[str, str]()
+        for name in STATE_QUERIES:
+            try:
+                outputs[name] = await self._ask(commands[name])
+            except ClusterUnavailable as error:
+                if "Forbidden" not in str(error):
+                    raise
+        found = silent_faults(parse_cluster(outputs), now)
+        alerts = {alert.fingerprint: alert for alert in map(fault_alert, found)}
+        known = self._found_last | set(self._firing)
+        self._silent = {key: alert for key, alert in alerts.items() if key in known}
+        self._found_last, self._looked_at = frozenset(alerts), now
+
     async def _ask(self, command: str) -> str:
         """Raises `ClusterUnavailable`."""
         try:
@@ -142,9 +176,22 @@ def group_warnings(
     for event in events:
         key = (event.namespace, *_workload_of(event, workloads))
         found.setdefault(key, []).append(event)
+    known = {(each.namespace, each.kind.lower(), each.name): each for each in workloads}
     return [
-        WarningGroup(namespace=namespace, kind=kind, name=name, events=tuple(own))
-        for (namespace, kind, name), own in found.items()
+        WarningGroup(
+            namespace=key[0], kind=key[1], name=key[2], events=tuple(own), workload=known.get(key)
+        )
+        for key, own in found.items()
+    ]
+
+
+def silent_faults(state: ClusterState, now: datetime) -> list[ClusterFault]:
+    """A budget that allows no eviction matters once somebody empties a node."""
+    draining = any(each.cordoned for each in state.nodes)
+    return [
+        each
+        for each in find_faults(state, now)
+        if each.kind in SILENT_FAULT_TITLES and (draining or each.kind != "disruption-budget")
     ]
 
 
@@ -175,6 +222,10 @@ def warning_alert(group: WarningGroup) -> AlertRaised:
         "service": group.name,
         "reason": last.reason,
     }
+    if group.workload is not None:
+        replicas = f"{group.workload.available} of {group.workload.desired}"
+        labels[REPLICAS_LABEL] = replicas
+        text = f"{replicas} replicas are available; {text}"
     return AlertRaised(
         run=WATCH_RUN,
         source=KUBERNETES_SOURCE,
@@ -184,6 +235,30 @@ def warning_alert(group: WarningGroup) -> AlertRaised:
         labels=clean_labels(labels),
         severity="warning",
         since=min(each.at for each in group.events),
+    )
+
+
+def fault_alert(fault: ClusterFault) -> AlertRaised:
+    kind, _, name = fault.subject.partition("/")
+    labels = {
+        "alertname": "KubernetesFault",
+        "namespace": fault.namespace,
+        kind: name,
+        "service": name,
+        "reason": fault.kind,
+    }
+    if fault.kind == "certificate-expired":
+        labels["kind"] = "certificate"  # triage knows what that means for users
+    return AlertRaised(
+        run=WATCH_RUN,
+        source=KUBERNETES_SOURCE,
+        fingerprint=alert_fingerprint("kubernetes-fault", fault.namespace, fault.subject),
+        title=clean_line(
+            SILENT_FAULT_TITLES[fault.kind].format(fault.subject, fault.namespace), MAX_TITLE_CHARS
+        ),
+        text=clean_line(fault.mechanism, MAX_TEXT_CHARS),
+        labels=clean_labels(labels),
+        severity="warning",
     )
 
 

@@ -89,6 +89,23 @@ def find_faults(state: ClusterState, now: datetime) -> list[ClusterFault]:
     return found
 
 
+def healthy_parts(state: ClusterState) -> dict[str, str]:
+    """What can be excluded, in words, by the query that shows it."""
+    services = [each for each in state.services if each.selector]
+    found = {}
+    if services and all(each.ready for each in services):
+        found["services"] = "every service has an endpoint"
+    if not state.quotas:
+        found["quotas"] = "there is no quota"
+    if all(each.allowed for each in state.budgets):
+        found["budgets"] = "no disruption budget forbids an eviction"
+    if not state.ingresses:
+        found["ingresses"] = "no ingress uses TLS"
+    if state.nodes and all(each.ready and not each.cordoned for each in state.nodes):
+        found["nodes"] = "every node is ready"
+    return found
+
+
 def alert_namespace(details: IncidentDetails) -> str:
     return next((details.labels[key] for key in NAMESPACE_LABELS if details.labels.get(key)), "")
 
