@@ -27,8 +27,9 @@ from hermes.sre.assessment.symptom_timing import (
     read_alert_period_s,
     read_unit_run_times,
 )
-from hermes.sre.checks import CheckResult, IndependentChecks, run_checks
+from hermes.sre.checks import CheckResult, IndependentChecks, ProbeChecks, run_checks
 from hermes.sre.context import IncidentWork
+from hermes.sre.probes.probe import Probe
 from hermes.sre.undo import UnitRestart
 
 TRIGGER_TIMEOUT_S = 30.0
@@ -135,6 +136,19 @@ async def extend_baseline(work: IncidentWork, baseline: Baseline) -> Baseline:
     fresh = more.failing - baseline.failing
     await _publish(work, [each for each in results if each.check in fresh], "before", 0)
     return more
+
+
+async def add_checks(work: IncidentWork, baseline: Baseline, probes: Sequence[Probe]) -> Baseline:
+    """With those of the probes that fail on the host now; the others say nothing about it."""
+    checks = baseline.independent_checks
+    if not probes or not isinstance(checks, ProbeChecks):
+        return baseline
+    results = await ProbeChecks(probes, work.context.environment)()
+    failed = [each for each in results if not each.ok and not each.unknown]
+    names = {each.check for each in failed}
+    await _publish(work, failed, "before", 0)
+    chosen = checks.with_probes([each for each in probes if each.name in names])
+    return replace(baseline, independent_checks=chosen).with_results(failed)
 
 
 async def verify(
