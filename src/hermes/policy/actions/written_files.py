@@ -17,6 +17,8 @@ from posixpath import basename, dirname, realpath
 from re import Pattern, compile
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from hermes.policy.actions.action_effects import ActionStep
 
 if TYPE_CHECKING:
@@ -204,7 +206,7 @@ folder from being imported."""
 _ENVIRONMENT_WRAPPERS = frozenset({"env", "sudo", "doas", "su", "runuser"})
 
 
-def find_imported_file(step: ActionStep, folders: Iterable[str]) -> str:
+def _find_imported_file(step: ActionStep, folders: Iterable[str]) -> str:
     """The first file in these folders that Python imports instead of a module of its own; or empty.
 
     Only for a call whose code was read.
@@ -223,6 +225,13 @@ def find_imported_file(step: ActionStep, folders: Iterable[str]) -> str:
                 if loads_file(step.program, step.argv, str(file.relative_to(folder))):
                     return str(file)
     return ""
+
+
+def mark_imported_files(step: ActionStep, folders: Sequence[str]) -> ActionStep:
+    if file := _find_imported_file(step, folders):
+        why = f"exec-dynamic: {step.program} imports {file}, which is not read here"
+        return replace(step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why))
+    return step
 
 
 def _python_version(program: str) -> tuple[int, ...]:
