@@ -47,6 +47,7 @@ from hermes.policy.actions.written_files import (
     loads_file,
     loads_from_anywhere,
     mark_imported_files,
+    places_searched,
     writes_trees,
 )
 from hermes.policy.commands.effects import CommandAnalysis, PathLookup, SimpleCommand
@@ -220,13 +221,14 @@ class ActionReader:
         if rendered:
             intent = msgspec.structs.replace(intent, command=rendered, effects=intent.declared)
         cwd = posixpath.normpath(posixpath.join(situation.cwd, intent.workdir))
+        home = self.lookup(situation.home)
         steps, dynamic, variables = self._steps(intent, cwd, situation)
         folders = (
             cwd,
             *(path for s in steps if s.program in _FOLDER_CHANGING_PROGRAMS for path in s.paths),
         )
         scripts = sorted(set().union(*(self._scripts(action.run, s, folders) for s in steps)))
-        steps = tuple(self._mark_written_scripts(action, step, folders) for step in steps)
+        steps = tuple(self._mark_written_scripts(action, s, folders, home) for s in steps)
         looks_into_files = self._looks_into_files(action)
         if looks_into_files:
             steps = tuple(mark_imported_files(step, folders) for step in steps)
@@ -253,7 +255,7 @@ class ActionReader:
             command=intent.command,
             cwd=cwd,
             workspace=situation.workspace or situation.cwd,
-            home=self.lookup(situation.home),
+            home=home,
             loaded_folders=self.loaded_folders,
             run=action.run,
             origin=action.origin,
@@ -340,7 +342,7 @@ class ActionReader:
         return tuple(steps), (*analysis.dynamic, *analysis.problems), analysis.variables
 
     def _mark_written_scripts(
-        self, action: Action, step: ActionStep, folders: Sequence[str]
+        self, action: Action, step: ActionStep, folders: Sequence[str], home: str
     ) -> ActionStep:
         """A step that runs a file which the agent or a sandbox wrote is known only at run time."""
         run, scripts = action.run, files_run_by(step, folders)
@@ -349,9 +351,9 @@ class ActionReader:
             path for path in scripts if self.sandbox_writes and self.sandbox_writes.wrote(path)
         ]
         earlier: list[str] = []
-        if patterns := implicit_files_of(step.program, step.argv):
-            searched = _folders_searched(step, folders)
-            places = [(folder, patterns) for folder in searched]
+        searched = _folders_searched(step, folders)
+        if places := places_searched(step, searched, home):
+            patterns = implicit_files_of(step.program, step.argv)
             if loads_from_anywhere(step) or runs_git_in_unknown_folder(step, searched):
                 places.append(("/", tuple(f"*/{pattern}" for pattern in patterns)))
             places += [(hooks, ("*",)) for hooks in self._hook_folders(action, step, searched)]
