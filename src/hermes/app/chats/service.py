@@ -46,12 +46,13 @@ from hermes.core.events.chats import (
     ChatVoiceChosen,
     message_key,
 )
-from hermes.core.events.tools import ProcessEnded, ProcessMatched
+from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessReported
 from hermes.core.people import People
 from hermes.core.protocols import Journal, JournalRecord
 from hermes.core.run_ids import new_id
 from hermes.gateway.inbox import Inbox, InboxDecision, session_of
 from hermes.gateway.settings import ChannelSettings
+from hermes.plumbing.units import format_duration
 
 SHUTDOWN_GRACE_S = 20.0
 """Seconds that running turns have to end when the gateway is stopped; the rest is resumed later."""
@@ -443,6 +444,11 @@ def process_text(recorded: JournalRecord) -> str:
             tail = ended.tail.strip()[-MAX_TAIL_CHARS:]
             shown = f"\n```\n{tail}\n```" if tail else ""
             return f"⚙️ {ended.process} {ended.reason}{code}.{shown}"
+        case ProcessReported() as reported:
+            tail = reported.output.strip()[-MAX_TAIL_CHARS:]
+            shown = f"\n```\n{tail}\n```" if tail else " It printed nothing since."
+            length = format_duration(reported.seconds)
+            return f"⚙️ {reported.process} is running for {length}.{shown}"
         case ProcessMatched() as matched:
             return f"⚙️ {matched.process} printed: {matched.line[:MAX_TAIL_CHARS]}"
         case _:

@@ -106,7 +106,7 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
     own = collector.calls | asked
     records = [e async for e in work.journal.read(run=run) if not own & {call_id_of(e.event)}]
     lines = [
-        *(inspected or collector.lines()),
+        *(collector.lines() if work.cluster is None else inspected),
         *measured,
         *_configuration_lines(records),
         *related_lines(records, work.details, collector.error_texts),
