@@ -4,7 +4,7 @@ import pytest
 
 from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import HostUnit, PlainDaemon
-from hermes.sre.probes.host_scan import parse_scan
+from hermes.sre.probes.host_scan import ServiceCriteria, parse_scan
 from hermes.sre.probes.inventory import find_running_services
 
 SCAN = """\
@@ -25,7 +25,7 @@ process=70\t1\t70\t0\t71\t\t/usr/bin/redis-server\ttini:0<\t/usr/bin/redis-serve
 
 
 def daemon_of(scan: str) -> PlainDaemon:
-    found = next(find_running_services(parse_scan(scan), 0.0)).daemon
+    found = next(find_running_services(parse_scan(scan), ServiceCriteria(settle_s=0.0))).daemon
     assert found is not None
     return found
 
