@@ -112,7 +112,7 @@ class HookEventReader:
         self._runs: dict[str, RunStarted | None] = {}
 
     async def read(self, recorded: JournalRecord) -> HookEvent | None:
-        """None for what no hook is told."""
+        """None for events that are not given to hooks."""
         event = recorded.event
         if not isinstance(event, Event) or event.run == HOOKS_RUN:
             return None
@@ -199,7 +199,7 @@ class HookEventReader:
 
 
 def event_name(event: Event) -> str:
-    """Empty for events that no hook is told, and for those whose name needs another event."""
+    """Empty for events that are not given to hooks, and where the name needs another event."""
     match event:
         case RunStarted():
             return "session:start" if event.origin in SESSION_ORIGINS else ""

@@ -329,7 +329,7 @@ class ChatService:
             text = str(error)
         if text is not None:
             await self._tell(event, text, "command")
-        elif name == "stop":  # the end of the turn is told
+        elif name == "stop":  # the end of the turn is reported
             await self._publish(mark_handled(event.run, (message_key(event.message),), "command"))
 
     async def _has_begun(self, run: str) -> bool:
@@ -435,7 +435,7 @@ async def last_references(journal: Journal, channel: str) -> dict[Address, str]:
 
 
 def process_text(recorded: JournalRecord) -> str:
-    """What a chat is told about a background process; empty for other events."""
+    """The text for a chat about a background process; empty for other events."""
     match recorded.event:
         case ProcessEnded(reason="lost") as ended:
             return f"⚙️ {ended.process} is lost: nobody knows how it ended."

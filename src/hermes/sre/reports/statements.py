@@ -98,7 +98,7 @@ ROOT_CAUSE_LABEL, SUPPOSED_CAUSE_LABEL, UNKNOWN_CAUSE_LABEL = (
 )
 NOT_KNOWN_TEXT = "not known"
 SYMPTOM_CONFIDENCE = 0.2
-"""The confidence of a diagnosis that only lists symptoms: nobody looked for the cause."""
+"""The confidence of a diagnosis that only lists symptoms, without a search for the cause."""
 QUIET_OUTCOMES = {"no-incident": "no incident", "recovered": "recovered"}
 """Outcomes of incidents in which nothing had to be repaired."""
 NOT_VERIFIED_TEXT = "not resolved by checks; closed by a person"

@@ -52,7 +52,7 @@ class JournalAudit:
     ) -> PlainObject:
         """Actions that match, the newest first; `next`: the cursor of older ones, or 0.
 
-        What was done in a private chat of somebody else is listed without its words.
+        What was done in a private chat of another person is listed without its words.
         """
         may_read = await self._private_runs.readable_by(person)
         newest = await self._journal.last()
