@@ -121,6 +121,9 @@ class StateCauseFinder:
     async def find(self, case: FailingCase) -> CauseResult:
         return await self._finder.find(case)
 
+    async def observe(self, case: FailingCase) -> Sequence[Probe]:
+        return await self._finder.observe(case)
+
 
 class LazyFixTester:
     """A `FixTester`, loaded with the first fix that is tested."""

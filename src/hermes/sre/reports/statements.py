@@ -3,6 +3,7 @@
 A statement is made only where the journal shows it.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal
@@ -46,8 +47,13 @@ def incident_times(incident: Incident) -> IncidentTimes:
     return IncidentTimes(
         detect=_seconds_between(incident.details.since, opened),
         acknowledge=_seconds_between(opened, min(begun, default=None)),
-        repair=_seconds_between(opened, repaired_at(incident)),
+        repair=repair_seconds(incident),
     )
+
+
+def repair_seconds(incident: Incident) -> float | None:
+    """The time to repair alone, for statistics over many incidents."""
+    return _seconds_between(incident.details.opened_at, repaired_at(incident))
 
 
 def repaired_at(incident: Incident) -> datetime | None:
@@ -92,7 +98,7 @@ ROOT_CAUSE_LABEL, SUPPOSED_CAUSE_LABEL, UNKNOWN_CAUSE_LABEL = (
 )
 NOT_KNOWN_TEXT = "not known"
 SYMPTOM_CONFIDENCE = 0.2
-"""The confidence of a diagnosis that only lists symptoms: nobody looked for the cause."""
+"""The confidence of a diagnosis that only lists symptoms, without a search for the cause."""
 QUIET_OUTCOMES = {"no-incident": "no incident", "recovered": "recovered"}
 """Outcomes of incidents in which nothing had to be repaired."""
 NOT_VERIFIED_TEXT = "not resolved by checks; closed by a person"
@@ -219,6 +225,9 @@ def found_nothing(end: PlaybookEnded) -> bool:
     return end.outcome == "declined" and not end.unchecked and bool(end.step)
 
 
+_NAMES_EVENT = re.compile(r"\(event \d+\)$")
+
+
 class ExcludedCauses(Value, kw_only=True, frozen=True):
     """Causes that investigators and experiments excluded: with evidence, and without."""
 
@@ -234,7 +243,9 @@ def find_excluded_causes(
         numbers = layer.evidence or numbers_by_run.get(layer.agent, ())
         where = f"investigator of {layer.layer}, events {', '.join(map(str, numbers[:8]))}"
         for text in layer.ruled_out:
-            if numbers:
+            if not layer.agent and _NAMES_EVENT.search(text):  # our own words, not a model's
+                shown[text] = text
+            elif numbers:
                 shown[text] = f"{text} ({where})"
             else:
                 claimed.append(text)
