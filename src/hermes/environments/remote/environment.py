@@ -45,7 +45,7 @@ from hermes.environments.shell import (
 )
 from hermes.environments.sudo import SudoPasswordAgent
 
-PIPED_MODULE = "hermes.environments.processes.remote_pipes"
+PIPED_MODULE = "hermes.environments.remote.pipes"
 _OPEN_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 15.0
 
