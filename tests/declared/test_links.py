@@ -40,7 +40,9 @@ def test_what_is_read_through_a_link_that_leads_elsewhere_is_no_change() -> None
 
 def test_a_file_that_is_known_by_its_real_path_is_not_listed_twice() -> None:
     before = state(
-        _opt_app_current=">releases/2", _opt_app_current_main_py="a", _opt_app_releases_2_main_py="a"
+        _opt_app_current=">releases/2",
+        _opt_app_current_main_py="a",
+        _opt_app_releases_2_main_py="a",
     )
     after = state(_opt_app_current=">releases/2", _opt_app_releases_2_main_py="b")
     assert changed(before, after) == ["/opt/app/releases/2/main.py"]
