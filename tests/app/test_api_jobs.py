@@ -61,9 +61,9 @@ async def test_words_are_explained_or_refused(tmp_path: Path) -> None:
         assert len(meaning["times"]) == 5
         for text in ("whenever you like", "0 9 * * * *", ""):
             refused = await client.post("/api/jobs/parse", json={"text": text})
-            assert refused.status_code == 409
+            assert refused.status_code == 422
             assert refused.json()["detail"]
-        assert (await client.post("/api/jobs", json={"schedule": "soon"})).status_code == 409
+        assert (await client.post("/api/jobs", json={"schedule": "soon"})).status_code == 422
         found = [each async for each in server.journal.read(kinds=("job.added",))]
         assert not any(isinstance(each.event, JobAdded) for each in found)
 

@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from hermes.app.incident_response import PlaybookCache
+from hermes.app.skills.playbook_cache import PlaybookCache
 from hermes.core.events.skills import SkillChanged
 from hermes.core.incident import AlertFacts
 from hermes.memory.journal.in_memory import InMemoryJournal

@@ -1,6 +1,7 @@
 """`hermes state` and `hermes changes`: recorded, compared, shown without secrets, reverted."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,13 @@ def test_states_are_listed_shown_and_deleted(hermes: Hermes, host: Path) -> None
     missing = hermes("state", "show", id)
     assert missing.returncode == 1 and "hermes state list" in missing.stderr
     assert hermes("changes", "show", "abcdef").returncode == 1
+
+
+def test_a_port_is_opened_and_closed_not_added_and_removed(hermes: Hermes, host: Path) -> None:
+    answer(hermes, "state", "record", "--known-good")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        compared = hermes("state", "diff")
+    assert compared.returncode == 0, compared.stderr
+    [line] = [each for each in compared.stdout.splitlines() if f":{port} " in each]
+    assert "opened" in line, line

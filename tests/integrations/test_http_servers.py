@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-import uvicorn
+from http_application import served
 from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -23,19 +22,6 @@ from hermes.settings.load import load
 
 pytestmark = [pytest.mark.anyio, pytest.mark.command]
 TOKEN = "shop-token-123456789"
-
-
-@asynccontextmanager
-async def served(app: Any) -> AsyncIterator[str]:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, log_level="critical", ws="none", lifespan="on")
-        server = uvicorn.Server(config)
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.serve, [listener])
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-            server.should_exit = True
 
 
 @asynccontextmanager
@@ -65,7 +51,7 @@ async def test_a_server_of_the_library_answers_and_gets_the_header(tmp_path: Pat
 
     async with (
         served(app) as url,
-        connected(tmp_path, url, **{"X-Token": "SHOP_TOKEN"}) as server,
+        connected(tmp_path, f"{url}/mcp", **{"X-Token": "SHOP_TOKEN"}) as server,
     ):
         _, (tool,) = await server.listing()
         answer = await server.call(make_pin(tool, None, ""), {"name": "tea"}, run="r", ask=None)
@@ -97,7 +83,7 @@ async def test_a_server_that_cannot_be_used_is_told(
     tmp_path: Path, answer: Any, kind: type[Exception], said: str
 ) -> None:
     app = Starlette(routes=[Route("/mcp", answer, methods=["GET", "POST", "DELETE"])])
-    async with served(app) as url, connected(tmp_path, url) as server:
+    async with served(app) as url, connected(tmp_path, f"{url}/mcp") as server:
         with pytest.raises(kind, match=said):
             await server.listing()
 
@@ -105,7 +91,7 @@ async def test_a_server_that_cannot_be_used_is_told(
 async def test_nothing_listens_there(tmp_path: Path) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-        async with connected(tmp_path, url) as server:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        async with connected(tmp_path, f"{url}/mcp") as server:
             with pytest.raises(ToolError, match="did not answer"):
                 await server.listing()

@@ -11,7 +11,7 @@ import pytest
 
 from hermes.core.errors import ScheduleError
 from hermes.scheduler.cron import next_times
-from hermes.scheduler.grammar import parse_schedule
+from hermes.scheduler.phrases import parse_schedule
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 17, 10, 20, tzinfo=BERLIN)
@@ -51,13 +51,13 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("every day at 9 and 17", "11-17 17:00, 11-18 09:00, 11-18 17:00"),
     ("every day at 9:00, 13:30 and 17:45", "11-17 13:30, 11-17 17:45, 11-18 09:00"),
     ("twice a day", ""),
-    ("twice a day at 9 and 21", ""),
+    ("twice a day at 9 and 21", "11-17 21:00, 11-18 09:00"),
     ("every day at 25:00", ""),
     ("every day at 13pm", ""),
     ("every day at 9:75", ""),
     ("every morning", ""),
-    ("every evening at 8", ""),
-    ("every day at half past nine", ""),
+    ("every evening at 8", "11-17 20:00, 11-18 20:00"),
+    ("every day at half past nine", "11-18 09:30, 11-19 09:30"),
     ("every weekday at 9", "11-18 09:00, 11-19 09:00, 11-20 09:00, 11-23 09:00"),
     ("on weekdays at 18:00", "11-17 18:00, 11-18 18:00"),
     ("weekdays at 6pm", "11-17 18:00, 11-18 18:00"),
@@ -75,8 +75,8 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("every friday to monday at 9", "11-20 09:00, 11-21 09:00, 11-22 09:00, 11-23 09:00"),
     ("every week", "11-23 09:00, 11-30 09:00"),
     ("weekly on sunday at 20:00", "11-22 20:00, 11-29 20:00"),
-    ("every day except sunday at 9", ""),
-    ("every weekday but friday at 9", ""),
+    ("every day except sunday at 9", "11-18 09:00, 11-19 09:00"),
+    ("every weekday but friday at 9", "11-18 09:00, 11-19 09:00, 11-23 09:00"),
     ("every 2 days at 6", "11-18 06:00, 11-20 06:00, 11-22 06:00"),
     ("every other day at 18:00", "11-17 18:00, 11-19 18:00"),
     ("every 2 weeks on monday at 9", "11-23 09:00, 12-07 09:00, 12-21 09:00"),
@@ -96,7 +96,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("on the 1st and 15th of every month at 9", "12-01 09:00, 12-15 09:00"),
     ("every quarter", "01-01 09:00, 04-01 09:00, 07-01 09:00"),
     ("every year on march 3 at 12:00", "03-03 12:00"),
-    ("every 3rd of march at 12:00", ""),
+    ("every 3rd of march at 12:00", "03-03 12:00"),
     ("every year on february 30", ""),
     # inside a part of the day
     ("every 30 minutes between 9 and 17", "11-17 10:30, 11-17 11:00"),
@@ -159,7 +159,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     ("every day at 9, but not tomorrow", ""),
     ("every 5 minutes for an hour", ""),
     ("sometimes", ""),
-    ("every day at nine", ""),
+    ("every day at nine", "11-18 09:00, 11-19 09:00"),
     ("every day at 9 or 10", ""),
 )
 

@@ -4,14 +4,18 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from cluster_outputs import COMPLETE_ROLLOUT, EVENT_STORM
+from cluster_outputs import BUDGET, COMPLETE_ROLLOUT, EVENT_STORM
 
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
+from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import CommandResult
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.sre.cluster.event_source import KubernetesEventSource
+from hermes.sre.cluster.inspection import ClusterInspection
+from hermes.sre.cluster.queries import MAX_EVENT_LINES
 from hermes.sre.settings import KubernetesSettings
+from hermes.sre.triage.severity import alert_impact
 
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 11, 17, 12, 0, tzinfo=UTC)
@@ -26,9 +30,11 @@ class RecordedKubectl:
 
     def __init__(self, events: str = EVENT_STORM) -> None:
         self.events = events
+        self.by_kind = {"deployments": COMPLETE_ROLLOUT}
 
     async def run(self, command: str, *, timeout: float | None = None) -> CommandResult:
-        output = self.events if "get events" in command else COMPLETE_ROLLOUT
+        known = self.by_kind | {"events": self.events}
+        output = next((text for kind, text in known.items() if f"get {kind}" in command), "")
         return CommandResult(exit_code=0, output=output)
 
 
@@ -95,3 +101,100 @@ async def test_a_renamed_context_is_an_alert_that_says_so_and_ends_by_itself() -
     cluster.kubectl.events = ""
     await cluster.source.poll(NOW)
     assert [each.resolved for each in await cluster.alerts()] == [False, True]
+
+
+DOWN = COMPLETE_ROLLOUT.replace("\t2\t2\t2\t2\t1\t", "\t2\t0\t2\t0\t1\t")
+CORDONED_NODE = "node\tnode-1\tTrue\tcordoned\t4\t4Gi\n"
+SERVICE_WITHOUT_PODS = """\
+service\tshop\tweb\tClusterIP\tmap[app:wbe]
+endpoints\tshop\tweb\t
+"""
+
+
+async def test_faults_without_events_are_alerts_until_they_are_gone() -> None:
+    cluster = WatchedCluster()
+    cluster.kubectl.events = ""
+    cluster.kubectl.by_kind |= {"services": SERVICE_WITHOUT_PODS}
+    await cluster.source.poll(NOW)
+    await cluster.source.poll(NOW + timedelta(seconds=10))
+    assert await cluster.alerts() == []  # it may just be being created
+    await cluster.source.poll(NOW + timedelta(seconds=40))
+    (alert,) = await cluster.alerts()
+    assert alert.title == "Unavailable: service/web in shop selects no pod"
+    assert "its selector app=wbe matches no pod" in alert.text
+    cluster.kubectl.by_kind.pop("services")
+    await cluster.source.poll(NOW + timedelta(seconds=140))
+    assert [each.resolved for each in await cluster.alerts()] == [False, True]
+
+
+async def test_a_budget_that_blocks_is_an_alert_only_while_a_node_is_emptied() -> None:
+    cluster = WatchedCluster()
+    cluster.kubectl.events = ""
+    cluster.kubectl.by_kind |= {"poddisruptionbudgets": BUDGET}
+    await cluster.source.poll(NOW)
+    assert await cluster.alerts() == []
+    cluster.kubectl.by_kind |= {"nodes": CORDONED_NODE}
+    for second in (40, 80):
+        await cluster.source.poll(NOW + timedelta(seconds=second))
+    (alert,) = await cluster.alerts()
+    assert alert.title == "Drain blocked: poddisruptionbudget/web in shop allows no eviction"
+
+
+async def test_an_account_that_may_not_read_nodes_is_no_silent_cluster() -> None:
+    cluster = WatchedCluster()
+    cluster.kubectl.events = ""
+    cluster.kubectl.by_kind |= {"nodes": "Error from server (Forbidden): nodes is forbidden"}
+    for second in range(5):
+        await cluster.source.poll(NOW + timedelta(seconds=second))
+    assert await cluster.alerts() == []
+
+
+async def test_a_workload_without_replicas_is_down_and_one_with_all_is_not() -> None:
+    cluster = WatchedCluster()
+    await cluster.source.poll(NOW)
+    serving = next(each for each in await cluster.alerts() if "deployment/web" in each.title)
+    assert alert_impact(serving).effect == "warning"
+    down = WatchedCluster()
+    down.kubectl.by_kind["deployments"] = DOWN
+    await down.source.poll(NOW)
+    silent = next(each for each in await down.alerts() if "deployment/web" in each.title)
+    assert alert_impact(silent).effect == "down"
+    assert alert_impact(silent).why == "0 of 2 replicas of web are available"
+
+
+async def test_a_node_that_is_not_ready_is_one_alert() -> None:
+    cluster = WatchedCluster()
+    cluster.kubectl.events = "".join(
+        f'event\t2026-11-17T11:59:01Z\t2\tshop\tPod/{name}-0\tNodeNotReady\t"Node is not ready"\n'
+        for name in ("web", "db", "cache")
+    )
+    cluster.kubectl.by_kind |= {"nodes": CORDONED_NODE.replace("True", "Unknown")}
+    await cluster.source.poll(NOW)
+    (alert,) = await cluster.alerts()
+    assert alert.title == "NodeNotReady: node/node-1"
+    assert "namespace" not in dict(alert.labels)
+    inspection = ClusterInspection(SETTINGS)
+    assert inspection.concerns(
+        IncidentDetails(incident="i", run="i", title=alert.title, labels=dict(alert.labels))
+    )
+
+
+@pytest.mark.parametrize("why", ["not available", "cut off"])
+async def test_silence_is_no_recovery_while_the_workload_is_broken_or_warnings_are_cut_off(
+    why: str,
+) -> None:
+    cluster = WatchedCluster()
+    await cluster.source.poll(NOW)
+    later = NOW + timedelta(seconds=SETTINGS.quiet + 60)
+    cluster.kubectl.events = ""
+    if why == "not available":
+        cluster.kubectl.by_kind["deployments"] = DOWN
+    else:
+        other = f'event\t{later:%Y-%m-%dT%H:%M:%SZ}\t1\tblog\tPod/other-0\tFailed\t"x"\n'
+        cluster.kubectl.events = other * MAX_EVENT_LINES
+    await cluster.source.poll(later)
+    assert not [
+        each.title
+        for each in await cluster.alerts()
+        if each.resolved and "deployment/web" in each.title
+    ]

@@ -14,7 +14,13 @@ from cluster_outputs import (
 
 from hermes.core.incident import IncidentDetails
 from hermes.policy.command_analysis import analyse_command
-from hermes.sre.cluster.faults import ClusterFault, concerns_incident, find_faults, raise_memory
+from hermes.sre.cluster.faults import (
+    ClusterFault,
+    concerns_incident,
+    find_faults,
+    healthy_parts,
+    raise_memory,
+)
 from hermes.sre.cluster.queries import query_commands
 from hermes.sre.cluster.state import parse_cluster
 from hermes.sre.settings import KubernetesSettings
@@ -55,6 +61,15 @@ def test_a_revision_that_was_available_before_is_not_to_blame() -> None:
 
 def test_a_healthy_namespace_has_no_fault() -> None:
     assert faults(workloads=COMPLETE_ROLLOUT, services=SERVICE_AND_ENDPOINTS) == []
+
+
+def test_only_what_a_query_shows_is_excluded() -> None:
+    healthy = healthy_parts(parse_cluster({"services": SERVICE_AND_ENDPOINTS}))
+    assert healthy["services"] == "every service has an endpoint"
+    silent = SERVICE_AND_ENDPOINTS.replace("++-", "-")
+    assert not {"services", "budgets"} & set(
+        healthy_parts(parse_cluster({"services": silent, "budgets": BUDGET}))
+    )
 
 
 def test_a_container_killed_for_memory_gets_twice_its_limit() -> None:

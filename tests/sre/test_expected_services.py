@@ -270,6 +270,31 @@ async def test_a_service_that_is_started_while_the_watch_runs_is_found(tmp_path:
 
 
 @needs_redis
+async def test_a_watch_with_declared_probes_asks_about_a_service_without_one(
+    tmp_path: Path, redis: Daemon
+) -> None:
+    declared = [Probe(name="disk", kind="disk", what="/", limit=101)]
+    settings = ProbeSettings(confirm=0.05, settle=0.1)
+    probe_lists: list[ProbeList] = []
+
+    async def adopt(probe_list: ProbeList) -> None:
+        probe_lists.append(probe_list)
+
+    async def asked() -> bool:
+        return any("redis-server" in each.service for one in probe_lists for each in one.questions)
+
+    async with this_host(tmp_path) as here, anyio.create_task_group() as group:
+        store = InventoryStore(tmp_path / "home", here.target)
+        discovery = PeriodicDiscovery(
+            here, store, settings, adopt, declared=declared, check_interval_s=0.2
+        )
+        group.start_soon(discovery.run)
+        await eventually(asked)
+        group.cancel_scope.cancel()
+    assert {"disk"} <= {each.name for each in probe_lists[0].probes}
+
+
+@needs_redis
 async def test_a_running_watch_follows_when_a_service_is_forgotten(
     tmp_path: Path, redis: Daemon
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 from incident_story import RUN, Tale, resolved
 
 from hermes.core.errors import HermesError
-from hermes.core.events.approvals import ApprovalRequested
+from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import (
     AlertsJoined,
     ChangesUndone,
@@ -335,6 +335,52 @@ def test_what_a_model_excludes_without_a_look_is_not_ruled_out() -> None:
     text, _ = judged(tale, "open")
     assert "## Ruled out" not in text
     assert "the firewall (excluded by the model without evidence)" in text
+
+
+def test_what_the_cluster_shows_is_excluded_with_its_own_event() -> None:
+    tale = Tale()
+    tale.opened()
+    seen = tale.ran("c1", "kubectl get nodes", "node-1 Ready")
+    told = (f"every node is ready (event {seen})",)
+    for agent in ("", f"{RUN}/cluster"):
+        tale.add(
+            LayerInvestigated(
+                run=RUN, incident=RUN, at=tale.at(), layer="cluster", agent=agent, ruled_out=told
+            )
+        )
+    text, _ = judged(tale, "open")
+    assert f"- every node is ready (event {seen})\n" in text
+    tale.events.pop(-2)  # now only a model says so
+    assert "## Ruled out" not in judged(tale, "open")[0]
+
+
+def test_what_was_announced_and_not_stopped_was_approved_by_nobody() -> None:
+    tale = Tale()
+    tale.opened()
+    tale.add(
+        ActionAnnounced(run=RUN, at=tale.at(), call_id="c1", shown="x", seconds=30, approval="a"),
+        ApprovalSettled(run=RUN, at=tale.at(), approval="a", outcome="approved"),
+    )
+    text, _ = judged(tale, "open")
+    assert "announced: it runs in 30 s unless somebody stops it" in text
+    assert "nobody stopped it" in text and "approval approved" not in text
+
+
+def test_evidence_shows_the_line_that_tells_and_hints_fit_the_mechanism() -> None:
+    tale = Tale()
+    tale.opened()
+    lines = [f"pod web-{number} Running" for number in range(40)]
+    seen = tale.ran("c1", "kubectl get pods", "\n".join([*lines, "container app exit code 2"]))
+    tale.diagnosed(
+        seen,
+        component="deadlock-team/deployment/web",
+        mechanism="container app ends with exit code 2: flag provided but not defined",
+    )
+    tale.phase("document")
+    text, _ = judged(tale, "open")
+    assert "gave `container app exit code 2`" in text
+    for wrong in ("length of the queue", "transactions", "release prove"):
+        assert wrong not in text
 
 
 def test_what_was_verified_and_then_handed_over_is_not_resolved() -> None:

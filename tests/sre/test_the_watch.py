@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -20,12 +21,16 @@ from hermes.core.events.incidents import (
     PhaseEntered,
 )
 from hermes.core.events.operations import WatchStarted
+from hermes.core.incident import IncidentDetails
 from hermes.memory.journal.buffered_journal import BufferedJournal
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.memory.journal.verification import verify
+from hermes.sre.commander import Commander
+from hermes.sre.context import IncidentContext
 from hermes.sre.settings import GroupSettings, TriageSettings
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import JOURNAL_UNWRITABLE, TICK_S, IncidentWatch
+from hermes.sre.withdrawal import WorkWithdrawal
 from small_disk import fill, small_disk
 
 pytestmark = pytest.mark.anyio
@@ -38,11 +43,24 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
+class CommanderOf:
+    """Handles every incident in one context."""
+
+    def __init__(self, context: IncidentContext) -> None:
+        self._context = context
+
+    async def handle(self, details: IncidentDetails, withdrawal: WorkWithdrawal) -> None:
+        await Commander(replace(self._context, withdrawal=withdrawal), details).run()
+
+    async def report(self, details: IncidentDetails) -> None:
+        await self._context.report(details)
+
+
 @asynccontextmanager
 async def watched(host: Host, *, at_once: int = 20) -> AsyncGenerator[Bus, None]:
     async with host.ground() as ground, anyio.create_task_group() as group:
         watch = IncidentWatch(
-            ground.bus, Triage(QUICK), lambda case: ground, max_concurrent=at_once
+            ground.bus, Triage(QUICK), CommanderOf(ground), max_concurrent=at_once
         )
         await group.start(watch.run)
         yield ground.bus
@@ -295,7 +313,7 @@ async def test_a_change_waits_until_it_can_be_recorded_and_is_made_then(tmp_path
                 watch = IncidentWatch(
                     ground.bus,
                     Triage(QUICK),
-                    lambda case: ground,
+                    CommanderOf(ground),
                     until_writable=journal.wait_until_writable,
                 )
                 await group.start(watch.run)

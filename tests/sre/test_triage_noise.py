@@ -270,6 +270,16 @@ def test_the_same_trouble_under_another_fingerprint_has_been_here_before() -> No
     assert world.open("c", service="web", alertname="PodDown").seen_before == 0
 
 
+def test_a_service_of_the_same_name_in_another_namespace_was_not_seen_before() -> None:
+    world = World()
+    first = world.open("a", service="web", alertname="PodDown", namespace="shop")
+    world.resolve("a")
+    world.close(first.incident)
+    world.wait(3600, step=60)
+    assert world.open("b", service="web", alertname="PodDown", namespace="blog").seen_before == 0
+    assert world.open("c", service="web", alertname="PodDown", namespace="shop").seen_before == 1
+
+
 def test_after_a_change_silence_is_no_recovery() -> None:
     world = World()
     opened = world.open("a", service="web")

@@ -22,8 +22,7 @@ from hermes.app.people import PeopleRegister
 from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended
 from hermes.app.run_locks import RunLocked, RunLocks, lock_run, unlock_run
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.skills.library import SKILL_VIEW_TOOL, ApplicationSkills
-from hermes.app.skills.workshop import skill_tools
+from hermes.app.skills.library import SKILL_VIEW_TOOL, ApplicationSkills, python_skill_tools
 from hermes.app.tooling import (
     AgentTooling,
     application_tools,
@@ -278,7 +277,7 @@ async def open_application(
         own |= schedule_tools(loaded, store, policy) | browser_tools | models.tools(model)
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
-        own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)
+        own |= await python_skill_tools(loaded, store, lambda: models.open(strong), made_tools)
         foreign, foreign_problems = await stack.enter_async_context(
             open_mcp_tools(loaded, folder, bus.publish)
         )

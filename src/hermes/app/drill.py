@@ -13,12 +13,12 @@ from hermes.app.application import Application, open_application
 from hermes.app.experiments import open_cause_finder
 from hermes.app.gym_commander import build_case
 from hermes.app.incident_response import (
-    PlaybookCache,
     build_incident_context,
     open_model_responder,
     open_single_model_responder,
 )
 from hermes.app.secret_redactor import SecretRedactor
+from hermes.app.skills.playbook_cache import PlaybookCache
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.experiments import DrillEnded
 from hermes.core.events.runs import RunStarted

@@ -7,9 +7,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from hermes.app.learned_checks import learned_results, read_learned_checks
+from hermes.app.probes import AdmittedProbes, declared_probes, select_admitted_probes
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.service.service_files import LOG_FOLDER
-from hermes.core.actions import Policy
 from hermes.core.bus import Bus
 from hermes.core.errors import StoreError
 from hermes.core.events.incidents import AlertRaised
@@ -17,17 +16,13 @@ from hermes.core.events.operations import HealthChecked, ReserveRestored
 from hermes.core.incident import WATCH_RUN, Incident
 from hermes.core.knowledge import SYSTEM_NOTE_PREFIX
 from hermes.core.messages import Completion, Message, ToolSpec, Value
-from hermes.core.protocols import Environment, Journal
+from hermes.core.protocols import Journal
 from hermes.settings.load import LoadedSettings
 from hermes.sre.health import HealthCheckResult, RunHealthChecks, run_health_round
-from hermes.sre.probes.admission import admit_probes
 from hermes.sre.probes.alerts import alert_fingerprint, read_firing_alerts
 from hermes.sre.probes.inventory import InventoryStore, without_service
-from hermes.sre.probes.learned.state import LearnedCheck
-from hermes.sre.probes.native import LOCAL_ENVIRONMENT, with_home_disk, without_own_logs
 from hermes.sre.probes.probe import COMPARING_KINDS, HOST_KINDS, Probe
-from hermes.sre.probes.probe_file import load_probes
-from hermes.sre.probes.probe_list import ProbeList, ServiceQuestion, build_probe_list
+from hermes.sre.probes.probe_list import build_probe_list
 from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.reports.report_data import list_incidents
 
@@ -43,74 +38,6 @@ def probe_rounds(scheduler: ProbeScheduler) -> RunHealthChecks:
         ]
 
     return once
-
-
-class AdmittedProbes(Value, kw_only=True, frozen=True):
-    """The probes of a home that the policy allows."""
-
-    probes: tuple[Probe, ...]
-    found_now: bool
-    """No file declares probes: these were found by discovery."""
-    refused: tuple[str, ...] = ()
-    missing: dict[str, str] = {}
-    """Expected services that do not run, with the reason why they are expected."""
-    questions: tuple[ServiceQuestion, ...] = ()
-    lacks: str = ""
-    """What the host lacks, and what is used instead."""
-    learned: tuple[LearnedCheck, ...] = ()
-    """The learned checks as the watch stored them last."""
-
-
-def declared_probes(loaded: LoadedSettings) -> tuple[Probe, ...] | None:
-    return load_probes(loaded.home / loaded.settings.sre.probes.file, loaded.home)
-
-
-async def find_probes(
-    loaded: LoadedSettings, environment: Environment, policy: Policy, store: InventoryStore
-) -> AdmittedProbes:
-    """The probes that the file declares; without a file, those discovered or stored in `store`."""
-    known = declared_probes(loaded)
-    if known is not None:
-        return await select_admitted_probes(
-            loaded, ProbeList(probes=known), policy, environment, found_now=False
-        )
-    probe_list = await build_probe_list(environment, store, loaded.settings.sre.probes)
-    return await select_admitted_probes(loaded, probe_list, policy, environment, found_now=True)
-
-
-async def select_admitted_probes(
-    loaded: LoadedSettings,
-    probe_list: ProbeList,
-    policy: Policy,
-    environment: Environment,
-    *,
-    found_now: bool,
-) -> AdmittedProbes:
-    is_local = environment.name == LOCAL_ENVIRONMENT
-    probes = probe_list.probes
-    if is_local and found_now:
-        probes = without_own_logs(probes, own_log_files(loaded))
-    admitted = await admit_probes(probes, policy, environment)
-    return AdmittedProbes(
-        probes=with_home_disk(admitted.probes, loaded.home) if is_local else admitted.probes,
-        found_now=found_now,
-        refused=admitted.refused,
-        missing=probe_list.missing,
-        questions=probe_list.questions,
-        lacks=probe_list.lacks,
-    )
-
-
-def own_log_files(loaded: LoadedSettings) -> tuple[Path, ...]:
-    """Where Hermes itself writes: what it reports there is no news of the host."""
-    sinks = loaded.settings.sre.notices.sinks
-    streams = (Path(f"/proc/self/fd/{number}") for number in (1, 2))
-    return (
-        loaded.home,
-        LOG_FOLDER,
-        *(loaded.home / each.path for each in sinks if each.path),
-        *(each for each in streams if each.is_file()),
-    )
 
 
 async def check_health_now(
@@ -356,7 +283,6 @@ class ChecksModel:
             yield f"{len(checked.refused)} checks were not run: the policy does not allow them."
 
     async def _check(self) -> CheckRound:
-        asked: AdmittedProbes
         _, results, asked = await check_health_now(self._loaded, self._folder)
         return CheckRound(looked=tuple(results), probes=asked.probes, refused=asked.refused)
 

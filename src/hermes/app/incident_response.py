@@ -1,35 +1,24 @@
-"""Prepares the response to incidents: the cached playbooks, the models, reports and learning.
+"""Prepares the response to incidents: models, checks, reports and learning."""
 
-Playbooks are read in a thread, and again only when a file or the state of a skill has changed:
-reading dozens of files must not delay an alert.
-"""
-
-import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
-
-import anyio
-from anyio import to_thread
+from typing import TYPE_CHECKING
 
 from hermes.app.application import Application
 from hermes.app.models import is_bundled
 from hermes.app.skills.library import open_library, read_skill_states
+from hermes.app.skills.playbook_cache import PlaybookCache
 from hermes.app.tooling import any_system_configured
-from hermes.core.errors import SettingsError
 from hermes.core.events.experiments import FixTested
 from hermes.core.events.incidents import ChangeBegan
-from hermes.core.events.skills import PlaybookStarted, SkillChanged, SkillState, SkillUsed
+from hermes.core.events.skills import PlaybookStarted, SkillChanged, SkillUsed
 from hermes.core.incident import IncidentDetails
-from hermes.core.protocols import Journal, JournalRecord, Tool
+from hermes.core.protocols import JournalRecord, Tool
 from hermes.environments.copies import can_be_copied
 from hermes.settings.load import LoadedSettings
-from hermes.skills.discovery import SkillRoot
-from hermes.skills.library import Skill
-from hermes.skills.matching import SkillMatcherCache
 from hermes.sre.cause import (
     EXPERIMENT,
+    CauseClaims,
     CauseFinder,
     CauseResult,
     FailingCase,
@@ -52,62 +41,6 @@ if TYPE_CHECKING:
     from hermes.app.skills.lifecycle import SkillLifecycle
     from hermes.sre.cluster.inspection import ClusterInspection
     from hermes.sre.responders.single_model import SingleModelResponder
-
-FileStamps = tuple[tuple[str, int, int, int], ...]
-
-
-class _LibraryStamp(NamedTuple):
-    states: tuple[tuple[str, str], ...]
-    files: FileStamps
-
-
-class PlaybookCache:
-    """Skills with a playbook, and which of them match an alert."""
-
-    def __init__(self, loaded: LoadedSettings, journal: Journal) -> None:
-        self._loaded, self._journal = loaded, journal
-        self._reading = anyio.Lock()
-        self._stamp: _LibraryStamp | None = None
-        self._skills: Sequence[Skill] = ()
-        self.index = SkillMatcherCache()
-
-    async def skills(self) -> Sequence[Skill]:
-        async with self._reading:
-            states = await read_skill_states(self._journal)
-            await to_thread.run_sync(self._refresh, states)
-            return self._skills
-
-    async def fill(self) -> None:
-        """Read the library before the first alert."""
-        await self.index.matcher(await self.skills())
-
-    def _refresh(self, states: Mapping[str, SkillState]) -> None:
-        library = open_library(self._loaded, states=states)
-        stamp = _LibraryStamp(tuple(sorted(states.items())), _file_stamps(library.roots))
-        if stamp != self._stamp:
-            self._skills = [skill for skill in library.skills if _is_playable(skill)]
-            self._stamp = stamp
-
-
-def _is_playable(skill: Skill) -> bool:
-    """Everything needed of it is read here, in the background; a broken one is left to `hermes
-    skills lint`."""
-    try:
-        return skill.playbook is not None and bool(skill.digest)
-    except (OSError, SettingsError):
-        return False
-
-
-def _file_stamps(roots: Sequence[SkillRoot]) -> FileStamps:
-    """Every file with values that change when it is written."""
-    found = []
-    for root in roots:
-        for folder, _, names in os.walk(root.path):
-            for name in names:
-                with suppress(OSError):
-                    stat = os.stat(f"{folder}/{name}", follow_symlinks=False)  # noqa: PTH116 - fast
-                    found.append((f"{folder}/{name}", stat.st_ino, stat.st_mtime_ns, stat.st_size))
-    return tuple(sorted(found))
 
 
 async def learn_from_incident(application: Application, case: IncidentDetails) -> None:
@@ -188,6 +121,9 @@ class StateCauseFinder:
     async def find(self, case: FailingCase) -> CauseResult:
         return await self._finder.find(case)
 
+    async def observe(self, case: FailingCase) -> Sequence[Probe]:
+        return await self._finder.observe(case)
+
 
 class LazyFixTester:
     """A `FixTester`, loaded with the first fix that is tested."""
@@ -227,9 +163,10 @@ def build_incident_context(
     playbook_cache: PlaybookCache | None = None,
     inventory: InventoryStore | None = None,
     learned: LearnedObserver | None = None,
+    claims: CauseClaims | None = None,
 ) -> IncidentContext:
     """`probes` are those of the watch; where there are none, discovery finds some. `learned`: the
-    learned checks of the watch, which join them."""
+    learned checks of the watch, which join them. `claims`: those of all incidents of the watch."""
     dependencies = application.agent_dependencies
     records_states = application.loaded.settings.declared.record
     playbook_cache = playbook_cache or PlaybookCache(application.loaded, application.journal)
@@ -264,6 +201,7 @@ def build_incident_context(
         skills=playbook_cache.skills,
         index=playbook_cache.index,
         checks_for=open_checks,
+        claims=claims or CauseClaims(),
         cluster=cluster,
         measure=_open_measurement(application.loaded),
         report=document,

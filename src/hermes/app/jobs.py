@@ -32,7 +32,8 @@ from hermes.plumbing.files import is_locked
 from hermes.plumbing.problems import closest_name
 from hermes.scheduler.cron import describe_schedule, find_zone, next_times
 from hermes.scheduler.due import settle_rows
-from hermes.scheduler.grammar import ScheduleReading, parse_schedule
+from hermes.scheduler.grammar import ScheduleReading
+from hermes.scheduler.phrases import parse_schedule
 from hermes.settings.load import LoadedSettings
 
 BUILT_IN_JOBS = ("health", "audit", "briefing", "review")

@@ -12,7 +12,14 @@ from hermes.core.errors import SettingsError
 from hermes.core.events.mcp import MCP_RUN, McpServerRemoved, McpServerReviewed, ReviewedTool
 from hermes.core.messages import Risk, Value
 from hermes.integrations.mcp import pins
-from hermes.integrations.mcp.pins import PinStore, ServerAddress, ServerPin, ToolPin
+from hermes.integrations.mcp.logins import LoginStore
+from hermes.integrations.mcp.pins import (
+    EnvironmentKind,
+    PinStore,
+    ServerAddress,
+    ServerPin,
+    ToolPin,
+)
 from hermes.integrations.mcp.review import ToolProposal, propose_classes
 from hermes.integrations.mcp.servers import ServerLimits
 from hermes.memory.store import open_journal
@@ -135,6 +142,7 @@ async def remove_server(loaded: LoadedSettings, name: str) -> None:
     async with open_journal(loaded.store) as journal:
         by = await require_person(loaded, journal)
         PinStore(loaded.home).remove(name)
+        LoginStore(loaded.home).remove(name)
         await journal.append(McpServerRemoved(run=MCP_RUN, server=name, by=by))
 
 
@@ -158,11 +166,26 @@ def find_suspicious_text(text: str) -> list[str]:
 
 
 def address_from(
-    command: Sequence[str], url: str, env: Sequence[str], headers: Mapping[str, str]
+    command: Sequence[str],
+    url: str,
+    env: Sequence[str] = (),
+    headers: Mapping[str, str] | None = None,
+    *,
+    login: bool = False,
+    environment: EnvironmentKind = "local",
 ) -> ServerAddress:
     """Raises `SettingsError` when neither a command nor an address, or both, were given."""
     if bool(command) == bool(url):
         raise SettingsError("give either --url ADDRESS, or the command after --")
     if url and not url.startswith(("https://", "http://")):
         raise SettingsError(f"{url!r} is no address: it begins with https:// or http://")
-    return ServerAddress(command=tuple(command), url=url, env=tuple(env), headers=dict(headers))
+    if login and not url:
+        raise SettingsError("--login is for a server over HTTP: give its --url")
+    return ServerAddress(
+        command=tuple(command),
+        url=url,
+        env=tuple(env),
+        headers=dict(headers or {}),
+        oauth=login,
+        environment=environment,
+    )

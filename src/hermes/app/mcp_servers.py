@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hermes.integrations.mcp.pins import ServerAddress, ServerPin, ToolPin
     from hermes.integrations.mcp.servers import McpServers, ServerConnection, ServerLimits
     from hermes.integrations.mcp.tools import McpTool
+    from hermes.plumbing.addresses import AddressGuard
 
 ALWAYS_GIVEN_VARIABLES = ("PATH", "HOME", "LANG")
 INSTALL_HINT = 'the library for MCP is not installed: pip install "hermes-oncall[mcp]"'
@@ -137,12 +138,11 @@ async def _connect(
 
     address, hooks = pin.address, sdk.ConnectionHooks(pin.name, str(folder))
     if address.url:
-        headers = {
-            name: loaded.secrets[variable]
-            for name, variable in address.headers.items()
-            if _require(loaded, variable, pin.name)
-        }
-        async with sdk.connect_by_http(pin.name, address.url, headers, None, hooks) as opened:
+        headers, auth = server_headers(loaded, pin), _stored_login(loaded, pin)
+        guard = login_guard(loaded, address.url)
+        async with sdk.connect_by_http(
+            pin.name, address.url, headers, auth, hooks, guard
+        ) as opened:
             yield opened
         return
     variables = server_variables(loaded, address, pin.name)
@@ -161,6 +161,41 @@ async def _connect(
         )
         async with sdk.connect_by_pipe(pin.name, process, hooks) as opened:
             yield opened
+
+
+def server_headers(loaded: LoadedSettings, pin: "ServerPin") -> dict[str, str]:
+    return {
+        name: loaded.secrets[variable]
+        for name, variable in pin.address.headers.items()
+        if _require(loaded, variable, pin.name)
+    }
+
+
+def login_guard(loaded: LoadedSettings, url: str) -> "AddressGuard":
+    """Lets the server and `tools.private_addresses` through; a server chooses where we log in."""
+    from hermes.app.tooling import allowed_addresses
+    from hermes.plumbing.addresses import AddressGuard, guard_for
+
+    return AddressGuard(guard_for([url]).allowed | allowed_addresses(loaded).allowed)
+
+
+def _stored_login(loaded: LoadedSettings, pin: "ServerPin") -> Any:
+    """None without a login. Raises `NeedsPerson` when one is needed and cannot be renewed."""
+    from hermes.integrations.mcp.logins import LoginStore
+    from hermes.integrations.mcp.servers import NeedsPerson
+
+    store, address = LoginStore(loaded.home), pin.address
+    login = store.load(pin.name, address.url)
+    if login is not None and login.can_be_used:
+        from hermes.integrations.mcp.oauth import StoredLoginAuth
+
+        return StoredLoginAuth(store, pin.name, login)
+    if login is not None or address.oauth:
+        raise NeedsPerson(
+            f"the MCP server {pin.name} needs a login: a person logs in with "
+            f"`hermes mcp login {pin.name}`"
+        )
+    return None
 
 
 def server_variables(

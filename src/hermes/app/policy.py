@@ -34,6 +34,7 @@ from hermes.core.plugins import PLUGIN_FOLDER_NAME
 from hermes.plumbing.files import is_locked
 from hermes.policy.settings import PolicySettings
 from hermes.settings.load import LoadedSettings
+from hermes.sre.settings import POLICY_SET_BY_MODE
 
 if TYPE_CHECKING:
     from hermes.app.announcements import InterruptedAnnouncements
@@ -359,6 +360,17 @@ def with_waiting_approvals(loaded: LoadedSettings) -> LoadedSettings:
     otherwise."""
     if loaded.origin("policy.wait").source != "default":
         return loaded
-    policy = msgspec.structs.replace(loaded.settings.policy, wait=True)
-    settings = msgspec.structs.replace(loaded.settings, policy=policy)
-    return msgspec.structs.replace(loaded, settings=settings)
+    policy = replace(loaded.settings.policy, wait=True)
+    return replace(loaded, settings=replace(loaded.settings, policy=policy))
+
+
+def with_watch_mode(loaded: LoadedSettings) -> LoadedSettings:
+    """The policy set of the mode that the operator chose, in isolated environments too."""
+    chosen = loaded.origin("watch.mode")
+    if chosen.source == "default":
+        return loaded
+    name = POLICY_SET_BY_MODE[loaded.settings.watch.mode]
+    policy = replace(loaded.settings.policy, set=name)
+    settings = replace(loaded.settings, policy=policy)
+    origins = {**loaded.origins, "policy.set": chosen}
+    return replace(loaded, settings=settings, origins=origins)

@@ -91,4 +91,13 @@ def own_secret_values(loaded: LoadedSettings) -> dict[str, str]:
         and key_for_variable(name) is None
         and name not in (PROVIDER_VARIABLE, MODEL_VARIABLE)
     }
-    return {**secrets.sensitive(), **kept}
+    return {**secrets.sensitive(), **kept, **_login_tokens(loaded)}
+
+
+def _login_tokens(loaded: LoadedSettings) -> dict[str, str]:
+    """The tokens of logins at MCP servers."""
+    if not any((loaded.home / "mcp").glob("*/credentials.json")):
+        return {}
+    from hermes.integrations.mcp.logins import LoginStore
+
+    return LoginStore(loaded.home).secrets()

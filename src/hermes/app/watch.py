@@ -3,7 +3,7 @@
 import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,13 +13,15 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
 from hermes.app.application import Application, open_application
-from hermes.app.health import find_probes, probe_rounds, select_admitted_probes
-from hermes.app.incident_response import PlaybookCache, build_incident_context, open_model_responder
+from hermes.app.health import probe_rounds
 from hermes.app.journal_upkeep import JournalMonitor, write_warning
 from hermes.app.learned_checks import open_learned_checks
 from hermes.app.models import ModelReachability, refuse_own_address
-from hermes.app.policy import LazyPolicy, with_waiting_approvals
+from hermes.app.policy import LazyPolicy, with_waiting_approvals, with_watch_mode
+from hermes.app.probes import AdaptProbe, find_probes, follow_services
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
+from hermes.app.schedule.state_recording import keep_recording
+from hermes.app.skills.playbook_cache import PlaybookCache
 from hermes.core.errors import ScheduleError, SettingsError, StoreError
 from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import Environment
@@ -29,21 +31,22 @@ from hermes.gateway.transports import SinkTransport
 from hermes.memory.held_copy import HeldCopy, runtime_folder
 from hermes.memory.journal.buffered_journal import BufferedJournal
 from hermes.plumbing.http_service import HttpRoute
-from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings
-from hermes.sre.context import IncidentContext
+from hermes.sre.cause import CauseClaims
 from hermes.sre.notifications.notifier import Notifier
 from hermes.sre.probes.inventory import InventoryStore
+from hermes.sre.probes.learned.watching import LearnedObserver
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.probe_list import PeriodicDiscovery, ProbeList
 from hermes.sre.probes.scheduler import ProbeScheduler
-from hermes.sre.settings import POLICY_SET_BY_MODE
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
+from hermes.sre.withdrawal import WorkWithdrawal
 
 if TYPE_CHECKING:
     from hermes.app.web.activity import JournalActivity
     from hermes.gateway.manifest import ConfiguredChannel
+    from hermes.sre.context import IncidentContext
+    from hermes.sre.model_responder import ModelResponder
 
 NO_MODEL = "none"
 """In place of a model: playbooks alone."""
@@ -60,8 +63,6 @@ ALREADY_WATCHING_TEXT = (
 
 WatchOutput = Literal["terminal", "chats"]
 ALL_OUTPUTS: tuple[WatchOutput, ...] = ("terminal", "chats")
-AdaptProbe = Callable[[Probe], Probe | None]
-"""Changes a probe before it runs, or leaves it out."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,46 @@ class RunningWatch:
         return f"playbooks, then {self.reachability.words}"
 
 
+@dataclass(frozen=True)
+class LazyIncidentHandler:
+    """Fulfils `IncidentHandler`. Most of it is loaded with the first incident: a watch without one
+    stays small."""
+
+    application: Application
+    playbooks: PlaybookCache
+    inventory: InventoryStore
+    scheduler: ProbeScheduler
+    learned: LearnedObserver | None = None
+    responder: "ModelResponder | None" = None
+    claims: CauseClaims = field(default_factory=CauseClaims)
+
+    async def handle(self, details: IncidentDetails, withdrawal: WorkWithdrawal) -> None:
+        from hermes.sre.commander import Commander
+
+        context = replace(self.context(details), withdrawal=withdrawal)
+        await Commander(context, details).run()
+
+    async def report(self, details: IncidentDetails) -> None:
+        await self.context(details).report(details)
+
+    def context(self, details: IncidentDetails) -> "IncidentContext":
+        from hermes.app.incident_response import build_incident_context
+
+        policy = self.application.agent_dependencies.executor.policy
+        if isinstance(policy, LazyPolicy):
+            policy.set_incident(details.run, details.incident, details.severity, details.service)
+        return build_incident_context(
+            self.application,
+            self.application.loaded.settings.sre,
+            responder=self.responder,
+            probes=self.scheduler.probes,
+            playbook_cache=self.playbooks,
+            inventory=self.inventory,
+            learned=self.learned,
+            claims=self.claims,
+        )
+
+
 @asynccontextmanager
 async def open_watch(
     loaded: LoadedSettings,
@@ -159,7 +200,7 @@ async def open_watch(
     """
     job_settings = loaded
     loaded, asked = (
-        apply_watch_mode(with_waiting_approvals(loaded)),
+        with_watch_mode(with_waiting_approvals(loaded)),
         "" if model == NO_MODEL else model,
     )
     async with open_application(
@@ -191,27 +232,13 @@ async def open_watch(
             settings=loaded.settings.sre.probes,
             learned=learned,
         )
-        responder = None if model == NO_MODEL else open_model_responder(application)
-        settings, playbooks = loaded.settings.sre, PlaybookCache(loaded, application.journal)
-
-        def incident_context(case: IncidentDetails) -> IncidentContext:
-            if isinstance(policy, LazyPolicy):
-                policy.set_incident(case.run, case.incident, case.severity, case.service)
-            return build_incident_context(
-                application,
-                settings,
-                responder=responder,
-                probes=scheduler.probes,
-                playbook_cache=playbooks,
-                inventory=store,
-                learned=learned,
-            )
-
+        responder = None if model == NO_MODEL else _open_model_responder(application)
+        playbooks = PlaybookCache(loaded, application.journal)
         watch = IncidentWatch(
             application.bus,
-            Triage(settings.triage),
-            incident_context,
-            max_concurrent=settings.at_once,
+            Triage(loaded.settings.sre.triage),
+            LazyIncidentHandler(application, playbooks, store, scheduler, learned, responder),
+            max_concurrent=loaded.settings.sre.at_once,
             probes=len(probes),
             until_writable=monitor.until_writable if monitor else None,
         )
@@ -221,7 +248,7 @@ async def open_watch(
                 group.start_soon(monitor.run)
             group.start_soon(_fill_playbooks, playbooks)
             if environment is None:
-                group.start_soon(_record_states, loaded)
+                group.start_soon(keep_recording, loaded)
                 group.start_soon(application.keep_hooks, job_settings)
             await notifications.start(group)
             await group.start(watch.run)
@@ -233,8 +260,10 @@ async def open_watch(
             address = await _open_alert_sources(
                 group, application, watch, gauges, listen=listen, api=api
             )
-            if found.found_now and environment is None:
-                group.start_soon(_follow_services, application, scheduler, store, adapt)
+            if environment is None:
+                group.start_soon(
+                    follow_services, loaded, host_environment, policy, store, scheduler, adapt
+                )
             if probes or found.found_now:
                 group.start_soon(scheduler.run)
             yield RunningWatch(
@@ -259,23 +288,10 @@ async def open_watch(
             group.cancel_scope.cancel()
 
 
-async def _follow_services(
-    application: Application, scheduler: ProbeScheduler, store: InventoryStore, adapt: AdaptProbe
-) -> None:
-    """New services get probes, and forgotten services lose theirs."""
-    environment, policy = (
-        application.agent_dependencies.environment,
-        application.agent_dependencies.executor.policy,
-    )
+def _open_model_responder(application: Application) -> "ModelResponder | None":
+    from hermes.app.incident_response import open_model_responder
 
-    async def adopt(probe_list: ProbeList) -> None:
-        asked = await select_admitted_probes(
-            application.loaded, probe_list, policy, environment, found_now=True
-        )
-        new = asked.probes
-        await scheduler.replace_probes([each for each in map(adapt, new) if each is not None])
-
-    await PeriodicDiscovery(environment, store, application.loaded.settings.sre.probes, adopt).run()
+    return open_model_responder(application)
 
 
 async def _claim_watch(application: Application) -> None:
@@ -437,61 +453,8 @@ def with_cluster_events(loaded: LoadedSettings) -> LoadedSettings:
     return msgspec.structs.replace(loaded, settings=settings)
 
 
-def apply_watch_mode(loaded: LoadedSettings) -> LoadedSettings:
-    """The policy set of the mode that the operator chose, in isolated environments too."""
-    chosen = loaded.origin("watch.mode")
-    if chosen.source == "default":
-        return loaded
-    name = POLICY_SET_BY_MODE[loaded.settings.watch.mode]
-    changed = msgspec.structs.replace(loaded.settings.policy, set=name)
-    settings = msgspec.structs.replace(loaded.settings, policy=changed)
-    origins = {**loaded.origins, "policy.set": chosen}
-    return msgspec.structs.replace(loaded, settings=settings, origins=origins)
-
-
 def _open_journal_monitor(application: Application) -> JournalMonitor | None:
     if not isinstance(application.journal, BufferedJournal):
         return None
     copy = HeldCopy(application.loaded.journal, runtime_folder())
     return JournalMonitor(application.journal, copy=copy)
-
-
-PAUSE_PER_CPU_S = 250.0
-"""Seconds of pause for a second of processor time: at most 0.4 % of one processor is used."""
-MAX_RECORDING_PAUSE_S = 3600.0
-FIRST_RECORDING_S = 20.0
-"""The start of a watch has more urgent work."""
-
-
-async def _record_states(loaded: LoadedSettings) -> None:
-    """Looks at the host again and again, each time in a short-lived process, so that the watch
-    does not grow. Never returns, unless it is switched off."""
-    settings = loaded.settings.declared
-    if not settings.record:
-        return
-    variables = {
-        **process_environment.environment_variables(),
-        process_environment.HOME_VARIABLES[0]: str(loaded.home),
-    }
-    command = [sys.executable, "-m", "hermes.cli", "state", "record", "--for-watch"]
-    last_problem = ""
-    await anyio.sleep(FIRST_RECORDING_S)
-    while True:
-        used, problem = 0.0, ""
-        try:
-            done = await anyio.run_process(command, check=False, env=variables)
-            problem = done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
-            used = _cpu_seconds(done.stdout)
-        except OSError as error:
-            problem = str(error)
-        if problem and problem != last_problem:
-            write_warning(f"the state of the host was not recorded: {problem[-500:]}")
-        last_problem = problem
-        await anyio.sleep(max(settings.every, min(MAX_RECORDING_PAUSE_S, used * PAUSE_PER_CPU_S)))
-
-
-def _cpu_seconds(output: bytes) -> float:
-    try:
-        return float(output)
-    except ValueError:
-        return 0.0

@@ -4,6 +4,7 @@ HermesError
 ├── SettingsError               the operator must fix something; the message says what and where
 │   ├── PluginError             a plug-in of an outside author cannot be used
 │   └── ScheduleError           a schedule, or another part of a job, is refused
+│       └── SchedulePhraseError the words are no schedule; it says what to write instead
 ├── ModelError                  the provider failed
 │   ├── TemporaryModelError     a retry can help
 │   │   ├── RateLimited         `wait` is the delay that the provider asked for
@@ -46,6 +47,10 @@ class PluginError(SettingsError):
 
 class ScheduleError(SettingsError):
     """A schedule was not understood, or a job cannot be kept as it is given."""
+
+
+class SchedulePhraseError(ScheduleError):
+    """The words are no schedule that can be used; the message says what to write instead."""
 
 
 class ModelError(HermesError):

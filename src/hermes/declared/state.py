@@ -43,6 +43,21 @@ UNCOMPARED_ATTRIBUTES = frozenset({STAMP, VOLATILE, NAMED, ACTIVITY})
 CONTENT_ATTRIBUTES = frozenset({"size"})
 
 
+ChangeVerb = Literal["added", "removed", "changed"]
+_VERBS_BY_KIND: dict[tuple[str, ChangeVerb], str] = {
+    ("service", "added"): "started",
+    ("service", "removed"): "stopped",
+    ("port", "added"): "opened",
+    ("port", "removed"): "closed",
+    ("package", "added"): "installed",
+}
+
+
+def change_verb_text(kind: str, verb: ChangeVerb) -> str:
+    """How a person would say it: a service that runs again was started, not added."""
+    return _VERBS_BY_KIND.get((kind, verb), verb)
+
+
 class ItemId(Value, frozen=True, order=True):
     kind: ItemKind
     key: str
@@ -77,7 +92,7 @@ class StateChange(Value, frozen=True):
     """When it happened, where the host says so."""
 
     @property
-    def verb(self) -> Literal["added", "removed", "changed"]:
+    def verb(self) -> ChangeVerb:
         if self.before is None:
             return "added"
         return "removed" if self.after is None else "changed"

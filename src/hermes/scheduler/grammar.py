@@ -14,62 +14,45 @@ from msgspec.structs import replace
 from hermes.core.errors import ScheduleError
 from hermes.core.events.jobs import JobSchedule
 from hermes.core.messages import Value
-from hermes.plumbing.problems import closest_name
 from hermes.scheduler.cron import check_cron, find_zone, next_time, read_cron
-
-EXAMPLES = (
-    "every 45 minutes",
-    "every hour",
-    "every hour at :15",
-    "every day at 09:00",
-    "every day at 09:00 and 17:30",
-    "every weekday at 09:00",
-    "every weekend at 10:00",
-    "every monday at 09:00",
-    "every mon, wed and fri at 08:00",
-    "monday to friday at 09:00",
-    "every 2 days at 06:00",
-    "every 2 weeks on monday at 09:00",
-    "every month on the 1st at 06:00",
-    "on the last day of every month at 23:00",
-    "on the first monday of every month at 09:00",
-    "every quarter at 09:00",
-    "every year on march 3 at 12:00",
-    "every 30 minutes between 09:00 and 17:00 on weekdays",
-    "every day at 09:00 Europe/Berlin",
-    "in 20 minutes",
-    "today at 17:00",
-    "tomorrow at 09:00",
-    "2026-12-24 18:00",
-    "0 9 * * 1-5",
+from hermes.scheduler.wording import (
+    CLOCK,
+    DAY,
+    MONTH,
+    ORDINAL_END,
+    month_number,
+    plain_words,
+    read_clock,
+    split_list,
+    weekday_number,
 )
+
 ASSUMED_HOUR = 9
 MIN_INTERVAL_S, MAX_INTERVAL_S = 60.0, 366 * 86_400.0
 MAX_TIMES_A_DAY = 288
-_DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _NTH = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_DAY = r"(?:sun|mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?)(?:day)?s?"
 _AMOUNT = re.compile(
     r"(?P<count>\d+(?:\.\d+)?|an?|half(?: an?)?)? ?"
     r"(?P<unit>s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?)"
 )
 _COMPACT = re.compile(r"(\d+)h ?(\d+)m(?:in)?")
-_CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))? ?(am|pm|o'clock)?")
 _ZONE = re.compile(r"(?P<rest>.+?)(?: in)? (?P<zone>[A-Za-z_]+/[A-Za-z_/+-]+|UTC|GMT)(?: time)?")
 _ISO = re.compile(
     r"(?:at |on )?(?P<day>\d{4}-\d{2}-\d{2})"
     r"(?:(?:t| at | )(?P<clock>\d{1,2}:\d{2}(?::\d{2})?)(?P<offset>z|[+-]\d{2}:?\d{2})?)?"
 )
 _WINDOW = re.compile(
-    r"every (?P<step>.+?) (?:between|from) (?P<first>\S+) (?:and|to|until) (?P<last>\S+)"
-    r"(?: (?P<days>.+))?"
+    r"(?:(?P<before>.+?),? )?every (?P<step>[^,]+?) (?:between|from) "
+    rf"(?P<first>{CLOCK}) (?:and|to|until) (?P<last>{CLOCK})(?:,? (?P<after>.+))?"
 )
-_AT_END = re.compile(r"(?P<days>.+?),? at (?P<times>.+)")
+_AT_END = re.compile(
+    r"(?P<days>.+?),? (?:at (?P<times>.+)|"
+    r"(?P<clock>\d{1,2}:\d\d(?: ?[ap]m)?|\d{1,2} ?[ap]m|noon|midnight))"
+)
 _AT_START = re.compile(
-    r"(?:at )?(?P<times>\d[\d:]*(?: ?[ap]m)?|noon|midnight) "
-    r"(?P<days>every .+|daily|today|tomorrow|on .+)"
+    rf"(?:at )?(?P<times>{CLOCK}(?:(?:, and |, ?| and ){CLOCK})*),? "
+    r"(?P<days>every .+|daily|today|tomorrow|on .+|weekdays|weekends)"
 )
 
 
@@ -88,15 +71,18 @@ class _Days(Value, frozen=True):
     assumed: str = ""
 
 
-def parse_schedule(text: str, now: datetime, zone: str) -> ScheduleReading:
-    """Read a phrase, a cron expression or a date. Raises `ScheduleError` with an example."""
+def read_phrase(text: str, now: datetime, zone: str) -> ScheduleReading | None:
+    """Read a phrase, a cron expression or a date; None when it is not understood as a whole.
+
+    Raises `ScheduleError` for one that is understood and cannot be used.
+    """
     words = " ".join(text.split()).removesuffix(".")
     if given := _ZONE.fullmatch(words):
         words, zone = given["rest"], find_zone(given["zone"]).key
     if cron := read_cron(words):
         return ScheduleReading(JobSchedule(text=text, zone=zone, crons=(cron,)))
     now = now.astimezone(find_zone(zone))
-    phrase = words.lower()
+    phrase, notes = plain_words(words.lower())
     for read in (_read_date, _read_delay, _read_day, _read_interval, _read_window, _read_calendar):
         found = read(phrase, now)
         if found is not None:
@@ -104,9 +90,8 @@ def parse_schedule(text: str, now: datetime, zone: str) -> ScheduleReading:
             made = replace(schedule, text=text, zone=zone)
             if next_time(made, now) is None:
                 raise ScheduleError(f"{text!r} is in the past")
-            return ScheduleReading(made, tuple(filter(None, assumptions)))
-    near = closest_name(phrase, EXAMPLES, cutoff=0.0)
-    raise ScheduleError(f"the schedule {text!r} is not understood; write it like: {near}")
+            return ScheduleReading(made, tuple(filter(None, [*notes, *assumptions])))
+    return None
 
 
 _Found = tuple[JobSchedule, list[str]] | None
@@ -139,15 +124,34 @@ def _read_delay(phrase: str, now: datetime) -> _Found:
 
 
 def _read_day(phrase: str, now: datetime) -> _Found:
-    """Today or tomorrow, at one time."""
+    """Today, tomorrow, a day of this week or a date, at one time."""
     days, clocks, assumptions = _split_times(phrase)
-    if days not in ("today", "tomorrow") or (days == "today" and assumptions == [_ASSUMED_TIME]):
+    if days == "today" and assumptions == [_ASSUMED_TIME]:
+        return None
+    day = _find_day(days, now.date())
+    if day is None or not clocks:
         return None
     if len(clocks) != 1:
         raise ScheduleError(f"{phrase!r} names several times; add a job for each")
-    day = now.date() + timedelta(days=days == "tomorrow")
     at, assumption = _local_moment(day, clocks[0], now)
     return _once(at), [*assumptions, assumption]
+
+
+def _find_day(name: str, today: date) -> date | None:
+    if name in ("today", "tomorrow"):
+        return today + timedelta(days=name == "tomorrow")
+    if name in ("day after tomorrow", "the day after tomorrow"):
+        return today + timedelta(days=2)
+    if this := re.fullmatch(rf"(?:on )?this (?P<day>{DAY})", name):
+        later = (weekday_number(this["day"]) - 1) % 7 - today.weekday()
+        # Said on a Tuesday, "this Monday" may be yesterday or in six days.
+        return today + timedelta(days=later) if later > 0 else None
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", name):
+        try:
+            return date.fromisoformat(name)
+        except ValueError as error:
+            raise ScheduleError(f"{name!r} is no date: {error}") from error
+    return None
 
 
 def _read_interval(phrase: str, now: datetime) -> _Found:
@@ -169,8 +173,10 @@ def _read_window(phrase: str, now: datetime) -> _Found:
     step = _seconds(match["step"]) if match else None
     if match is None or step is None:
         return None
-    clocks = [_clock(match["first"]), _clock(match["last"])]
-    days = _read_days(match["days"] or "every day")
+    if match["before"] and match["after"]:
+        return None
+    clocks = [read_clock(match["first"]), read_clock(match["last"])]
+    days = _read_days(match["before"] or match["after"] or "every day")
     if clocks[0] is None or clocks[1] is None or days is None or step % 60:
         return None
     first, last = (each.hour * 60 + each.minute for each in clocks if each is not None)
@@ -225,27 +231,15 @@ def _split_times(phrase: str) -> tuple[str, list[time], list[str]]:
     match = _AT_END.fullmatch(phrase) or _AT_START.fullmatch(phrase)
     if match is None:
         return phrase, [time(ASSUMED_HOUR)], [_ASSUMED_TIME]
-    texts = re.split(r", and |, ?| and ", match["times"])
-    clocks = [_clock(each) for each in texts]
+    texts = split_list(match.groupdict().get("clock") or match["times"])
+    clocks = [read_clock(each) for each in texts]
     if None in clocks:
         return phrase, [], []
     bare = [each for each in texts if re.fullmatch(r"[1-9]|1[0-2]", each)]
+    if bare != sorted(bare, key=int):  # "at 9 and 5": the second may be in the afternoon
+        return phrase, [], []
     assumed = [f"{each} is {int(each):02}:00, in the 24-hour clock" for each in bare]
     return match["days"], [each for each in clocks if each is not None], assumed
-
-
-def _clock(text: str) -> time | None:
-    if text in ("noon", "midnight"):
-        return time(12 if text == "noon" else 0)
-    match = _CLOCK.fullmatch(text)
-    if match is None:
-        return None
-    hour, minute, half = int(match[1]), int(match[2] or 0), match[3]
-    if half in ("am", "pm"):
-        if not 1 <= hour <= 12:
-            return None
-        hour = hour % 12 + (12 if half == "pm" else 0)
-    return time(hour, minute) if hour < 24 and minute < 60 else None
 
 
 def _seconds(text: str) -> float | None:
@@ -280,25 +274,21 @@ def _day_readings(phrase: str) -> Iterator[_Days | None]:
             yield build(match)
 
 
-def _weekday(name: str) -> int:
-    return next(at for at, day in enumerate(_DAYS) if day.startswith(name[:3]))
-
-
 def _named_weekdays(match: re.Match[str]) -> _Days | None:
-    numbers = [_weekday(each) for each in re.findall(_DAY, match["names"])]
+    numbers = [weekday_number(each) for each in re.findall(DAY, match["names"])]
     single = not match["every"] and not match["names"].endswith("s")
     return None if single else _Days(f"* * {','.join(map(str, sorted(set(numbers))))}")
 
 
 def _weekday_range(match: re.Match[str]) -> _Days:
-    first, last = _weekday(match["first"]), _weekday(match["last"])
+    first, last = weekday_number(match["first"]), weekday_number(match["last"])
     numbers = sorted((first + step) % 7 for step in range((last - first) % 7 + 1))
     return _Days(f"* * {','.join(map(str, numbers))}")
 
 
 def _weeks(match: re.Match[str]) -> _Days:
     weeks = int(match["weeks"] or 2)
-    return _Days(f"* * {_weekday(match['day'])}", every_days=7 * weeks)
+    return _Days(f"* * {weekday_number(match['day'])}", every_days=7 * weeks)
 
 
 def _month_days(match: re.Match[str]) -> _Days:
@@ -311,14 +301,20 @@ def _month_days(match: re.Match[str]) -> _Days:
 
 def _nth_weekday(match: re.Match[str]) -> _Days:
     nth = "L" if match["nth"] == "last" else f"#{_NTH[match['nth']]}"
-    return _Days(f"* * {_weekday(match['day'])}{nth}")
+    return _Days(f"* * {weekday_number(match['day'])}{nth}")
 
 
 def _year_day(match: re.Match[str]) -> _Days:
-    month = 1 + next(
-        at for at, each in enumerate(_MONTHS.split("|")) if each.startswith(match["month"][:3])
-    )
-    return _Days(f"{int(match['number'])} {month} *")
+    return _Days(f"{int(match['number'])} {month_number(match['month'])} *")
+
+
+def _days_except(match: re.Match[str]) -> _Days | None:
+    if "weekend" in match["left_out"]:
+        left_out = {0, 6}
+    else:
+        left_out = {weekday_number(each) for each in re.findall(DAY, match["left_out"])}
+    kept = sorted(set(range(1, 6) if match["kind"] == "weekday" else range(7)) - left_out)
+    return _Days(f"* * {','.join(map(str, kept))}") if kept else None
 
 
 def _day_stride(match: re.Match[str]) -> _Days | None:
@@ -326,8 +322,10 @@ def _day_stride(match: re.Match[str]) -> _Days | None:
     return _Days("* * *", every_days=days) if 1 < days <= 366 else None
 
 
-_NUMBERS = r"(?P<numbers>\d{1,2}(?:st|nd|rd|th)(?:(?:, | and |, and )\d{1,2}(?:st|nd|rd|th))*)"
-_MONTH = rf"(?P<month>{'|'.join(f'{each[:3]}(?:{each[3:]})?' for each in _MONTHS.split('|'))})"
+_NUMBER = rf"\d{{1,2}}{ORDINAL_END}"
+_NUMBERS = rf"(?P<numbers>{_NUMBER}(?:(?:, and |, | and )(?:the )?{_NUMBER})*)"
+_ON_THE = r"(?:(?:on )?the |on |every )?"
+_DAY_LIST = rf"{DAY}(?:(?:, and |, ?| and )(?:every )?{DAY})*"
 _OF_MONTH = r" of (?:every|each|the) month"
 _DAY_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], _Days | None]], ...] = tuple(
     (re.compile(pattern), build)
@@ -338,29 +336,34 @@ _DAY_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], _Days | No
         (r"every (?:(?P<days>\d+) days|other day)", _day_stride),
         (r"every week|weekly", lambda _: _Days("* * 1", assumed="on Monday")),
         (
-            rf"(?:weekly|every week) on (?P<first>{_DAY})(?P<last>)",
-            lambda m: _Days(f"* * {_weekday(m['first'])}"),
+            rf"(?:weekly|every week) on (?P<first>{DAY})(?P<last>)",
+            lambda m: _Days(f"* * {weekday_number(m['first'])}"),
         ),
-        (rf"every (?:(?P<weeks>[2-9]) weeks on|other) (?P<day>{_DAY})", _weeks),
-        (rf"(?:every |on )?(?P<first>{_DAY})(?: to | through |-)(?P<last>{_DAY})", _weekday_range),
+        (rf"every (?:(?P<weeks>[2-9]) weeks on|other) (?P<day>{DAY})", _weeks),
+        (rf"(?:every |on )?(?P<first>{DAY})(?: to | through |-)(?P<last>{DAY})", _weekday_range),
         (
-            rf"(?P<every>every )?(?:on )?(?P<names>{_DAY}(?:(?:, and |, ?| and ){_DAY})*)",
+            rf"(?P<every>every )?(?:on )?(?P<names>{_DAY_LIST})",
             _named_weekdays,
         ),
         (r"every month|monthly", lambda _: _Days("1 * *", assumed="on the 1st")),
         (rf"(?:every month|monthly) on the {_NUMBERS}", _month_days),
-        (rf"on the {_NUMBERS}{_OF_MONTH}", _month_days),
-        (rf"(?:on the|every) last day{_OF_MONTH}", lambda _: _Days("L * *")),
-        (
-            rf"(?:on the|every) (?P<nth>{'|'.join(_NTH)}|last) (?P<day>{_DAY}){_OF_MONTH}",
-            _nth_weekday,
-        ),
+        (rf"{_ON_THE}{_NUMBERS}{_OF_MONTH}", _month_days),
+        (rf"{_ON_THE}last day{_OF_MONTH}", lambda _: _Days("L * *")),
+        (rf"{_ON_THE}last (?:weekday|workday){_OF_MONTH}", lambda _: _Days("LW * *")),
+        (rf"{_ON_THE}(?P<nth>{'|'.join(_NTH)}|last) (?P<day>{DAY}){_OF_MONTH}", _nth_weekday),
         (
             r"every quarter|quarterly",
             lambda _: _Days(
                 "1 1,4,7,10 *", assumed="on the 1st of January, April, July and October"
             ),
         ),
-        (rf"(?:every year|yearly) on {_MONTH} (?P<number>\d{{1,2}})(?:st|nd|rd|th)?", _year_day),
+        (
+            rf"every (?P<kind>day|weekday) (?:except|but)(?: on)? "
+            rf"(?P<left_out>{_DAY_LIST}|(?:the )?weekends?)",
+            _days_except,
+        ),
+        (rf"every (?P<number>\d{{1,2}}){ORDINAL_END} of {MONTH}", _year_day),
+        (rf"every {MONTH} (?P<number>\d{{1,2}}){ORDINAL_END}?", _year_day),
+        (rf"(?:every year|yearly) on {MONTH} (?P<number>\d{{1,2}}){ORDINAL_END}?", _year_day),
     )
 )

@@ -15,6 +15,7 @@ from hermes.core.protocols import Tool
 from hermes.skills.playbook.commands import ExecuteCall
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.checks import CheckResult, IndependentChecks
+from hermes.sre.probes.probe import Probe
 
 CauseStatus = Literal["proved", "ruled-out", "not-reproduced", "impossible"]
 EXPERIMENT = "experiment"
@@ -97,6 +98,11 @@ class CauseFinder(Protocol):
         ...
 
     async def find(self, case: FailingCase) -> CauseResult: ...
+
+    async def observe(self, case: FailingCase) -> Sequence[Probe]:
+        """Where no check observes the fault: checks that tell an unchanged copy from one in which
+        all changes are reverted. Raises `HermesError`."""
+        ...
 
 
 @dataclass(frozen=True)

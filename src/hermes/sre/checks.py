@@ -306,6 +306,9 @@ class ProbeChecks:
             found += await self._more(self.probes, results)
         return [each for each in found if self._only is None or each.check in self._only]
 
+    def with_probes(self, probes: Sequence[Probe]) -> "ProbeChecks":
+        return ProbeChecks((*self.probes, *probes), self._environment, self._more)
+
     def on(self, environment: Environment, names: Collection[str]) -> "ProbeChecks":
         """Some of the checks in another environment, such as a copy of the host."""
         more = self._more.on_copy() if self._more is not None else None

@@ -7,21 +7,17 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import anyio
-
-from hermes.agent.dependencies import AgentDependencies
+from hermes.agent.dependencies import execute_for_run
 from hermes.core.actions import Policy
 from hermes.core.bus import Bus
 from hermes.core.events.base import RunOrigin
 from hermes.core.events.incidents import EscalationLine
 from hermes.core.incident import AlertFacts, Incident, IncidentDetails, read_incident
-from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import (
     ArtifactStore,
     BackgroundProcesses,
     Environment,
     Journal,
-    ToolContext,
 )
 from hermes.core.tool_calls import read_result_numbers
 from hermes.skills.library import Skill
@@ -40,6 +36,7 @@ from hermes.sre.policies import (
     UnattendedPolicy,
 )
 from hermes.sre.settings import SreSettings
+from hermes.sre.withdrawal import WorkWithdrawal
 from hermes.tools.executor import Executor
 
 ReportWriter = Callable[[IncidentDetails], Awaitable[None]]
@@ -72,28 +69,9 @@ class ClusterInspector(Protocol):
         """The alert once for each fault, with the parameters that playbooks need."""
         ...
 
-
-class WorkWithdrawal:
-    """Decides which comes first: a change (or the end of the work), or its withdrawal."""
-
-    def __init__(self) -> None:
-        self._committed = self._withdrawn = False
-
-    @property
-    def withdrawn(self) -> bool:
-        return self._withdrawn
-
-    def withdraw(self) -> bool:
-        """False when a change has begun or the end is being written. On True the caller cancels the
-        work."""
-        self._withdrawn = self._withdrawn or not self._committed
-        return self._withdrawn
-
-    async def commit(self) -> None:
-        """From here on the work cannot be withdrawn. Never returns if it has been."""
-        if self._withdrawn:
-            await anyio.sleep_forever()
-        self._committed = True
+    async def escalation_lines(self, work: "IncidentWork") -> Sequence[EscalationLine]:
+        """For the people who take over: what is broken, and what they may look at."""
+        ...
 
 
 MeasureSystems = Callable[
@@ -141,26 +119,6 @@ class IncidentContext:
 
     def execute_for_run(self, run: str, executor: Executor | None = None) -> ExecuteCall:
         return execute_for_run(self, run, executor or self.executor)
-
-
-def execute_for_run(
-    source: IncidentContext | AgentDependencies, run: str, executor: Executor
-) -> ExecuteCall:
-    """A function that executes tool calls in this run."""
-
-    async def execute(call: ToolCall) -> ToolResult:
-        return await executor.execute(call, context)
-
-    context = ToolContext(
-        run,
-        source.environment,
-        source.bus.publish,
-        execute,
-        source.artifacts,
-        processes=source.processes,
-        origin=source.origin,
-    )
-    return execute
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Follows the event stream, lets triage open incidents, and runs a commander for each.
+"""Follows the event stream, lets triage open incidents, and has each one handled.
 
 Alerts are events from any source: probes, webhooks, Prometheus, or a person in another process.
 Incidents that were open when a watch ended are resumed by the next one.
@@ -6,8 +6,8 @@ Incidents that were open when a watch ended are resumed by the next one.
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -34,9 +34,8 @@ from hermes.core.incident import (
 )
 from hermes.core.incident import WATCH_RUN as WATCH_RUN
 from hermes.core.protocols import JournalRecord
-from hermes.sre.commander import Commander
-from hermes.sre.context import IncidentContext, WorkWithdrawal
 from hermes.sre.triage.triage import Triage
+from hermes.sre.withdrawal import WorkInProgress, WorkWithdrawal
 
 TICK_S = 0.5
 """Seconds between two calls of `Triage.tick`."""
@@ -58,14 +57,24 @@ WATCH_KINDS = (
 )
 
 
-class IncidentWatch:
-    """`context` is called once for each incident."""
+class IncidentHandler(Protocol):
+    """Works on incidents. The watch does not know how, and so loads nothing of it."""
 
+    async def handle(self, details: IncidentDetails, withdrawal: WorkWithdrawal) -> None:
+        """Work on one incident to its end. Raises `StoreError`."""
+        ...
+
+    async def report(self, details: IncidentDetails) -> None:
+        """Write the report of an incident. Raises `HermesError`."""
+        ...
+
+
+class IncidentWatch:
     def __init__(
         self,
         bus: Bus,
         triage: Triage,
-        context: Callable[[IncidentDetails], IncidentContext],
+        handler: IncidentHandler,
         *,
         max_concurrent: int = 20,
         probes: int = 0,
@@ -73,9 +82,9 @@ class IncidentWatch:
     ) -> None:
         """`until_writable` returns once the journal can be written again: with it, the work on an
         incident waits for the journal instead of ending the watch."""
-        self._bus, self._triage, self._context = bus, triage, context
+        self._bus, self._triage, self._handler = bus, triage, handler
         self._capacity = anyio.CapacityLimiter(max(1, max_concurrent))
-        self._working: dict[str, _IncidentWork] = {}
+        self._working: dict[str, WorkInProgress] = {}
         self._known: dict[str, Incident] = {}
         self._probes = probes
         self._until_writable = until_writable
@@ -166,7 +175,7 @@ class IncidentWatch:
             group.start_soon(self._recover, event, work)
         return True
 
-    async def _recover(self, event: IncidentRecovered, work: "_IncidentWork") -> None:
+    async def _recover(self, event: IncidentRecovered, work: WorkInProgress) -> None:
         await work.ended.wait()
         withdrawals: dict[str, Event] = {}
         async for recorded in self._bus.journal.read(kinds=APPROVAL_KINDS):
@@ -182,8 +191,8 @@ class IncidentWatch:
 
     def _start_work(self, group: TaskGroup, details: IncidentDetails) -> None:
         if details.incident not in self._working:
-            self._working[details.incident] = work = _IncidentWork()
-            group.start_soon(self._run_commander, details, work)
+            self._working[details.incident] = work = WorkInProgress()
+            group.start_soon(self._work_on, details, work)
 
     def _stop_work(self, incident: str) -> None:
         """Cancel the work on an incident that a person has closed."""
@@ -193,7 +202,7 @@ class IncidentWatch:
     async def _document(self, details: IncidentDetails) -> None:
         """Write the report again: the one from the escalation lacks the recovery."""
         try:
-            await self._context(details).report(details)
+            await self._handler.report(details)
         except StoreError:
             if self._until_writable is None:
                 raise
@@ -202,7 +211,7 @@ class IncidentWatch:
         except HermesError:
             return  # `hermes incident report` renders it from the journal
 
-    async def _run_commander(self, details: IncidentDetails, work: "_IncidentWork") -> None:
+    async def _work_on(self, details: IncidentDetails, work: WorkInProgress) -> None:
         try:
             with work.scope:
                 await self._run_when_writable(details, work.withdrawal)
@@ -230,8 +239,7 @@ class IncidentWatch:
         while True:
             try:
                 async with self._capacity:
-                    context = replace(self._context(details), withdrawal=withdrawal)
-                    await Commander(context, details).run()
+                    await self._handler.handle(details, withdrawal)
                 return
             except StoreError:
                 if self._until_writable is None:
@@ -247,12 +255,6 @@ class IncidentWatch:
                 )
             )
             await self._until_writable()
-
-
-class _IncidentWork:
-    def __init__(self) -> None:
-        self.scope, self.withdrawal = anyio.CancelScope(), WorkWithdrawal()
-        self.ended = anyio.Event()
 
 
 def _needs_work(incident: Incident) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 from hermes.plumbing.http_service import HttpReply, HttpRequest
 from hermes.web.api_routes import ApiRoute, QueryParameter
 from hermes.web.event_stream import STREAM_TYPE
+from hermes.web.job_types import ScheduleText
 from hermes.web.metrics import METRICS_CONTENT_TYPE
 
 DOCUMENT_PATH = "/openapi.json"
@@ -30,7 +31,7 @@ ERROR_TEXTS = {
     "413": "The body is too large.",
     "415": "The body has a content encoding.",
     "421": "Without a token, only names of this machine are answered.",
-    "422": "The Idempotency-Key was used for another request.",
+    "422": "The words are no schedule, or the Idempotency-Key was used for another request.",
     "429": "Too many requests or streams; `Retry-After` says when to try again.",
     "503": "The journal cannot be used, or too much is going on; try again.",
 }
@@ -198,7 +199,8 @@ def error_statuses(row: ApiRoute) -> list[str]:
     if row.path in {each.path for each in WATCH_ROUTES}:
         return ["400", "401", "403", "413", "415", "421", "503"]
     found = ["400", "401", "403", "404", "409", "413", "429", "503"]
-    return sorted([*found, "422"] if row.makes_changes and row.right is not None else found)
+    repeatable = row.makes_changes and row.right is not None
+    return sorted([*found, "422"] if repeatable or row.body is ScheduleText else found)
 
 
 def _error_content(path: str, schema_of: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from hermes.core.errors import HermesError, StoreError
+from hermes.core.errors import HermesError, SchedulePhraseError, StoreError
 from hermes.plumbing.http_service import HttpRefusal, HttpRequest
 
 T = TypeVar("T")
@@ -29,5 +29,7 @@ def refuse_errors() -> Iterator[None]:
     except StoreError as error:
         message = "the journal cannot be used now; try again"
         raise HttpRefusal(HTTPStatus.SERVICE_UNAVAILABLE, message, retry_after="5") from error
+    except SchedulePhraseError as error:
+        raise HttpRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
     except HermesError as error:
         raise HttpRefusal(HTTPStatus.CONFLICT, str(error)) from error

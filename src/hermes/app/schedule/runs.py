@@ -15,10 +15,10 @@ import anyio
 import msgspec
 
 from hermes.agent.conversation import Conversation
+from hermes.agent.dependencies import execute_for_run
 from hermes.app.application import Application, open_application
 from hermes.app.people import load_people
 from hermes.app.run_locks import RunLocked, RunLocks, lock_run, unlock_run
-from hermes.app.skills.library import tool_caller
 from hermes.core.bus import Bus
 from hermes.core.channels import Address
 from hermes.core.errors import HermesError, StoreError, innermost_error
@@ -35,7 +35,7 @@ from hermes.core.events.operations import NotificationQueued
 from hermes.core.events.runs import RunStarted
 from hermes.core.jobs import Job, JobOccurrence, JobTable
 from hermes.core.messages import AttachedText, Value
-from hermes.core.protocols import Journal, ToolContext
+from hermes.core.protocols import Journal
 from hermes.core.run_ids import new_id
 from hermes.gateway.sinks import send_heartbeat
 from hermes.scheduler.clock import start_occurrence
@@ -282,19 +282,11 @@ class AgentJobRun:
 
     async def _run_terminal(self, command: str, limit_s: float, id: str) -> tuple[int | None, str]:
         dependencies = self._application.agent_dependencies
-        executor = dependencies.executor
-        context = ToolContext(
-            run=self._session,
-            environment=dependencies.environment,
-            publish=dependencies.bus.publish,
-            call=lambda call: executor.execute(call, context),
-            artifacts=dependencies.artifacts,
-            processes=dependencies.processes,
-            origin="cron",
-            actor=self._job.by,
+        execute = execute_for_run(
+            dependencies, self._session, dependencies.executor, actor=self._job.by
         )
         self._application.policy.heard(self._session, command, True)
-        done = await run_command(tool_caller(executor, context), command, limit_s, id=new_id(id))
+        done = await run_command(execute, command, limit_s, id=new_id(id))
         return done.code, done.output
 
     def _results_of_others(self) -> Sequence[AttachedText]:

@@ -16,6 +16,7 @@ from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
     from hermes.app.mcp_review import ServerReview
+    from hermes.integrations.mcp.logins import StoredLogin
     from hermes.integrations.mcp.pins import ServerPin
 
 RISKS = [risk.value for risk in Risk]
@@ -60,7 +61,8 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask; leave the oth
 hermes mcp add time -- mcp-server-time
 hermes mcp add grafana --recipe grafana
 hermes mcp add shop --url https://mcp.example.org/mcp --header Authorization=SHOP_TOKEN
-hermes mcp add git --accept-proposals --class git_show=change -- mcp-server-git
+hermes mcp add sentry --url https://mcp.sentry.dev/mcp --login
+hermes mcp add git --environment sandbox -- mcp-server-git
 """)
 @click.argument("name")
 @click.argument("command", nargs=-1)
@@ -76,6 +78,15 @@ hermes mcp add git --accept-proposals --class git_show=change -- mcp-server-git
     callback=_parse_headers,
     metavar="HEADER=VARIABLE",
     help="A header, and the variable that holds its value.",
+)
+@click.option("--login", "wants_login", is_flag=True, help="Log in with a browser (OAuth) first.")
+@click.option("--paste", is_flag=True, help="With --login: the browser runs on another machine.")
+@click.option(
+    "--environment",
+    type=click.Choice(["local", "sandbox", "docker", "ssh"]),
+    default="local",
+    show_default=True,
+    help="Where the command runs; see the settings `terminal`.",
 )
 @class_option
 @accept_option
@@ -97,8 +108,17 @@ def add(
     if recipe and not (command or url):
         address = known[recipe].address
     else:
-        address = address_from(command, url, given["env"], given["headers"])
+        address = address_from(
+            command,
+            url,
+            given["env"],
+            given["headers"],
+            login=given["wants_login"],
+            environment=given["environment"],
+        )
     pin = ServerPin(name=name, address=address, recipe=recipe)
+    if given["wants_login"]:
+        _log_in(loaded, pin, paste=given["paste"])
     answers = given["classes"], given["accept_proposals"], given["yes"]
     _review(loaded, pin, *answers, as_json, new=True)
 
@@ -189,6 +209,56 @@ def _print_review(found: "ServerReview") -> None:
             note(f"{clip(each.tool.name, 50)}: {line}")
     for name in found.gone:
         note(f"{clip(name, 50)}: the server no longer has it")
+
+
+@cli_command("""
+hermes mcp login sentry
+hermes mcp login sentry --paste                     the browser runs on another machine
+hermes mcp login shop --client-id hermes --port 8765
+""")
+@click.argument("name")
+@click.option("--paste", is_flag=True, help="Paste the address that the browser ends at.")
+@click.option("--no-browser", is_flag=True, help="Only show the address to open.")
+@click.option("--port", default=0, help="Port of this machine for the redirect; any without it.")
+@click.option("--client-id", default="", help="A client that was registered by hand.")
+@click.option("--client-secret", default="", metavar="VARIABLE", help="Variable with its secret.")
+def login(ctx: click.Context, name: str, as_json: bool, **given: Any) -> None:
+    """Log in at the server NAME with a browser (OAuth), and keep the tokens in the home.
+
+    They are renewed by themselves. An earlier login stays until the new one works.
+    """
+    from hermes.integrations.mcp.pins import PinStore
+
+    loaded = load_settings(ctx)
+    pin = PinStore(loaded.home).load(name)
+    options = {key: value for key, value in given.items() if key != "no_browser"}
+    found = _log_in(loaded, pin, browser=not given["no_browser"], **options)
+    if as_json:
+        print_json({"server": name, "issuer": found.issuer, "expires_at": found.expires_at})
+    else:
+        echo(f"logged in at {name}")
+
+
+def _log_in(loaded: LoadedSettings, pin: "ServerPin", **given: Any) -> "StoredLogin":
+    from hermes.app.mcp_login import LoginOptions, has_screen, log_in_at_server
+
+    options = LoginOptions(**given)
+
+    def show(address: str) -> None:
+        note(f"open this address in a browser and log in at {pin.name}:")
+        note(clean(address))
+        if options.paste:
+            note("the last page fails to load; copy its address from the browser, and paste it")
+        elif not has_screen(loaded):
+            note("there is no screen here; for a browser on another machine use --paste")
+
+    def ask() -> str:
+        return str(click.prompt("address", err=True))
+
+    async def log_in() -> "StoredLogin":
+        return await log_in_at_server(loaded, pin, options, show=show, ask=ask)
+
+    return anyio.run(log_in)
 
 
 @cli_command("hermes mcp list --json")

@@ -15,7 +15,7 @@ from hermes.cli.output import echo, note, print_json, print_table
 from hermes.cli.render.terminal_text import clean, clip
 
 if TYPE_CHECKING:
-    from hermes.app.health import AdmittedProbes
+    from hermes.app.probes import AdmittedProbes
     from hermes.core.events.operations import HealthChecked
     from hermes.sre.health import HealthCheckResult
 

@@ -216,8 +216,14 @@ async def _report_unreachable_model(reachability: "ModelReachability") -> None:
 
 
 def _print_start(running: "RunningWatch") -> None:
-    echo(f"on call: {len(running.probes)} probes, {running.responder_text}")
+    probes = "1 probe" if len(running.probes) == 1 else f"{len(running.probes)} probes"
+    echo(f"on call: {probes}, {running.responder_text}")
     echo(running.mode_text)
+    cluster = running.application.loaded.settings.sre.kubernetes
+    if cluster.watch:
+        where = ", ".join(cluster.namespaces) or "all namespaces"
+        name = cluster.context or cluster.kubeconfig
+        note(f"cluster {name} ({where}): warnings and faults are read every {cluster.every:g} s")
     if running.found_now:
         note("no probes.yaml yet: these probes were discovered; `--discover --write` keeps them")
     if running.lacks:

@@ -22,7 +22,7 @@ from hermes.core.events.changes import ChangeSeen
 from hermes.declared.change_log import RecordedChange
 from hermes.declared.diff import describe_change
 from hermes.declared.revert import plan_revert
-from hermes.declared.state import ITEM_KINDS
+from hermes.declared.state import ITEM_KINDS, change_verb_text
 from hermes.memory.store import JournalStore, store_exists
 from hermes.settings.load import LoadedSettings
 
@@ -116,7 +116,7 @@ def _print_changes(
             each.change,
             format_time(each.happened or each.at),
             f"{each.item_kind} {each.key}",
-            f"{each.verb} {', '.join(each.differing)}".strip(),
+            _change_text(each),
             each.author or UNKNOWN,
             each.evidence or each.unknown_because,
         )
@@ -202,6 +202,12 @@ def _read_events(loaded: LoadedSettings, since: datetime | None) -> list[ChangeS
 def _is_of_unit(event: ChangeSeen, unit: str) -> bool:
     wanted = unit.removesuffix(".service")
     return any(each.removesuffix(".service") == wanted for each in event.units)
+
+
+def _change_text(event: ChangeSeen) -> str:
+    if event.verb == "changed":
+        return f"changed {', '.join(event.differing)}".strip()
+    return change_verb_text(event.item_kind, event.verb)
 
 
 def _event_data(event: ChangeSeen) -> dict[str, object]:

@@ -28,6 +28,7 @@ from hermes.declared.state import (
     ItemId,
     State,
     StateChange,
+    change_verb_text,
     compare,
 )
 from hermes.declared.store import StateStore
@@ -111,7 +112,12 @@ def diff(
         print_json([_difference_data(each, store, redact, content=content) for each in changes])
         return
     rows = [
-        (str(each.item), each.verb, each.differing if each.verb == "changed" else "", _when(each))
+        (
+            str(each.item),
+            change_verb_text(each.item.kind, each.verb),
+            each.differing if each.verb == "changed" else "",
+            _when(each),
+        )
         for each in changes
     ]
     print_table(("what", "change", "differing", "when"), rows, empty="nothing differs")

@@ -147,15 +147,7 @@ class CopyTrial:
     async def run(self, reverted: Sequence[Revert], *, patient: bool = False) -> TrialResult:
         began, timeout = time.monotonic(), self.patient_timeout_s if patient else self.timeout_s
         try:
-            async with open_copy(self._setup) as copy:
-                if started := self._started_services(reverted):
-                    await self._start_first(copy, started)
-                if reverted:
-                    await put_back(copy, self._setup, reverted)
-                if reverted or started:
-                    await restart_services(copy, self._affected_units(reverted))
-                for job in self._setup.jobs[:MAX_JOBS]:
-                    await copy.run(job.shell_command, timeout_s=JOB_TIMEOUT_S)
+            async with self.open(reverted) as copy:
                 outcome, readings = await self.settle(copy, timeout)
         except (CannotCopyError, CannotRevertError, EnvironmentFailed) as error:
             paths = set(error.paths) if isinstance(error, CannotRevertError) else set()
@@ -167,6 +159,21 @@ class CopyTrial:
             )
         detail = self._setup.expected.describe(readings)
         return TrialResult(outcome=outcome, detail=detail, seconds=time.monotonic() - began)
+
+    @asynccontextmanager
+    async def open(self, reverted: Sequence[Revert]) -> AsyncGenerator[HostCopy, None]:
+        """A copy in which these changes are reverted, with the services that read them restarted.
+        Raises `CannotCopyError`, `CannotRevertError`, `EnvironmentFailed`."""
+        async with open_copy(self._setup) as copy:
+            if started := self._started_services(reverted):
+                await self._start_first(copy, started)
+            if reverted:
+                await put_back(copy, self._setup, reverted)
+            if reverted or started:
+                await restart_services(copy, self._affected_units(reverted))
+            for job in self._setup.jobs[:MAX_JOBS]:
+                await copy.run(job.shell_command, timeout_s=JOB_TIMEOUT_S)
+            yield copy
 
     async def settle(
         self, copy: HostCopy, timeout: Callable[[], float] | None = None

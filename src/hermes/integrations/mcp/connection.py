@@ -7,6 +7,7 @@ failure of the library, of the server and of its wire is a `ToolError`.
 import base64
 import binascii
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
@@ -25,7 +26,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import PipedProcess
 from hermes.integrations.mcp.pins import MAX_TOOLS, ForeignTool
 from hermes.integrations.mcp.servers import NeedsPerson
-from hermes.plumbing.http_client import build_http_client
+from hermes.plumbing.http_client import GuardsConnections, build_http_client
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """A longer message ends the connection."""
@@ -66,6 +67,8 @@ class ConnectionHooks:
         self.list_changed = anyio.Event()
         self.closed = anyio.Event()
         """Set when the server has ended, or closed its output."""
+        self.hide: Callable[[str], str] = str
+        """Takes the tokens of this connection out of a text."""
 
     async def roots(self, _context: object) -> types.ListRootsResult:
         uri = f"file://{self.folder}"
@@ -131,7 +134,7 @@ class SdkConnection:
 
         with _translate_failures(self._name, f"run {tool}"):
             result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
-        return read_result(result)
+        return read_result(result, self.hooks.hide)
 
 
 @asynccontextmanager
@@ -158,18 +161,25 @@ async def _raise_unusable(name: str, process: PipedProcess) -> None:
 
 @asynccontextmanager
 async def connect_by_http(
-    name: str, url: str, headers: Mapping[str, str], auth: Any, hooks: ConnectionHooks
+    name: str,
+    url: str,
+    headers: Mapping[str, str],
+    auth: Any,
+    hooks: ConnectionHooks,
+    guard: GuardsConnections | None = None,
 ) -> AsyncIterator[SdkConnection]:
-    """Only the address that the operator gave is spoken to; the library follows no redirect to
-    another host."""
+    """The library follows no redirect to another host. With `auth`, addresses of a login come from
+    the server: `guard` keeps them out of private networks."""
     refused: list[int] = []
 
     async def note_refusal(response: Any) -> None:
         if response.status_code == HTTPStatus.UNAUTHORIZED:
             refused.append(response.status_code)
 
-    with _translate_failures(name, "answer", wants_login=refused):
-        async with build_http_client(url, timeout=HTTP_READ_TIMEOUT_S) as http:
+    hooks.hide = getattr(auth, "hide", str)
+    logging.getLogger("mcp").addHandler(logging.NullHandler())  # it would print to the terminal
+    with _translate_failures(name, "answer", wants_login=refused, auth=auth):
+        async with build_http_client(url, timeout=HTTP_READ_TIMEOUT_S, guard=guard) as http:
             http.headers.update(headers)
             http.auth = auth
             http.event_hooks = {"response": [note_refusal]}
@@ -287,9 +297,10 @@ class _translate_failures:  # noqa: N801 - used like a function
         verb: str,
         last_errors: Callable[[], str] | None = None,
         wants_login: Sequence[int] = (),
+        auth: Any = None,
     ) -> None:
         self._name, self._verb, self._last_errors = name, verb, last_errors
-        self._wants_login = wants_login
+        self._wants_login, self._auth = wants_login, auth
 
     def __enter__(self) -> None:
         return None
@@ -300,12 +311,16 @@ class _translate_failures:  # noqa: N801 - used like a function
         cause = innermost_error(error)
         if isinstance(cause, ToolError):
             raise cause from error
-        if self._wants_login:
+        if failure := getattr(self._auth, "failure", None):
+            raise failure from error
+        if self._wants_login and self._auth is None:
             raise NeedsPerson(
-                f"the MCP server {self._name} wants a login: add it again with its token, as in "
-                "--header Authorization=VARIABLE; logins with a browser are not supported yet"
+                f"the MCP server {self._name} wants a login: a person logs in with "
+                f"`hermes mcp login {self._name}`, or adds it with --login; for a token of your "
+                "own, add it with --header Authorization=VARIABLE"
             ) from error
-        said = visible_line(str(cause) or type(cause).__name__, 500)
+        hide = getattr(self._auth, "hide", str)
+        said = visible_line(hide(str(cause)) or type(cause).__name__, 500)
         words = self._last_errors() if self._last_errors is not None else ""
         last = visible_line(" / ".join(words.strip().splitlines()[-3:]), 500)
         raise ToolError(
@@ -326,7 +341,7 @@ def _read_tool(tool: Any) -> ForeignTool:
     )
 
 
-def read_result(result: Any) -> ForeignResult:
+def read_result(result: Any, hide: Callable[[str], str] = str) -> ForeignResult:
     texts, media, left = list[str](), list[ForeignMedia](), MAX_RESULT_CHARS
     for block in result.content:
         text, found = _read_block(block)
@@ -338,7 +353,7 @@ def read_result(result: Any) -> ForeignResult:
         texts.append(json.dumps(result.structured_content, ensure_ascii=False)[:left])
     if left < 0:
         texts.append(f"[the rest was left out: more than {MAX_RESULT_CHARS:,} characters]")
-    text = strip_hidden_characters("\n".join(texts))
+    text = hide(strip_hidden_characters("\n".join(texts)))
     return ForeignResult(text=text, failed=bool(result.is_error), media=tuple(media))
 
 

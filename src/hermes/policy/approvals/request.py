@@ -102,12 +102,15 @@ def environment_label(action: Action) -> str:
 
 
 def render_call(call: ToolCall, command: str = "") -> str:
-    """A single command as a shell line; other arguments as `name: value`."""
-    if set(call.arguments) == {"command"} and isinstance(call.arguments["command"], str):
-        return str(call.arguments["command"])
+    """A command first, as a shell line; other arguments as `name: value`."""
     if call.malformed:
         return call.malformed
-    lines = [f"{name}: {_render_value(value)}" for name, value in call.arguments.items()]
+    arguments = dict(call.arguments)
+    lines = []
+    if isinstance(arguments.get("command"), str):
+        lines.append(str(arguments.pop("command")))
+        arguments.pop("timeout", None)  # how long one waits for it says nothing about what it does
+    lines += [f"{name}: {_render_value(value)}" for name, value in arguments.items()]
     if command and "command" not in call.arguments:
         lines.append(f"runs: {command}")
     return "\n".join(lines)

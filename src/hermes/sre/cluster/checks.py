@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
+import anyio
+
 from hermes.core.errors import EnvironmentFailed
 from hermes.core.foreign_text import clean_line
 from hermes.core.incident import IncidentDetails
@@ -29,6 +31,9 @@ from hermes.sre.probes.host_facts import run_query
 from hermes.sre.settings import KubernetesSettings
 
 MAX_CONCURRENT_QUERIES = 4
+API_TIMEOUT_S = 60.0
+"""How long a cluster that gives no answer is asked again: its silence says nothing about a fix."""
+API_PAUSE_S = 2.0
 MAX_GUARDS = 6
 """Healthy workloads that are checked for side effects of a fix."""
 
@@ -121,6 +126,20 @@ class ClusterChecks:
         self._chosen: tuple[tuple[str, str], ...] | None = None
 
     async def __call__(self) -> Sequence[CheckResult]:
+        deadline = time.monotonic() + API_TIMEOUT_S
+        result = await self._read()
+        while "workloads" not in result.calls and time.monotonic() < deadline:
+            await anyio.sleep(API_PAUSE_S)
+            result = await self._read()
+        if "workloads" not in result.calls:
+            why = "; ".join(result.gaps)[:200]
+            return [CheckResult(check="kubernetes", ok=False, unknown=True, detail=why)]
+        if self._chosen is None:
+            self._chosen = self._choose(result)
+        everything = find_faults(result.state, datetime.now(UTC))
+        return [self._check(subject, result.state, everything) for subject in self._chosen]
+
+    async def _read(self) -> InspectionResult:
         answers = dict(
             zip(
                 self._commands,
@@ -130,14 +149,7 @@ class ClusterChecks:
                 strict=True,
             )
         )
-        result = read_answers(answers, self._details)
-        if "workloads" not in result.calls:
-            why = "; ".join(result.gaps)[:200]
-            return [CheckResult(check="kubernetes", ok=False, unknown=True, detail=why)]
-        if self._chosen is None:
-            self._chosen = self._choose(result)
-        everything = find_faults(result.state, datetime.now(UTC))
-        return [self._check(subject, result.state, everything) for subject in self._chosen]
+        return read_answers(answers, self._details)
 
     def _choose(self, result: InspectionResult) -> tuple[tuple[str, str], ...]:
         faulty = [(fault.namespace, fault.subject) for fault in result.faults]

@@ -20,15 +20,22 @@ from hermes.core.foreign_text import (
 from hermes.core.incident import WATCH_RUN
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Journal
+from hermes.sre.cluster.checks import is_available
+from hermes.sre.cluster.faults import ClusterFault, find_faults
 from hermes.sre.cluster.queries import (
+    FAULT_ALERT,
     KUBECTL_ERROR,
+    MAX_EVENT_LINES,
     QUERY_TIMEOUT_S,
+    SILENT_ALERT,
+    WARNINGS_ALERT,
     query_commands,
     with_context_hint,
 )
-from hermes.sre.cluster.state import ClusterEvent, Workload, parse_cluster
+from hermes.sre.cluster.state import ClusterEvent, ClusterState, Workload, parse_cluster
 from hermes.sre.probes.host_facts import run_query
 from hermes.sre.settings import KubernetesSettings
+from hermes.sre.triage.severity import REPLICAS_LABEL
 
 KUBERNETES_SOURCE = "kubernetes"
 ALERT_HISTORY = timedelta(days=2)
@@ -39,6 +46,18 @@ MAX_SHOWN_EVENTS = 5
 API_ALERT_TITLE = "the Kubernetes API gives no answer"
 IGNORED_REASONS = frozenset({"DNSConfigForming", "FailedToUpdateEndpoint", "Preempted"})
 """Warnings of a healthy cluster."""
+NODE_REASON = "NodeNotReady"
+"""Said about every pod of a node; it is one problem of the node."""
+STATE_INTERVAL = timedelta(seconds=30)
+"""Between two looks for faults that no event reports; one that both find is no object that is just
+being created."""
+STATE_QUERIES = ("workloads", "services", "budgets", "ingresses", "certificates", "nodes")
+SILENT_FAULT_TITLES = {
+    "wrong-selector": "Unavailable: {} in {} selects no pod",
+    "certificate-expired": "Certificate expired: {} in {}",
+    "disruption-budget": "Drain blocked: {} in {} allows no eviction",
+}
+"""Faults for which Kubernetes writes no event."""
 _HASHED_NAME = re.compile(r"(.+?)(?:-[a-z0-9]{6,10})?-[a-z0-9]{5}")
 PublishEvents = Callable[..., Awaitable[Sequence[int]]]
 
@@ -54,6 +73,11 @@ class WarningGroup(Value, kw_only=True, frozen=True):
     kind: str
     name: str
     events: tuple[ClusterEvent, ...]
+    workload: Workload | None = None
+
+    @property
+    def key(self) -> str:
+        return alert_fingerprint("kubernetes", self.namespace, self.kind, self.name)
 
     @property
     def count(self) -> int:
@@ -67,6 +91,11 @@ class KubernetesEventSource:
         self._publish, self._settings, self._environment = publish, settings, environment
         self._firing: dict[str, AlertRaised] = {}
         self._failed = 0
+        self._silent: dict[str, AlertRaised] = {}
+        self._found_last: frozenset[str] = frozenset()
+        self._looked_at: datetime | None = None
+        self._workloads: tuple[Workload, ...] = ()
+        self._cut_off = False
 
     async def restore(self, journal: Journal, now: datetime) -> None:
         """Read the alerts that an earlier watch raised and did not resolve."""
@@ -88,17 +117,24 @@ class KubernetesEventSource:
         """Raises `StoreError`."""
         try:
             groups = await self._read_groups(now)
+            await self._look_for_silent_faults(now)
         except ClusterUnavailable as error:
             self._failed += 1
             if self._failed >= MAX_FAILED_POLLS:
                 await self._raise(unanswered_alert(self._settings, str(error), now))
             return
         self._failed = 0
-        wanted = [each for each in groups if each.count >= self._settings.repeats]
-        alerts = {alert.fingerprint: alert for alert in map(warning_alert, wanted)}
+        wanted = [
+            each
+            for each in groups
+            if each.count >= self._settings.repeats or each.key in self._firing
+        ]
+        alerts = self._silent | {each.fingerprint: each for each in map(warning_alert, wanted)}
         for alert in alerts.values():
             await self._raise(alert)
         for fingerprint in set(self._firing) - set(alerts):
+            if self._may_continue(self._firing[fingerprint]):
+                continue
             over = msgspec.structs.replace(self._firing[fingerprint], at=now, resolved=True)
             await self._publish(over)
             del self._firing[fingerprint]
@@ -109,6 +145,18 @@ class KubernetesEventSource:
             await self._publish(alert)
             self._firing[alert.fingerprint] = alert
 
+    def _may_continue(self, alert: AlertRaised) -> bool:
+        """Whether silence is no end: its workload is not available, or warnings were cut off."""
+        labels = dict(alert.labels)
+        if labels.get("alertname") != WARNINGS_ALERT:
+            return False
+        broken = [each for each in self._workloads if not is_available(each)]
+        own = any(
+            each.namespace == labels.get("namespace") and labels.get(each.kind.lower()) == each.name
+            for each in broken
+        )
+        return own or self._cut_off
+
     async def _read_groups(self, now: datetime) -> list[WarningGroup]:
         commands = query_commands(self._settings)
         events = parse_cluster({"events": await self._ask(commands["events"])}).events
@@ -116,10 +164,40 @@ class KubernetesEventSource:
         fresh = [
             each for each in events if each.at >= recent and each.reason not in IGNORED_REASONS
         ]
-        if not fresh:
+        self._cut_off = len(fresh) >= MAX_EVENT_LINES
+        self._workloads = ()
+        if not fresh and not self._firing:
             return []
-        state = parse_cluster({"workloads": await self._ask(commands["workloads"])})
-        return group_warnings(fresh, state.workloads)
+        self._workloads = parse_cluster(
+            {"workloads": await self._ask(commands["workloads"])}
+        ).workloads
+        lost = tuple(each for each in fresh if each.reason == NODE_REASON)
+        nodes = parse_cluster({"nodes": await self._ask(commands["nodes"])}).nodes if lost else ()
+        return [
+            *group_warnings([each for each in fresh if each not in lost], self._workloads),
+            *(
+                WarningGroup(namespace="", kind="node", name=each.name, events=lost)
+                for each in nodes
+                if not each.ready
+            ),
+        ]
+
+    async def _look_for_silent_faults(self, now: datetime) -> None:
+        """Raises `ClusterUnavailable`. A query that this account may not send finds nothing."""
+        if self._looked_at is not None and now - self._looked_at < STATE_INTERVAL:
+            return
+        commands, outputs = query_commands(self._settings), dict[str, str]()
+        for name in STATE_QUERIES:
+            try:
+                outputs[name] = await self._ask(commands[name])
+            except ClusterUnavailable as error:
+                if "Forbidden" not in str(error):
+                    raise
+        found = silent_faults(parse_cluster(outputs), now)
+        alerts = {alert.fingerprint: alert for alert in map(fault_alert, found)}
+        known = self._found_last | set(self._firing)
+        self._silent = {key: alert for key, alert in alerts.items() if key in known}
+        self._found_last, self._looked_at = frozenset(alerts), now
 
     async def _ask(self, command: str) -> str:
         """Raises `ClusterUnavailable`."""
@@ -142,9 +220,22 @@ def group_warnings(
     for event in events:
         key = (event.namespace, *_workload_of(event, workloads))
         found.setdefault(key, []).append(event)
+    known = {(each.namespace, each.kind.lower(), each.name): each for each in workloads}
     return [
-        WarningGroup(namespace=namespace, kind=kind, name=name, events=tuple(own))
-        for (namespace, kind, name), own in found.items()
+        WarningGroup(
+            namespace=key[0], kind=key[1], name=key[2], events=tuple(own), workload=known.get(key)
+        )
+        for key, own in found.items()
+    ]
+
+
+def silent_faults(state: ClusterState, now: datetime) -> list[ClusterFault]:
+    """A budget that allows no eviction matters once somebody empties a node."""
+    draining = any(each.cordoned for each in state.nodes)
+    return [
+        each
+        for each in find_faults(state, now)
+        if each.kind in SILENT_FAULT_TITLES and (draining or each.kind != "disruption-budget")
     ]
 
 
@@ -167,23 +258,52 @@ def warning_alert(group: WarningGroup) -> AlertRaised:
     text = "; ".join(
         f"{each.subject} {each.reason} ({each.count}): {each.message}" for each in shown
     )
-    title = f"{last.reason}: {group.kind}/{group.name} in {group.namespace}"
+    where = f" in {group.namespace}" if group.namespace else ""
+    title = f"{last.reason}: {group.kind}/{group.name}{where}"
     labels = {
-        "alertname": "KubernetesWarnings",
+        "alertname": WARNINGS_ALERT,
         "namespace": group.namespace,
         group.kind: group.name,
         "service": group.name,
         "reason": last.reason,
     }
+    if group.workload is not None:
+        replicas = f"{group.workload.available} of {group.workload.desired}"
+        labels[REPLICAS_LABEL] = replicas
+        text = f"{replicas} replicas are available; {text}"
     return AlertRaised(
         run=WATCH_RUN,
         source=KUBERNETES_SOURCE,
-        fingerprint=alert_fingerprint("kubernetes", group.namespace, group.kind, group.name),
+        fingerprint=group.key,
         title=clean_line(title, MAX_TITLE_CHARS),
         text=clean_line(text, MAX_TEXT_CHARS),
+        labels=clean_labels({key: value for key, value in labels.items() if value}),
+        severity="critical" if group.kind == "node" else "warning",
+        since=min(each.at for each in group.events),
+    )
+
+
+def fault_alert(fault: ClusterFault) -> AlertRaised:
+    kind, _, name = fault.subject.partition("/")
+    labels = {
+        "alertname": FAULT_ALERT,
+        "namespace": fault.namespace,
+        kind: name,
+        "service": name,
+        "reason": fault.kind,
+    }
+    if fault.kind == "certificate-expired":
+        labels["kind"] = "certificate"  # triage knows what that means for users
+    return AlertRaised(
+        run=WATCH_RUN,
+        source=KUBERNETES_SOURCE,
+        fingerprint=alert_fingerprint("kubernetes-fault", fault.namespace, fault.subject),
+        title=clean_line(
+            SILENT_FAULT_TITLES[fault.kind].format(fault.subject, fault.namespace), MAX_TITLE_CHARS
+        ),
+        text=clean_line(fault.mechanism, MAX_TEXT_CHARS),
         labels=clean_labels(labels),
         severity="warning",
-        since=min(each.at for each in group.events),
     )
 
 
@@ -195,7 +315,7 @@ def unanswered_alert(settings: KubernetesSettings, why: str, now: datetime) -> A
         fingerprint=alert_fingerprint("kubernetes-api", where),
         title=API_ALERT_TITLE,
         text=clean_line(f"{where}: {with_context_hint(why)}", MAX_TEXT_CHARS),
-        labels=(("alertname", "KubernetesNotAnswering"), ("service", "kubernetes")),
+        labels=(("alertname", SILENT_ALERT), ("service", "kubernetes")),
         severity="critical",
         since=now,
     )

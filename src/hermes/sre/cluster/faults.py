@@ -89,6 +89,23 @@ def find_faults(state: ClusterState, now: datetime) -> list[ClusterFault]:
     return found
 
 
+def healthy_parts(state: ClusterState) -> dict[str, str]:
+    """What can be excluded, in words, by the query that shows it."""
+    services = [each for each in state.services if each.selector]
+    found = {}
+    if services and all(each.ready for each in services):
+        found["services"] = "every service has an endpoint"
+    if not state.quotas:
+        found["quotas"] = "there is no quota"
+    if all(each.allowed for each in state.budgets):
+        found["budgets"] = "no disruption budget forbids an eviction"
+    if not state.ingresses:
+        found["ingresses"] = "no ingress uses TLS"
+    if state.nodes and all(each.ready and not each.cordoned for each in state.nodes):
+        found["nodes"] = "every node is ready"
+    return found
+
+
 def alert_namespace(details: IncidentDetails) -> str:
     return next((details.labels[key] for key in NAMESPACE_LABELS if details.labels.get(key)), "")
 
@@ -371,6 +388,11 @@ def _shares_label(service: ServiceEndpoints, workload: Workload) -> bool:
     return any(workload.labels.get(key) == value for key, value in service.selector.items())
 
 
+def _reference_patch(path: str, name: str) -> str:
+    """The name first: right after the word `secretName` it would be redacted like a secret."""
+    return json.dumps([{"op": "replace", "value": name, "path": path}])
+
+
 def _selector_patch(selector: dict[str, str]) -> str:
     return json.dumps([{"op": "replace", "path": "/spec/selector", "value": selector}])
 
@@ -435,8 +457,8 @@ def _expired_certificate(
         path = f"/spec/tls/{at}/secretName"
         parameters |= {
             "renewed": newest.secret,
-            "patch": json.dumps([{"op": "replace", "path": path, "value": newest.secret}]),
-            "back": json.dumps([{"op": "replace", "path": path, "value": tls.secret}]),
+            "patch": _reference_patch(path, newest.secret),
+            "back": _reference_patch(path, tls.secret),
         }
     hint = f"; secret/{newest.secret} holds a valid one" if newest is not None else ""
     return ClusterFault(

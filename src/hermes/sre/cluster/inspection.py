@@ -11,7 +11,7 @@ from functools import partial
 import anyio
 from msgspec.structs import replace
 
-from hermes.core.events.incidents import IncidentDiagnosed, LayerInvestigated
+from hermes.core.events.incidents import EscalationLine, IncidentDiagnosed, LayerInvestigated
 from hermes.core.incident import AlertFacts, IncidentDetails
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import TerminalResult, busy_timeout, run_command
@@ -25,8 +25,13 @@ from hermes.sre.cluster.checks import (
     names_workload,
     read_answers,
 )
-from hermes.sre.cluster.faults import ClusterFault, alert_namespace
-from hermes.sre.cluster.queries import CLUSTER_LAYER, QUERIES, QUERY_TIMEOUT_S, kubectl_options
+from hermes.sre.cluster.faults import ClusterFault, alert_namespace, healthy_parts
+from hermes.sre.cluster.queries import (
+    CLUSTER_LAYER,
+    OWN_ALERTS,
+    QUERY_TIMEOUT_S,
+    kubectl_options,
+)
 from hermes.sre.context import IncidentWork
 from hermes.sre.settings import KubernetesSettings
 
@@ -49,8 +54,10 @@ class ClusterInspection:
         return f"kubectl {kubectl_options(self._settings)}".strip()
 
     def concerns(self, details: IncidentDetails) -> bool:
-        """Whether an alert is about the cluster: it names a namespace of it."""
+        """Whether an alert is about the cluster: one of ours, or one that names a namespace."""
         namespace, known = alert_namespace(details), self._settings.namespaces
+        if not namespace and details.labels.get("alertname") in OWN_ALERTS:
+            return True
         return bool(namespace) and (not known or namespace in known)
 
     async def assess(self, work: IncidentWork) -> Assessment:
@@ -71,6 +78,25 @@ class ClusterInspection:
         """The alert once for each fault, with the parameters that its playbooks need."""
         result = await self._inspect_once(work)
         return [self._view(work.details.facts, fault) for fault in result.faults]
+
+    async def escalation_lines(self, work: IncidentWork) -> Sequence[EscalationLine]:
+        """For the people who take over. This host is not asked: the incident is not about it."""
+        result = await self._inspect_once(work)
+        lines = [
+            EscalationLine(
+                about="cluster",
+                text=fault.claim,
+                evidence=await work.result_numbers(_calls_of(result, fault)),
+            )
+            for fault in result.faults[:MAX_FINDINGS]
+        ]
+        for fault in result.faults[:1]:
+            scope = f"{self.kubectl} -n {fault.namespace}" if fault.namespace else self.kubectl
+            lines.append(EscalationLine(about="command", text=f"{scope} describe {fault.subject}"))
+            if fault.parameters.get("workload"):
+                text = f"{scope} logs {fault.subject} --all-containers --tail=50"
+                lines.append(EscalationLine(about="command", text=text))
+        return [*lines, *(EscalationLine(about="unchecked", text=gap) for gap in result.gaps)]
 
     async def _inspect_once(self, work: IncidentWork) -> InspectionResult:
         """The last result while it is fresh; else a new one, whose findings are published."""
@@ -110,8 +136,11 @@ class ClusterInspection:
     async def _publish_findings(self, work: IncidentWork, result: InspectionResult) -> None:
         shown = result.faults[:MAX_FINDINGS]
         calls = [call for fault in shown for call in _calls_of(result, fault)]
-        faulty = {name for fault in shown for name in fault.evidence}
-        details = work.details
+        details, clear = work.details, []
+        for name, text in healthy_parts(result.state).items():
+            if name in result.calls:
+                numbers = await work.result_numbers((result.calls[name],))
+                clear += [f"{text} (event {number})" for number in numbers]
         await work.publish(
             LayerInvestigated(
                 run=details.run,
@@ -119,11 +148,7 @@ class ClusterInspection:
                 layer=CLUSTER_LAYER,
                 findings=tuple(fault.claim for fault in shown),
                 evidence=await work.result_numbers(calls),
-                ruled_out=tuple(
-                    f"{QUERIES[name].name}: nothing wrong"
-                    for name in result.calls
-                    if name not in faulty
-                ),
+                ruled_out=tuple(clear),
                 gaps=result.gaps,
             )
         )

@@ -65,6 +65,7 @@ from hermes.sre.reports.actions import list_refused_actions
 from hermes.sre.reports.experiments import ended_text, tested_text
 from hermes.sre.reports.report_data import LISTING_KINDS
 from hermes.sre.reports.statements import RECURRENCE_PERIOD, resolver_of
+from hermes.sre.triage.topology import alert_location
 
 MAX_UNCHECKED, MAX_REFUSED = 6, 2
 _CONFIG_CHECK = re.compile(r"config(-|$)")
@@ -85,8 +86,12 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
     execute = work.context.execute_for_run(work.details.run, looking)
     listed = await find_root_commands(work.context.environment)
     collector = _HostCollector(work, execute, listed)
+    inspected: Sequence[EscalationLine] = ()
     try:
-        await collector.collect(incident.outage_began_at, tuple(incident.parts))
+        if work.cluster is not None:
+            inspected = await work.cluster.escalation_lines(work)
+        else:
+            await collector.collect(incident.outage_began_at, tuple(incident.parts))
     except StoreError:
         raise
     except HermesError as error:
@@ -101,7 +106,7 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
     own = collector.calls | asked
     records = [e async for e in work.journal.read(run=run) if not own & {call_id_of(e.event)}]
     lines = [
-        *collector.lines(),
+        *(collector.lines() if work.cluster is None else inspected),
         *measured,
         *_configuration_lines(records),
         *related_lines(records, work.details, collector.error_texts),
@@ -298,7 +303,14 @@ async def _earlier_incidents(work: IncidentWork, incident: Incident) -> list[Inc
     same = [
         e for e in ended if e.details.fingerprint and e.details.fingerprint == details.fingerprint
     ]
-    return same or [e for e in ended if details.service and e.details.service == details.service]
+    location = alert_location(details.labels)
+    return same or [
+        each
+        for each in ended
+        if details.service
+        and each.details.service == details.service
+        and alert_location(each.details.labels).namespace == location.namespace
+    ]
 
 
 def _earlier_lines(earlier: Sequence[Incident]) -> Iterator[EscalationLine]:

@@ -29,6 +29,7 @@ FACT_LABELS = {
     "disk": ("disk", 5),
     "consumer": ("uses most", 4),
     "metric": ("measured", 4),
+    "cluster": ("cluster", 4),
     "change": ("changed", 2),
     "test": ("test", 2),
     "earlier": ("last time", 1),

@@ -130,6 +130,7 @@ class PeriodicDiscovery:
         settings: ProbeSettings,
         on_probe_list: Callable[[ProbeList], Awaitable[None]],
         *,
+        declared: Sequence[Probe] | None = None,
         check_interval_s: float = CHANGE_CHECK_INTERVAL_S,
         min_gap_s: float = MIN_DISCOVERY_GAP_S,
     ) -> None:
@@ -139,12 +140,19 @@ class PeriodicDiscovery:
             check_interval_s,
             min_gap_s,
         )
+        self._declared = declared
         self._provisional = True
         """Whether a service may still be provisional."""
 
     async def run(self) -> None:
-        """Run until cancelled. After an `EnvironmentFailed` the discovery is repeated later."""
-        surveyed = anyio.current_time()
+        """Run until cancelled. After an `EnvironmentFailed` the discovery is repeated later.
+
+        Declared probes run before the first discovery, which is made here; without them the first
+        list was discovered by the caller.
+        """
+        surveyed, before_first = anyio.current_time(), self._declared is not None
+        if before_first:
+            surveyed -= self._settings.survey
         ports, known = self._ports(), self._expected_names()
         while True:
             await anyio.sleep(self._check_interval_s)
@@ -156,10 +164,13 @@ class PeriodicDiscovery:
                 continue
             surveyed, ports = anyio.current_time(), self._ports()
             with suppress(EnvironmentFailed):
-                probe_list = await build_probe_list(self._environment, self._store, self._settings)
-                self._provisional = any(
+                probe_list = await build_probe_list(
+                    self._environment, self._store, self._settings, declared=self._declared
+                )
+                self._provisional = before_first or any(
                     PROVISIONAL_LABEL in each.labels for each in probe_list.probes
                 )
+                before_first = False
                 await self._on_probe_list(probe_list)
             known = self._expected_names()
 

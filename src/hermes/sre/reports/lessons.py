@@ -42,7 +42,7 @@ _PREVENTION_HINTS: tuple[tuple[str, str], ...] = (
      "Keep network rules under version control and test the paths that services need."),
     (r"upstream|proxy_pass|bad gateway", "Check that upstreams answer before a proxy is reloaded."),
     (r"permission|owner|chown|chmod|denied", "Set owner and mode by the deployment, not by hand."),
-    (r"deploy|release|rollback|version",
+    (r"deploy(?!ment/)|release|rollback|revision|version",
      "Let a release prove itself on one host before the others."),
     (r"config|setting|typo|syntax|\bvariable\b|\bedit",
      "Check a configuration before it is loaded, and keep it under version control."),
@@ -51,11 +51,15 @@ _PREVENTION_HINTS: tuple[tuple[str, str], ...] = (
     (r"port\b.*(taken|in use)|address already in use",
      "Give each service a port of its own, written down."),
     (r"cron|schedul|\bjob\b", "Let a job report its end, and alarm when it does not."),
-    (r"queue|backlog|consumer|lag\b",
+    (r"queue|backlog|consumer|\blag\b",
      "Watch the length of the queue, not only whether it is served."),
     (r"crash|killed|exited|failed state|restart",
      "Let the supervisor start it again, and alarm on repeated restarts."),
 )  # fmt: skip
+_CLUSTER_OBJECT = re.compile(
+    r"[a-z0-9-]*/(?:deployment|statefulset|daemonset|service|ingress|poddisruptionbudget)/"
+)
+"""Names that people chose: they say nothing about a mechanism."""
 _PREVENTION_SECTION = re.compile(
     r"^#{1,4}[^\n]*(?:prevention|follow.up|lessons)[^\n]*\n(.+?)(?=^#{1,4}\s|\Z)",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
@@ -93,7 +97,8 @@ def _mechanism_hints(incident: Incident) -> list[str]:
         return []
     if diagnosis is None or cause_status(incident) != "found":
         return ["The cause is not known: find it first."]
-    text = " ".join((diagnosis.component, diagnosis.mechanism, diagnosis.value)).lower()
+    component = "" if _CLUSTER_OBJECT.match(diagnosis.component) else diagnosis.component
+    text = " ".join((component, diagnosis.mechanism, diagnosis.value)).lower()
     return [hint for pattern, hint in _PREVENTION_HINTS if re.search(pattern, text)][:2]
 
 

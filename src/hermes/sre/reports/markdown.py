@@ -15,6 +15,7 @@ _MARKDOWN_CHARACTERS = re.compile(r"([\\`*_{}\[\]<>#|~!])")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d):(?=\d)")
 _BACKTICKS = re.compile(r"`+")
 _WORD = re.compile(r"[a-z0-9]+")
+MAX_SEARCHED_CHARS = 100_000
 
 
 def escape_text(text: str, limit: int = MAX_TITLE_CHARS) -> str:
@@ -25,6 +26,15 @@ def escape_text(text: str, limit: int = MAX_TITLE_CHARS) -> str:
 def without_clock_times(text: str) -> str:
     """For the timeline, where only the time of an entry may look like a time of day."""
     return _BETWEEN_DIGITS.sub("\N{RATIO}", text)
+
+
+def telling_line(text: str, claim: str, limit: int) -> str:
+    """The text where it is short; else its line that shares most words with the claim."""
+    if len(text) <= limit:
+        return text
+    words = {word for word in _WORD.findall(claim) if len(word) > 2}
+    lines = [line for line in text[:MAX_SEARCHED_CHARS].splitlines() if line.strip()]
+    return max(lines, key=lambda line: len(words.intersection(_WORD.findall(line))), default=text)
 
 
 def inline_code(text: str, limit: int = 160) -> str:

@@ -21,6 +21,7 @@ from hermes.sre.reports.markdown import (
     escape_text,
     inline_code,
     script_excerpt,
+    telling_line,
     without_clock_times,
 )
 from hermes.sre.reports.report_data import ReportData, gather_report_data, resolver_name
@@ -235,7 +236,9 @@ def _cause_text(incident: Incident, *, found: bool) -> str:
 
 def _evidence_lines(data: ReportData, numbers: tuple[int, ...], max_items: int) -> list[str]:
     """Numbers of events of this incident, with a short description of each."""
-    known = {action.seq: _action_result(action) for action in data.actions if action.seq}
+    found = data.incident.diagnosis
+    claim = f"{found.component} {found.mechanism} {found.value}" if found is not None else ""
+    known = {action.seq: _action_result(action, claim) for action in data.actions if action.seq}
     for each in data.records:
         if isinstance(each.event, IncidentChecked):
             how = "passed" if each.event.ok else "failed"
@@ -245,8 +248,10 @@ def _evidence_lines(data: ReportData, numbers: tuple[int, ...], max_items: int) 
     return [heading, _limited_list(lines, max_items)]
 
 
-def _action_result(action: IncidentAction) -> str:
-    output = inline_code(action.output, 200) if action.output.strip() else "no output"
+def _action_result(action: IncidentAction, claim: str) -> str:
+    output = "no output"
+    if action.output.strip():
+        output = inline_code(telling_line(action.output, claim, 200), 200)
     return f": {inline_code(action.command, 160)} gave {output}"
 
 

@@ -3,6 +3,7 @@
 A statement is made only where the journal shows it.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal
@@ -219,6 +220,9 @@ def found_nothing(end: PlaybookEnded) -> bool:
     return end.outcome == "declined" and not end.unchecked and bool(end.step)
 
 
+_NAMES_EVENT = re.compile(r"\(event \d+\)$")
+
+
 class ExcludedCauses(Value, kw_only=True, frozen=True):
     """Causes that investigators and experiments excluded: with evidence, and without."""
 
@@ -234,7 +238,9 @@ def find_excluded_causes(
         numbers = layer.evidence or numbers_by_run.get(layer.agent, ())
         where = f"investigator of {layer.layer}, events {', '.join(map(str, numbers[:8]))}"
         for text in layer.ruled_out:
-            if numbers:
+            if not layer.agent and _NAMES_EVENT.search(text):  # our own words, not a model's
+                shown[text] = text
+            elif numbers:
                 shown[text] = f"{text} ({where})"
             else:
                 claimed.append(text)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
+from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.experiments import (
     ExperimentRan,
     ExperimentsEnded,
@@ -260,7 +260,13 @@ def _approval_requested_text(event: ApprovalRequested) -> str:
     return f"approval asked for: {visible_line(event.shown, MAX_APPROVAL_CHARS)}"
 
 
+def _announced_text(event: ActionAnnounced) -> str:
+    return f"announced: it runs in {event.seconds:g} s unless somebody stops it"
+
+
 def _approval_settled_text(event: ApprovalSettled) -> str:
+    if event.outcome == "approved" and not event.by:
+        return "nobody stopped it"
     by = f" by {visible_line(', '.join(event.by), 60)}" if event.by else ""
     return f"approval {event.outcome}{by}"
 
@@ -288,6 +294,7 @@ _TEXT_BY_EVENT: dict[type, Callable[..., str]] = {
     LessonLearned: lesson_text,
     PlaybookStarted: _playbook_started_text,
     PlaybookEnded: _playbook_ended_text,
+    ActionAnnounced: _announced_text,
     ApprovalRequested: _approval_requested_text,
     ApprovalSettled: _approval_settled_text,
 }

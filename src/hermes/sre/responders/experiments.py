@@ -18,12 +18,13 @@ from hermes.sre.cause import EXPERIMENT, CauseResult, FailingCase, FixCandidate
 from hermes.sre.checks import CheckResult
 from hermes.sre.context import IncidentWork
 from hermes.sre.policies import RecentChangePolicy
+from hermes.sre.probes.probe import Probe
 from hermes.sre.undo import ChangeRecorder
-from hermes.sre.verify import Baseline
+from hermes.sre.verify import Baseline, add_checks
 from hermes.tools.executor import Executor
 
 STEP_TIMEOUT_S = 60.0
-EXPERIMENTS_TIMEOUT_S = 120.0
+EXPERIMENTS_TIMEOUT_S, OBSERVE_TIMEOUT_S = 120.0, 60.0
 PROVED_CONFIDENCE = 0.97
 MAX_LOOKS = 4
 NO_FAILING_CHECK = "no check that observes the fault fails now"
@@ -48,6 +49,7 @@ class ExperimentResponder:
     def __init__(self, work: IncidentWork) -> None:
         self._work = work
         self._result: CauseResult | None = None
+        self._observed = False
         self._to_revert: CauseResult | None = None
         """A proved cause that was not reverted yet."""
 
@@ -76,6 +78,23 @@ class ExperimentResponder:
             return False
         self._to_revert = self._result
         return True
+
+    async def observe(self, number: int, baseline: Baseline, enter: EnterPhase) -> Baseline:
+        """Where no check observes the fault: with checks that tell a copy with all changes from one
+        without them, as far as they fail on the host."""
+        finder = self._work.context.cause_finder
+        if baseline.evidence or self._observed or finder is None or not finder.available:
+            return baseline
+        self._observed = True
+        await enter("investigate", number, "copies with and without all changes")
+        probes: Sequence[Probe] = ()
+        try:
+            with anyio.move_on_after(OBSERVE_TIMEOUT_S):
+                probes = await finder.observe(_failing_case(self._work, baseline, number))
+        except (HermesError, OSError) as error:
+            if isinstance(error, StoreError):
+                raise
+        return await add_checks(self._work, baseline, probes)
 
     @property
     def may_ask(self) -> bool:
@@ -219,16 +238,27 @@ async def find_failing_case(
     for _ in range(looks):  # a symptom may be intermittent
         results = await baseline.independent_checks()
         if failing := [each for each in results if _observes(each, baseline)]:
-            return FailingCase(
-                details=work.details,
-                failing=failing,
-                passing=[each.check for each in results if each.ok],
-                checks=baseline.independent_checks,
-                publish=work.publish,
-                attempt=number,
-                daemons=tuple(work.context.daemons()),
-            )
+            passing = [each.check for each in results if each.ok]
+            return _failing_case(work, baseline, number, failing, passing)
     return None
+
+
+def _failing_case(
+    work: IncidentWork,
+    baseline: Baseline,
+    number: int,
+    failing: Sequence[CheckResult] = (),
+    passing: Sequence[str] = (),
+) -> FailingCase:
+    return FailingCase(
+        details=work.details,
+        failing=failing,
+        passing=passing,
+        checks=baseline.independent_checks,
+        publish=work.publish,
+        attempt=number,
+        daemons=tuple(work.context.daemons()),
+    )
 
 
 class FixTests:

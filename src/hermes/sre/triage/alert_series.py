@@ -35,7 +35,8 @@ def alarm_name(labels: Mapping[str, str], title: str, check: str = "") -> str:
 
 
 def incident_signature(service: str, labels: Mapping[str, str], title: str) -> str:
-    return f"{service}\n{alarm_name(labels, title)}"
+    """Two services of one name in two namespaces are two services."""
+    return f"{service}\n{labels.get('namespace', '')}\n{alarm_name(labels, title)}"
 
 
 class RecurrenceHistory:

@@ -39,6 +39,8 @@ SEVERITY_BY_HINT: dict[str, Severity] = {
 }
 SEVERITY_LEVELS: tuple[Severity, ...] = ("P0", "P1", "P2", "P3")
 FAILURE_SHARE_LABELS = ("failing_share", "error_ratio", "error_rate", "failing")
+REPLICAS_LABEL = "replicas_available"
+"""Such as `1 of 3`: replicas of a workload in a cluster."""
 DATA_RISK_LABELS = ("data_at_risk", "data_loss")
 SEPARATE_PROBLEM_KINDS = ("disk", "inodes", "tls", "certificate")
 """Kinds that are always a separate problem: a full disk is not a service that is down."""
@@ -49,6 +51,7 @@ ANSWERED_KINDS = ("port", "http", "postgres", "mysql", "redis", "tls", "command"
 DISK_FULL_PERCENT = 98.0
 """Percent of a disk in use at which nothing can be written any more."""
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent)")
+_REPLICAS = re.compile(r"(\d+) of (\d+)")
 _FAILURE_WORDS = re.compile(r"\b(?:fail\w*|errors?|5xx|50[0-4])\b", re.I)
 _LATENCY_WORDS = re.compile(r"took|slow|unusual|usual|latency", re.I)
 _SILENT = re.compile(
@@ -133,6 +136,11 @@ def _alert_effect(alert: AlertRaised, labels: Mapping[str, str]) -> tuple[Impact
     if share is not None:
         why = f"{share:.0%} of what is asked of {name} fails"
         return ("down" if share >= 0.5 else "worse" if share >= 0.01 else "warning"), why
+    if replicas := _REPLICAS.fullmatch(labels.get(REPLICAS_LABEL, "")):
+        available, wanted = int(replicas[1]), int(replicas[2])
+        why = f"{replicas[0]} replicas of {name} are available"
+        return ("down" if wanted and not available else "worse" if available < wanted else
+                "warning"), why  # fmt: skip
     kind = labels.get("kind", "")
     if kind in EFFECT_BY_KIND:
         return _effect_by_kind(kind, name, alert)
