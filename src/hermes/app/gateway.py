@@ -195,6 +195,7 @@ async def _serve_until_cancelled(
     async with anyio.create_task_group() as group:
         scope = await group.start(_serve, parts, channels)
         group.start_soon(parts.context.application.keep_hooks)
+        group.start_soon(parts.context.application.keep_traces, report)
         started = GatewayStarted(
             run=GATEWAY_RUN, channels=tuple(sorted(channels)), by=process_name()
         )

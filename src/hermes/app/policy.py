@@ -254,7 +254,7 @@ class ApplicationApprover:
         self._interrupted: InterruptedAnnouncements | None = None
 
     async def __call__(self, action: Action, decision: Decision) -> Approval:
-        people = await self._people.current()  # somebody may have been added since
+        people = await self._people.current()  # a person may have been added since
         groups = people.with_groups(self._loaded.settings.policy.groups)
         if self._approvals is None:
             self._approvals = self._open(people.actor_of(UNIX, user_name()), groups)

@@ -250,6 +250,7 @@ async def open_watch(
             if environment is None:
                 group.start_soon(keep_recording, loaded)
                 group.start_soon(application.keep_hooks, job_settings)
+                group.start_soon(application.keep_traces, write_warning)
             await notifications.start(group)
             await group.start(watch.run)
 

@@ -35,6 +35,8 @@ from hermes.sre.undo import UnitRestart
 TRIGGER_TIMEOUT_S = 30.0
 REHEARSAL_FACTOR = 3.0
 MAX_REHEARSED_TIMEOUT_S = 180.0
+ROLLOUT_TIMEOUT_S = 180.0
+"""Nodes pull images, start containers and probe them before a change of a workload shows."""
 NO_EVIDENCE = "no check that observed the symptom before can show that it is gone"
 
 
@@ -166,6 +168,8 @@ async def verify(
     `rehearsal_s`: how long the same fix took on a copy; a slow host gets more time."""
     began, settings = time.monotonic(), work.settings.verify
     needed = min(REHEARSAL_FACTOR * rehearsal_s, MAX_REHEARSED_TIMEOUT_S)
+    if work.cluster is not None:
+        needed = max(needed, ROLLOUT_TIMEOUT_S)
     patience, trigger = 0.0 if why_not else max(settings.patience, needed), ""
     results = await _run_until_passed(work, baseline, patience)
     await _publish(work, results, "after", attempt)

@@ -388,6 +388,11 @@ def _shares_label(service: ServiceEndpoints, workload: Workload) -> bool:
     return any(workload.labels.get(key) == value for key, value in service.selector.items())
 
 
+def _reference_patch(path: str, name: str) -> str:
+    """The name first: right after the word `secretName` it would be redacted like a secret."""
+    return json.dumps([{"op": "replace", "value": name, "path": path}])
+
+
 def _selector_patch(selector: dict[str, str]) -> str:
     return json.dumps([{"op": "replace", "path": "/spec/selector", "value": selector}])
 
@@ -452,8 +457,8 @@ def _expired_certificate(
         path = f"/spec/tls/{at}/secretName"
         parameters |= {
             "renewed": newest.secret,
-            "patch": json.dumps([{"op": "replace", "path": path, "value": newest.secret}]),
-            "back": json.dumps([{"op": "replace", "path": path, "value": tls.secret}]),
+            "patch": _reference_patch(path, newest.secret),
+            "back": _reference_patch(path, tls.secret),
         }
     hint = f"; secret/{newest.secret} holds a valid one" if newest is not None else ""
     return ClusterFault(

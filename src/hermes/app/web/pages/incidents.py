@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hermes.app.actions import (
+from hermes.app.incident_actions import (
     acknowledge_incident,
     close_incident,
     reopen_incident,
