@@ -53,8 +53,8 @@ class CauseRevert:
         if data := [each.label for each in causes if _is_data(each)]:
             return (), f"reverting it would remove data: {', '.join(data[:3])}"
         steps: list[CauseFixStep] = []
-        room: list[CauseFixStep] = []
-        """What makes room again, while nothing fills it."""
+        clearing: list[CauseFixStep] = []
+        """What frees space, while nothing fills it."""
         plans: list[RevertPlan] = []
         for cause, author in zip(causes, authors, strict=True):
             for change in order_changes(reverted_changes(cause, self._store)):
@@ -69,7 +69,7 @@ class CauseRevert:
                 if plan.impossible:
                     return (), plan.impossible
                 plans.append(plan)
-                (room if cause.suspect.is_growth else steps).extend(
+                (clearing if cause.suspect.is_growth else steps).extend(
                     CauseFixStep(command=each.command, undo=each.undo, recent_by=recent_by)
                     for each in plan.steps
                 )
@@ -88,9 +88,9 @@ class CauseRevert:
             for each in rehearsed.activations
             if each.kind != "restart" or each.target not in started
         ]
-        if room:
-            room = [*_stop_steps(rehearsed, programs), *room]
-        return join_steps([*files, *room, *after]), ""
+        if clearing:
+            clearing = [*_stop_steps(rehearsed, programs), *clearing]
+        return join_steps([*files, *clearing, *after]), ""
 
     async def _stage(self, plans: Sequence[RevertPlan]) -> None:
         """Put the contents from before into our own folder, which only root can read."""
