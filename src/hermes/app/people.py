@@ -131,7 +131,7 @@ async def add_person(
 async def approve_pairing(
     loaded: LoadedSettings, journal: Journal, channel: str, code: str, name: str = ""
 ) -> PairingApproved:
-    """Let in whoever got this code; `name` also makes them a person. Raises `HermesError`."""
+    """Let in the person who got this code; `name` also gives them a name. Raises `HermesError`."""
     people, who = await load_people(loaded, journal), await require_person(loaded, journal)
     if name and (problem := name_problem(name)):
         raise HermesError(problem)

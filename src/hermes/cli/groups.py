@@ -421,6 +421,27 @@ def hooks() -> None:
     """
 
 
+TRACE_COMMANDS = {
+    "show": ("monitoring.traces:show", "The spans of a run or an incident"),
+    "send": ("monitoring.traces:send", "Send what happened since the last time"),
+}
+
+
+@cli_group(
+    TRACE_COMMANDS,
+    """
+hermes config set otlp.url http://127.0.0.1:4318   then the watch sends them
+hermes traces show incident-20261118-051205-a95ecc
+hermes traces send --json
+""",
+)
+def traces() -> None:
+    """Runs and incidents as traces of OpenTelemetry: incident, phases, turns, models, tools.
+
+    Texts of messages and results are never sent; commands and causes are, without secrets.
+    """
+
+
 MCP_COMMANDS = {
     "list": ("admin.mcp:list_", "The servers, and how their tools are classed"),
     "add": ("admin.mcp:add", "Add a server: see what it offers, then class its tools"),

@@ -239,6 +239,7 @@ class BackgroundProcesses(Protocol):
         pty: bool = False,
         cwd: str = "",
         watch: Sequence[str] = (),
+        check_interval: float = 0.0,
     ) -> ProcessInfo: ...
     def list(self, run: str | None = None) -> Sequence[ProcessInfo]: ...
     async def poll(self, id: str) -> tuple[ProcessInfo, str]:

@@ -31,6 +31,8 @@ ItemKind = Literal[
 StateSource = Literal["known-good", "declared", "live"]
 ITEM_KINDS: tuple[ItemKind, ...] = get_args(ItemKind)
 
+LENGTH = "length"
+"""The attribute of what fills a file system: its bytes."""
 STAMP = "stamp"
 """Size, mtime, inode and ctime of a file: whether its content must be read again."""
 VOLATILE = "volatile"

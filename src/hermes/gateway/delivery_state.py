@@ -208,7 +208,7 @@ async def read_deliveries(journal: Journal, now: datetime) -> DeliveryState:
 def untried_destinations(
     state: DeliveryState, before: datetime, *, wanted: Callable[[str], bool] = lambda channel: True
 ) -> Iterator[WaitingDestination]:
-    """Where messages from before this time wait although nobody tries to deliver them."""
+    """Where messages from before this time wait while no process tries to deliver them."""
     for destination in state.destinations():
         waiting = [
             each

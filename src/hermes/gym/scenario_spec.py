@@ -308,7 +308,7 @@ class ScenarioSpec(Value, kw_only=True, frozen=True):
     hosts: tuple[HostSpec, ...]
     """The first is the one on which the agent works."""
     alert: ScenarioAlert
-    """What the agent is told."""
+    """The text that the agent gets."""
     healthy: tuple[ScenarioCheck, ...]
     """Checks that succeed on a healthy host; all must succeed again in the end."""
     symptoms: tuple[ScenarioCheck, ...]

@@ -99,7 +99,7 @@ class ChatPlatform(SendingPlatform, Protocol):
         ...
 
     def remove(self, reference: str) -> None:
-        """Somebody deletes a message of the channel."""
+        """A person deletes a message of the channel."""
         ...
 
     async def receiving(self) -> None:

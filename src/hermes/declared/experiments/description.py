@@ -6,7 +6,7 @@ from hermes.core.messages import Value
 from hermes.declared.experiments.put_back import text_parts_of
 from hermes.declared.experiments.text_parts import render_diff, revert_parts
 from hermes.declared.experiments.trial import Revert
-from hermes.declared.state import StateChange
+from hermes.declared.state import LENGTH, StateChange
 
 MAX_COMPONENT_CHARS, MAX_MECHANISM_CHARS, MAX_VALUE_CHARS = 100, 400, 120
 MAX_LINE_CHARS = 100
@@ -119,6 +119,9 @@ def _attribute_diff(change: StateChange) -> str:
     assert change.before is not None
     assert change.after is not None
     names = [name for name in change.differing if name != "content"]
+    if LENGTH in names:
+        sizes = [int(side.attributes[LENGTH]) for side in (change.before, change.after)]
+        return f"{change.item.key} grew from {sizes[0]:,} to {sizes[1]:,} bytes"
     old, new = (
         ", ".join(f"{name} {side.attributes.get(name, '')}" for name in names)
         for side in (change.before, change.after)

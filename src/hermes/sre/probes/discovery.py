@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
 from hermes.sre.probes.host_scan import (
+    DEFAULT_CRITERIA,
     HostScan,
     InstalledServer,
     LoggedRequests,
+    ServiceCriteria,
     ServiceUnit,
     parse_scan,
     scan_script,
@@ -78,6 +80,8 @@ def _tls_probe(port: int, name: str, service: str) -> Probe:
 def _is_worth_probing(
     path: str, status: int, requests: list[LoggedRequests], failing_too: bool
 ) -> bool:
+    if status == 501:  # it answers, and does not know GET
+        return False
     if path != "/":
         return status not in (0, 400, 401, 403, 404, 405)
     users = any(each.path == "/" and each.times > 2 for each in requests)
@@ -139,7 +143,6 @@ _DATABASE_CLIENTS: dict[ProbeKind, str] = {
     "redis": "redis-cli",
     "mysql": "mysqladmin",
 }
-SETTLE_S = 300.0
 _CONFIG_OPTIONS = {
     "nginx": "-c",
     "apache2": "-f",
@@ -175,14 +178,13 @@ async def discover_probes(
     *,
     http_timeout_s: float = 0.4,
     timeout: float = 15.0,
-    settle_s: float = SETTLE_S,
+    criteria: ServiceCriteria = DEFAULT_CRITERIA,
     failing_too: bool = False,
 ) -> DiscoveryResult:
     """Scan the host once; changes nothing. `http_timeout_s`: seconds for a web server to answer;
-    `settle_s`: age in seconds at which an unsupervised process counts as a service; `failing_too`:
-    also pages that fail now."""
+    `failing_too`: also pages that fail now."""
     result = await environment.run(scan_script(http_timeout_s), timeout=timeout, cwd="/")
-    found = propose_probes(parse_scan(result.output), settle_s, failing_too=failing_too)
+    found = propose_probes(parse_scan(result.output), criteria, failing_too=failing_too)
     if result.timed_out:
         note = f"the scan was stopped after {timeout:g} s: there may be more"
         return replace(found, notes=(*found.notes, note))
@@ -190,11 +192,12 @@ async def discover_probes(
 
 
 def propose_probes(
-    scan: HostScan, settle: float = SETTLE_S, *, failing_too: bool = False
+    scan: HostScan, criteria: ServiceCriteria = DEFAULT_CRITERIA, *, failing_too: bool = False
 ) -> DiscoveryResult:
     notes = list(_notes(scan))
-    services = tuple(find_running_services(scan, settle))
+    services = tuple(find_running_services(scan, criteria))
     provisional = {each.name for each in services if not each.why}
+    ports = {port for each in services for port in each.provisional_ports}
     probes = _unique_by_name(
         (
             *_host_probes(scan),
@@ -212,7 +215,10 @@ def propose_probes(
     )
     return DiscoveryResult(
         probes=tuple(
-            mark_provisional(each) if each.service in provisional else each for each in probes
+            mark_provisional(each)
+            if each.service in provisional or _probed_port(each) in ports
+            else each
+            for each in probes
         ),
         notes=tuple(notes),
         lacks=_lacking_parts(scan),
@@ -220,6 +226,12 @@ def propose_probes(
         installed=scan.installed,
         stopped=tuple(each.name for each in scan.supervised if each.state == "STOPPED"),
     )
+
+
+def _probed_port(probe: Probe) -> int:
+    """0 where the probe is not about one port of this host."""
+    found = re.fullmatch(r"(?:https?://)?(?:127\.0\.0\.1:)?(\d+)(?:/.*)?", probe.what)
+    return int(found[1]) if found else 0
 
 
 def _host_probes(scan: HostScan) -> Iterator[Probe]:
