@@ -49,6 +49,12 @@ def test_the_command_of_nginx_follows_its_title(title: str, command: tuple[str, 
     assert (daemon.command, daemon.title, daemon.user) == (command, title, "root")
 
 
+def test_the_zeros_behind_a_title_are_no_arguments() -> None:
+    daemon = daemon_of(REDIS_SCAN.format(more="\x1f" * 40))
+    assert daemon.command == ()
+    assert daemon.title == "/usr/bin/redis-server 127.0.0.1:6379"
+
+
 def test_redis_is_started_with_the_file_that_it_names() -> None:
     more = "/usr/bin/redis-server\x1f/etc/redis/redis.conf\x1f"
     daemon = daemon_of(REDIS_SCAN.format(more=more))

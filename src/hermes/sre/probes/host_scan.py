@@ -395,7 +395,7 @@ def _command_of_title(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         own = words[0].removeprefix(_NGINX_TITLE).split(" -g ")
         tail = ("-g", own[1]) if len(own) == 2 else ()
         return words[0], (*own[0].split(), *tail) if len(own) < 3 else ()
-    return words[0], words[1:]
+    return words[0], words[1:] if all(words) else ()  # a title may be followed by zeros
 
 
 def _parse_started(rows: ScanRows) -> Iterator[tuple[int, PlainDaemon]]:

@@ -47,8 +47,13 @@ def incident_times(incident: Incident) -> IncidentTimes:
     return IncidentTimes(
         detect=_seconds_between(incident.details.since, opened),
         acknowledge=_seconds_between(opened, min(begun, default=None)),
-        repair=_seconds_between(opened, repaired_at(incident)),
+        repair=repair_seconds(incident),
     )
+
+
+def repair_seconds(incident: Incident) -> float | None:
+    """The time to repair alone, for statistics over many incidents."""
+    return _seconds_between(incident.details.opened_at, repaired_at(incident))
 
 
 def repaired_at(incident: Incident) -> datetime | None:

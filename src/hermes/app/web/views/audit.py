@@ -20,7 +20,7 @@ from hermes.policy.audit.history import (
 )
 from hermes.settings.load import LoadedSettings
 
-FIRST_WINDOW_EVENTS = 2_000
+FIRST_WINDOW_EVENTS = 500
 """Events of the journal that are read for the newest rows; each step back reads twice as many."""
 MAX_READ_EVENTS = 200_000
 """Where few rows match, the search ends after this many events; the next page continues."""
