@@ -147,13 +147,20 @@ def command_connections(loaded: LoadedSettings) -> Connections:
     return found
 
 
+SOCKET_FLAGS = {"mysql": "-S", "redis": "-s"}
+"""For a host that is a path: psql takes it with -h, as the folder of the socket."""
+
+
 def _client_options(settings: DatabaseSettings) -> str:
     flags = {
         "postgres": ("-h", "-p", "-U", "-d"),
         "mysql": ("-h", "-P", "-u", "-D"),
         "redis": ("-h", "-p", "--user", "-n"),
     }[settings.kind]
-    values = (settings.host, settings.port or "", settings.user, settings.database)
+    port: int | str = settings.port or ""
+    if settings.host.startswith("/") and settings.kind in SOCKET_FLAGS:
+        flags, port = (SOCKET_FLAGS[settings.kind], *flags[1:]), ""
+    values = (settings.host, port, settings.user, settings.database)
     return " ".join(
         f"{flag} {quote(str(value))}" for flag, value in zip(flags, values, strict=True) if value
     )
