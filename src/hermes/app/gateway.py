@@ -164,8 +164,7 @@ async def keep_gateway(loaded: LoadedSettings, model: str, report: Report) -> No
 
 def _with_waiting(loaded: LoadedSettings) -> LoadedSettings:
     """People are reached through the chats, so a question waits for its answer."""
-    policy = replace(loaded.settings.policy, wait=True)
-    return replace(loaded, settings=replace(loaded.settings, policy=policy))
+    return loaded.with_sections(policy=replace(loaded.settings.policy, wait=True))
 
 
 async def _run_gateway(

@@ -21,7 +21,6 @@ UNIX = "unix"
 """The channel of the users of this machine."""
 
 PEOPLE_EVENT_KINDS = ("person.added", "person.removed", "pairing.approved", "pairing.revoked")
-PeopleEvent = PersonAdded | PersonRemoved | PairingApproved | PairingRevoked
 _RESERVED_NAMES = frozenset({"requester", "nobody", "somebody", "hermes", "person"})
 _MAX_NAME_CHARS = 64
 

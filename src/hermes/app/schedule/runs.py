@@ -334,10 +334,10 @@ def _job_settings(loaded: LoadedSettings, spec: JobSpec, *, wait: bool) -> Loade
         limits = msgspec.structs.replace(limits, run_tokens=spec.limits.tokens)
     if spec.limits.usd:
         limits = msgspec.structs.replace(limits, run_usd=spec.limits.usd)
-    agent = msgspec.structs.replace(loaded.settings.agent, limits=limits)
-    policy = msgspec.structs.replace(loaded.settings.policy, wait=wait)
-    settings = msgspec.structs.replace(loaded.settings, agent=agent, policy=policy)
-    return msgspec.structs.replace(loaded, settings=settings)
+    return loaded.with_sections(
+        agent=msgspec.structs.replace(loaded.settings.agent, limits=limits),
+        policy=msgspec.structs.replace(loaded.settings.policy, wait=wait),
+    )
 
 
 def _last_answer(conversation: Conversation) -> str:
