@@ -30,6 +30,7 @@ from hermes.declared.experiments.copy_trial import (
     parallel_trials,
 )
 from hermes.declared.experiments.description import describe_causes
+from hermes.declared.experiments.growth import find_growth
 from hermes.declared.experiments.host_programs import (
     HostPrograms,
     HostService,
@@ -47,6 +48,7 @@ from hermes.declared.experiments.root_cause import ExperimentLimits, RootCause, 
 from hermes.declared.experiments.suspects import (
     ServiceContext,
     Suspect,
+    growth_suspects,
     rank_suspects,
 )
 from hermes.declared.experiments.trial import Experiment, Revert, TrialResult
@@ -301,7 +303,9 @@ class _FinderWork:
             },
             first_failure_at=details.since or details.opened_at,
         )
-        return rank_suspects(compare(known, live), context)
+        growth = growth_suspects(await find_growth(self._host.run, known))
+        ranked = [*rank_suspects(compare(known, live), context), *growth]
+        return tuple(sorted(ranked, key=lambda each: -each.score))
 
     async def _publish_start(self, suspects: Sequence[Suspect]) -> None:
         details, named = self._case.details, suspects[:MAX_NAMED_IN_EVENT]

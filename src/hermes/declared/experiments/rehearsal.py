@@ -15,6 +15,7 @@ from hermes.declared.experiments.copy_trial import (
     JOB_TIMEOUT_S,
     CopySetup,
     CopyTrial,
+    clear_growth,
     open_copy,
     put_back,
     restart_services,
@@ -76,6 +77,8 @@ async def rehearse_revert(
             await trial.settle(copy, _first_failure(trial))
             await put_back(copy, setup, causes)
             for step, timeout in plan_activations(setup, trial, causes):
+                restarted = [each.target for each in step if each.kind == "restart"]
+                await clear_growth(copy, setup, causes, restarted)
                 for each in step:
                     await _activate(copy, each)
                     done.append(each)
@@ -93,7 +96,7 @@ Step = tuple[list[Activation], Callable[[], float] | None]
 
 def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert]) -> list[Step]:
     """Steps from mild to strong; after each of them the checks get time to pass."""
-    suspects = [each.suspect for each in causes]
+    suspects = [each.suspect for each in causes if not each.suspect.is_growth]
     paths = [path for each in suspects for path in each.paths]
     jobs = setup.programs.jobs_of(suspects)
     stopped = setup.stopped_by(causes)
