@@ -187,6 +187,28 @@ async def test_a_server_that_ignores_signals_and_leaves_children_is_ended(tmp_pa
     assert not _running(str(tmp_path / "script.json"))
 
 
+async def test_a_server_runs_in_the_sandbox_and_sees_nothing_of_the_home(tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    (home / ".env").write_text("SHOP_TOKEN=t-123456\nOTHER_TOKEN=o-123456\n")
+    (work / "server.py").write_text(SERVER.read_text())
+    (work / "script.json").write_text(json.dumps({"tools": [TOOL]}))
+    address = ServerAddress(
+        command=("/usr/bin/python3", "-I", str(work / "server.py"), str(work / "script.json")),
+        env=("SHOP_TOKEN",),
+        environment="sandbox",
+    )
+    pin = ServerPin(name="shop", address=address)
+    loaded = load(home=home, variables={"PATH": "/usr/bin:/bin", "HOME": "/root"})
+    async with open_servers(loaded, work, None, PATIENT) as servers:
+        server = HostileServer(servers.server(pin), work)
+        assert (await server.call()).text == "fine"
+    (names,) = [entry["variables"] for entry in server.log() if "variables" in entry]
+    usual = {"HOME", "PATH", "USER", "LOGNAME", "SHELL", "TMPDIR", "PWD", "LC_CTYPE", "OLDPWD"}
+    assert set(names) - usual == {"SHOP_TOKEN"}
+
+
 def _running(word: str) -> bool:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
