@@ -13,7 +13,7 @@ from hermes.app.incident_actions import (
     mute_incident,
     tell_incident,
 )
-from hermes.app.views import view_approvals, view_incident, view_incidents
+from hermes.app.views import view_approvals, view_incident
 from hermes.core.channels import Address, AttachedText, InboundMessage, press_data
 from hermes.core.errors import HermesError, PolicyDenied, StoreError
 from hermes.core.events import Event
@@ -284,7 +284,7 @@ async def test_people_acknowledge_mute_and_close_incidents(loaded: LoadedSetting
     journal = await journal_with(INCIDENT)
     acked = await acknowledge_incident(loaded, journal, "last", person="ann")
     assert acked.text == "incident-1: acknowledged by ann"
-    assert (await view_incidents(journal, only_open=True))[0]["acknowledged_by"] == "ann"
+    assert (await view_incident(journal, "last"))["acknowledged_by"] == "ann"
     muted = await mute_incident(loaded, journal, "incident-1", person="ben")
     window = journal.events[-1]
     assert (muted.state, window.kind, getattr(window, "target", "")) == (
@@ -300,7 +300,7 @@ async def test_people_acknowledge_mute_and_close_incidents(loaded: LoadedSetting
 
 async def test_a_hint_needs_no_name_and_decides_nothing(loaded: LoadedSettings) -> None:
     journal = await journal_with(INCIDENT)
-    before = (await view_incidents(journal))[0]
+    before = await view_incident(journal, "last")
     told = await tell_incident(loaded, journal, "last", " the disk\nis new ", person="telegram:8")
     assert (told.state, told.by) == ("told", "telegram:8")
     after = await view_incident(journal, "incident-1")

@@ -25,7 +25,13 @@ from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.probes.admission import admit_probes, mark_admitted
 from hermes.sre.probes.discovery import propose_probes
-from hermes.sre.probes.host_scan import HostProcess, parse_scan, reason_to_stay, service_name
+from hermes.sre.probes.host_scan import (
+    HostProcess,
+    ServiceCriteria,
+    parse_scan,
+    reason_to_stay,
+    service_name,
+)
 from hermes.sre.probes.inventory import (
     INVENTORY_FILE,
     InventoryStore,
@@ -42,7 +48,7 @@ from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
-SETTINGS = ProbeSettings(confirm=0.05)
+SETTINGS = ProbeSettings(confirm=0.05, temporary_folders=())
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 REDIS = shutil.which("redis-server") or ""
 needs_redis = pytest.mark.skipif(not REDIS, reason="redis is not installed")
@@ -274,7 +280,7 @@ async def test_a_watch_with_declared_probes_asks_about_a_service_without_one(
     tmp_path: Path, redis: Daemon
 ) -> None:
     declared = [Probe(name="disk", kind="disk", what="/", limit=101)]
-    settings = ProbeSettings(confirm=0.05, settle=0.1)
+    settings = ProbeSettings(confirm=0.05, settle=0.1, temporary_folders=())
     probe_lists: list[ProbeList] = []
 
     async def adopt(probe_list: ProbeList) -> None:
@@ -425,6 +431,7 @@ def test_what_was_seen_once_and_never_again_is_forgotten_after_a_day() -> None:
 
 
 BASH = ("bash", 34816)
+TEST_RUN = (("pytest", 0), ("bash", 0), ("init", 0))
 
 
 @pytest.mark.parametrize(
@@ -442,10 +449,41 @@ BASH = ("bash", 34816)
         (HostProcess(pid=9, session=3, terminal=34816, age_s=7200), 8000, ""),
         (HostProcess(pid=9, session=9, ancestors=(BASH,), age_s=7200), 8000, ""),
         (HostProcess(pid=9, terminal=34816, age_s=90_000), 8000, "running for more than a day"),
+        (HostProcess(pid=9, session=3, ancestors=TEST_RUN, age_s=7200), 45_123, ""),
+        (HostProcess(pid=9, session=3, ancestors=TEST_RUN, age_s=300), 80, "running for 5 minutes"),
     ],
 )
 def test_whether_a_process_is_meant_to_stay(process: HostProcess, port: int, why: str) -> None:
-    assert reason_to_stay(process, port, {7: "/run/web.pid"}, 300.0) == why
+    pid_files = {7: "/run/web.pid"}
+    assert reason_to_stay(process, port, pid_files, ServiceCriteria(), "/srv/tmp") == why
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "/tmp/pytest-1/redis", "/dev/shm/x"])
+def test_a_process_below_a_temporary_folder_is_not_meant_to_stay(folder: str) -> None:
+    young = HostProcess(pid=9, session=9, age_s=7200)
+    assert reason_to_stay(young, 6379, {}, ServiceCriteria(), folder) == ""
+    assert reason_to_stay(replace(young, age_s=90_000), 6379, {}, ServiceCriteria(), folder)
+    assert reason_to_stay(young, 6379, {}, ServiceCriteria(temporary_folders=()), folder)
+
+
+def test_a_second_redis_of_a_test_is_not_expected_because_the_first_one_is() -> None:
+    scan = parse_scan(
+        "listen=127.0.0.1\t6379\tredis-server\t 7\nlisten=127.0.0.1\t23413\tredis-server\t 9\n"
+        "process=7\t1\t7\t0\t9000\t\t/usr/bin/redis-server\tinit:0<\tredis-server *:6379\n"
+        "process=9\t5\t3\t0\t2\t\t/usr/bin/redis-server\tpytest:0<bash:0<init:0<\tredis-server\n"
+    )
+    found = propose_probes(scan)
+    [redis] = found.services
+    assert (redis.why, redis.ports, redis.provisional_ports) == (
+        "a daemon",
+        (6379, 23413),
+        (23413,),
+    )
+    known = update_inventory(ServiceInventory(), found.services, found.probes, NOON, 300.0)
+    assert {each.name for each in known.services["redis-server"].probes} == {
+        "port-6379",
+        "redis-6379",
+    }
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class AgentDependencies:
     """Tokens of messages and tools before a provider has counted them."""
     origin: RunOrigin = "cli"
     by: str = ""
-    """Who begins runs and turns, where the caller names nobody else."""
+    """Who begins runs and turns, unless the caller names another person."""
     audience: str = ""
     """The address of a direct chat or a private thread: what is said is recalled only there."""
     platform: str = ""

@@ -174,6 +174,19 @@ class Application:
 
         await HookRunner(loaded or self.loaded, self.bus, self.run_locks).run()
 
+    async def keep_traces(self, report: Callable[[str], object]) -> None:
+        """Send traces until cancelled; nothing is loaded without a collector in the settings."""
+        if not self.loaded.settings.otlp.url:
+            return
+        from hermes.app.traces import TraceExporter
+
+        try:
+            exporter = TraceExporter(self.loaded, self.bus, self.run_locks)
+        except SettingsError as error:
+            report(f"traces are not sent: {error}")
+            return
+        await exporter.run(report)
+
     async def _hold(self, run: str) -> None:
         await lock_run(run, self.run_locks, self.journal)
         self.policy.keep(run)

@@ -203,7 +203,7 @@ async def answer_by_message(
     quoted_approval: str = "",
     allowed: bool,
 ) -> AnswerOutcome | None:
-    """Answer a request with what somebody pressed or wrote in a chat; None when it is no answer.
+    """Answer a request with what a person pressed or wrote in a chat; None when it is no answer.
 
     `quoted_approval` is the request in the message that this one quotes, and `allowed` whether the
     sender may talk to Hermes there.
@@ -242,7 +242,7 @@ async def _asked_at(journal: Journal, approval: str) -> datetime | None:
 
 
 async def revoke_grant(journal: Journal, wanted: str, *, person: str) -> str:
-    """End a grant, by its id or the end of it. Like denying, anybody may do it.
+    """End a grant, by its id or the end of it. Like denying, any person may do it.
 
     Raises `HermesError`.
     """

@@ -53,6 +53,8 @@ class CauseRevert:
         if data := [each.label for each in causes if _is_data(each)]:
             return (), f"reverting it would remove data: {', '.join(data[:3])}"
         steps: list[CauseFixStep] = []
+        clearing: list[CauseFixStep] = []
+        """What frees space, while nothing fills it."""
         plans: list[RevertPlan] = []
         for cause, author in zip(causes, authors, strict=True):
             for change in order_changes(reverted_changes(cause, self._store)):
@@ -67,10 +69,10 @@ class CauseRevert:
                 if plan.impossible:
                     return (), plan.impossible
                 plans.append(plan)
-                steps += [
+                (clearing if cause.suspect.is_growth else steps).extend(
                     CauseFixStep(command=each.command, undo=each.undo, recent_by=recent_by)
                     for each in plan.steps
-                ]
+                )
         await self._stage(plans)
         files = [each for each in steps if each.command != RELOAD_UNITS]
         if len(files) < len(steps):  # once, after all files
@@ -86,7 +88,9 @@ class CauseRevert:
             for each in rehearsed.activations
             if each.kind != "restart" or each.target not in started
         ]
-        return join_steps([*files, *after]), ""
+        if clearing:
+            clearing = [*_stop_steps(rehearsed, programs), *clearing]
+        return join_steps([*files, *clearing, *after]), ""
 
     async def _stage(self, plans: Sequence[RevertPlan]) -> None:
         """Put the contents from before into our own folder, which only root can read."""
@@ -106,6 +110,15 @@ class CauseRevert:
         window = timedelta(seconds=self._respect_s)
         recent = change.at is None or datetime.now(UTC) - change.at < window
         return author if recent else ""
+
+
+def _stop_steps(rehearsed: RehearsedRevert, programs: HostPrograms) -> list[CauseFixStep]:
+    """For the services that are restarted afterwards."""
+    targets = [each.target for each in rehearsed.activations if each.kind == "restart"]
+    services = [each for name in targets if (each := programs.named(name))]
+    return [
+        CauseFixStep(command=each.command("stop"), undo=each.command("start")) for each in services
+    ]
 
 
 def join_steps(steps: Sequence[CauseFixStep]) -> tuple[CauseFixStep, ...]:

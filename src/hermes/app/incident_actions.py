@@ -66,7 +66,7 @@ class ReportedProblem(Value, kw_only=True, frozen=True):
 async def report_problem(
     loaded: LoadedSettings, journal: Journal, text: str, *, service: str = "", severity: str = ""
 ) -> ReportedProblem:
-    """Somebody reports a problem: an alert, which a running watch handles at once.
+    """Report a problem as a person: an alert, which a running watch handles at once.
 
     Raises `HermesError` when it was suppressed, or says nothing.
     """
@@ -122,7 +122,7 @@ async def _find_pickup(journal: Journal, alert: AlertRaised, number: int) -> str
 async def acknowledge_incident(
     loaded: LoadedSettings, journal: Journal, incident: str, *, person: str
 ) -> IncidentOutcome:
-    """Somebody takes care of it. Raises `HermesError`."""
+    """Record that a person takes care of it. Raises `HermesError`."""
 
     def event(known: Incident) -> Event:
         _require_open(known)
@@ -135,10 +135,10 @@ async def acknowledge_incident(
 async def tell_incident(
     loaded: LoadedSettings, journal: Journal, incident: str, text: str, *, person: str
 ) -> IncidentOutcome:
-    """Keep what a person says about it, for whoever works on it and for the report.
+    """Keep what a person says about it, for those who work on it and for the report.
 
-    A hint decides nothing, so whoever may talk to Hermes gives one, also without a name. Raises
-    `HermesError`.
+    A hint decides nothing, so anyone who may talk to Hermes can give one, also without a name.
+    Raises `HermesError`.
     """
     event = await make_hint(journal, incident, text, person=person)
     await journal.append(SecretRedactor(loaded).clean_event(event))
@@ -171,7 +171,7 @@ async def close_incident(
     outcome: str = "closed",
     reason: str = "",
 ) -> IncidentOutcome:
-    """A person has handled it, or it is none. Raises `HermesError`."""
+    """Close it: a person has handled it, or it is no incident. Raises `HermesError`."""
     if outcome not in CLOSE_OUTCOMES:
         raise HermesError(f"an incident is closed as one of: {', '.join(CLOSE_OUTCOMES)}")
 

@@ -250,6 +250,7 @@ async def open_watch(
             if environment is None:
                 group.start_soon(keep_recording, loaded)
                 group.start_soon(application.keep_hooks, job_settings)
+                group.start_soon(application.keep_traces, write_warning)
             await notifications.start(group)
             await group.start(watch.run)
 
@@ -448,9 +449,7 @@ def with_cluster_events(loaded: LoadedSettings) -> LoadedSettings:
             "and sre.kubernetes.context with a context that it names"
         )
     watched = msgspec.structs.replace(sre.kubernetes, watch=True)
-    changed = msgspec.structs.replace(sre, kubernetes=watched)
-    settings = msgspec.structs.replace(loaded.settings, sre=changed)
-    return msgspec.structs.replace(loaded, settings=settings)
+    return loaded.with_sections(sre=msgspec.structs.replace(sre, kubernetes=watched))
 
 
 def _open_journal_monitor(application: Application) -> JournalMonitor | None:

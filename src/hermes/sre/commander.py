@@ -408,14 +408,14 @@ async def publish_escalation(
 
     await run_concurrently((collect, diagnose))
     base = bases[0]
-    told = base.verdict == "escalate"
+    concluded = base.verdict == "escalate"
     await work.publish(
         replace(
             base,
             at=datetime.now(UTC),
             verdict="escalate",
-            gaps=base.gaps if told else (*base.gaps, reason[:300]),
-            confidence=base.confidence if told else base.confidence / 2,
+            gaps=base.gaps if concluded else (*base.gaps, reason[:300]),
+            confidence=base.confidence if concluded else base.confidence / 2,
             escalation=collected[0],
         )
     )

@@ -156,7 +156,7 @@ class JobRunner:
         return spec.toolsets or usual
 
     async def _can_be_answered(self, spec: JobSpec) -> bool:
-        """Whether somebody with a name is in the channel that the results go to."""
+        """Whether a person with a name is in the channel that the results go to."""
         channel = Address.parse(spec.deliver).channel
         people = await load_people(self._loaded, self._bus.journal)
         return any(channel in person.ids for person in people)
@@ -311,7 +311,7 @@ def task_text(spec: JobSpec) -> str:
 
 
 def result_notice(job: Job, row: JobOccurrence, result: JobResult) -> NotificationQueued | None:
-    """The message with the result; None when nobody is to be told."""
+    """The message with the result; None when there is nothing to send."""
     if not job.spec.deliver or result.outcome == "nothing":
         return None
     title = f"⏰ {job.name}"
@@ -328,16 +328,16 @@ def result_notice(job: Job, row: JobOccurrence, result: JobResult) -> Notificati
 
 
 def _job_settings(loaded: LoadedSettings, spec: JobSpec, *, wait: bool) -> LoadedSettings:
-    """With the limits of the job. Questions wait for people only if somebody can answer them."""
+    """With the limits of the job. Questions wait only if a person can answer them."""
     limits = loaded.settings.agent.limits
     if spec.limits.tokens:
         limits = msgspec.structs.replace(limits, run_tokens=spec.limits.tokens)
     if spec.limits.usd:
         limits = msgspec.structs.replace(limits, run_usd=spec.limits.usd)
-    agent = msgspec.structs.replace(loaded.settings.agent, limits=limits)
-    policy = msgspec.structs.replace(loaded.settings.policy, wait=wait)
-    settings = msgspec.structs.replace(loaded.settings, agent=agent, policy=policy)
-    return msgspec.structs.replace(loaded, settings=settings)
+    return loaded.with_sections(
+        agent=msgspec.structs.replace(loaded.settings.agent, limits=limits),
+        policy=msgspec.structs.replace(loaded.settings.policy, wait=wait),
+    )
 
 
 def _last_answer(conversation: Conversation) -> str:

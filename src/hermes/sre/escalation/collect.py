@@ -1,4 +1,4 @@
-"""Collects everything that people are told when an incident is escalated."""
+"""Collects everything that people get when an incident is escalated."""
 
 import re
 from collections.abc import Iterator, Sequence
