@@ -167,7 +167,7 @@ def _client_options(settings: DatabaseSettings) -> str:
 
 
 def system_endpoints(loaded: LoadedSettings) -> dict[str, SystemEndpoint]:
-    """The systems that have an address. Raises `SettingsError` for an address that is none."""
+    """The systems that have an address. Raises `SettingsError` for an invalid address."""
     systems = {name: each for name, each in loaded.settings.systems.items() if each.url}
     watched = loaded.settings.sre.prometheus
     if PROMETHEUS_SYSTEM not in systems and watched.url:

@@ -33,7 +33,7 @@ EXIT_GRACE_S = 2.0
 """Seconds that a program has to end by itself after its input was closed."""
 KEPT_ERROR_BYTES = 64 * 1024
 MAX_LOG_BYTES = 1_000_000
-"""The log of a program starts anew beyond this size."""
+"""The log of a program is emptied beyond this size."""
 
 _START_SCRIPT = 'cd -- "$1" || exit 126; shift; exec "$@"'
 
@@ -229,8 +229,8 @@ def make_log_writer(log: Path | None, kept: RollingOutput) -> Callable[[bytes], 
             return
         with suppress(OSError):  # a full disk must not end the program
             log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            anew = log.exists() and log.stat().st_size > MAX_LOG_BYTES
-            with log.open("wb" if anew else "ab") as file:
+            too_long = log.exists() and log.stat().st_size > MAX_LOG_BYTES
+            with log.open("wb" if too_long else "ab") as file:
                 file.write(data)
 
     return feed
