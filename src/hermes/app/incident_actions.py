@@ -171,7 +171,7 @@ async def close_incident(
     outcome: str = "closed",
     reason: str = "",
 ) -> IncidentOutcome:
-    """A person has handled it, or it is none. Raises `HermesError`."""
+    """Close it: a person has handled it, or it is no incident. Raises `HermesError`."""
     if outcome not in CLOSE_OUTCOMES:
         raise HermesError(f"an incident is closed as one of: {', '.join(CLOSE_OUTCOMES)}")
 

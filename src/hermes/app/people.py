@@ -76,7 +76,8 @@ def user_name() -> str:
 
 
 async def require_person(loaded: LoadedSettings, journal: Journal) -> str:
-    """The person at this terminal. Raises `PolicyDenied` when people are known and it is none."""
+    """The person at this terminal. Raises `PolicyDenied` when people are
+    known and this user is not among them."""
     people = await load_people(loaded, journal)
     who = people.actor_of(UNIX, user_name())
     if problem := people.objection(who):

@@ -171,7 +171,7 @@ def describe_call(loaded: LoadedSettings, action: Action) -> Action:
     act in the environment are left as they are."""
     from hermes.app.tooling import MODEL_TOOLS, WEB_TOOLS, build_tooling
     from hermes.core.plugins import BUILT_IN
-    from hermes.tools.executor import describe_action
+    from hermes.tools.action_description import describe_action
 
     name = action.call.name
     tool: Tool | None

@@ -394,9 +394,9 @@ def copy() -> None:
 HOOK_COMMANDS = {
     "list": ("monitoring.hooks:list_", "All hooks, their events, and whether they run"),
     "trust": ("monitoring.hooks:trust", "Let one run, as its files are now"),
-    "untrust": ("monitoring.hooks:untrust", "Let one run no longer"),
+    "untrust": ("monitoring.hooks:untrust", "Stop one from running"),
     "test": ("monitoring.hooks:test", "Run one now, with an example"),
-    "log": ("monitoring.hooks:log", "What they were run for, and how it went"),
+    "log": ("monitoring.hooks:log", "When they ran, for what, and with which result"),
 }
 
 

@@ -136,7 +136,7 @@ class DeliveryState:
         return self._threads.get((destination, incident)) or ""
 
     def incident_of_thread(self, address: str) -> str:
-        """The incident whose thread this is; empty: it is none of an incident."""
+        """The incident whose thread this is; empty: no incident has it."""
         return self._incidents.get(address) or ""
 
     def first_message(self, destination: str, incident: str) -> str:

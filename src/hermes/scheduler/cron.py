@@ -163,8 +163,10 @@ def describe_schedule(schedule: JobSchedule) -> str:
         )
     if schedule.every_s:
         assert schedule.anchor is not None
-        since = f"{schedule.anchor.astimezone(zone):%Y-%m-%d %H:%M:%S}"
+        since = f"{schedule.anchor.astimezone(zone):%Y-%m-%d %H:%M:%S}".removesuffix(":00")
         length = re.sub(r" 0 (?:s|min|h)$", "", format_duration(schedule.every_s))
+        if since.endswith(":00") and 3600 % schedule.every_s == 0:  # the same minutes of each hour
+            return f"every {length}"
         return f"every {length}, counted from {since}"
     texts = [CronSim(each, datetime(2024, 1, 1, tzinfo=UTC)).explain() for each in schedule.crons]
     meaning = "; ".join(each[:1].lower() + each[1:] for each in texts)

@@ -1,12 +1,9 @@
 """Defines how causes are found and fixes are tested on copies, and the data that this returns."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
-
-import anyio
 
 from hermes.core.events.experiments import ExperimentRan, FixTested
 from hermes.core.incident import IncidentDetails
@@ -140,40 +137,6 @@ class FixCandidate:
     """`playbook`, `experiment` or `model`."""
     apply: Callable[[ExecuteCall], Awaitable[str]]
     """Runs it with these commands; returns why it failed by its own account, or an empty text."""
-
-
-class CauseClaims:
-    """Which incident reverts which cause. Two incidents may have the same one: the second waits for
-    the end of the first, so that they do not restart and undo against each other."""
-
-    def __init__(self) -> None:
-        self._claims: dict[str, tuple[str, anyio.Event]] = {}
-
-    async def claim(self, incident: str, causes: Sequence[str]) -> bool:
-        """Whether it had to wait for another incident."""
-        waited = False
-        while others := [
-            ended
-            for cause in causes
-            for owner, ended in [self._claims.get(cause, (incident, None))]
-            if owner != incident and ended is not None
-        ]:
-            waited = True
-            await others[0].wait()
-        ended = anyio.Event()
-        self._claims |= {cause: (incident, ended) for cause in causes}
-        return waited
-
-    @contextmanager
-    def release_after(self, incident: str) -> Iterator[None]:
-        """Ends the claims of an incident with the work on it."""
-        try:
-            yield
-        finally:
-            for cause, (owner, ended) in list(self._claims.items()):
-                if owner == incident:
-                    del self._claims[cause]
-                    ended.set()
 
 
 class FixTester(Protocol):

@@ -154,7 +154,7 @@ async def listening(platform: ChatPlatform, channel: Channel) -> AsyncIterator[N
 
 @asynccontextmanager
 async def restarted(platform: ChatPlatform, last: InboundMessage) -> AsyncIterator[NextMessage]:
-    """Listens anew, as after a restart that knows `last` from the journal."""
+    """Listens again, as after a restart that knows `last` from the journal."""
     async with platform.connect() as channel:
         if isinstance(channel, CatchesUp):
             channel.resume({last.address: last.reference})

@@ -51,7 +51,8 @@ class DatabaseSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     kind: Literal["postgres", "mysql", "redis"]
     """Which client is used: psql, mariadb or redis-cli."""
     host: str = "127.0.0.1"
-    """The name or address of its host, or the folder of its socket."""
+    """The name or address of its host, or a path: of PostgreSQL the folder of its socket, of the
+    others the socket."""
     port: int = 0
     """Its port; 0: the usual one."""
     user: str = ""

@@ -20,7 +20,7 @@ from hermes.app.chats.commands import (
     unknown_command_text,
 )
 from hermes.app.chats.replies import mark_handled, queue_text
-from hermes.app.chats.sessions import ChatState
+from hermes.app.chats.sessions import ChatState, state_after
 from hermes.app.chats.worker import (
     RESTARTED_TEXT,
     ChatContext,
@@ -277,14 +277,7 @@ class ChatService:
         self._group.start_soon(work, event)
 
     def worker_for(self, event: ChatReceived) -> SessionWorker:
-        state = ChatState(
-            run=event.run,
-            session=event.session,
-            to=event.to,
-            direct=event.message.direct,
-            last_at=event.at,
-        )
-        return self.worker_of(state)
+        return self.worker_of(state_after(event))
 
     def worker_of(self, state: ChatState) -> SessionWorker:
         before = self._workers.get(state.session)

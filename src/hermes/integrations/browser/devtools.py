@@ -166,7 +166,7 @@ class DevTools:
         if scope.cancelled_caught:
             raise PageUnresponsive(
                 f"the page did not answer within {timeout_s:.0f} s ({method}); "
-                "browser_navigate opens it, or another one, anew"
+                "browser_navigate opens it again, or another one"
             )
         if answer.error is not None:
             raise answer.error
