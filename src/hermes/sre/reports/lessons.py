@@ -23,6 +23,10 @@ SLOW_DETECTION_S = 300.0
 """Seconds to detect a problem, beyond which a probe is missing."""
 MAX_HINTS = 6
 _PREVENTION_HINTS: tuple[tuple[str, str], ...] = (
+    (r"allows no eviction",
+     "Give a workload one replica more than its disruption budget demands."),
+    (r"fit into quota", "Raise the quota first, and let an alert say when it is nearly used."),
+    (r"selector .* matches no pod", "Check after each change of a service that it has endpoints."),
     (r"no space|disk|inode|/dev/shm|\bfull\b",
      "Cap or rotate what fills the disk, and let a probe warn before it is full."),
     (r"certificate|\btls\b|x509|\bexpir",
