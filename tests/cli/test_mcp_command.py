@@ -233,5 +233,6 @@ def test_a_recipe_says_what_it_needs_before_anything_is_started(hermes: Hermes) 
         done = hermes("mcp", "add", name, "--yes")
         assert done.returncode == 1
         assert f"to install or prepare it: {listed[name]['install']}" in done.stderr
-        (variable, *_) = (*listed[name]["address"]["env"], *listed[name]["address"]["headers"])
+        address = listed[name]["address"]
+        (variable, *_) = (*address.get("env", ()), *address.get("headers", ()))
         assert f"{variable}: set it with" in done.stderr

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_types import ElicitRequestFormParams
 
 from hermes.app.mcp_servers import open_servers
 from hermes.core.errors import SettingsError, ToolError
 from hermes.core.messages import Risk
+from hermes.integrations.mcp.connection import ConnectionHooks
 from hermes.integrations.mcp.pins import ForeignTool, ServerAddress, ServerPin, ToolPin, make_pin
 from hermes.integrations.mcp.review import propose_classes
 from hermes.integrations.mcp.servers import McpServer, ServerLimits
@@ -161,6 +163,24 @@ async def test_a_server_gets_no_answers_of_the_model_and_no_passwords(tmp_path: 
     assert len(answers) == 31
     assert all("not supported" in str(answer) for answer in answers[:30])
     assert answers[30]["action"] == "decline"
+
+
+async def test_an_empty_answer_to_a_server_is_the_default_of_its_field(tmp_path: Path) -> None:
+    async def ask(question: str, _choices: Sequence[str]) -> str:
+        return "7" if "(count)" in question else ""
+
+    fields = {
+        "count": {"type": "integer", "default": 1},
+        "share": {"type": "number", "default": 0.5},
+        "name": {"type": "string", "default": "Ann"},
+    }
+    hooks = ConnectionHooks("shop", str(tmp_path))
+    hooks.ask = ask
+    asked = ElicitRequestFormParams(
+        message="Who?", requested_schema={"type": "object", "properties": fields}
+    )
+    answer = await hooks.elicit(None, asked)
+    assert answer.content == {"count": 7, "share": 0.5, "name": "Ann"}
 
 
 async def test_roots_are_the_workspace_and_nothing_else(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-from hermes.core.events.experiments import FixTested
+from hermes.core.events.experiments import ExperimentRan, FixTested
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.protocols import Tool
@@ -17,6 +17,7 @@ from hermes.sre.probes.probe import Probe
 CauseStatus = Literal["proved", "ruled-out", "not-reproduced", "impossible"]
 EXPERIMENT = "experiment"
 """Who made a change, in the journal: the revert of a proved cause."""
+MAX_NAMED = 3
 
 
 class CauseFixStep(Value, kw_only=True, frozen=True):
@@ -67,7 +68,32 @@ class CauseResult(Value, kw_only=True, frozen=True):
             )
         if self.status == "not-reproduced":
             return f"the fault could not be reproduced on a copy of the host: {self.why}"
+        if self.experiments:
+            return f"the experiments on copies ended without a proof: {self.why}"
         return f"no experiments on a copy were possible: {self.why}"
+
+
+def unfinished_text(ran: Sequence[ExperimentRan]) -> str:
+    """What experiments have shown although they were stopped before a proof; empty for nothing."""
+    reverted = [
+        each.reverted
+        for each in ran
+        if each.purpose in ("revert-only", "rehearse") and each.outcome == "passes"
+    ]
+    if reverted:
+        return (
+            f"on a copy the checks pass with only this reverted: {_names(min(reverted, key=len))}"
+        )
+    if not any(each.purpose == "revert-all" and each.outcome == "passes" for each in ran):
+        return ""
+    failing = [e.kept for e in ran if e.purpose == "keep-only" and e.outcome == "fails"]
+    within = f", and fail with only {_names(min(failing, key=len))}" if failing else ""
+    return f"on a copy with all changes reverted the checks pass{within}"
+
+
+def _names(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
+    return ", ".join(labels[:MAX_NAMED]) + more
 
 
 @dataclass(frozen=True)
