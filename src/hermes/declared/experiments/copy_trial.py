@@ -157,6 +157,7 @@ class CopyTrial:
                 detail=str(error)[:300],
                 seconds=time.monotonic() - began,
                 blocked=tuple(e.suspect.label for e in reverted if paths & set(e.suspect.paths)),
+                copied=not isinstance(error, CannotCopyError),
             )
         detail = self._setup.expected.describe(readings)
         return TrialResult(outcome=outcome, detail=detail, seconds=time.monotonic() - began)
