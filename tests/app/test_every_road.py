@@ -198,6 +198,7 @@ MAY_REACH_OUT = {
     "skills/hub/client.py": "reads hubs of the settings when a person asks; what comes is scanned",
     "integrations/speech/": "sends audio and text to the engine that the settings name",
     "integrations/mcp/": "talks to servers that a person reviewed, and offers ours to programs",
+    "integrations/otlp/collector.py": "sends spans to the collector that the settings name",
     "integrations/web/": "what `web_search` and `web_extract` do, which only the executor calls",
     "tools/request_tool.py": "a tool, which only the executor calls; asks configured systems",
     "sre/prometheus.py": "asks the Prometheus that the settings name, and only asks",

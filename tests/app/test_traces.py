@@ -13,7 +13,6 @@ import pytest
 
 from hermes.app.run_locks import RunLocks
 from hermes.app.traces import (
-    CollectorUnavailable,
     TraceExporter,
     TraceReader,
     read_run_spans,
@@ -25,6 +24,7 @@ from hermes.core.events.incidents import IncidentClosed, IncidentOpened, PhaseEn
 from hermes.core.events.runs import ModelAnswered, RunStarted, TurnEnded, TurnStarted
 from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.messages import ToolCall, ToolResult, Usage
+from hermes.integrations.otlp.collector import CollectorUnavailable
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.settings.load import LoadedSettings, load
 

@@ -14,42 +14,31 @@ from hermes import __version__
 from hermes.app.run_locks import RunLocked, RunLockError, RunLocks, lock_run, unlock_run
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.bus import Bus
-from hermes.core.errors import HermesError, SettingsError, StoreError
+from hermes.core.errors import SettingsError, StoreError
 from hermes.core.events import Event
 from hermes.core.events.operations import HOOKS_RUN, HookCursorMoved
 from hermes.core.events.runs import RunStarted
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal, JournalRecord
-from hermes.integrations.otlp.encoding import encode_spans, read_rejection
+from hermes.integrations.otlp.collector import (
+    CollectorRefused,
+    CollectorUnavailable,
+    send_to_collector,
+)
+from hermes.integrations.otlp.encoding import encode_spans
 from hermes.integrations.otlp.spans import SPAN_KINDS, RunSpans, Span, SpanContext
 from hermes.memory.store import open_journal
-from hermes.plumbing.http_client import (
-    HttpError,
-    HttpLimits,
-    TemporaryHttpError,
-    send_http_request,
-)
 from hermes.settings.load import LoadedSettings
 
 TRACE_CURSOR = "otlp:traces"
 """The name of the cursor; no hook can have it."""
 TRACE_LOCK = "otlp-traces"
 TRACES_PATH = "/v1/traces"
-LIMITS = HttpLimits(timeout_s=10.0, total_timeout_s=30.0, max_answer_bytes=64 * 1024)
-RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504})
 MAX_BATCH_SPANS = 200
 MAX_KNOWN_RUNS = 200
 MAX_PARENT_DEPTH = 8
 RETRY_PAUSES_S = (1.0, 4.0, 16.0, 60.0)
 CLAIM_PAUSE_S = 15.0
-
-
-class CollectorUnavailable(HermesError):
-    """The collector takes nothing now; it may the next time."""
-
-
-class CollectorRefused(HermesError):
-    """The collector will never take these spans."""
 
 
 class SentTraces(Value, kw_only=True, frozen=True):
@@ -201,20 +190,7 @@ class TraceExporter:
             "host.name": platform.node(),
         }
         body = encode_spans(spans, dict(resource), version=__version__, redact=self._redact)
-        try:
-            answer = await send_http_request(
-                "POST", self._address, LIMITS, headers=self._headers, body=body
-            )
-        except TemporaryHttpError as error:
-            raise CollectorUnavailable(f"{self._address}: {error}") from error
-        except HttpError as error:
-            raise CollectorRefused(f"{self._address}: {error}") from error
-        if 200 <= answer.status < 300:
-            return read_rejection(answer.body)
-        text = f"{self._address} answers {answer.status}: {self._redact(answer.error_text)[:200]}"
-        if answer.status in RETRIED_STATUSES:
-            raise CollectorUnavailable(text)
-        raise CollectorRefused(text)
+        return await send_to_collector(self._address, self._headers, body, self._redact)
 
     async def _read_cursor(self) -> int | None:
         found: int | None = None

@@ -300,8 +300,9 @@ class PlaybookRunner:
         undo = self._fill(step.undo, partial=True)
         id = new_id(f"play-{step.name}")
         await self._context.before_step(id, command, undo)
-        result = await self._run(
-            step.name, command, step.timeout, id=id, grace_s=self._context.step_grace_s
+        context = self._context
+        result = await run_command(
+            context.execute, command, step.timeout, id=id, grace_s=context.step_grace_s
         )
         why = incomplete_reason(result) or find_unmet_expectation(result, step.expect)
         undo = "" if result.status == "denied" else undo
@@ -364,17 +365,9 @@ class PlaybookRunner:
             outcome = failure_outcome(lookup.result, "declined")
             raise PlaybookStopped(outcome, name, why, incomplete=incomplete)
 
-    async def _run(
-        self,
-        name: str,
-        command: str,
-        timeout: float,
-        *,
-        id: str = "",
-        grace_s: float = TOOL_GRACE_S,
-    ) -> TerminalResult:
-        id = id or new_id(f"play-{name}")
-        return await run_command(self._context.execute, command, timeout, id=id, grace_s=grace_s)
+    async def _run(self, name: str, command: str, timeout: float) -> TerminalResult:
+        id, execute = new_id(f"play-{name}"), self._context.execute
+        return await run_command(execute, command, timeout, id=id, grace_s=TOOL_GRACE_S)
 
     def _capture(self, source: str, result: TerminalResult, outcome: PlaybookOutcome) -> None:
         """Takes parameters from the output. Raises `PlaybookStopped` when one is missing."""
