@@ -47,7 +47,8 @@ def recorded_server(folder: Path) -> Iterator[tuple[ApiServer, str]]:
         portal.wrap_async_context_manager(api_server(folder)) as server,
     ):
         code, login = create_login("alice")
-        portal.call(server.journal.append, *history(), *recorded_day(), login)
+        events = sorted([*history(), *recorded_day()], key=lambda event: event.at)
+        portal.call(server.journal.append, *events, login)
         yield server, f"/login?code={code}"
 
 
@@ -84,7 +85,7 @@ def take(driver: Any, address: str, file: Path, size: tuple[int, int], theme: st
 def main() -> None:
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "how-to" / "dashboard"
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(prefix="hermes-") as name:
         folder = Path(name)
         with recorded_server(folder) as (server, link), chromium(folder / "profile") as driver:
             driver.get(server.address + link)

@@ -25,7 +25,7 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.events.operations import HealthChecked
 from hermes.core.events.runs import ModelAnswered, RunStarted
-from hermes.core.events.tools import ToolFinished, ToolRequested, ToolStarted
+from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested, ToolStarted
 from hermes.core.messages import Risk, ToolCall, ToolResult, Usage
 
 OPEN_INCIDENT = "inc-20260306-031200-9f21c4"
@@ -127,6 +127,8 @@ def action(
         command=command,
         risk=risk,
     )
+    rule = "reads" if risk is Risk.READ else "trusted-playbooks"
+    yield ToolDecided(run=run, at=at, call_id=call, verdict="allow", rule=rule)
     yield ToolStarted(run=run, at=at, call_id=call, risk=risk)
     yield ToolFinished(
         run=run, at=at + timedelta(seconds=1), result=ToolResult(call_id=call, content=output)

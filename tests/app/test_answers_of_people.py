@@ -6,23 +6,22 @@ from typing import Any
 
 import pytest
 
-from hermes.app.actions import (
-    AnswerOutcome,
+from hermes.app.approval_answers import AnswerOutcome, answer_approval, answer_by_message
+from hermes.app.incident_actions import (
     acknowledge_incident,
-    answer_approval,
-    answer_by_message,
     close_incident,
     mute_incident,
     tell_incident,
 )
-from hermes.app.views import view_approvals, view_incident, view_incidents
+from hermes.app.views import view_approvals, view_incident
 from hermes.core.channels import Address, AttachedText, InboundMessage, press_data
-from hermes.core.errors import HermesError, PolicyDenied
+from hermes.core.errors import HermesError, PolicyDenied, StoreError
 from hermes.core.events import Event
 from hermes.core.events.approvals import ApprovalAnswered, ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import IncidentOpened
 from hermes.core.events.people import PairingApproved
 from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.memory.store import open_journal
 from hermes.settings.load import LoadedSettings, load
 
 pytestmark = pytest.mark.anyio
@@ -285,7 +284,7 @@ async def test_people_acknowledge_mute_and_close_incidents(loaded: LoadedSetting
     journal = await journal_with(INCIDENT)
     acked = await acknowledge_incident(loaded, journal, "last", person="ann")
     assert acked.text == "incident-1: acknowledged by ann"
-    assert (await view_incidents(journal, only_open=True))[0]["acknowledged_by"] == "ann"
+    assert (await view_incident(journal, "last"))["acknowledged_by"] == "ann"
     muted = await mute_incident(loaded, journal, "incident-1", person="ben")
     window = journal.events[-1]
     assert (muted.state, window.kind, getattr(window, "target", "")) == (
@@ -301,7 +300,7 @@ async def test_people_acknowledge_mute_and_close_incidents(loaded: LoadedSetting
 
 async def test_a_hint_needs_no_name_and_decides_nothing(loaded: LoadedSettings) -> None:
     journal = await journal_with(INCIDENT)
-    before = (await view_incidents(journal))[0]
+    before = await view_incident(journal, "last")
     told = await tell_incident(loaded, journal, "last", " the disk\nis new ", person="telegram:8")
     assert (told.state, told.by) == ("told", "telegram:8")
     after = await view_incident(journal, "incident-1")
@@ -327,3 +326,12 @@ async def test_open_requests_are_plain_values(loaded: LoadedSettings) -> None:
     journal = await journal_with(request())
     [shown] = await view_approvals(loaded, journal)
     assert (shown["id"], shown["requester"], shown["approvers"]) == (ASKED, "ann", ["ann", "ben"])
+
+
+async def test_an_unreadable_journal_is_an_error_and_not_an_unknown_request(
+    loaded: LoadedSettings,
+) -> None:
+    async with open_journal(loaded.store) as journal:
+        pass  # closed: it cannot be read any more
+    with pytest.raises(StoreError):
+        await answer_approval(loaded, journal, ASKED, "once", person="ben", via="cli")

@@ -3,6 +3,8 @@
 import pytest
 
 from hermes.app.contrast_checks import ContrastCheck, find_contrasts
+from hermes.declared.collectors.readers import environment_runner
+from hermes.declared.experiments.host_programs import read_host_programs
 from hermes.environments.sandboxing import support
 from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import open_episode
@@ -22,13 +24,15 @@ async def contrasts_of(name: str) -> tuple[list[ContrastCheck], list[list[int]]]
     async with open_episode(scenario, spec) as episode, host_environment(episode.box) as host:
         service = dict(spec.alert.labels)["service"]
         probes = (await discover_probes(host)).probes
+        program = (await read_host_programs(environment_runner(host))).named(service)
+        assert program is not None
         log = await host.run(f"journalctl -u {service} -n 50 -o cat -q --no-pager")
         await episode.run_commands(spec.reference)
         failing, recovered = await host.copy(), await host.copy()
         try:
             for script in spec.inject:
                 await failing.run(script, timeout_s=60.0)
-            found = await find_contrasts(failing, recovered, [service], probes, log.output)
+            found = await find_contrasts(failing, recovered, [program], probes, log.output)
             codes = [
                 [(await copy.run(each.probe.what)).code for copy in (failing, recovered)]
                 for each in found
@@ -41,7 +45,10 @@ async def contrasts_of(name: str) -> tuple[list[ContrastCheck], list[list[int]]]
 
 @pytest.mark.parametrize(
     ("scenario", "kind"),
-    [("staging-settings-reloaded", "answer"), ("cpu-runaway", "busy")],
+    [
+        ("staging-settings-reloaded", "answer"),
+        ("cpu-runaway", "busy"),
+    ],
 )
 async def test_the_difference_becomes_a_check(scenario: str, kind: str) -> None:
     found, codes = await contrasts_of(scenario)

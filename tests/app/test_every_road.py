@@ -167,7 +167,7 @@ MAY_TOUCH = {
     "app/skills/hub.py": "reads the repository that a person named with git, into its own folder",
     "app/skills/exchange.py": "clones the repository that a person named into a folder made for it",
     "acp/editor_files.py": "an environment itself: the files of an editor, then those below it",
-    "app/experiments.py": "stores what a file was before; the revert itself takes the road",
+    "app/cause_revert.py": "stores what a file was before; the revert itself takes the road",
     "declared/collectors/": "fixed scripts that record the state of a host and only read",
     "app/gym_replay.py": "looks at a throw-away box of the gym",
     "skills/scanner/": "a sandbox of its own, with bait, for skills that nobody vouches for",

@@ -38,9 +38,9 @@ SCENARIO = "config-typo-after-edit"
 
 @asynccontextmanager
 async def broken_host(
-    store: StateStore, *, record: bool = True
+    store: StateStore, *, record: bool = True, name: str = SCENARIO
 ) -> AsyncGenerator[tuple[Episode, BareEpisodeRun, ExperimentFinder], None]:
-    scenario = find_scenario(SCENARIO)
+    scenario = find_scenario(name)
     spec = scenario.draw_spec(1, "train")
     states = store if record else None
     async with (
@@ -67,6 +67,20 @@ async def test_the_edited_line_is_named_and_reverted(tmp_path: Path) -> None:
     assert all(each.undo for each in events if isinstance(each, ChangeBegan))
     first = next(each for each in events if isinstance(each, ExperimentRan))
     assert first.outcome in ("fails", "passes")
+
+
+async def test_a_fault_that_no_check_observes_shows_in_contrast_to_a_healthy_copy(
+    tmp_path: Path,
+) -> None:
+    name = "staging-settings-reloaded"  # answers are wrong, with status 200
+    async with broken_host(StateStore(tmp_path), name=name) as (episode, stage, finder):
+        ending = await run_playbooks((), episode, stage, SETTINGS, finder)
+        events = [each.event async for each in stage.bus.journal.read(run=stage.run)]
+        outcome = await episode.judge(window_s=0.5, symptom_timeout_s=60.0)
+    assert (ending.outcome, ending.answered_by) == ("resolved", "experiment")
+    assert outcome.resolved
+    ended = next(each for each in events if isinstance(each, ExperimentsEnded))
+    assert ended.causes == ("file /etc/shipping/profiles/active.conf",)
 
 
 async def test_an_incident_that_experiments_solved_becomes_a_drill(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.app.experiments import _is_data, join_steps
+from hermes.app.cause_revert import _is_data, join_steps
 from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.trial import Revert
 from hermes.declared.state import Item, ItemId, StateChange

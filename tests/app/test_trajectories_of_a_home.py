@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hermes.app import open_application
-from hermes.app.trajectories import describe_tools, find_runs_begun, read_examples
+from hermes.app.trajectories import check_batch, describe_tools, find_runs_begun, read_examples
+from hermes.core.errors import SettingsError
+from hermes.gym.training.batch import BatchPlan
 from hermes.settings.load import load
 
 pytestmark = pytest.mark.anyio
@@ -43,3 +46,12 @@ def test_every_tool_that_comes_with_hermes_is_described(tmp_path: Path) -> None:
     known = describe_tools(loaded)
     assert {"terminal", "read_file", "memory", "skill_view", "conclude", "delegate"} <= set(known)
     assert all(spec.description for spec in known.values())
+
+
+async def test_a_batch_draws_from_the_distributions_of_the_settings(tmp_path: Path) -> None:
+    own = {"tools.distributions": '{"mine": {"terminal": 1.0}}'}
+    loaded = load(home=tmp_path, variables={}, overrides=own)
+    plan = BatchPlan(dataset_file="prompts.jsonl", run_name="one", distribution="mine")
+    check_batch(loaded, plan)
+    with pytest.raises(SettingsError, match="there is no distribution 'other'"):
+        check_batch(loaded, replace(plan, distribution="other"))

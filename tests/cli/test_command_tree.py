@@ -69,6 +69,7 @@ ELSEWHERE |= {"hermes web logout", "hermes tools import"}
 ELSEWHERE |= {f"hermes mcp {verb}" for verb in ("add", "login", "review", "test", "remove")}
 ELSEWHERE |= {"hermes pairing approve", "hermes pairing revoke"}
 ELSEWHERE |= {f"hermes hooks {verb}" for verb in ("trust", "untrust", "test")}
+ELSEWHERE |= {"hermes traces show", "hermes traces send"}
 ELSEWHERE |= {"hermes changes show", "hermes changes revert"}
 ELSEWHERE |= {f"hermes state {verb}" for verb in ("show", "diff", "delete")}
 ELSEWHERE |= {"hermes drill from-incident", "hermes incident replay"}

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hermes.app.copies import copy_service
 from hermes.cli.root_command import root
 from hermes.environments.sandboxing import support
-from hermes.skills.supervisors.units import HostUnit
 
 pytestmark = pytest.mark.skipif(
     bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())
@@ -71,9 +69,3 @@ def test_shell_runs_what_it_is_given_when_there_is_no_terminal(tmp_path: Path) -
 def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     done = hermes(tmp_path, "run", "--json", "--timeout", "0.3", "--", "sleep 60")
     assert json.loads(done.stdout)["timed_out"]
-
-
-def test_a_unit_of_the_host_becomes_a_service_of_the_copy() -> None:
-    unit = HostUnit(name="web", kind="systemd", state="active", definition=("ExecStart=/bin/x",))
-    service = copy_service(unit)
-    assert (service.name, service.definition, service.running) == ("web", unit.definition, True)

@@ -43,6 +43,36 @@ def test_neighbouring_lines_are_parts_of_their_own() -> None:
     assert revert_parts(before, after, parts, {1}) == b"port = 2\nworkers = 4\nlevel = info\n"
 
 
+def test_a_removed_line_is_apart_from_an_edit_of_its_neighbour() -> None:
+    before = b"[Service]\nEnvironment=PAGE_SIZE=20\nEnvironment=REGION=eu\nNice=0\n"
+    after = b"[Service]\nEnvironment=PAGE_SIZE=50\nNice=0\n"
+    parts = split_change(before, after)
+    assert len(parts) == 2
+    region_back = b"[Service]\nEnvironment=PAGE_SIZE=50\nEnvironment=REGION=eu\nNice=0\n"
+    assert region_back in [revert_parts(before, after, parts, {n}) for n in range(2)]
+
+
+def test_an_added_line_is_apart_from_an_edit_of_its_neighbour() -> None:
+    before, after = b"workers = 4\nport = 80\n", b"mode = strict\nworkers = 8\nport = 80\n"
+    parts = split_change(before, after)
+    assert [revert_parts(before, after, parts, {n}) for n in range(len(parts))] == [
+        b"workers = 8\nport = 80\n",
+        b"mode = strict\nworkers = 4\nport = 80\n",
+    ]
+
+
+def test_a_line_that_moved_up_is_not_taken_for_another_one() -> None:
+    before, after = b"level = info\nworkers = 4\n", b"workers = 8\nqueue = 9\n"
+    parts = split_change(before, after)
+    one_reverted = [revert_parts(before, after, parts, {n}) for n in range(len(parts))]
+    assert b"workers = 4\nqueue = 9\n" in one_reverted
+
+
+def test_lines_without_an_end_stay_one_part() -> None:
+    parts = split_change(b"a = 1\nb = 2\nc = 3", b"a = 2\nc = 4")
+    assert len(parts) == 1
+
+
 def test_a_binary_file_has_no_parts() -> None:
     assert split_change(b"\0\1", b"\0\2") == ()
     assert split_change(b"\xff\xfe", b"text") == ()

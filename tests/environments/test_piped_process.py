@@ -125,6 +125,20 @@ async def test_a_program_that_floods_its_streams_can_be_ended(tmp_path: Path) ->
     assert (tmp_path / "log").stat().st_size < 4_000_000
 
 
+async def test_the_watchdog_of_a_program_without_a_record_removes_no_file(tmp_path: Path) -> None:
+    """It was told to remove /dev/null, and as root it could."""
+    async with open_piped(["cat"], variables=VARIABLES, cwd=str(tmp_path), grace_s=0.2):
+        own = [Path(f"/proc/{pid}/cmdline") for pid in _children(os.getpid())]
+        words = [file.read_bytes().split(b"\0") for file in own]
+    (watchdog,) = [each for each in words if any(b"HERMES_TREE=" in word for word in each)]
+    assert watchdog[-3:] == [b"", b"", b""]  # neither a record nor a folder, and the end
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for file in tasks for child in file.read_text().split()]
+
+
 async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
     async with open_piped(
         ["no-such-program"], variables=VARIABLES, cwd=str(tmp_path), grace_s=0.2

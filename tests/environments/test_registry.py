@@ -14,7 +14,7 @@ import pytest
 
 from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.events import Event
-from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessStarted
+from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessReported, ProcessStarted
 from hermes.core.protocols import BackgroundProcesses, Environment
 from hermes.environments.local import LocalEnvironment
 from hermes.environments.process_registry import ProcessRegistry
@@ -187,6 +187,30 @@ async def test_watched_words_are_told_and_a_chatty_one_does_not_flood(
         ("ERROR", "ERROR number 1"),
         ("ready*80", "no end: ready on 80"),
     ]
+
+
+async def test_a_running_process_is_reported_in_intervals(
+    tmp_path: Path, here: LocalEnvironment, told: Told
+) -> None:
+    settings = TerminalSettings(min_check_interval=0.05)
+    async with ProcessRegistry(tmp_path, told.publish, settings=settings) as registry:
+        view = await registry.start(here, "echo begun; read -r x", run="r", check_interval=0.01)
+        await printed(registry, view.id, "begun")
+        reported = await told.until(ProcessReported, 3)
+        await registry.kill(view.id)
+        await told.until(ProcessEnded)
+    assert "".join(each.output for each in reported) == "begun\n", "each line once"
+    assert {each.process for each in reported} == {view.id}
+    assert isinstance(told.events[-1], ProcessEnded), "nothing is reported after its end"
+
+
+async def test_without_an_interval_nothing_is_reported(
+    registry: ProcessRegistry, here: LocalEnvironment, told: Told
+) -> None:
+    view = await registry.start(here, "echo begun", run="r")
+    await registry.wait(view.id, timeout=20)
+    await told.until(ProcessEnded)
+    assert told.of(ProcessReported) == []
 
 
 async def test_bad_patterns_start_nothing(

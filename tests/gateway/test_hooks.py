@@ -9,7 +9,13 @@ import pytest
 from hermes.core.channels import Address, InboundMessage
 from hermes.core.events import EVENT_TYPES, Event
 from hermes.core.events.chats import ChatHandled, ChatReceived, ChatSessionEnded
-from hermes.core.events.incidents import IncidentAcknowledged, IncidentClosed, IncidentOpened
+from hermes.core.events.incidents import (
+    IncidentAcknowledged,
+    IncidentClosed,
+    IncidentOpened,
+    IncidentRecovered,
+    IncidentReopened,
+)
 from hermes.core.events.jobs import JobDue
 from hermes.core.events.operations import (
     HOOKS_RUN,
@@ -145,6 +151,7 @@ def test_every_name_comes_from_events_that_exist() -> None:
         (IncidentOpened(run="r", incident="i", title="t", severity="P1"), "incident:opened"),
         (IncidentAcknowledged(run="r", incident="i", by="a"), "incident:updated"),
         (IncidentClosed(run="r", incident="i", outcome="resolved"), "incident:closed"),
+        (IncidentClosed(run="r", incident="i", outcome="escalated"), "incident:updated"),
         (JobDue(run="schedule", job="j", occurrence="j@", due=NOW), "job:due"),
         (SkillChanged(run="r", skill="s", digest="d", state="validated"), "skill:learned"),
         (SkillChanged(run="r", skill="s", digest="d", state="trusted", before="validated"), ""),
@@ -183,6 +190,26 @@ async def test_the_end_of_a_turn_has_the_answer() -> None:
         TurnEnded(run="r", turn=1, outcome="answered"),
     )
     assert (found.name, found.context["response"]) == ("agent:end", "all is well")
+
+
+ESCALATED = IncidentClosed(run="r", incident="i", outcome="escalated")
+RECOVERED = IncidentRecovered(run="r", incident="i", recovered_at=NOW)
+REOPENED = IncidentReopened(run="r", incident="i", by="ann")
+
+
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [
+        ([ESCALATED], "incident:closed"),
+        ([], "incident:updated"),
+        ([ESCALATED, REOPENED], "incident:updated"),
+        ([ESCALATED, IncidentClosed(run="r", incident="i", outcome="closed")], "incident:updated"),
+    ],
+)
+async def test_a_recovery_closes_an_incident_only_after_an_escalation(
+    before: list[Event], name: str
+) -> None:
+    assert (await read_last(*before, RECOVERED)).name == name
 
 
 async def test_a_command_of_a_chat_has_its_own_name() -> None:

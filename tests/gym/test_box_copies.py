@@ -110,6 +110,19 @@ async def test_a_full_disk_is_full_in_the_copy_and_can_be_emptied_there() -> Non
         await copy.close()
 
 
+async def test_full_shared_memory_is_full_in_the_copy_without_its_content() -> None:
+    async with shop_box() as box:
+        await box.run("yes | head -c 14M > /dev/shm/frames; chmod 640 /dev/shm/frames")
+        copy = await host_environment(box).copy()
+        assert (await copy.run("stat -c '%s %a' /dev/shm/frames")).output == "14680064 640\n"
+        assert (await copy.run("cmp -n 14680064 /dev/zero /dev/shm/frames")).code == 0
+        assert (await copy.run("head -c 4M /dev/zero > /dev/shm/more")).code != 0
+        cleared = await copy.run("rm /dev/shm/*; head -c 4M /dev/zero > /dev/shm/more")
+        assert cleared.code == 0
+        assert (await box.run("ls /dev/shm")).output == "frames\n"
+        await copy.close()
+
+
 async def test_a_full_root_is_full_in_the_copy_and_can_be_emptied_there() -> None:
     async with shop_box() as box:
         await box.run("head -c 500M /dev/zero > /srv/blob")

@@ -5,19 +5,27 @@ import json
 import anyio
 import pytest
 
+from hermes.core.errors import EnvironmentFailed
 from hermes.environments.boxes.box import Box
 from hermes.environments.sandboxing import support
-from hermes.gym.episodes.episode import Oracle, build_host_plan
+from hermes.gym.episodes.episode import Oracle, build_host_plan, inject_fault, open_episode
 from hermes.gym.random_source import RandomSource
+from hermes.gym.scenario import Scenario
 from hermes.gym.scenario_builder import ScenarioBuilder
 from hermes.gym.scenario_spec import (
     DiskSpaceCheck,
+    FaultDescription,
     FaultTrigger,
     HostDisk,
     HostFile,
+    HostLink,
     HostSpec,
     HttpCheck,
     LoadSpec,
+    ScenarioAlert,
+    ScenarioSpec,
+    ScriptCheck,
+    UnchangedCheck,
 )
 from hermes.gym.services.python_service import service_unit
 
@@ -122,3 +130,52 @@ async def test_a_disk_can_run_out_of_inodes() -> None:
         assert "enlarged" in found[0].detail
         with anyio.fail_after(30):
             await box.run("rm /var/spool/app/*")
+
+
+async def test_a_host_has_links() -> None:
+    host = HostSpec(
+        name="web-1",
+        files=(HostFile(path="/opt/app/releases/2/main", text="two"),),
+        links=(HostLink("/opt/app/current", "releases/2"),),
+    )
+    async with Box([build_host_plan(host)]) as box:
+        assert (await box.run("cat /opt/app/current/main; readlink /opt/app/current")).output == (
+            "tworeleases/2\n"
+        )
+
+
+async def test_a_file_in_a_folder_of_the_machine_is_refused_with_a_way_out() -> None:
+    host = HostSpec(name="web-1", files=(HostFile(path="/usr/local/bin/job", text="x"),))
+    with pytest.raises(EnvironmentFailed, match=r"/usr/local/bin/job .*hosts only read it; use .*"):
+        async with Box([build_host_plan(host)]):
+            pass
+
+
+async def test_an_edit_beside_the_cause_must_stay() -> None:
+    kept = UnchangedCheck(name="the edit is kept", path="/etc/motd", since_fault=True)
+    broken = ScriptCheck(name="it works", script="! grep -q bad /etc/app.conf")
+    spec = ScenarioSpec(
+        hosts=(
+            HostSpec(
+                name="web-1",
+                files=(
+                    HostFile(path="/etc/motd", text="old"),
+                    HostFile(path="/etc/app.conf", text="good"),
+                ),
+            ),
+        ),
+        alert=ScenarioAlert(title="x", text="x"),
+        healthy=(broken,),
+        symptoms=(broken,),
+        inject=("echo new > /etc/motd; echo bad > /etc/app.conf",),
+        collateral=(kept,),
+        fault=FaultDescription(component=("app.conf",), mechanism=("bad",)),
+    )
+    scenario = Scenario(name="edits", group="files", summary="x", draw=lambda rng: spec)
+    async with open_episode(scenario, spec, broken=False) as episode:
+        oracle = episode.oracle
+        assert (await oracle.run_checks((kept,)))[0].ok
+        await inject_fault(episode)
+        assert (await oracle.run_checks((kept,)))[0].ok
+        await episode.box.run("echo old > /etc/motd")
+        assert not (await oracle.run_checks((kept,)))[0].ok

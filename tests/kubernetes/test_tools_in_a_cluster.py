@@ -10,6 +10,7 @@ from injected_faults import FAULTS
 from real_cluster import CONTEXT, VIEWER_TOKEN, RealCluster
 from shop_bench import Bench
 
+from hermes.agent.dependencies import execute_for_run
 from hermes.app.application import Application, open_application
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
@@ -22,7 +23,6 @@ from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.settings.load import LoadedSettings, load
 from hermes.sre.cluster.checks import incident_commands
 from hermes.sre.cluster.event_source import KubernetesEventSource
-from hermes.sre.context import execute_for_run
 from hermes.sre.settings import KubernetesSettings
 
 pytestmark = pytest.mark.anyio

@@ -55,6 +55,7 @@ from hermes.core.events.runs import (
 from hermes.core.events.tools import (
     ProcessEnded,
     ProcessMatched,
+    ProcessReported,
     ProcessStarted,
     ToolApproved,
     ToolBlocked,
@@ -222,6 +223,9 @@ PINNED: dict[Event, str] = {
     ProcessMatched(
         run="r", at=AT, process="p1", pattern="up", line="is up"
     ): '{"kind":"process.matched",HEAD,"process":"p1","pattern":"up","line":"is up"}',
+    ProcessReported(
+        run="r", at=AT, process="p1", seconds=60.0, output="x"
+    ): '{"kind":"process.reported",HEAD,"process":"p1","seconds":60.0,"output":"x"}',
     ProcessEnded(
         run="r", at=AT, process="p1", exit_code=1, reason="killed", tail="bye"
     ): '{"kind":"process.ended",HEAD,"process":"p1","exit_code":1,"reason":"killed","tail":"bye"}',

@@ -16,6 +16,7 @@ from hermes.core.events.runs import (
 from hermes.core.events.tools import (
     ProcessEnded,
     ProcessMatched,
+    ProcessReported,
     ProcessStarted,
     ToolDecided,
     ToolFinished,
@@ -52,6 +53,7 @@ CALL = ToolCall("call-1", "terminal", {"command": f"curl -H 'x: {KEY}' shop", "e
         ToolFinished(run="r", result=ToolResult(call_id="c", content=f"{KEY} {OWN}")),
         ProcessStarted(run="r", process="p", command=f"run {KEY}", environment="local"),
         ProcessMatched(run="r", process="p", pattern="x", line=KEY),
+        ProcessReported(run="r", process="p", output=OWN),
         ProcessEnded(run="r", process="p", tail=OWN),
         ModelFailed(run="r", model="m", error=f"401 for {KEY}"),
         ContextCompressed(run="r", summary=f"they said {OWN}", kept_first=1, dropped=2),

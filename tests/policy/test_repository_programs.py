@@ -195,6 +195,8 @@ def test_a_folder_unpacked_below_a_project_does_not_concern_its_git(tmp_path: Pa
 @pytest.mark.parametrize("inner", ["", "sub"])
 def test_git_does_not_take_the_policies_of_a_project_away(repository: Path, inner: str) -> None:
     (repository / "sub").mkdir()
+    (repository / ".git" / "refs" / "heads" / "other").write_text("0" * 40)
+    (repository / ".git" / "refs" / "heads" / "main").write_text("0" * 40)
     gate = Gate(repository / inner)
     commands = [f"git switch {words}" for words in ("other", "-c new other", "-c new -")]
     assert {gate.decide(each) for each in commands} == {"allow"}

@@ -4,13 +4,14 @@ It is Tuesday, 2026-11-17, 10:20 in Berlin. A refused phrase names what its sugg
 after a question mark.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from hermes.core.errors import ScheduleError
-from hermes.scheduler.cron import next_times
+from hermes.scheduler.cron import due_times, next_times
 from hermes.scheduler.phrases import parse_schedule
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -117,3 +118,25 @@ def test_a_spoken_phrase_is_right_or_refused_with_a_suggestion(phrase: str, time
     schedule = parse_schedule(phrase, NOW, "Europe/Berlin").schedule
     found = next_times(schedule, NOW, len(expected))
     assert [f"{each.astimezone(BERLIN):%m-%d %H:%M}" for each in found] == expected
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "* * * * *",
+        "*/20 2,3 * * *",
+        "30 2 * * *",
+        "every 2 days at 6",
+        "every 45 minutes",
+        "0 9 1 1 *",
+    ],
+)
+def test_times_for_a_page_are_those_of_the_clock(phrase: str) -> None:
+    """Also in the nights in which the clock changes, and for what is over."""
+    schedule = parse_schedule(phrase, NOW, "Europe/Berlin").schedule
+    begin = datetime(2027, 3, 27, 23, 0, tzinfo=BERLIN)
+    for minutes in range(0, 600, 7):
+        after = (begin + timedelta(minutes=minutes)).astimezone(UTC)
+        assert next_times(schedule, after, 5) == list(islice(due_times(schedule, after), 5))
+    past = parse_schedule("in 20 minutes", NOW, "Europe/Berlin").schedule
+    assert next_times(past, NOW + timedelta(hours=1), 5) == []

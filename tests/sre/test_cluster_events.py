@@ -8,9 +8,12 @@ from cluster_outputs import BUDGET, COMPLETE_ROLLOUT, EVENT_STORM
 
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
+from hermes.core.incident import IncidentDetails
 from hermes.core.protocols import CommandResult
 from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.sre.cluster.event_source import KubernetesEventSource
+from hermes.sre.cluster.inspection import ClusterInspection
+from hermes.sre.cluster.queries import MAX_EVENT_LINES
 from hermes.sre.settings import KubernetesSettings
 from hermes.sre.triage.severity import alert_impact
 
@@ -100,6 +103,7 @@ async def test_a_renamed_context_is_an_alert_that_says_so_and_ends_by_itself() -
     assert [each.resolved for each in await cluster.alerts()] == [False, True]
 
 
+DOWN = COMPLETE_ROLLOUT.replace("\t2\t2\t2\t2\t1\t", "\t2\t0\t2\t0\t1\t")
 CORDONED_NODE = "node\tnode-1\tTrue\tcordoned\t4\t4Gi\n"
 SERVICE_WITHOUT_PODS = """\
 service\tshop\tweb\tClusterIP\tmap[app:wbe]
@@ -151,10 +155,46 @@ async def test_a_workload_without_replicas_is_down_and_one_with_all_is_not() -> 
     serving = next(each for each in await cluster.alerts() if "deployment/web" in each.title)
     assert alert_impact(serving).effect == "warning"
     down = WatchedCluster()
-    down.kubectl.by_kind["deployments"] = COMPLETE_ROLLOUT.replace(
-        "\t2\t2\t2\t2\t1\t", "\t2\t0\t2\t0\t1\t"
-    )
+    down.kubectl.by_kind["deployments"] = DOWN
     await down.source.poll(NOW)
     silent = next(each for each in await down.alerts() if "deployment/web" in each.title)
     assert alert_impact(silent).effect == "down"
     assert alert_impact(silent).why == "0 of 2 replicas of web are available"
+
+
+async def test_a_node_that_is_not_ready_is_one_alert() -> None:
+    cluster = WatchedCluster()
+    cluster.kubectl.events = "".join(
+        f'event\t2026-11-17T11:59:01Z\t2\tshop\tPod/{name}-0\tNodeNotReady\t"Node is not ready"\n'
+        for name in ("web", "db", "cache")
+    )
+    cluster.kubectl.by_kind |= {"nodes": CORDONED_NODE.replace("True", "Unknown")}
+    await cluster.source.poll(NOW)
+    (alert,) = await cluster.alerts()
+    assert alert.title == "NodeNotReady: node/node-1"
+    assert "namespace" not in dict(alert.labels)
+    inspection = ClusterInspection(SETTINGS)
+    assert inspection.concerns(
+        IncidentDetails(incident="i", run="i", title=alert.title, labels=dict(alert.labels))
+    )
+
+
+@pytest.mark.parametrize("why", ["not available", "cut off"])
+async def test_silence_is_no_recovery_while_the_workload_is_broken_or_warnings_are_cut_off(
+    why: str,
+) -> None:
+    cluster = WatchedCluster()
+    await cluster.source.poll(NOW)
+    later = NOW + timedelta(seconds=SETTINGS.quiet + 60)
+    cluster.kubectl.events = ""
+    if why == "not available":
+        cluster.kubectl.by_kind["deployments"] = DOWN
+    else:
+        other = f'event\t{later:%Y-%m-%dT%H:%M:%SZ}\t1\tblog\tPod/other-0\tFailed\t"x"\n'
+        cluster.kubectl.events = other * MAX_EVENT_LINES
+    await cluster.source.poll(later)
+    assert not [
+        each.title
+        for each in await cluster.alerts()
+        if each.resolved and "deployment/web" in each.title
+    ]

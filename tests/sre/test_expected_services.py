@@ -25,7 +25,9 @@ from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.probes.admission import admit_probes, mark_admitted
 from hermes.sre.probes.discovery import propose_probes
-from hermes.sre.probes.host_scan import HostProcess, parse_scan, reason_to_stay, service_name
+from hermes.sre.probes.host_scan import (
+    parse_scan,
+)
 from hermes.sre.probes.inventory import (
     INVENTORY_FILE,
     InventoryStore,
@@ -42,7 +44,7 @@ from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
-SETTINGS = ProbeSettings(confirm=0.05)
+SETTINGS = ProbeSettings(confirm=0.05, temporary_folders=())
 NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
 REDIS = shutil.which("redis-server") or ""
 needs_redis = pytest.mark.skipif(not REDIS, reason="redis is not installed")
@@ -274,7 +276,7 @@ async def test_a_watch_with_declared_probes_asks_about_a_service_without_one(
     tmp_path: Path, redis: Daemon
 ) -> None:
     declared = [Probe(name="disk", kind="disk", what="/", limit=101)]
-    settings = ProbeSettings(confirm=0.05, settle=0.1)
+    settings = ProbeSettings(confirm=0.05, settle=0.1, temporary_folders=())
     probe_lists: list[ProbeList] = []
 
     async def adopt(probe_list: ProbeList) -> None:
@@ -422,57 +424,6 @@ def test_what_was_seen_once_and_never_again_is_forgotten_after_a_day() -> None:
     assert "dev" in known.services
     assert known.expected == ()
     assert update_inventory(known, [], [], NOON + timedelta(days=2), 300.0).services == {}
-
-
-BASH = ("bash", 34816)
-
-
-@pytest.mark.parametrize(
-    ("process", "port", "why"),
-    [
-        (HostProcess(pid=9, supervised_as="api"), 8000, "supervised by supervisord"),
-        (HostProcess(pid=9, ancestors=(("runsv", 0),)), 8000, "supervised by runsv"),
-        (HostProcess(pid=1), 80, "the first process of this host"),
-        (HostProcess(pid=9, parent=7), 80, "named in /run/web.pid"),
-        (HostProcess(pid=9, session=9), 6379, "a daemon"),
-        (HostProcess(pid=9, session=9), 45_123, ""),
-        (HostProcess(pid=9, session=9, age_s=600), 45_123, "running for 10 minutes"),
-        (HostProcess(pid=9, session=3, age_s=299), 8000, ""),
-        (HostProcess(pid=9, session=3, age_s=300), 8000, "running for 5 minutes"),
-        (HostProcess(pid=9, session=3, terminal=34816, age_s=7200), 8000, ""),
-        (HostProcess(pid=9, session=9, ancestors=(BASH,), age_s=7200), 8000, ""),
-        (HostProcess(pid=9, terminal=34816, age_s=90_000), 8000, "running for more than a day"),
-    ],
-)
-def test_whether_a_process_is_meant_to_stay(process: HostProcess, port: int, why: str) -> None:
-    assert reason_to_stay(process, port, {7: "/run/web.pid"}, 300.0) == why
-
-
-@pytest.mark.parametrize(
-    ("command", "program", "name"),
-    [
-        ("nginx: master process nginx", "nginx", "nginx"),
-        ("python3 /srv/shop/app.py --port 80", "python3", "shop"),
-        ("/usr/bin/python3 -u /srv/shop/shop_api.py", "python3", "shop_api"),
-        ("python -m http.server 8000", "python", "http.server"),
-        ("python -m uvicorn shop.api:app --port 80", "python", "shop.api"),
-        ("/venv/bin/python /venv/bin/gunicorn shop:app", "gunicorn", "shop"),
-        ("node /opt/front/server.js", "node", "front"),
-        ("java -jar /opt/billing.jar", "java", "billing"),
-        ("python3", "python3", "python3"),
-        ("python3 -c 'import os'", "python3", "python3"),
-        ("python3 -X dev -W ignore /srv/shop/api.py", "python3", "api"),
-        ("/usr/bin/python3 -u /srv/shop/main.py --port 80", "python3", "shop"),
-        ("java -cp /opt/lib -jar /opt/billing/billing.jar", "java", "billing"),
-    ],
-)
-def test_a_service_is_called_by_what_people_know(command: str, program: str, name: str) -> None:
-    assert service_name(HostProcess(pid=9, command=command), program) == name
-
-
-def test_the_name_in_the_supervisor_goes_first() -> None:
-    process = HostProcess(pid=9, supervised_as="worker_03", command="python3 /srv/x/app.py")
-    assert service_name(process, "python3") == "worker"
 
 
 @asynccontextmanager

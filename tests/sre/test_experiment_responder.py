@@ -1,5 +1,7 @@
 """A cause that experiments proved is reverted through the gate, verified, and undone if need be."""
 
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
@@ -15,8 +17,12 @@ from hermes.core.events.incidents import (
     PhaseEntered,
 )
 from hermes.core.incident import IncidentDetails, read_incident
+from hermes.environments.local import LocalEnvironment
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
+from hermes.sre.checks import IndependentChecks, ProbeChecks
 from hermes.sre.commander import Commander, IncidentResult
+from hermes.sre.probes.admission import mark_admitted
+from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.report_data import read_incident_records
 from hermes.sre.reports.report_text import render_report
 from hermes.sre.reports.statements import find_excluded_causes, resolver_of
@@ -44,6 +50,10 @@ class ScriptedFinder:
         self._result, self._error = result, error
         self.cases: list[FailingCase] = []
         self.available = True
+        self.observed: Sequence[Probe] = ()
+
+    async def observe(self, case: FailingCase) -> Sequence[Probe]:
+        return self.observed
 
     async def find(self, case: FailingCase) -> CauseResult:
         self.cases.append(case)
@@ -207,6 +217,36 @@ async def test_experiments_are_told_in_plain_words(host: Host) -> None:
     assert said in texts
     assert any(text.startswith("cause proved in 1 experiments") for text in texts)
     assert "experiment" in render_report(records)
+
+
+class ProbedHost(Host):
+    """Its checks are probes; none of them observes the fault."""
+
+    stack: AsyncExitStack
+
+    async def eyes(self, case: IncidentDetails) -> IndependentChecks:
+        environment = await self.stack.enter_async_context(
+            LocalEnvironment(self.folder, {"PATH": "/usr/bin:/bin"})
+        )
+        up = mark_admitted(Probe(name="up", kind="command", what="true", service="web"))
+        return ProbeChecks([up], environment)
+
+
+@pytest.mark.parametrize("observed", [True, False])
+async def test_what_differs_between_copies_counts_only_if_it_fails_on_the_host(
+    tmp_path: Path, observed: bool
+) -> None:
+    what = f"test {'' if observed else '!'} -f {tmp_path}/well-web"
+    contrast = mark_admitted(Probe(name="answer", kind="command", what=what, service="web"))
+    async with AsyncExitStack() as stack:
+        host = ProbedHost(tmp_path)
+        host.stack = stack
+        host.finder = finder = ScriptedFinder(PROVED)
+        finder.observed = [contrast]
+        ending = await commanded(host)
+    failing = [each.check for case in finder.cases for each in case.failing]
+    assert failing == (["answer"] if observed else [])
+    assert ending.outcome == ("resolved" if observed else "escalated")
 
 
 async def test_without_a_known_good_state_there_are_no_experiments(host: Host) -> None:

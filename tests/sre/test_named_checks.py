@@ -85,3 +85,32 @@ async def test_only_a_page_that_a_server_refuses_now_is_checked(
             checks = await open_independent_checks(details, environment, [known])
     assert isinstance(checks, ProbeChecks)
     assert (f"http://127.0.0.1:{port}/items" in [e.what for e in checks.probes]) == checked
+
+
+@pytest.mark.parametrize(("behind", "checked"), [(200, True), (500, False)])
+@pytest.mark.anyio
+async def test_a_proxy_that_fails_a_page_of_a_healthy_service_is_checked(
+    tmp_path: Path, behind: int, checked: bool
+) -> None:
+    """Where the service fails as well, its own check shows the fault."""
+    front, back = Pages(), Pages()
+    front.status, back.status = 504, behind
+    details = IncidentDetails(incident="i", run="r", title="no reports from shop", service="shop")
+    with web_server(front) as front_port, web_server(back) as back_port:
+        probes = [
+            Probe(
+                name=f"http-{port}{page.replace('/', '-')}",
+                kind="http",
+                what=f"http://127.0.0.1:{port}{page}",
+                service=service,
+                status="<400",
+            )
+            for port, service in ((back_port, "shop"), (front_port, "nginx"))
+            for page in ("/report", "/other" if service == "nginx" else "/own")
+        ]
+        async with this_host(tmp_path) as environment:
+            checks = await open_independent_checks(details, environment, probes)
+    assert isinstance(checks, ProbeChecks)
+    names = [each.name for each in checks.probes]
+    assert (f"http-{front_port}-report" in names) == checked
+    assert f"http-{front_port}-other" not in names

@@ -4,7 +4,7 @@ import pytest
 
 from hermes.skills.supervisors.commands import HostSupervisors
 from hermes.skills.supervisors.units import HostUnit, PlainDaemon
-from hermes.sre.probes.host_scan import parse_scan
+from hermes.sre.probes.host_scan import ServiceCriteria, parse_scan
 from hermes.sre.probes.inventory import find_running_services
 
 SCAN = """\
@@ -25,7 +25,7 @@ process=70\t1\t70\t0\t71\t\t/usr/bin/redis-server\ttini:0<\t/usr/bin/redis-serve
 
 
 def daemon_of(scan: str) -> PlainDaemon:
-    found = next(find_running_services(parse_scan(scan), 0.0)).daemon
+    found = next(find_running_services(parse_scan(scan), ServiceCriteria(settle_s=0.0))).daemon
     assert found is not None
     return found
 
@@ -47,6 +47,12 @@ def daemon_of(scan: str) -> PlainDaemon:
 def test_the_command_of_nginx_follows_its_title(title: str, command: tuple[str, ...]) -> None:
     daemon = daemon_of(SCAN.format(title=title))
     assert (daemon.command, daemon.title, daemon.user) == (command, title, "root")
+
+
+def test_the_zeros_behind_a_title_are_no_arguments() -> None:
+    daemon = daemon_of(REDIS_SCAN.format(more="\x1f" * 40))
+    assert daemon.command == ()
+    assert daemon.title == "/usr/bin/redis-server 127.0.0.1:6379"
 
 
 def test_redis_is_started_with_the_file_that_it_names() -> None:

@@ -150,6 +150,20 @@ def test_the_options_come_from_the_settings() -> None:
     assert found["postgres"]["orders"].options == "-h db1 -U look"
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("postgres", "-h /run/db -p 7 -U look"),
+        ("mysql", "-S /run/db -u look"),
+        ("redis", "-s /run/db --user look"),
+    ],
+)
+def test_a_path_is_the_socket_of_a_database(kind: str, options: str) -> None:
+    given = f'{{"db": {{"kind": "{kind}", "host": "/run/db", "port": 7, "user": "look"}}}}'
+    found = command_connections(load(variables={}, overrides={"tools.databases": given}))
+    assert found[kind]["db"].options == options
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("printed", "note"),

@@ -19,7 +19,8 @@ from hermes.core.messages import (
 )
 from hermes.core.protocols import Tool, ToolContext
 from hermes.sre.responders.investigation import read_only_executor
-from hermes.tools.executor import SECRET_RULE, Executor, LayeredTools, origin_of
+from hermes.tools.action_description import origin_of
+from hermes.tools.executor import SECRET_RULE, Executor, LayeredTools
 from hermes.tools.skills import skill_call, skill_create
 
 pytestmark = pytest.mark.anyio

@@ -206,7 +206,7 @@ def _decode_picture(data: str) -> bytes:
 
 
 def _describe_servers(servers: Sequence[Any]) -> str:
-    """What an editor hands over is not started: nobody has reviewed it."""
+    """What an editor hands over is not started: it was not reviewed."""
     if not servers:
         return ""
     names = [visible_line(str(each.name), 60) for each in servers[:MAX_LISTED_SERVERS]]

@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""A longer line is not read; its sender is told so."""
+"""A longer line is not read; its sender gets an error."""
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
 """What may wait for a client that does not read. Beyond that the connection ends."""
 READ_CHUNK_BYTES = 64 * 1024

@@ -149,7 +149,7 @@ class EditorApprover:
         return Approval(approved=scope is not None, by=self.person, scope=scope or "once")
 
     async def choose(self, question: str, choices: Sequence[str]) -> str | None:
-        """Ask a question of the agent; None when nobody answers. Raises `ToolError` without
+        """Ask a question of the agent; None without an answer. Raises `ToolError` without
         choices: an editor has no other way to ask."""
         if not choices:
             raise ToolError("ask this in your answer; the person replies with their next message")

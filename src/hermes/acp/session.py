@@ -96,7 +96,7 @@ class EditorSession:
         self.folder = folder
         self.mode = ASK_MODE
         self.notice = ""
-        """What the person is told with the first turn."""
+        """Notes that the person gets with the first turn."""
         self._client = client
         self._updates = SessionUpdates(id, folder)
         self._files = files

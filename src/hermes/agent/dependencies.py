@@ -2,14 +2,21 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from hermes.agent.budget import SpendingBudget
 from hermes.agent.settings import AgentSettings
 from hermes.core.bus import Bus
 from hermes.core.events import Event
 from hermes.core.events.base import RunOrigin
-from hermes.core.messages import Message, ToolSpec, Usage
-from hermes.core.protocols import ArtifactStore, BackgroundProcesses, Environment, Model
+from hermes.core.messages import Message, ToolCall, ToolResult, ToolSpec, Usage
+from hermes.core.protocols import (
+    ArtifactStore,
+    BackgroundProcesses,
+    Environment,
+    Model,
+    ToolContext,
+)
 from hermes.models.message_format import estimate_tokens
 from hermes.tools.executor import Executor
 
@@ -42,7 +49,7 @@ class AgentDependencies:
     """Tokens of messages and tools before a provider has counted them."""
     origin: RunOrigin = "cli"
     by: str = ""
-    """Who begins runs and turns, where the caller names nobody else."""
+    """Who begins runs and turns, unless the caller names another person."""
     audience: str = ""
     """The address of a direct chat or a private thread: what is said is recalled only there."""
     platform: str = ""
@@ -53,3 +60,39 @@ class AgentDependencies:
     """More sections of the prompt: notes, the list of skills. Fixed when a run begins."""
     budget: SpendingBudget | None = None
     """Shared by all conversations of a process, else one for each conversation."""
+
+
+class RunSurroundings(Protocol):
+    """What the tools of a run may use."""
+
+    @property
+    def environment(self) -> Environment: ...
+    @property
+    def bus(self) -> Bus: ...
+    @property
+    def artifacts(self) -> ArtifactStore: ...
+    @property
+    def processes(self) -> BackgroundProcesses | None: ...
+    @property
+    def origin(self) -> RunOrigin: ...
+
+
+def execute_for_run(
+    surroundings: RunSurroundings, run: str, executor: Executor, *, actor: str = ""
+) -> Callable[[ToolCall], Awaitable[ToolResult]]:
+    """A function that executes tool calls in this run, outside of a conversation."""
+
+    async def execute(call: ToolCall) -> ToolResult:
+        return await executor.execute(call, context)
+
+    context = ToolContext(
+        run,
+        surroundings.environment,
+        surroundings.bus.publish,
+        execute,
+        surroundings.artifacts,
+        processes=surroundings.processes,
+        origin=surroundings.origin,
+        actor=actor,
+    )
+    return execute

@@ -22,8 +22,7 @@ from hermes.app.people import PeopleRegister
 from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended
 from hermes.app.run_locks import RunLocked, RunLocks, lock_run, unlock_run
 from hermes.app.secret_redactor import SecretRedactor
-from hermes.app.skills.library import SKILL_VIEW_TOOL, ApplicationSkills
-from hermes.app.skills.workshop import skill_tools
+from hermes.app.skills.library import SKILL_VIEW_TOOL, ApplicationSkills, python_skill_tools
 from hermes.app.tooling import (
     AgentTooling,
     application_tools,
@@ -175,6 +174,19 @@ class Application:
 
         await HookRunner(loaded or self.loaded, self.bus, self.run_locks).run()
 
+    async def keep_traces(self, report: Callable[[str], object]) -> None:
+        """Send traces until cancelled; nothing is loaded without a collector in the settings."""
+        if not self.loaded.settings.otlp.url:
+            return
+        from hermes.app.traces import TraceExporter
+
+        try:
+            exporter = TraceExporter(self.loaded, self.bus, self.run_locks)
+        except SettingsError as error:
+            report(f"traces are not sent: {error}")
+            return
+        await exporter.run(report)
+
     async def _hold(self, run: str) -> None:
         await lock_run(run, self.run_locks, self.journal)
         self.policy.keep(run)
@@ -278,7 +290,7 @@ async def open_application(
         own |= schedule_tools(loaded, store, policy) | browser_tools | models.tools(model)
         strong = model or reference_for_role("strong", settings.model)
         made_tools: dict[str, Tool] = {}
-        own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)
+        own |= await python_skill_tools(loaded, store, lambda: models.open(strong), made_tools)
         foreign, foreign_problems = await stack.enter_async_context(
             open_mcp_tools(loaded, folder, bus.publish)
         )

@@ -5,15 +5,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from hermes.agent.dependencies import execute_for_run
 from hermes.app.application import Application, open_application
 from hermes.app.people import user_name
-from hermes.app.skills.library import tool_caller
 from hermes.app.states import HostStates
 from hermes.core.actions import Approver
 from hermes.core.errors import HermesError
 from hermes.core.events.changes import ChangeReverted
 from hermes.core.messages import Value
-from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
 from hermes.declared.revert import RevertPlan, plan_revert
 from hermes.declared.state import Item, State, StateChange, items_differ
@@ -131,16 +130,7 @@ def _step_runner(application: Application) -> RunStep:
     executor = dependencies.executor.with_policy(
         KnownUndoPolicy(dependencies.executor.policy, undo_by_call)
     )
-    context = ToolContext(
-        run=run,
-        environment=dependencies.environment,
-        publish=dependencies.bus.publish,
-        call=lambda call: executor.execute(call, context),
-        artifacts=dependencies.artifacts,
-        processes=dependencies.processes,
-        actor=dependencies.by,
-    )
-    execute = tool_caller(executor, context)
+    execute = execute_for_run(dependencies, run, executor, actor=dependencies.by)
 
     async def run_step(id: str, command: str, undo: str) -> TerminalResult:
         undo_by_call[id] = undo

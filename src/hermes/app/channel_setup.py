@@ -71,7 +71,7 @@ def save_channel(
 async def wait_for_press(
     loaded: LoadedSettings, to: Address, timeout_s: float = PRESS_TIMEOUT_S
 ) -> InboundMessage | None:
-    """Send a test approval and wait for its answer; None when nobody pressed in time.
+    """Send a test approval and wait for its answer; None without a press in time.
 
     Raises `SettingsError` when another process receives from the channel, `ChannelFailed` and
     `DeliveryError`.

@@ -22,7 +22,7 @@ from hermes.gateway.manifest import CHANNEL_GROUP, configured_channels
 from hermes.settings.load import LoadedSettings
 
 MIN_WAIT = timedelta(seconds=60)
-"""A message that nobody has tried to deliver for longer than this waits for a process."""
+"""A message without a try to deliver it for longer than this waits for a process."""
 CHANNEL_KINDS = ("channel.opened", "channel.closed")
 ChannelStatus = Literal["not configured", "incomplete", "idle", "open", "failed"]
 
@@ -41,7 +41,7 @@ class ChannelState(Value, kw_only=True, frozen=True):
     """What is missing, why it failed, or which process serves it."""
     since: datetime | None = None
     waiting: int = 0
-    """Messages that nobody has tried to deliver for a minute."""
+    """Messages without a try to deliver them in the last minute."""
 
 
 class ServedChannels:
@@ -147,7 +147,7 @@ def _sink_names(loaded: LoadedSettings) -> list[str]:
 
 
 def _may_run(process: str) -> bool:
-    """Whether a process `4711@host` may still run; on another host nobody knows."""
+    """Whether a process `4711@host` may still run; on another host it cannot be known."""
     number, _, host = process.partition("@")
     if host != platform.node() or not number.isdigit():
         return True

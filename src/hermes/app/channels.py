@@ -30,7 +30,7 @@ def usable_channels(
 
 
 def home_chat_filters(channels: Mapping[str, ConfiguredChannel]) -> list[SinkFilter]:
-    """What the home chats are told about incidents. Approvals are asked for by `questions`."""
+    """Which notifications of incidents the home chats get. `questions` asks for approvals."""
     kinds = [each for each in get_args(NotificationKind) if each not in CONVERSATION_KINDS]
     return [
         SinkFilter(

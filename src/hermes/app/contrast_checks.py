@@ -1,7 +1,7 @@
-"""Finds checks by contrast: what a service does on a copy of the failing state and not afterwards.
+"""Finds checks by contrast: what a service does on a copy that fails and not on a healthy one.
 
-For incidents that no check observed, such as wrong answers with status 200, a busy loop or memory
-that grows: people say that it is over, and two copies tell how that shows.
+For incidents that no check observed, such as wrong answers with status 200, a busy loop, memory
+that grows or work that piles up: two copies tell how that shows.
 """
 
 import re
@@ -12,6 +12,7 @@ from shlex import quote
 import anyio
 
 from hermes.core.messages import Value
+from hermes.declared.experiments.host_programs import HostService, named_paths
 from hermes.environments.copies import HostCopy
 from hermes.sre.probes.probe import Probe
 
@@ -20,10 +21,14 @@ START_S = 2.0
 MEASURE_TIMEOUT_S = 25.0
 MIN_BUSY_PERCENT, BUSY_LIMIT_PERCENT, MAX_IDLE_PERCENT = 60.0, 50.0, 35.0
 MIN_GROWTH_KB, GROWTH_FACTOR = 3072, 3
-MAX_PATHS, MAX_PORTS = 4, 2
+MAX_PATHS, MAX_PORTS, MAX_FOLDERS = 4, 2, 12
+MIN_SLOW_S, SLOW_FACTOR = 1.0, 6.0
+MIN_BACKLOG, BACKLOG_FACTOR = 12, 3
+ANSWER_TIMEOUT_S = 4.0
 _MARK = "@@hermes@@"
 _PORT = re.compile(r":(\d{2,5})\b")
 _REQUEST = re.compile(r"\b(?:GET|HEAD)\s+(/[\w./~-]*)")
+_ANSWER = re.compile(rf"\n{_MARK} (\d+) ([\d.]+)\n")
 _TOKEN = re.compile(r"[\w.-]{4,60}")
 _BUSY = """
 m=$(systemctl show -p MainPID --value -- {unit} 2>/dev/null); [ "${{m:-0}}" -gt 0 ] || exit {idle}
@@ -42,25 +47,37 @@ kilobytes=$(( ${{b:-0}} - ${{a:-0}} ))
 """
 
 
+class _ServiceAnswer(Value, frozen=True):
+    status: int = 0
+    seconds: float = 0.0
+    body: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 400
+
+
 class _Measures(Value, frozen=True, kw_only=True):
     """What one copy showed."""
 
     busy: float | None = None
     growth_kb: float | None = None
-    bodies: tuple[str, ...] = ()
-    """By path; empty where nothing answered with success both times alike."""
+    answers: tuple[tuple[_ServiceAnswer, _ServiceAnswer], ...] = ()
+    """By address, each asked twice."""
+    entries: dict[str, int] = {}
+    """How many files are in the folders that the service names."""
 
 
 class ContrastCheck(Value, frozen=True, kw_only=True):
     probe: Probe
     detail: str
-    """What it says on the copy of the failing state."""
+    """What it says on the copy that fails."""
 
 
 async def find_contrasts(
     failing: HostCopy,
-    recovered: HostCopy,
-    services: Sequence[str],
+    healthy: HostCopy,
+    services: Sequence[HostService],
     probes: Sequence[Probe],
     text: str,
 ) -> list[ContrastCheck]:
@@ -68,7 +85,7 @@ async def find_contrasts(
     await anyio.sleep(START_S)
     found: list[ContrastCheck] = []
     for service in services[:2]:
-        place = _ServicePlace(service, _ports(service, probes), _paths(text, probes))
+        place = _ServicePlace(service, _ports(service.name, probes), _paths(text, probes))
         measures: dict[bool, _Measures] = {}
 
         async def measure(
@@ -78,58 +95,110 @@ async def find_contrasts(
 
         async with anyio.create_task_group() as group:
             group.start_soon(partial(measure, failing, True, place, measures))
-            group.start_soon(partial(measure, recovered, False, place, measures))
+            group.start_soon(partial(measure, healthy, False, place, measures))
         found += place.compare(measures[True], measures[False])
     return found
 
 
 class _ServicePlace:
-    """One service, where it listens, and the paths that its users ask for."""
+    """One service, where it listens, the paths that its users ask for, and the folders that its
+    settings name."""
 
-    def __init__(self, service: str, ports: Sequence[int], paths: Sequence[str]) -> None:
-        self._service, self._unit = service, quote(service)
+    def __init__(self, service: HostService, ports: Sequence[int], paths: Sequence[str]) -> None:
+        self._service, self._unit = service.name, quote(service.name)
         self._urls = [
             f"http://127.0.0.1:{port}{path}" for port in ports[:MAX_PORTS] for path in paths
         ]
         self._port, self._path = (ports[0] if ports else 0), (paths[0] if paths else "/")
+        self._folders = list(dict.fromkeys(named_paths(service.settings_text)))[:MAX_FOLDERS]
 
     async def measure(self, copy: HostCopy) -> _Measures:
         busy = await self._number(copy, _BUSY.format(unit=self._unit, idle=0), "percent")
-        first, second = [await self._bodies(copy) for _ in range(2)]
+        first, second = [await self._ask(copy) for _ in range(2)]
         growth = None
         if self._port:
             script = _GROWTH.format(unit=self._unit, idle=0, port=self._port, path=self._path)
             growth = await self._number(copy, script, "kilobytes")
-        same = [one if one == two else "" for one, two in zip(first, second, strict=True)]
-        return _Measures(busy=busy, growth_kb=growth, bodies=tuple(same))
+        return _Measures(
+            busy=busy,
+            growth_kb=growth,
+            answers=tuple(zip(first, second, strict=True)),
+            entries=await self._count_entries(copy),
+        )
 
     async def _number(self, copy: HostCopy, script: str, name: str) -> float | None:
         ran = await copy.run(f"{script}\necho {_MARK} ${name}", timeout_s=MEASURE_TIMEOUT_S)
         matched = re.search(rf"{_MARK} (-?\d+)", ran.output)
         return float(matched[1]) if matched else None
 
-    async def _bodies(self, copy: HostCopy) -> list[str]:
-        found = []
-        for url in self._urls:
-            ran = await copy.run(f"curl -fsS -m 3 {quote(url)}", timeout_s=6.0)
-            found.append(ran.output if ran.code == 0 else "")
-        return found
+    async def _ask(self, copy: HostCopy) -> list[_ServiceAnswer]:
+        limit, report = f"-m {ANSWER_TIMEOUT_S:g}", rf"\n{_MARK} %{{http_code}} %{{time_total}}\n"
+        lines = [f"curl -s {limit} -w {quote(report)} {quote(url)}" for url in self._urls]
+        if not lines:
+            return []
+        ran = await copy.run("\n".join(lines), timeout_s=MEASURE_TIMEOUT_S)
+        parts = _ANSWER.split(ran.output)
+        found = [
+            _ServiceAnswer(int(status), float(seconds), body)
+            for body, status, seconds in zip(parts[::3], parts[1::3], parts[2::3], strict=False)
+        ]
+        return [*found, *([_ServiceAnswer()] * (len(lines) - len(found)))]
+
+    async def _count_entries(self, copy: HostCopy) -> dict[str, int]:
+        names = " ".join(quote(each) for each in self._folders)
+        if not names:
+            return {}
+        script = f'for d in {names}; do [ -d "$d" ] && echo "$(ls -- "$d" | wc -l) $d"; done; true'
+        ran = await copy.run(script, timeout_s=MEASURE_TIMEOUT_S)
+        pairs = [line.partition(" ") for line in ran.output.splitlines()]
+        return {path: int(count) for count, _, path in pairs if count.isdigit()}
 
     def compare(self, bad: _Measures, good: _Measures) -> list[ContrastCheck]:
         found = [
-            self._body_check(url, one, two)
-            for url, one, two in zip(self._urls, bad.bodies, good.bodies, strict=True)
+            self._answer_check(url, one, two)
+            for url, one, two in zip(self._urls, bad.answers, good.answers, strict=True)
+        ]
+        found += [
+            self._backlog_check(path, count, good.entries.get(path, count))
+            for path, count in bad.entries.items()
         ]
         found += [self._busy_check(bad, good), self._growth_check(bad, good)]
         return [each for each in found if each is not None]
 
-    def _body_check(self, url: str, bad: str, good: str) -> ContrastCheck | None:
-        tokens = [each for each in _TOKEN.findall(good) if each not in bad]
-        if not bad or not good or not tokens:
+    def _answer_check(
+        self,
+        url: str,
+        bad: tuple[_ServiceAnswer, _ServiceAnswer],
+        good: tuple[_ServiceAnswer, _ServiceAnswer],
+    ) -> ContrastCheck | None:
+        if not all(each.ok for each in good):
+            return None
+        ask = f"curl -fsS -m {ANSWER_TIMEOUT_S:g} {quote(url)}"
+        if not any(each.ok for each in bad):
+            status = bad[-1].status
+            detail = f"{url} answers with status {status}" if status else f"{url}: no answer"
+            return self._check("answer", f"{ask} >/dev/null", detail)
+        fast, slow = max(each.seconds for each in good), min(each.seconds for each in bad)
+        if slow >= MIN_SLOW_S and slow >= SLOW_FACTOR * fast:
+            limit = max(slow / 3, 2 * fast)
+            script = f"curl -fsS -o /dev/null -m {limit:.2f} {quote(url)}"
+            return self._check("slow", script, f"{url} takes {slow:.1f} s")
+        bodies = {each.body for each in bad}, {each.body for each in good}
+        if any(len(each) > 1 for each in bodies):  # it differs from request to request
+            return None
+        tokens = [each for each in _TOKEN.findall(good[0].body) if each not in bad[0].body]
+        if not tokens:
             return None
         token = max(tokens, key=len)
-        script = f"curl -fsS -m 5 {quote(url)} | grep -qF -- {quote(token)}"
+        script = f"{ask} | grep -qF -- {quote(token)}"
         return self._check("answer", script, f"{url} answers without {token}")
+
+    def _backlog_check(self, path: str, bad: int, good: int) -> ContrastCheck | None:
+        if bad < MIN_BACKLOG or bad < BACKLOG_FACTOR * good:
+            return None
+        limit = good + (bad - good) // 4
+        script = f'[ "$(ls -- {quote(path)} | wc -l)" -le {limit} ]'
+        return self._check("backlog", script, f"{bad} files wait in {path}")
 
     def _busy_check(self, bad: _Measures, good: _Measures) -> ContrastCheck | None:
         if bad.busy is None or good.busy is None:

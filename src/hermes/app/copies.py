@@ -12,7 +12,6 @@ from hermes.environments.copies import CopyLimits, CopyService
 from hermes.environments.copies.box_copy import BoxCopy
 from hermes.environments.copies.machine_copy import copy_machine
 from hermes.environments.local import OWN_SECRETS
-from hermes.skills.supervisors.units import HostUnit
 
 MAX_COMPARED_BYTES = 1 << 18
 
@@ -25,13 +24,6 @@ class PathChange(Value, kw_only=True, frozen=True):
     """added, changed or removed."""
     diff: str = ""
     """Empty for folders, binary and large files."""
-
-
-def copy_service(unit: HostUnit) -> CopyService:
-    """A unit of the host as the copy starts it."""
-    return CopyService(
-        name=unit.name, definition=unit.definition, running=unit.state in ("active", "activating")
-    )
 
 
 async def open_machine_copy(

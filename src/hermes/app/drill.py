@@ -242,8 +242,7 @@ def settings_for_agent(loaded: LoadedSettings, agent: DrillAgent) -> LoadedSetti
     tools = settings.tools
     if not agent.skills:
         tools = msgspec.structs.replace(tools, disabled=(*tools.disabled, *SKILL_TOOLS))
-    settings = msgspec.structs.replace(settings, agent=own, memory=memory, tools=tools)
-    return msgspec.structs.replace(loaded, settings=settings)
+    return loaded.with_sections(agent=own, memory=memory, tools=tools)
 
 
 @asynccontextmanager

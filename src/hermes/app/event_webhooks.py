@@ -1,4 +1,4 @@
-"""Webhooks that are told about events: what is queued for each, and what delivers it."""
+"""Webhooks that get events: what is queued for each, and what delivers it."""
 
 import msgspec
 

@@ -5,19 +5,22 @@ import shlex
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace as replace_fields
+from datetime import UTC, datetime
 from functools import partial
 from typing import TypeGuard
 
 from msgspec.structs import replace
 
 from hermes.app.application import Application
-from hermes.app.copied_checks import expected_readings, run_on_copy
+from hermes.app.cause_revert import CauseRevert
+from hermes.app.contrast_checks import find_contrasts
+from hermes.app.copied_checks import expected_readings, run_on_copy, users_requests
 from hermes.app.fix_tests import CopyFixTester
 from hermes.app.incident_states import keep_failing_state
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.states import HostStates, own_commands
-from hermes.core.errors import ToolError
+from hermes.core.errors import EnvironmentFailed, HermesError
 from hermes.core.events.experiments import ExperimentRan, ExperimentsStarted
 from hermes.core.protocols import Environment
 from hermes.declared.authors import AuthorSearch, OwnCommand, read_host_logs
@@ -27,9 +30,9 @@ from hermes.declared.experiments.copy_trial import (
     CopySetup,
     CopyTrial,
     parallel_trials,
-    service_steps,
 )
 from hermes.declared.experiments.description import describe_causes
+from hermes.declared.experiments.growth import find_deleted_files, find_growth
 from hermes.declared.experiments.host_programs import (
     HostPrograms,
     HostService,
@@ -38,7 +41,6 @@ from hermes.declared.experiments.host_programs import (
 from hermes.declared.experiments.put_back import (
     CannotRevertError,
     find_targets,
-    reverted_changes,
 )
 from hermes.declared.experiments.rehearsal import (
     RehearsedRevert,
@@ -48,28 +50,30 @@ from hermes.declared.experiments.root_cause import ExperimentLimits, RootCause, 
 from hermes.declared.experiments.suspects import (
     ServiceContext,
     Suspect,
+    growth_suspects,
     rank_suspects,
-    service_reversal,
 )
 from hermes.declared.experiments.trial import Experiment, Revert, TrialResult
-from hermes.declared.revert import RELOAD_UNITS, RevertPlan, order_changes, plan_revert
 from hermes.declared.settings import DeclaredSettings
-from hermes.declared.state import State, StateChange, compare
+from hermes.declared.state import State, compare
 from hermes.declared.store import StateStore
-from hermes.environments.copies import Copyable
+from hermes.environments.copies import CannotCopyError, Copyable
 from hermes.skills.supervisors.units import PlainDaemon
-from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
+from hermes.sre.cause import CauseResult, FailingCase
 from hermes.sre.checks import CheckResult, ProbeChecks
-from hermes.sre.undo import UNDO_FOLDER
+from hermes.sre.probes.admission import mark_admitted
+from hermes.sre.probes.probe import Probe
 
 COMMAND_TIMEOUT_S = 60.0
 MAX_NAMED_IN_EVENT = 12
 RESPECT_PEOPLE_S = DeclaredSettings().respect_people
 UNKNOWN_AUTHOR = "an unknown author"
-_DATA_FOLDERS = re.compile(r"/data/|^/var/(lib|spool|mail|backups)/|/queue")
-_SETTINGS_FILE = re.compile(r"\.(?:conf|cnf|cfg|ini|ya?ml|toml)$")
-"""PostgreSQL has its settings beside its data."""
-ERROR_LINES_SCRIPT = "journalctl -u {unit} -n 40 -o cat -q --no-pager 2>/dev/null | tail -c 6000"
+ERROR_LINES, LOG_LINES = 40, 200
+MAX_ASKED_SERVICES = 3
+_PORT = re.compile(
+    r"^\s*(?:port|listen|bind)\b\s*[=: ]\s*(?:[\w.]+:)?(\d{2,5})\W*$|listening on \S*:(\d{2,5})\b",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,24 @@ class ExperimentFinder:
     async def find(self, case: FailingCase) -> CauseResult:
         return await _FinderWork(self, case).run()
 
+    async def observe(self, case: FailingCase) -> Sequence[Probe]:
+        return await _FinderWork(self, case).observe()
+
+
+class _ImpossibleError(HermesError):
+    """No experiment is possible; the text says why."""
+
+
+@dataclass(frozen=True)
+class _Preparation:
+    """What is known before the first copy is made."""
+
+    known: State
+    live: State
+    setup: CopySetup
+    stuck: Sequence[str]
+    """Changes that cannot be put back on a copy."""
+
 
 class _FinderWork:
     """The work on one incident."""
@@ -170,22 +192,104 @@ class _FinderWork:
         """By the causes: the rehearsal of their revert, and its seconds."""
 
     async def run(self) -> CauseResult:
+        try:
+            ready = await self._prepare()
+        except _ImpossibleError as error:
+            return CauseResult(status="impossible", why=str(error))
+        setup, stuck = ready.setup, ready.stuck
+        await self._publish_start(setup.suspects)
+        trial, cause = await self._search(setup)
+        if cause.status == "not-reproduced" and (asked := await self._users_requests(setup)):
+            setup = replace_fields(setup, requests=asked)
+            trial, cause = await self._search(setup)
+        if cause.status != "proved":
+            status, why = cause.status, cause.why
+            if status == "not-reproduced":
+                why = "; ".join([why, *await self._what_copies_lack(setup)])
+            if status == "ruled-out" and stuck:
+                status, why = "impossible", _not_tried_text(stuck)
+            return CauseResult(
+                status=status,
+                why=self._finder.redact(why),
+                suspects=cause.suspects,
+                experiments=len(cause.experiments),
+                evidence=tuple(self._numbers),
+            )
+        await self._keep_failing(ready.live)
+        return await self._proved(ready.known, cause, setup, trial)
+
+    async def _search(self, setup: CopySetup) -> tuple[CopyTrial, RootCause]:
+        trial = CopyTrial(setup)
+        cause = await find_root_cause(
+            setup.suspects,
+            trial,
+            limits=self._finder.limits or ExperimentLimits(at_once=parallel_trials()),
+            record=self._record,
+            rehearse=partial(self._rehearse, setup, trial),
+        )
+        return trial, cause
+
+    async def _what_copies_lack(self, setup: CopySetup) -> list[str]:
+        """Why a copy may not show the fault, in words."""
+        found = await find_deleted_files(self._host.run)
+        asked = ["requests that users made do not change that"] if setup.requests else []
+        return [*asked, *(f"a copy does not have this: {each}" for each in found)]
+
+    async def _users_requests(self, setup: CopySetup) -> str:
+        """What users asked of services that a change concerns: some faults need them to show."""
+        paths = [path for each in setup.suspects for path in each.paths]
+        logs: dict[int, str] = {}
+        for service in setup.programs.services_of(paths)[:MAX_ASKED_SERVICES]:
+            _, output = await self._host.run(_log_script(service), b"")
+            log = output.decode("utf-8", "replace")
+            if port := _PORT.search(f"{service.settings_text}\n{log}"):
+                logs[int(port[1] or port[2])] = log
+        return users_requests(logs)
+
+    async def observe(self) -> Sequence[Probe]:
+        """Checks that fail on an unchanged copy, and pass where all changes are reverted."""
+        try:
+            ready = await self._prepare()
+        except _ImpossibleError:
+            return ()
+        setup, checks = ready.setup, self._case.checks
+        if not setup.suspects or not isinstance(checks, ProbeChecks):
+            return ()
+        trial, everything = CopyTrial(setup), [Revert(suspect=each) for each in setup.suspects]
+        services = [each for name in setup.services if (each := setup.programs.named(name))]
+        logs = [(await self._host.run(_log_script(each), b""))[1] for each in services[:2]]
+        text = b"\n".join(logs).decode("utf-8", "replace")
+        try:
+            async with trial.open([]) as failing, trial.open(everything) as healthy:
+                found = await find_contrasts(
+                    failing,
+                    healthy,
+                    services,
+                    checks.probes,
+                    f"{self._case.details.facts.combined_text}\n{text}",
+                )
+        except (CannotCopyError, CannotRevertError, EnvironmentFailed):
+            return ()
+        return [mark_admitted(each.probe) for each in found]
+
+    async def _prepare(self) -> "_Preparation":
+        """Raises `_ImpossibleError`."""
         known = self._store.latest(self._host.name)
         if known is None:
-            why = "no known good state of this host is recorded (hermes state record)"
-            return _impossible(why)
+            raise _ImpossibleError(
+                "no known good state of this host is recorded (hermes state record)"
+            )
         if not isinstance(self._case.checks, ProbeChecks):
-            return _impossible("its checks cannot be run on a copy")
+            raise _ImpossibleError("its checks cannot be run on a copy")
         source: object = self._host.environment
         if not _is_copyable(source):
             kind = self._host.environment.name
-            return _impossible(f"an environment of the kind {kind} cannot be copied")
+            raise _ImpossibleError(f"an environment of the kind {kind} cannot be copied")
         live = await self._host.collect(known)
         programs = await read_host_programs(self._host.run, self._case.daemons)
         services = self._failing_services(programs)
         ranked = await self._suspects(known, live, programs, services)
         suspects = tuple(each for each in ranked if self._can_be_put_back(each))
-        stuck = [each.label for each in ranked if each not in suspects]
         setup = CopySetup(
             source=source,
             run_checks=partial(run_on_copy, self._case, self._case.checks),
@@ -196,28 +300,8 @@ class _FinderWork:
             suspects=suspects,
             jobs=programs.jobs_of(suspects),
         )
-        await self._publish_start(suspects)
-        trial = CopyTrial(setup)
-        cause = await find_root_cause(
-            suspects,
-            trial,
-            limits=self._finder.limits or ExperimentLimits(at_once=parallel_trials()),
-            record=self._record,
-            rehearse=partial(self._rehearse, setup, trial),
-        )
-        if cause.status != "proved":
-            status, why = cause.status, cause.why
-            if status == "ruled-out" and stuck:
-                status, why = "impossible", _not_tried_text(stuck)
-            return CauseResult(
-                status=status,
-                why=self._finder.redact(why),
-                suspects=cause.suspects,
-                experiments=len(cause.experiments),
-                evidence=tuple(self._numbers),
-            )
-        await self._keep_failing(live)
-        return await self._proved(known, cause, setup, trial)
+        stuck = [each.label for each in ranked if each not in suspects]
+        return _Preparation(known, live, setup, stuck)
 
     async def _keep_failing(self, live: State) -> None:
         """For a drill: after the revert, the failing state is gone."""
@@ -238,7 +322,9 @@ class _FinderWork:
         self, known: State, live: State, programs: HostPrograms, services: Sequence[str]
     ) -> tuple[Suspect, ...]:
         own = [each for name in services if (each := programs.named(name))]
-        errors = [(await self._host.run(_error_lines_script(each), b""))[1] for each in own[:3]]
+        errors = [
+            (await self._host.run(_log_script(each, ERROR_LINES), b""))[1] for each in own[:3]
+        ]
         details = self._case.details
         context = ServiceContext(
             names=tuple(services),
@@ -250,7 +336,9 @@ class _FinderWork:
             },
             first_failure_at=details.since or details.opened_at,
         )
-        return rank_suspects(compare(known, live), context)
+        growth = growth_suspects(await find_growth(self._host.run, known))
+        ranked = [*rank_suspects(compare(known, live), context), *growth]
+        return tuple(sorted(ranked, key=lambda each: -each.score))
 
     async def _publish_start(self, suspects: Sequence[Suspect]) -> None:
         details, named = self._case.details, suspects[:MAX_NAMED_IN_EVENT]
@@ -318,7 +406,14 @@ class _FinderWork:
         text = describe_causes(cause.causes, authors[0], unit, self._store.content)
         redact = self._finder.redact
         first = cause.causes[0].suspect
-        steps, why = await self._steps(cause.causes, authors, rehearsed, setup.programs)
+        revert = CauseRevert(
+            self._host.environment,
+            self._host.run,
+            self._store,
+            f"{self._case.details.incident}/experiment-{self._case.attempt}",
+            self._finder.respect_s,
+        )
+        steps, why = await revert.steps(cause.causes, authors, rehearsed, setup.programs)
         units = [
             each.target for each in rehearsed.activations if each.kind in ("restart", "reload")
         ]
@@ -348,99 +443,14 @@ class _FinderWork:
         search = AuthorSearch(logs, own, known.at, datetime.now(UTC))
         return [search.find(each).name or UNKNOWN_AUTHOR for each in changes]
 
-    async def _steps(
-        self,
-        causes: Sequence[Revert],
-        authors: Sequence[str],
-        rehearsed: RehearsedRevert,
-        programs: HostPrograms,
-    ) -> tuple[tuple[CauseFixStep, ...], str]:
-        """Empty, with the reason, where the revert is left to people."""
-        if not rehearsed.works:
-            return (), f"its revert did not take effect on a running copy: {rehearsed.why}"
-        if data := [each.label for each in causes if _is_data(each)]:
-            return (), f"reverting it would remove data: {', '.join(data[:3])}"
-        folder = f"{UNDO_FOLDER}/{self._case.details.incident}/experiment-{self._case.attempt}"
-        steps: list[CauseFixStep] = []
-        plans: list[RevertPlan] = []
-        for cause, author in zip(causes, authors, strict=True):
-            for change in order_changes(reverted_changes(cause, self._store)):
-                recent_by = self._recent_author(change, author)
-                if change.item.kind == "service":
-                    steps += [
-                        CauseFixStep(command=command, undo=undo, recent_by=recent_by)
-                        for command, undo in service_steps(change, programs)
-                    ]
-                    continue
-                plan = plan_revert(change, self._store, folder, is_live=True)
-                if plan.impossible:
-                    return (), plan.impossible
-                plans.append(plan)
-                steps += [
-                    CauseFixStep(command=each.command, undo=each.undo, recent_by=recent_by)
-                    for each in plan.steps
-                ]
-        await self._stage(folder, plans)
-        files = [each for each in steps if each.command != RELOAD_UNITS]
-        if len(files) < len(steps):  # once, after all files
-            files.append(CauseFixStep(command=RELOAD_UNITS, undo=RELOAD_UNITS))
-        started = {
-            each.name
-            for cause in causes
-            if "start" in service_reversal(cause.suspect.change)
-            if (each := programs.named(cause.suspect.change.item.key)) is not None
-        }
-        after = [
-            CauseFixStep(command=each.command, undo="true")
-            for each in rehearsed.activations
-            if each.kind != "restart" or each.target not in started
-        ]
-        return join_steps([*files, *after]), ""
 
-    async def _stage(self, folder: str, plans: Sequence[RevertPlan]) -> None:
-        """Put the contents from before into our own folder, which only root can read."""
-        quoted = shlex.quote(folder)
-        code, output = await self._host.run(f"umask 077; mkdir -p {quoted}", b"")
-        if code:
-            raise ToolError(f"{folder} could not be made: {output[-200:]!r}")
-        for path, digest in {p: d for plan in plans for p, d in plan.staged.items()}.items():
-            content = self._store.content(digest)
-            assert content is not None  # otherwise the plan is impossible
-            await self._host.environment.write(path, content)
-
-    def _recent_author(self, change: StateChange, author: str) -> str:
-        """Who has to be respected; empty for old changes and for those of Hermes."""
-        if author.startswith("hermes "):
-            return ""
-        window = timedelta(seconds=self._finder.respect_s)
-        recent = change.at is None or datetime.now(UTC) - change.at < window
-        return author if recent else ""
-
-
-def _error_lines_script(service: HostService) -> str:
+def _log_script(service: HostService, lines: int = LOG_LINES) -> str:
     """Prints what it said last."""
     if service.commands:
         logs = " ".join(shlex.quote(each) for each in service.logs)
-        return f"tail -q -n 40 -- {logs} 2>/dev/null | tail -c 6000" if logs else "true"
-    return ERROR_LINES_SCRIPT.format(unit=shlex.quote(service.name))
-
-
-def join_steps(steps: Sequence[CauseFixStep]) -> tuple[CauseFixStep, ...]:
-    """As one command, so that people are asked or told once. A file that was moved away can only be
-    moved back if the step succeeded: it stays a step of its own."""
-    joined: list[CauseFixStep] = []
-    for step in steps:
-        last = joined[-1] if joined else None
-        if last is None or any(each.command.startswith("mv ") for each in (last, step)):
-            joined.append(step)
-            continue
-        undo = [each.undo for each in (step, last) if each.undo not in ("", "true")]
-        joined[-1] = CauseFixStep(
-            command=f"{last.command} && {{ {step.command}; }}",
-            undo="; ".join(undo) or "true",
-            recent_by=last.recent_by or step.recent_by,
-        )
-    return tuple(joined)
+        return f"tail -q -n {lines} -- {logs} 2>/dev/null | tail -c 6000" if logs else "true"
+    unit = shlex.quote(service.name)
+    return f"journalctl -u {unit} -n {lines} -o cat -q --no-pager 2>/dev/null | tail -c 6000"
 
 
 def _not_tried_text(labels: Sequence[str]) -> str:
@@ -449,20 +459,5 @@ def _not_tried_text(labels: Sequence[str]) -> str:
     return f"what else changed is no cause, but the contents from before are not known of {named}"
 
 
-def _impossible(why: str) -> CauseResult:
-    return CauseResult(status="impossible", why=why)
-
-
 def _is_copyable(environment: object) -> TypeGuard[Copyable]:
     return callable(getattr(environment, "copy", None))
-
-
-def _is_data(cause: Revert) -> bool:
-    """What a service stored is not overwritten or removed without people. A single new file, such
-    as a record that the service cannot read, is only moved aside."""
-    change = cause.suspect.change
-    if change.verb == "added" and not cause.suspect.below:
-        return False
-    content = "content" in change.differing or change.verb != "changed"
-    key = change.item.key
-    return content and bool(_DATA_FOLDERS.search(key)) and not _SETTINGS_FILE.search(key)

@@ -164,8 +164,7 @@ async def keep_gateway(loaded: LoadedSettings, model: str, report: Report) -> No
 
 def _with_waiting(loaded: LoadedSettings) -> LoadedSettings:
     """People are reached through the chats, so a question waits for its answer."""
-    policy = replace(loaded.settings.policy, wait=True)
-    return replace(loaded, settings=replace(loaded.settings, policy=policy))
+    return loaded.with_sections(policy=replace(loaded.settings.policy, wait=True))
 
 
 async def _run_gateway(
@@ -195,6 +194,7 @@ async def _serve_until_cancelled(
     async with anyio.create_task_group() as group:
         scope = await group.start(_serve, parts, channels)
         group.start_soon(parts.context.application.keep_hooks)
+        group.start_soon(parts.context.application.keep_traces, report)
         started = GatewayStarted(
             run=GATEWAY_RUN, channels=tuple(sorted(channels)), by=process_name()
         )

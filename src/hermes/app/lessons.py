@@ -155,14 +155,14 @@ class _LessonWork:
         text = f"{self._details.facts.combined_text}\n{b''.join(logs).decode('utf-8', 'replace')}"
         try:
             async with open_copy(failing) as before, open_copy(recovered) as after:
-                found = await find_contrasts(before, after, services, self._checks.probes, text)
+                own = [each for name in services if (each := failing.programs.named(name))]
+                found = await find_contrasts(before, after, own, self._checks.probes, text)
         except (CannotCopyError, EnvironmentFailed):
             return False
         if not found:
             return False
         probes = [each.probe for each in found]
-        own = [mark_admitted(each) for each in probes]
-        self._checks = ProbeChecks([*self._checks.probes, *own], self._environment)
+        self._checks = self._checks.with_probes([mark_admitted(each) for each in probes])
         readings = [
             KeptReading(check=each.probe.name, ok=False, detail=self._writer.redact(each.detail))
             for each in found

@@ -152,7 +152,7 @@ async def _connect(
         if not isinstance(environment, StartsPipedProcesses):
             raise NeedsPerson(
                 f"an environment of the kind {address.environment} cannot run the MCP server "
-                f"{pin.name} yet; use local"
+                f"{pin.name}"
             )
         process = environment.open_piped(
             address.command,
@@ -201,11 +201,14 @@ def _stored_login(loaded: LoadedSettings, pin: "ServerPin") -> Any:
 def server_variables(
     loaded: LoadedSettings, address: "ServerAddress", server: str
 ) -> dict[str, str]:
-    """PATH, HOME, LANG and the variables that the address names; never ours."""
+    """The variables that the address names, never ours; on this host PATH, HOME and LANG, too."""
     given = {
-        name: loaded.secrets[name] for name in ALWAYS_GIVEN_VARIABLES if name in loaded.secrets
+        name: loaded.secrets[name]
+        for name in ALWAYS_GIVEN_VARIABLES
+        if name in loaded.secrets and address.environment == "local"
     }
-    given.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
+    if address.environment == "local":
+        given.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
     return given | {
         name: loaded.secrets[name] for name in address.env if _require(loaded, name, server)
     }

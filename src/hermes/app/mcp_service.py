@@ -34,8 +34,8 @@ from hermes.sre.reports.report_data import (
 )
 from hermes.sre.reports.report_text import render_report
 from hermes.sre.reports.timeline import build_timeline
+from hermes.tools.action_description import describe_action
 from hermes.tools.declare import FunctionTool, about, tool
-from hermes.tools.executor import describe_action
 
 MAX_LISTED = 50
 WATCH_RUN = "watch"

@@ -57,7 +57,7 @@ def vision_reference(loaded: LoadedSettings, chosen: str = "") -> str:
 
 
 def image_provider(loaded: LoadedSettings) -> str:
-    """Who draws pictures; empty: nobody."""
+    """The provider of drawn pictures; empty: there is none."""
     chosen = loaded.settings.tools.images.provider
     return chosen or ("fal" if loaded.secrets.get(IMAGE_KEY_VARIABLE) else "")
 

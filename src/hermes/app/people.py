@@ -76,7 +76,8 @@ def user_name() -> str:
 
 
 async def require_person(loaded: LoadedSettings, journal: Journal) -> str:
-    """The person at this terminal. Raises `PolicyDenied` when people are known and it is none."""
+    """The person at this terminal. Raises `PolicyDenied` when people are
+    known and this user is not among them."""
     people = await load_people(loaded, journal)
     who = people.actor_of(UNIX, user_name())
     if problem := people.objection(who):
@@ -131,7 +132,7 @@ async def add_person(
 async def approve_pairing(
     loaded: LoadedSettings, journal: Journal, channel: str, code: str, name: str = ""
 ) -> PairingApproved:
-    """Let in whoever got this code; `name` also makes them a person. Raises `HermesError`."""
+    """Let in the person who got this code; `name` also gives them a name. Raises `HermesError`."""
     people, who = await load_people(loaded, journal), await require_person(loaded, journal)
     if name and (problem := name_problem(name)):
         raise HermesError(problem)

@@ -171,7 +171,7 @@ def describe_call(loaded: LoadedSettings, action: Action) -> Action:
     act in the environment are left as they are."""
     from hermes.app.tooling import MODEL_TOOLS, WEB_TOOLS, build_tooling
     from hermes.core.plugins import BUILT_IN
-    from hermes.tools.executor import describe_action
+    from hermes.tools.action_description import describe_action
 
     name = action.call.name
     tool: Tool | None
@@ -254,7 +254,7 @@ class ApplicationApprover:
         self._interrupted: InterruptedAnnouncements | None = None
 
     async def __call__(self, action: Action, decision: Decision) -> Approval:
-        people = await self._people.current()  # somebody may have been added since
+        people = await self._people.current()  # a person may have been added since
         groups = people.with_groups(self._loaded.settings.policy.groups)
         if self._approvals is None:
             self._approvals = self._open(people.actor_of(UNIX, user_name()), groups)
@@ -360,8 +360,7 @@ def with_waiting_approvals(loaded: LoadedSettings) -> LoadedSettings:
     otherwise."""
     if loaded.origin("policy.wait").source != "default":
         return loaded
-    policy = replace(loaded.settings.policy, wait=True)
-    return replace(loaded, settings=replace(loaded.settings, policy=policy))
+    return loaded.with_sections(policy=replace(loaded.settings.policy, wait=True))
 
 
 def with_watch_mode(loaded: LoadedSettings) -> LoadedSettings:
@@ -370,7 +369,5 @@ def with_watch_mode(loaded: LoadedSettings) -> LoadedSettings:
     if chosen.source == "default":
         return loaded
     name = POLICY_SET_BY_MODE[loaded.settings.watch.mode]
-    policy = replace(loaded.settings.policy, set=name)
-    settings = replace(loaded.settings, policy=policy)
-    origins = {**loaded.origins, "policy.set": chosen}
-    return replace(loaded, settings=settings, origins=origins)
+    changed = loaded.with_sections(policy=replace(loaded.settings.policy, set=name))
+    return replace(changed, origins={**loaded.origins, "policy.set": chosen})

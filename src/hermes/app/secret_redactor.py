@@ -66,7 +66,7 @@ class SecretRedactor:
         found = {name for _, _, name in self._own.spans(text)}
         if found and origin and self._loaded.settings.systems:
             from hermes.app.systems import secret_origins
-            from hermes.tools.executor import origin_of
+            from hermes.tools.action_description import origin_of
 
             meant = secret_origins(self._loaded).items()
             found -= {name for name, url in meant if origin_of(url) == origin}

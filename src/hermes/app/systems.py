@@ -147,20 +147,27 @@ def command_connections(loaded: LoadedSettings) -> Connections:
     return found
 
 
+SOCKET_FLAGS = {"mysql": "-S", "redis": "-s"}
+"""For a host that is a path: psql takes it with -h, as the folder of the socket."""
+
+
 def _client_options(settings: DatabaseSettings) -> str:
     flags = {
         "postgres": ("-h", "-p", "-U", "-d"),
         "mysql": ("-h", "-P", "-u", "-D"),
         "redis": ("-h", "-p", "--user", "-n"),
     }[settings.kind]
-    values = (settings.host, settings.port or "", settings.user, settings.database)
+    port: int | str = settings.port or ""
+    if settings.host.startswith("/") and settings.kind in SOCKET_FLAGS:
+        flags, port = (SOCKET_FLAGS[settings.kind], *flags[1:]), ""
+    values = (settings.host, port, settings.user, settings.database)
     return " ".join(
         f"{flag} {quote(str(value))}" for flag, value in zip(flags, values, strict=True) if value
     )
 
 
 def system_endpoints(loaded: LoadedSettings) -> dict[str, SystemEndpoint]:
-    """The systems that have an address. Raises `SettingsError` for an address that is none."""
+    """The systems that have an address. Raises `SettingsError` for an invalid address."""
     systems = {name: each for name, each in loaded.settings.systems.items() if each.url}
     watched = loaded.settings.sre.prometheus
     if PROMETHEUS_SYSTEM not in systems and watched.url:

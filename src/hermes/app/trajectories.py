@@ -24,7 +24,12 @@ from hermes.gym.training.trajectory import Trajectory, build_trajectories, count
 from hermes.gym.training.trajectory_formats import to_openai, to_sharegpt
 from hermes.plumbing.files import PUBLIC_MODE, write_atomically
 from hermes.settings.load import LoadedSettings
-from hermes.tools.toolsets import draw_toolsets, find_distribution, with_own_toolsets
+from hermes.tools.toolsets import (
+    ToolsetDistribution,
+    draw_toolsets,
+    find_distribution,
+    with_own_toolsets,
+)
 
 TrajectoryFormat = Literal["sharegpt", "openai"]
 TRAJECTORY_WRITERS: Mapping[TrajectoryFormat, Callable[[Trajectory], dict[str, Any]]] = {
@@ -40,11 +45,9 @@ def describe_tools(loaded: LoadedSettings) -> dict[str, ToolSpec]:
     from hermes.memory.journal.in_memory import InMemoryJournal
     from hermes.tools.toolsets import TOOLSETS
 
-    settings = msgspec.structs.replace(
-        loaded.settings, tools=msgspec.structs.replace(loaded.settings.tools, disabled=())
-    )
     single = [name for name in plugin_names("tools", loaded.home) if name not in TOOLSETS]
-    with_all = msgspec.structs.replace(loaded, settings=settings)
+    tools = msgspec.structs.replace(loaded.settings.tools, disabled=())
+    with_all = loaded.with_sections(tools=tools)
     built = build_tooling(with_all, toolsets=("all", *single)).catalogue.tools
     described = {name: tool.spec for name, tool in built.items()}
     described["conclude"] = make_conclude_tool(InMemoryJournal(), "").spec
@@ -137,13 +140,12 @@ def unattended_settings(loaded: LoadedSettings, plan: BatchPlan) -> LoadedSettin
     if plan.max_iterations:
         agent = msgspec.structs.replace(agent, max_iterations=plan.max_iterations)
     memory = msgspec.structs.replace(settings.memory, notes=False, recall=False, learn=False)
-    settings = msgspec.structs.replace(settings, agent=agent, memory=memory)
-    return msgspec.structs.replace(loaded, settings=settings)
+    return loaded.with_sections(agent=agent, memory=memory)
 
 
 def check_batch(loaded: LoadedSettings, plan: BatchPlan) -> None:
     """Fails once for everything that would fail for each prompt. Raises `SettingsError`."""
-    find_distribution(plan.distribution, sets=with_own_toolsets(loaded.settings.tools.sets))
+    _find_distribution(loaded, plan)
     if plan.format not in TRAJECTORY_WRITERS:
         raise SettingsError(
             f"there is no format {plan.format!r}; there are: {', '.join(TRAJECTORY_WRITERS)}"
@@ -181,12 +183,16 @@ def run_on_ray(loaded: LoadedSettings, plan: BatchPlan, folder: Path) -> RunProm
     return hand_over
 
 
+def _find_distribution(loaded: LoadedSettings, plan: BatchPlan) -> ToolsetDistribution:
+    tools = loaded.settings.tools
+    return find_distribution(plan.distribution, tools.distributions, with_own_toolsets(tools.sets))
+
+
 async def run_job(
     loaded: LoadedSettings, plan: BatchPlan, folder: Path, job: BatchPrompt
 ) -> TrajectoryLines:
     """One prompt, from an empty folder to its lines. No person can approve anything."""
-    sets = with_own_toolsets(loaded.settings.tools.sets)
-    toolsets = draw_toolsets(find_distribution(plan.distribution, sets=sets), job.key)
+    toolsets = draw_toolsets(_find_distribution(loaded, plan), job.key)
     work_folder = (folder / "work" / job.key).absolute()
     try:
         shutil.rmtree(work_folder, ignore_errors=True)  # left by a killed attempt

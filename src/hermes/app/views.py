@@ -1,6 +1,5 @@
 """What people look at, as plain values for the terminal, chats and the web."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from hermes.app.policy import is_run_active
@@ -12,12 +11,8 @@ from hermes.core.run_ids import find_unique
 from hermes.policy.approvals.history import ApprovalQuestion, read_approval_history
 from hermes.settings.load import LoadedSettings
 from hermes.sre.reports.report_data import (
-    MAX_SEPARATE_QUERIES,
-    STATE_KINDS,
     ReportData,
-    complete_incidents,
     gather_report_data,
-    list_incidents,
     list_opened,
     read_earlier_incidents,
     read_incident_alerts,
@@ -136,17 +131,6 @@ async def read_incident(journal: Journal, wanted: str) -> Incident:
     """The current state of one incident. Raises `HermesError`."""
     run = (await find_incident(journal, wanted)).run
     return gather_report_data(await read_incident_records(journal, run)).incident
-
-
-async def view_incidents(
-    journal: Journal, *, only_open: bool = False, limit: int = 20
-) -> list[PlainObject]:
-    """The latest incidents without drills, newest first."""
-    known: Sequence[Incident] = await list_incidents(journal, drills=False, kinds=STATE_KINDS)
-    found = [each for each in known if not only_open or each.unresolved][::-1][:limit]
-    if limit <= MAX_SEPARATE_QUERIES:
-        found = await complete_incidents(journal, found)
-    return [summarize_incident(each) for each in found]
 
 
 async def view_incident(journal: Journal, wanted: str) -> PlainObject:

@@ -32,7 +32,7 @@ from hermes.memory.held_copy import HeldCopy, runtime_folder
 from hermes.memory.journal.buffered_journal import BufferedJournal
 from hermes.plumbing.http_service import HttpRoute
 from hermes.settings.load import LoadedSettings
-from hermes.sre.cause import CauseClaims
+from hermes.sre.coordination import CauseClaims, WorkWithdrawal
 from hermes.sre.notifications.notifier import Notifier
 from hermes.sre.probes.inventory import InventoryStore
 from hermes.sre.probes.learned.watching import LearnedObserver
@@ -40,7 +40,6 @@ from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
-from hermes.sre.withdrawal import WorkWithdrawal
 
 if TYPE_CHECKING:
     from hermes.app.web.activity import JournalActivity
@@ -250,6 +249,7 @@ async def open_watch(
             if environment is None:
                 group.start_soon(keep_recording, loaded)
                 group.start_soon(application.keep_hooks, job_settings)
+                group.start_soon(application.keep_traces, write_warning)
             await notifications.start(group)
             await group.start(watch.run)
 
@@ -448,9 +448,7 @@ def with_cluster_events(loaded: LoadedSettings) -> LoadedSettings:
             "and sre.kubernetes.context with a context that it names"
         )
     watched = msgspec.structs.replace(sre.kubernetes, watch=True)
-    changed = msgspec.structs.replace(sre, kubernetes=watched)
-    settings = msgspec.structs.replace(loaded.settings, sre=changed)
-    return msgspec.structs.replace(loaded, settings=settings)
+    return loaded.with_sections(sre=msgspec.structs.replace(sre, kubernetes=watched))
 
 
 def _open_journal_monitor(application: Application) -> JournalMonitor | None:

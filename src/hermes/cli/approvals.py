@@ -6,7 +6,7 @@ import anyio
 import click
 import msgspec
 
-from hermes.app.actions import AnswerOutcome, answer_approval, revoke_grant
+from hermes.app.approval_answers import AnswerOutcome, answer_approval, revoke_grant
 from hermes.app.people import local_actor
 from hermes.app.policy import always_rules_path
 from hermes.app.views import APPROVAL_LOOKBACK, describe_approval, find_approval_request

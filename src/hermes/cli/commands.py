@@ -52,6 +52,7 @@ COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
             "mcp": ("groups", "MCP servers: add, list, review, test, remove, serve"),
             "channels": ("people_groups", "Chats and sinks: list them, send a test message"),
             "hooks": ("groups", "Programs of yours that events start: list, trust, test, log"),
+            "traces": ("groups", "Runs and incidents for OpenTelemetry: show, send"),
             "plugins": ("people_groups", "Plug-ins: what they bring, and whether they work"),
             "doctor": ("admin.doctor", "Check the installation and every file it reads"),
             "status": ("admin.status", "Show the configuration and the cost of today"),

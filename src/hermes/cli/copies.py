@@ -34,8 +34,9 @@ def limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def timeout_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--timeout", default=60.0, show_default=True, help="Seconds.")(function)
+def command_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    function = click.option("--timeout", default=60.0, show_default=True, help="Seconds.")(function)
+    return click.argument("command", nargs=-1, required=True)(limit_options(function))
 
 
 @cli_command(
@@ -45,9 +46,7 @@ hermes copy run --unit nginx -- 'sleep 1; curl -s localhost'
 hermes copy run --json -- apt-get -y upgrade
 """
 )
-@click.argument("command", nargs=-1, required=True)
-@limit_options
-@timeout_option
+@command_options
 def run(
     ctx: click.Context,
     command: tuple[str, ...],
@@ -72,9 +71,7 @@ hermes copy diff -- sed -i s/8080/80/ /etc/nginx/nginx.conf
 hermes copy diff --json -- dpkg-reconfigure -f noninteractive tzdata
 """
 )
-@click.argument("command", nargs=-1, required=True)
-@limit_options
-@timeout_option
+@command_options
 def diff(
     ctx: click.Context,
     command: tuple[str, ...],

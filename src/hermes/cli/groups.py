@@ -394,9 +394,9 @@ def copy() -> None:
 HOOK_COMMANDS = {
     "list": ("monitoring.hooks:list_", "All hooks, their events, and whether they run"),
     "trust": ("monitoring.hooks:trust", "Let one run, as its files are now"),
-    "untrust": ("monitoring.hooks:untrust", "Let one run no longer"),
+    "untrust": ("monitoring.hooks:untrust", "Stop one from running"),
     "test": ("monitoring.hooks:test", "Run one now, with an example"),
-    "log": ("monitoring.hooks:log", "What they were run for, and how it went"),
+    "log": ("monitoring.hooks:log", "When they ran, for what, and with which result"),
 }
 
 
@@ -418,6 +418,27 @@ def hooks() -> None:
     `hermes up`, `hermes watch` or `hermes gateway run` is running.
 
     Exit codes: 0 fine, 1 the test failed, 2 wrong usage, 3 there is no such hook, 7 denied.
+    """
+
+
+TRACE_COMMANDS = {
+    "show": ("monitoring.traces:show", "The spans of a run or an incident"),
+    "send": ("monitoring.traces:send", "Send what happened since the last time"),
+}
+
+
+@cli_group(
+    TRACE_COMMANDS,
+    """
+hermes config set otlp.url http://127.0.0.1:4318   then the watch sends them
+hermes traces show incident-20261118-051205-a95ecc
+hermes traces send --json
+""",
+)
+def traces() -> None:
+    """Runs and incidents as traces of OpenTelemetry: incident, phases, turns, models, tools.
+
+    Texts of messages and results are never sent; commands and causes are, without secrets.
     """
 
 

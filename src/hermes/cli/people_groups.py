@@ -30,8 +30,8 @@ def people() -> None:
 
 PAIRING_COMMANDS = {
     "list": ("admin.people:pairings", "Who waits with a code, and who was let in"),
-    "approve": ("admin.people:approve", "Let somebody in who got a code"),
-    "revoke": ("admin.people:revoke", "Let somebody in no longer"),
+    "approve": ("admin.people:approve", "Let a person in by their code"),
+    "revoke": ("admin.people:revoke", "Withdraw the access of a person"),
 }
 
 

@@ -282,7 +282,7 @@ def approval_objection(
 ) -> str:
     """Why this person's answer would not count; empty when it counts.
 
-    Whoever requested the action may always withdraw it.
+    The person who requested the action may always withdraw it.
     """
     if not approved and who == request.requester:
         return ""

@@ -143,7 +143,7 @@ class InboundMessage(Value, kw_only=True, frozen=True):
     voice: bool = False
     """Spoken: it never answers an approval."""
     forwarded: bool = False
-    """Somebody else wrote or said it."""
+    """Another person wrote or said it."""
     sent_at: datetime | None = None
 
 
@@ -221,7 +221,7 @@ class ReceivesWebhooks(Protocol):
 
 @runtime_checkable
 class CatchesUp(Protocol):
-    """Its platform repeats nothing that was sent while nobody listened."""
+    """Its platform repeats nothing that was sent while Hermes did not listen."""
 
     def resume(self, last: Mapping[Address, str]) -> None:
         """Called before `listen` with the reference of the last recorded message of each chat:

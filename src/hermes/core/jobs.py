@@ -49,7 +49,7 @@ class JobOccurrence(Value, kw_only=True, frozen=True):
     seq: int = 0
     """The number of the event with which it began."""
     started: JobStarted | None = None
-    """The first of its latest attempt: whoever wrote it does the work."""
+    """The first of its latest attempt: the process that wrote it does the work."""
     outcome: str = ""
     """Empty while it is not over; else that of `JobEnded`, or skipped."""
     ended: JobEnded | JobSkipped | None = None

@@ -63,9 +63,9 @@ class OutgoingRequest(Value, kw_only=True, frozen=True):
     configured: bool = False
     """Whether the operator named its host in the settings."""
     undo: str = ""
-    """How it is undone, for people; empty when nobody knows."""
+    """How it is undone, for people; empty when it is not known."""
     price_usd: float = 0.0
-    """What it costs, about, in US dollars; 0 when nothing, or when nobody knows."""
+    """What it costs, about, in US dollars; 0 when nothing, or when it is not known."""
 
 
 class ToolDefinition(Value, kw_only=True, frozen=True):

@@ -1,7 +1,7 @@
 """People: one name for each human, whichever entry point they use.
 
 A person is known by the immutable ids of the platforms, never by a name that people can choose.
-Whoever has no name here acts as `channel:id`, such as `telegram:123`, and never approves anything.
+A person without a name acts as `channel:id`, such as `telegram:123`, and approves nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,6 @@ UNIX = "unix"
 """The channel of the users of this machine."""
 
 PEOPLE_EVENT_KINDS = ("person.added", "person.removed", "pairing.approved", "pairing.revoked")
-PeopleEvent = PersonAdded | PersonRemoved | PairingApproved | PairingRevoked
 _RESERVED_NAMES = frozenset({"requester", "nobody", "somebody", "hermes", "person"})
 _MAX_NAME_CHARS = 64
 
@@ -61,7 +60,7 @@ class Person(Value, kw_only=True, frozen=True):
 
 
 def actor_name(channel: str, id: str) -> str:
-    """How somebody without a name is called."""
+    """The actor of a person without a name."""
     return f"{channel}:{id}"
 
 
@@ -71,7 +70,7 @@ def is_unnamed(who: str) -> bool:
 
 
 def explain_unnamed(who: str) -> str:
-    """Why somebody without a name may not answer, and what to do about it."""
+    """Why a person without a name may not answer, and what to do about it."""
     return (
         f"{who} is not one of the people that Hermes knows by name, so this does not count; "
         f"somebody who is can run: hermes people add NAME {who}"
@@ -143,7 +142,7 @@ class People:
         return iter(self._persons.values())
 
     def __bool__(self) -> bool:
-        """Whether anybody has a name; else every user of this machine answers as before."""
+        """Whether any person has a name; else every user of this machine answers as before."""
         return bool(self._persons)
 
     def __contains__(self, name: object) -> bool:
@@ -153,7 +152,7 @@ class People:
         return self._persons.get(name)
 
     def name_of(self, channel: str, id: str) -> str:
-        """The name of the person with this id; empty when nobody has it."""
+        """The name of the person with this id; empty when no one has it."""
         return self._names.get((channel, normalize_id(channel, id)), "")
 
     def actor_of(self, channel: str, id: str) -> str:

@@ -169,7 +169,8 @@ class StartsPipedProcesses(Protocol):
         scratch: Path | None = None,
     ) -> AbstractAsyncContextManager[PipedProcess]:
         """Runs it with exactly these variables; its error stream is kept in `log`, and `scratch` is
-        a folder that is made for it and removed with it.
+        a folder that is made for it and removed with it. Where it does not run on this host, it
+        has its own PATH and HOME as well, and `scratch` is refused.
 
         At the end of the block, when Hermes ends and when it is killed, its whole process tree
         ends. Raises `EnvironmentFailed`.
@@ -239,6 +240,7 @@ class BackgroundProcesses(Protocol):
         pty: bool = False,
         cwd: str = "",
         watch: Sequence[str] = (),
+        check_interval: float = 0.0,
     ) -> ProcessInfo: ...
     def list(self, run: str | None = None) -> Sequence[ProcessInfo]: ...
     async def poll(self, id: str) -> tuple[ProcessInfo, str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from hermes.core.messages import Value
-from hermes.declared.state import Item, StateChange, change_id
+from hermes.declared.state import LENGTH, Item, StateChange, change_id
 from hermes.declared.store import StateStore
 
 RELOAD_UNITS = "systemctl daemon-reload"
@@ -149,6 +149,8 @@ class _FileRevert:
 
     def _alter(self, before: Item, after: Item) -> Iterator[RevertStep]:
         differing = self._change.differing
+        if LENGTH in differing:
+            yield from self._shorten(before.attributes[LENGTH])
         if "link" in differing:
             old, new = before.attributes.get("link", ""), after.attributes.get("link", "")
             yield RevertStep(
@@ -173,6 +175,13 @@ class _FileRevert:
                 f"chmod {before.attributes['mode']} -- {self._quoted}",
                 f"chmod {after.attributes['mode']} -- {self._quoted}",
             )
+
+    def _shorten(self, length: str) -> Iterator[RevertStep]:
+        """A log: what was added since is kept elsewhere."""
+        aside = shlex.quote(f"{self._stage_path('shortened')}.gz")
+        yield RevertStep(f"gzip -c -- {self._quoted} > {aside}", "true")
+        back = f"gzip -dc -- {aside} > {self._quoted}"
+        yield RevertStep(f"truncate -s {length} -- {self._quoted}", back)
 
     def _chown(self, item: Item) -> str:
         owner = f"{item.attributes.get('uid', '0')}:{item.attributes.get('gid', '0')}"

@@ -5,8 +5,10 @@ answers "what changed" and "what drifted".
 """
 
 import hashlib
+import posixpath
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Literal, get_args
 
 from msgspec import field
@@ -29,6 +31,8 @@ ItemKind = Literal[
 StateSource = Literal["known-good", "declared", "live"]
 ITEM_KINDS: tuple[ItemKind, ...] = get_args(ItemKind)
 
+LENGTH = "length"
+"""The attribute of what fills a file system: its bytes."""
 STAMP = "stamp"
 """Size, mtime, inode and ctime of a file: whether its content must be read again."""
 VOLATILE = "volatile"
@@ -112,10 +116,39 @@ def compare(before: State, after: State) -> tuple[StateChange, ...]:
     left_out = _LeftOut(before, after)
     return tuple(
         sorted(
-            (each for each in _differences(before, after) if each.item not in left_out),
+            (
+                each
+                for each in _differences(before, after)
+                if each.item not in left_out and not _seen_through_link(each.item, before, after)
+            ),
             key=lambda change: change.item,
         )
     )
+
+
+def _seen_through_link(item: ItemId, before: State, after: State) -> bool:
+    """Whether a file differs because a link above it leads elsewhere now, or is known by its real
+    path too. To put back what is read through a link would write into what the link names now."""
+    if item.kind != "file":
+        return False
+    for above in PurePosixPath(item.key).parents:
+        targets = [_link_target(state, str(above)) for state in (before, after)]
+        if not all(targets):
+            continue
+        if targets[0] != targets[1]:
+            return True
+        folder = posixpath.join(above.parent, targets[0])
+        rest = PurePosixPath(item.key).relative_to(above)
+        real = ItemId("file", posixpath.normpath(posixpath.join(folder, rest)))
+        if real in before.items or real in after.items:
+            return True
+    return False
+
+
+def _link_target(state: State, path: str) -> str:
+    """Empty where it is no link."""
+    found = state.items.get(ItemId("file", path))
+    return found.attributes.get("link", "") if found is not None else ""
 
 
 def change_id(change: StateChange) -> str:

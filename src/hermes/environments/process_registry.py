@@ -12,7 +12,13 @@ import anyio
 from anyio.abc import TaskGroup
 
 from hermes.core.errors import EnvironmentFailed, ToolError
-from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessStarted, ToolBlocked
+from hermes.core.events.tools import (
+    ProcessEnded,
+    ProcessMatched,
+    ProcessReported,
+    ProcessStarted,
+    ToolBlocked,
+)
 from hermes.core.protocols import (
     BackgroundProcess,
     Environment,
@@ -87,6 +93,7 @@ class ProcessRegistry:
         pty: bool = False,
         cwd: str = "",
         watch: Sequence[str] = (),
+        check_interval: float = 0.0,
     ) -> ProcessInfo:
         if not isinstance(environment, StartsProcesses):
             raise ToolError(
@@ -114,6 +121,9 @@ class ProcessRegistry:
             pid=process.pid,
             run=run,
             watch=tuple(watch),
+            check_interval=max(check_interval, self._settings.min_check_interval)
+            if check_interval > 0
+            else 0.0,
         )
         tracked = self._track(entry, process)
         self._save()
@@ -211,6 +221,8 @@ class ProcessRegistry:
         if self._group is None:
             raise EnvironmentFailed("the process registry is not open")
         self._group.start_soon(self._follow, tracked)
+        if tracked.entry.check_interval > 0:
+            self._group.start_soon(self._report, tracked)
 
     async def _follow(self, tracked: TrackedProcess) -> None:
         """Reads its output until it ends."""
@@ -225,6 +237,19 @@ class ProcessRegistry:
         except EnvironmentFailed as error:  # its state is unknown
             tracked.feed(f"\n[lost: {error}]\n".encode())
         await self._finish(tracked)
+
+    async def _report(self, tracked: TrackedProcess) -> None:
+        """Says in intervals that it is running, and what it printed since."""
+        entry = tracked.entry
+        while not tracked.ended:
+            with anyio.move_on_after(entry.check_interval):
+                await tracked.done.wait()
+                return
+            seconds = (datetime.now(UTC) - entry.started_at).total_seconds()
+            output = tracked.unreported()
+            await self._publish(
+                ProcessReported(run=entry.run, process=entry.id, seconds=seconds, output=output)
+            )
 
     async def _listen(self, tracked: TrackedProcess) -> None:
         while data := await tracked.process.output():

@@ -7,15 +7,16 @@ and `sandboxing.host_access` for the user they run as. Background processes end 
 
 import os
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Self
 
 from msgspec.structs import replace
 
 from hermes.core.errors import EnvironmentFailed, ToolError
-from hermes.core.protocols import BackgroundProcess, CommandResult
+from hermes.core.protocols import BackgroundProcess, CommandResult, PipedProcess
 from hermes.environments.open import EnvironmentOpening
 from hermes.environments.processes.output import LeftoverPipes
 from hermes.environments.sandboxing import launcher_client, support
@@ -36,6 +37,8 @@ from hermes.environments.shell import (
     new_tree_mark,
 )
 
+PIPED_MODULE = "hermes.environments.sandboxing.piped_calls"
+_OWN_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR")
 SANDBOX_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -132,6 +135,31 @@ class SandboxEnvironment:
             asked = build_request(launch.argv, variables, terminal=pty)
             process = self._started[handle] = await start_in_sandbox(launcher, asked, handle)
         return process
+
+    @asynccontextmanager
+    async def open_piped(
+        self,
+        argv: Sequence[str],
+        *,
+        variables: Mapping[str, str],
+        cwd: str = "",
+        log: Path | None = None,
+        scratch: Path | None = None,
+    ) -> AsyncIterator[PipedProcess]:
+        """Its HOME and PATH are those of the sandbox."""
+        if scratch is not None:
+            raise EnvironmentFailed("a sandbox makes no folder for a program with raw pipes")
+        for word in (*argv, cwd):
+            check_argument(word)
+        module = import_module(PIPED_MODULE)  # loaded with the first one
+        start = ["/bin/sh", "-c", 'cd -- "$1" || exit 126; shift; exec "$@"', "sh"]
+        own = {name: self._variables[name] for name in _OWN_VARIABLES}
+        request = build_request([*start, cwd or self._shell.start, *argv], {**own, **variables})
+        async with (
+            self._launcher() as launcher,
+            module.open_sandbox_piped(launcher, request, log) as process,
+        ):
+            yield process
 
     async def find(self, handle: str) -> BackgroundProcess | None:
         """Finds only processes of this sandbox: they end with it."""

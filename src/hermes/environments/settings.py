@@ -82,5 +82,7 @@ class TerminalSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     """How much of a background process's last output is kept."""
     max_wait: float = 300.0
     """Seconds one wait for a background process may take."""
+    min_check_interval: float = 30.0
+    """Least seconds between two reports about a running background process."""
     watch_interval: float = 10.0
     """Least seconds between two notices of one watched pattern."""

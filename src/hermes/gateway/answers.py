@@ -2,7 +2,7 @@
 
 A press of a button is an answer, and so is `yes 4f2a1c` in a message that quotes the question.
 Nothing else is: agreement in other words, a voice message, a forwarded or an edited message never
-approves anything, whoever sent it.
+approves anything, no matter who sent it.
 """
 
 import re
@@ -55,7 +55,7 @@ def read_answer(message: InboundMessage, quoted_approval: str) -> AnswerText | N
 
 
 def _answer_text(message: InboundMessage) -> str:
-    """What was said, also where somebody else said it: it is refused with the reason."""
+    """The answer, also where another person gave it: that is refused with the reason."""
     others = (part.text for part in message.attached if part.source in ("forward", "transcript"))
     return message.text or next(others, "")
 

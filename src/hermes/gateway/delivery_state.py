@@ -136,7 +136,7 @@ class DeliveryState:
         return self._threads.get((destination, incident)) or ""
 
     def incident_of_thread(self, address: str) -> str:
-        """The incident whose thread this is; empty: it is none of an incident."""
+        """The incident whose thread this is; empty: no incident has it."""
         return self._incidents.get(address) or ""
 
     def first_message(self, destination: str, incident: str) -> str:
@@ -208,7 +208,7 @@ async def read_deliveries(journal: Journal, now: datetime) -> DeliveryState:
 def untried_destinations(
     state: DeliveryState, before: datetime, *, wanted: Callable[[str], bool] = lambda channel: True
 ) -> Iterator[WaitingDestination]:
-    """Where messages from before this time wait although nobody tries to deliver them."""
+    """Where messages from before this time wait while no process tries to deliver them."""
     for destination in state.destinations():
         waiting = [
             each

@@ -11,7 +11,12 @@ import msgspec
 from hermes.core.events import Event
 from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
 from hermes.core.events.chats import ChatHandled, ChatReceived, ChatSessionEnded, message_key
-from hermes.core.events.incidents import IncidentClosed, IncidentOpened
+from hermes.core.events.incidents import (
+    IncidentClosed,
+    IncidentOpened,
+    IncidentRecovered,
+    IncidentReopened,
+)
 from hermes.core.events.jobs import JobDue, JobEnded
 from hermes.core.events.operations import HOOKS_RUN, GatewayStarted, HealthChecked
 from hermes.core.events.runs import MessageAdded, RunStarted, TurnEnded, TurnStarted
@@ -47,8 +52,8 @@ KINDS_BY_NAME: Mapping[str, tuple[str, ...]] = {
     "agent:end": ("turn.ended",),
     "command:*": ("chat.handled",),
     "incident:opened": ("incident.opened",),
-    "incident:updated": _UPDATE_KINDS,
-    "incident:closed": ("incident.closed",),
+    "incident:updated": (*_UPDATE_KINDS, "incident.closed"),
+    "incident:closed": ("incident.closed", "incident.recovered"),
     "approval:asked": ("approval.requested",),
     "approval:settled": ("approval.settled",),
     "job:due": ("job.due",),
@@ -107,7 +112,7 @@ class HookEventReader:
         self._runs: dict[str, RunStarted | None] = {}
 
     async def read(self, recorded: JournalRecord) -> HookEvent | None:
-        """None for what no hook is told."""
+        """None for events that are not given to hooks."""
         event = recorded.event
         if not isinstance(event, Event) or event.run == HOOKS_RUN:
             return None
@@ -124,6 +129,10 @@ class HookEventReader:
                     return None
                 name, more = _command(received)
                 context |= more
+            case IncidentRecovered():
+                context |= _fields(event)
+                if await self._is_escalated(event.run, recorded.seq):
+                    name = "incident:closed"
             case _:
                 context |= _fields(event)
         if not name:
@@ -155,6 +164,17 @@ class HookEventReader:
                 text = event.message.text or text
         return text[:MAX_TEXT_CHARS]
 
+    async def _is_escalated(self, run: str, before: int) -> bool:
+        """Whether the incident of this run was left to people, so that its recovery ends it."""
+        escalated = False
+        kinds = ("incident.closed", "incident.reopened")
+        async for recorded in self._journal.read(run=run, kinds=kinds):
+            if recorded.seq > before:
+                break
+            if isinstance(recorded.event, IncidentClosed | IncidentReopened):
+                escalated = getattr(recorded.event, "outcome", "") == "escalated"
+        return escalated
+
     async def _received(self, handled: ChatHandled) -> ChatReceived | None:
         if handled.outcome != "command":
             return None
@@ -179,7 +199,7 @@ class HookEventReader:
 
 
 def event_name(event: Event) -> str:
-    """Empty for events that no hook is told, and for those whose name needs another event."""
+    """Empty for events that are not given to hooks, and where the name needs another event."""
     match event:
         case RunStarted():
             return "session:start" if event.origin in SESSION_ORIGINS else ""
@@ -188,6 +208,8 @@ def event_name(event: Event) -> str:
         case SkillChanged():
             fresh = event.before not in _USABLE_STATES and not event.candidate
             return "skill:learned" if fresh and event.state in _USABLE_STATES else ""
+        case IncidentClosed(outcome="escalated"):  # the problem continues
+            return "incident:updated"
         case HealthChecked():
             return "" if event.ok else "health:failed"
         case _:

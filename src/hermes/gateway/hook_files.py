@@ -1,6 +1,6 @@
 """Hooks as files: `hooks/NAME/HOOK.yaml` with a handler, and whether a person trusts exactly these.
 
-A hook is code of the operator that runs without a question, so nobody else may be able to change
+A hook is code of the operator that runs without a question, so no other user may be able to change
 it, and every change of a file takes the trust away.
 """
 
@@ -55,7 +55,7 @@ class Hook(Value, kw_only=True, frozen=True):
     digest: str = ""
     """Of all its files, with their names and modes."""
     problem: str = ""
-    """Why it cannot be run, whoever trusts it."""
+    """Why it cannot be run, even if it is trusted."""
 
     def wants(self, event: str) -> bool:
         return any(matches_event(pattern, event) for pattern in self.events)
@@ -177,7 +177,7 @@ def _find_handler(folder: Path) -> str:
 def digest_hook(folder: Path) -> str:
     """SHA-256 of its files with their names and modes.
 
-    Raises `ValueError` for a file that somebody else could change, or is no plain file.
+    Raises `ValueError` for a file that another user could change, or that is no plain file.
     """
     _check_owner(folder.parent)
     _check_owner(folder)

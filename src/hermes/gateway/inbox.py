@@ -12,7 +12,7 @@ from hermes.core.messages import Value
 from hermes.gateway.settings import ChannelSettings
 
 UNKNOWN_SENDER_INTERVAL_S = 3600.0
-"""Seconds between two answers to somebody who is not known."""
+"""Seconds between two answers to an unknown person."""
 FLOOD_WINDOW_S = 60.0
 MAX_REMEMBERED_SENDERS = 5_000
 
@@ -69,7 +69,7 @@ class Inbox:
         return InboxDecision("heard")
 
     def knows(self, channel: str, sender: str) -> bool:
-        """Whether this person may talk to Hermes. No list means nobody."""
+        """Whether this person may talk to Hermes. No list: no one."""
         if sender in self._settings.user_ids:
             return True
         return bool(self.people.name_of(channel, sender)) or self.people.is_paired(channel, sender)

@@ -21,7 +21,6 @@ BULLETS = ("• ", "◦ ", "▪ ")
 LEAST_FILLED = 0.3
 """A piece that ends at a paragraph, a line or a word has at least this share of the limit."""
 _MARKDOWN_SPECIALS = re.compile(r"([\\`*_{}\[\]()#+\-.!|~<>:@])")
-_SPACES_AT_LINE_ENDS = re.compile(r"[ \t]+\n")
 
 
 class StyledText(Value, frozen=True):

@@ -189,7 +189,7 @@ class Outbox:
         if self._is_taken_by_other(delivery, seq, lease_s):
             self._pause(delivery, lease_s)
             return
-        if wait := _seconds_left(delivery):  # another process was told just now
+        if wait := _seconds_left(delivery):  # another process got the notification just now
             await self._failed(transport, delivery, DeliveryError("waits", retry_after_s=wait), 0)
             return
         request = self._request(delivery, repeated)

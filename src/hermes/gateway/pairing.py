@@ -1,4 +1,4 @@
-"""Pairing: codes with which somebody at a shell lets an unknown person talk to Hermes.
+"""Pairing: a user with a shell lets an unknown person talk to Hermes by a code.
 
 The gateway calls `PairingCodes.offer` when an unknown person writes in a direct chat, and sends the
 text it returns; `hermes pairing approve` calls `redeem` with the code that the person passed on.
@@ -46,11 +46,11 @@ class PairingOffer(Value, kw_only=True, frozen=True):
     code: str = ""
     """Empty: the person gets none now."""
     text: str = ""
-    """What to send to the person; empty: nothing, they were told a moment ago."""
+    """What to send to the person; empty: nothing, they got it a moment ago."""
 
 
 class PendingPairing(Value, kw_only=True, frozen=True):
-    """Somebody who waits to be let in."""
+    """A person who waits to be let in."""
 
     channel: str
     id: str
@@ -174,7 +174,7 @@ def _hash_code(code: str, salt: str) -> str:
 
 
 def _read_file(file: Path) -> _ChannelFile:
-    """A damaged file holds no codes: whoever waits asks again."""
+    """A damaged file holds no codes: the people who wait ask again."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=_ChannelFile)
     except (OSError, msgspec.DecodeError):

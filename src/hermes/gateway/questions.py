@@ -163,7 +163,7 @@ class QuestionNotifier:
             await self._queue_due()
 
     async def _queue_due(self) -> None:
-        """Retry until it is written: nobody would be asked otherwise."""
+        """Retry until it is written: otherwise no person is asked."""
         due = [each for each in self._due() if each.notice not in self._state.queued]
         while due:
             try:
@@ -201,7 +201,7 @@ class QuestionNotifier:
         return question.at + timedelta(seconds=question.seconds) < self._now()
 
     def _is_lost(self, question: Question) -> bool:
-        """Nobody settled it in time: the process that asked has ended."""
+        """It was not settled in time: the process that asked has ended."""
         until = question.until if isinstance(question, ApprovalRequested) else None
         return until is not None and until + SETTLING_TIME < self._now()
 

@@ -133,8 +133,7 @@ class MattermostSettings(ChannelSettings, kw_only=True, frozen=True, forbid_unkn
     url: str = ""
     """The address of the server; empty: none."""
     callback_url: str = ""
-    """The address at which the server reaches Hermes when a button is pressed; empty: no
-    buttons."""
+    """Has no effect yet: questions on Mattermost have no buttons and are answered in words."""
 
 
 class MatrixSettings(ChannelSettings, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -19,6 +19,7 @@ from hermes.gym.scenario_spec import (
     HostDisk,
     HostFile,
     HostFolder,
+    HostLink,
     HostSpec,
     HttpCheck,
     LoadSpec,
@@ -153,7 +154,9 @@ class ScenarioBuilder:
         self._after = ""
         self._neighbour_placed = True
         self._decoy_texts = ""
-        self._host: dict[str, list[Any]] = {"files": [], "folders": [], "units": [], "disks": []}
+        self._host: dict[str, list[Any]] = {
+            name: [] for name in ("files", "folders", "links", "units", "disks")
+        }
         self._host_options: dict[str, Any] = {}
         self._other_hosts: list[HostSpec] = []
         self._checks: dict[str, list[ScenarioCheck]] = {
@@ -234,6 +237,10 @@ class ScenarioBuilder:
 
     def files(self, *files: HostFile) -> None:
         self._host["files"] += files
+
+    def link(self, path: str, target: str) -> None:
+        """A symbolic link, such as one to the current release."""
+        self._host["links"].append(HostLink(path, target))
 
     def folders(self, *folders: str | HostFolder) -> None:
         self._host["folders"] += folders

@@ -53,6 +53,15 @@ class HostFolder(Value, kw_only=True, frozen=True):
     """The number of a user and of the group."""
 
 
+class HostLink(Value, frozen=True):
+    """A symbolic link, such as one to the current release."""
+
+    path: str
+    """Absolute."""
+    target: str
+    """As `ln -s` takes it: absolute, or relative to the folder of the link."""
+
+
 class HostDisk(Value, frozen=True):
     """A folder that is a small file system."""
 
@@ -73,6 +82,8 @@ class HostSpec(Value, kw_only=True, frozen=True):
     """Written before anything is started."""
     folders: tuple[str | HostFolder, ...] = ()
     """Made before the files; a path, or a folder with a mode and an owner."""
+    links: tuple[HostLink, ...] = ()
+    """Symbolic links, made after the files."""
     units: tuple[HostFile, ...] = ()
     """Unit files; enabled, and started in order of their `After=`."""
     users: tuple[str, ...] = ("www",)
@@ -215,6 +226,8 @@ class UnchangedCheck(Value, kw_only=True, tag="same", frozen=True):
     """The number of the host."""
     may_grow: bool = False
     """For a log: text may be appended, but not changed."""
+    since_fault: bool = False
+    """Compares with the state after the fault: for an edit beside the cause, which must stay."""
 
 
 ScenarioCheck = (
@@ -295,7 +308,7 @@ class ScenarioSpec(Value, kw_only=True, frozen=True):
     hosts: tuple[HostSpec, ...]
     """The first is the one on which the agent works."""
     alert: ScenarioAlert
-    """What the agent is told."""
+    """The text that the agent gets."""
     healthy: tuple[ScenarioCheck, ...]
     """Checks that succeed on a healthy host; all must succeed again in the end."""
     symptoms: tuple[ScenarioCheck, ...]

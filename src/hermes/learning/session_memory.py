@@ -298,7 +298,7 @@ def private_person(by: str, audience: str) -> str:
 
 
 def is_private(records: Sequence[JournalRecord]) -> bool:
-    """Whether it is a direct chat or a private thread: facts of it would be told to everybody."""
+    """Whether it is a direct chat or a private thread: facts of it would be visible to everyone."""
     return any(
         isinstance(recorded.event, RunStarted) and recorded.event.audience for recorded in records
     )

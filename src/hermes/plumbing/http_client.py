@@ -266,7 +266,7 @@ async def _read_limited(chunks: AsyncIterator[bytes], max_bytes: int) -> bytes:
 
 
 def _unpack_limited(body: bytes, max_bytes: int) -> bytes:
-    """Nobody asked for a packed answer; one that comes anyway is unpacked up to the limit."""
+    """No packed answer was asked for; one that comes anyway is unpacked up to the limit."""
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
         plain = unpacker.decompress(body, max_bytes + 1)

@@ -24,7 +24,7 @@ def sign_timed_body(secret: str, stamp: str, body: bytes) -> str:
 
 
 def body_signature_matches(secret: str, body: bytes, signature: str) -> bool:
-    """False as well where there is no secret: nobody can sign then."""
+    """False as well where there is no secret: nothing can be signed then."""
     return bool(secret) and _same(sign_body(secret, body), signature)
 
 

@@ -7,6 +7,7 @@ changes. It reads six fields as seconds first, so only five are let through.
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -82,7 +83,18 @@ def next_time(schedule: JobSchedule, after: datetime) -> datetime | None:
 
 
 def next_times(schedule: JobSchedule, after: datetime, count: int) -> list[datetime]:
+    hour = after.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    known = _times_of_hour(schedule, hour, 2 * count)
+    later = [each for each in known if each > after]
+    if len(later) >= count or len(known) < 2 * count:
+        return later[:count]
     return list(islice(due_times(schedule, after), count))
+
+
+@lru_cache(maxsize=2_048)
+def _times_of_hour(schedule: JobSchedule, hour: datetime, count: int) -> tuple[datetime, ...]:
+    """A page with a thousand jobs asks for the same times again and again."""
+    return tuple(islice(due_times(schedule, hour), count))
 
 
 def due_times(schedule: JobSchedule, after: datetime) -> Iterator[datetime]:
@@ -141,6 +153,7 @@ def period_s(schedule: JobSchedule, due: datetime) -> float:
     return (following - due).total_seconds() if following is not None else 86_400.0
 
 
+@lru_cache(maxsize=2_048)
 def describe_schedule(schedule: JobSchedule) -> str:
     """What the schedule means, derived from what is stored and not from the words."""
     zone = find_zone(schedule.zone)
@@ -150,8 +163,10 @@ def describe_schedule(schedule: JobSchedule) -> str:
         )
     if schedule.every_s:
         assert schedule.anchor is not None
-        since = f"{schedule.anchor.astimezone(zone):%Y-%m-%d %H:%M:%S}"
+        since = f"{schedule.anchor.astimezone(zone):%Y-%m-%d %H:%M:%S}".removesuffix(":00")
         length = re.sub(r" 0 (?:s|min|h)$", "", format_duration(schedule.every_s))
+        if since.endswith(":00") and 3600 % schedule.every_s == 0:  # the same minutes of each hour
+            return f"every {length}"
         return f"every {length}, counted from {since}"
     texts = [CronSim(each, datetime(2024, 1, 1, tzinfo=UTC)).explain() for each in schedule.crons]
     meaning = "; ".join(each[:1].lower() + each[1:] for each in texts)

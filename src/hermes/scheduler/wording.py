@@ -55,7 +55,7 @@ _PAST_HOUR = re.compile(
 
 
 def read_clock(text: str) -> time | None:
-    """A time of day; None when it is none."""
+    """A time of day; None for other words."""
     if text in ("noon", "midnight"):
         return time(12 if text == "noon" else 0)
     match = _CLOCK_PARTS.fullmatch(text)
@@ -115,7 +115,7 @@ def _count(text: str) -> int:
 
 
 def _clock_in_part(text: str, part: str) -> str:
-    """The time within that part of the day; empty when it is none or two."""
+    """The time within that part of the day; empty when it is not exactly one."""
     clock = read_clock(text)
     if clock is None:
         return ""

@@ -6,7 +6,7 @@ an error: defaults apply. All problems are reported together.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -47,6 +47,10 @@ class LoadedSettings(Value, frozen=True):
 
     def origin(self, key: str) -> SettingOrigin:
         return self.origins.get(key, SettingOrigin())
+
+    def with_sections(self, **sections: object) -> Self:
+        """The same with other sections of the settings, such as `policy`."""
+        return replace(self, settings=replace(self.settings, **sections))
 
     @property
     def journal(self) -> Path:

@@ -16,7 +16,7 @@ from hermes.policy.settings import PolicySettings
 from hermes.scheduler.settings import ScheduleSettings
 from hermes.skills.settings import SkillSettings
 from hermes.sre.settings import SreSettings, WatchSettings
-from hermes.tools.settings import SpeechSettings, SystemSettings, ToolSettings
+from hermes.tools.settings import OtlpSettings, SpeechSettings, SystemSettings, ToolSettings
 from hermes.web.settings import WebSettings
 
 
@@ -47,6 +47,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     systems: dict[str, SystemSettings] = {}
     """The systems around the host that tools ask: prometheus, alertmanager, loki, grafana, argocd,
     github, gitlab, and those of your own declared requests."""
+    otlp: OtlpSettings = OtlpSettings()
+    """Traces of runs and incidents for OpenTelemetry."""
     speech: SpeechSettings = SpeechSettings()
     """Recordings become text, and text becomes speech."""
     policy: PolicySettings = PolicySettings()

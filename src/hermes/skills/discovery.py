@@ -8,6 +8,8 @@ from typing import Literal
 from hermes.core.messages import Value
 
 SKILL_FILE = "SKILL.md"
+PYTHON_SKILLS_FILE = ".python.json"
+"""Lists the compiled Python skills of a root."""
 BUNDLED_SKILLS = Path(__file__).parent / "bundled"
 SkillOrigin = Literal["bundled", "user", "project"]
 MAX_FOLDER_DEPTH = 3

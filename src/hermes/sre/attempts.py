@@ -144,6 +144,7 @@ class Attempts:
             return None
         if self._baseline.failing and not self._baseline.evidence:
             self._baseline = await extend_baseline(self._work, self._baseline)
+        self._baseline = await self._experiments.observe(number, self._baseline, self._enter)
         if not await self._experiments.find_cause(number, self._baseline, self._enter):
             return None
         if self._experiments.may_ask and (again := await self._try_playbook_again(number)):

@@ -225,14 +225,29 @@ async def open_independent_checks(
     more: AdditionalChecks | None = None,
 ) -> IndependentChecks:
     """The probes of the watch; where none is relevant, probes discovered on the host."""
-    relevant = relevant_probes(details, probes)
+    relevant, known = relevant_probes(details, probes), tuple(probes)
     if not any(each.service for each in relevant):
-        found = await discover_probes(environment)
-        relevant = relevant_probes(details, (*probes, *found.probes))
+        known += (await discover_probes(environment)).probes
+        relevant = relevant_probes(details, known)
     text = details.facts.combined_text
     pages = await _failing_pages(environment, page_probes(text, relevant or probes))
+    if not pages:
+        pages = await _failing_pages(environment, same_page_probes(relevant, known), relevant)
     chosen = (*pages, *named_first(text, relevant))[:MAX_CHECKS]
     return checks_of_probes(chosen, environment, more)
+
+
+def same_page_probes(relevant: Sequence[Probe], known: Sequence[Probe]) -> tuple[Probe, ...]:
+    """The pages of the named service as other servers serve them: a proxy may fail where the
+    service behind it does not."""
+    pages = {_page_of(each) for each in relevant} - {"", "/", "/health"}
+    names = {each.name for each in relevant}
+    return tuple(each for each in known if _page_of(each) in pages and each.name not in names)
+
+
+def _page_of(probe: Probe) -> str:
+    """Empty where it asks for none."""
+    return f"/{probe.what.partition('//')[2].partition('/')[2]}" if probe.kind == "http" else ""
 
 
 def page_probes(text: str, probes: Sequence[Probe]) -> tuple[Probe, ...]:
@@ -256,11 +271,17 @@ def page_probes(text: str, probes: Sequence[Probe]) -> tuple[Probe, ...]:
     )
 
 
-async def _failing_pages(environment: Environment, probes: Sequence[Probe]) -> tuple[Probe, ...]:
-    """Those that a server refuses or fails to answer now. Others are no pages, or work."""
+async def _failing_pages(
+    environment: Environment, probes: Sequence[Probe], unless: Sequence[Probe] = ()
+) -> tuple[Probe, ...]:
+    """Those that a server refuses or fails to answer now. Others are no pages, or work. None where
+    a page of `unless` fails: then the fault is seen without them."""
     if not probes:
         return ()
-    results = await checks_of_probes(probes, environment)()
+    others = [each for each in unless if each.kind == "http"]
+    results = await checks_of_probes((*probes, *others), environment)()
+    if any(not each.ok for each in results[len(probes) :]):
+        return ()
     failing = {each.check for each in results if _REFUSED.search(each.detail) and not each.ok}
     return tuple(each for each in probes if each.name in failing)
 
@@ -305,6 +326,9 @@ class ProbeChecks:
         if self._more is not None:
             found += await self._more(self.probes, results)
         return [each for each in found if self._only is None or each.check in self._only]
+
+    def with_probes(self, probes: Sequence[Probe]) -> "ProbeChecks":
+        return ProbeChecks((*self.probes, *probes), self._environment, self._more)
 
     def on(self, environment: Environment, names: Collection[str]) -> "ProbeChecks":
         """Some of the checks in another environment, such as a copy of the host."""

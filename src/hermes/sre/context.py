@@ -7,19 +7,17 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hermes.agent.dependencies import AgentDependencies
+from hermes.agent.dependencies import execute_for_run
 from hermes.core.actions import Policy
 from hermes.core.bus import Bus
 from hermes.core.events.base import RunOrigin
 from hermes.core.events.incidents import EscalationLine
 from hermes.core.incident import AlertFacts, Incident, IncidentDetails, read_incident
-from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import (
     ArtifactStore,
     BackgroundProcesses,
     Environment,
     Journal,
-    ToolContext,
 )
 from hermes.core.tool_calls import read_result_numbers
 from hermes.skills.library import Skill
@@ -27,8 +25,9 @@ from hermes.skills.matching import SkillMatcherCache
 from hermes.skills.playbook.commands import ExecuteCall, PublishEvents
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.assessment.symptoms import Assessment
-from hermes.sre.cause import CauseClaims, CauseFinder, FixTester
+from hermes.sre.cause import CauseFinder, FixTester
 from hermes.sre.checks import IndependentChecks
+from hermes.sre.coordination import CauseClaims, WorkWithdrawal
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.policies import (
     BundledTextPolicy,
@@ -38,7 +37,6 @@ from hermes.sre.policies import (
     UnattendedPolicy,
 )
 from hermes.sre.settings import SreSettings
-from hermes.sre.withdrawal import WorkWithdrawal
 from hermes.tools.executor import Executor
 
 ReportWriter = Callable[[IncidentDetails], Awaitable[None]]
@@ -121,26 +119,6 @@ class IncidentContext:
 
     def execute_for_run(self, run: str, executor: Executor | None = None) -> ExecuteCall:
         return execute_for_run(self, run, executor or self.executor)
-
-
-def execute_for_run(
-    source: IncidentContext | AgentDependencies, run: str, executor: Executor
-) -> ExecuteCall:
-    """A function that executes tool calls in this run."""
-
-    async def execute(call: ToolCall) -> ToolResult:
-        return await executor.execute(call, context)
-
-    context = ToolContext(
-        run,
-        source.environment,
-        source.bus.publish,
-        execute,
-        source.artifacts,
-        processes=source.processes,
-        origin=source.origin,
-    )
-    return execute
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,9 @@ class ProbeSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
     """How many times the usual spread a value may be above the median."""
     settle: float = 300.0
     """Seconds for which an unsupervised process must run before its end is an incident."""
+    temporary_folders: tuple[str, ...] = ("/tmp", "/var/tmp", "/dev/shm")
+    """An unsupervised process that works below one of them is a trial or a test: its end is no
+    incident, and it is never started again."""
     survey: float = 3600.0
     """Seconds between two discoveries of new services; on this host a port that is opened or closed
     starts one earlier."""

@@ -27,13 +27,16 @@ from hermes.sre.assessment.symptom_timing import (
     read_alert_period_s,
     read_unit_run_times,
 )
-from hermes.sre.checks import CheckResult, IndependentChecks, run_checks
+from hermes.sre.checks import CheckResult, IndependentChecks, ProbeChecks, run_checks
 from hermes.sre.context import IncidentWork
+from hermes.sre.probes.probe import Probe
 from hermes.sre.undo import UnitRestart
 
 TRIGGER_TIMEOUT_S = 30.0
 REHEARSAL_FACTOR = 3.0
 MAX_REHEARSED_TIMEOUT_S = 180.0
+ROLLOUT_TIMEOUT_S = 180.0
+"""Nodes pull images, start containers and probe them before a change of a workload shows."""
 NO_EVIDENCE = "no check that observed the symptom before can show that it is gone"
 
 
@@ -135,6 +138,19 @@ async def extend_baseline(work: IncidentWork, baseline: Baseline) -> Baseline:
     return more
 
 
+async def add_checks(work: IncidentWork, baseline: Baseline, probes: Sequence[Probe]) -> Baseline:
+    """With those of the probes that fail on the host now; the others say nothing about it."""
+    checks = baseline.independent_checks
+    if not probes or not isinstance(checks, ProbeChecks):
+        return baseline
+    results = await ProbeChecks(probes, work.context.environment)()
+    failed = [each for each in results if not each.ok and not each.unknown]
+    names = {each.check for each in failed}
+    await _publish(work, failed, "before", 0)
+    chosen = checks.with_probes([each for each in probes if each.name in names])
+    return replace(baseline, independent_checks=chosen).with_results(failed)
+
+
 async def verify(
     work: IncidentWork,
     baseline: Baseline,
@@ -152,6 +168,8 @@ async def verify(
     `rehearsal_s`: how long the same fix took on a copy; a slow host gets more time."""
     began, settings = time.monotonic(), work.settings.verify
     needed = min(REHEARSAL_FACTOR * rehearsal_s, MAX_REHEARSED_TIMEOUT_S)
+    if work.cluster is not None:
+        needed = max(needed, ROLLOUT_TIMEOUT_S)
     patience, trigger = 0.0 if why_not else max(settings.patience, needed), ""
     results = await _run_until_passed(work, baseline, patience)
     await _publish(work, results, "after", attempt)

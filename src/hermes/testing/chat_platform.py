@@ -99,7 +99,7 @@ class ChatPlatform(SendingPlatform, Protocol):
         ...
 
     def remove(self, reference: str) -> None:
-        """Somebody deletes a message of the channel."""
+        """A person deletes a message of the channel."""
         ...
 
     async def receiving(self) -> None:
@@ -154,7 +154,7 @@ async def listening(platform: ChatPlatform, channel: Channel) -> AsyncIterator[N
 
 @asynccontextmanager
 async def restarted(platform: ChatPlatform, last: InboundMessage) -> AsyncIterator[NextMessage]:
-    """Listens anew, as after a restart that knows `last` from the journal."""
+    """Listens again, as after a restart that knows `last` from the journal."""
     async with platform.connect() as channel:
         if isinstance(channel, CatchesUp):
             channel.resume({last.address: last.reference})

@@ -10,12 +10,11 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -25,7 +24,6 @@ from hermes.core.actions import (
     Approver,
     BlockedAccess,
     Decision,
-    KernelSupport,
     Policy,
     TracksActions,
     TracksText,
@@ -37,24 +35,24 @@ from hermes.core.events import Event
 from hermes.core.events.tools import (
     ToolApproved,
     ToolBlocked,
-    ToolDecided,
     ToolFinished,
     ToolRequested,
     ToolStarted,
 )
-from hermes.core.messages import Picture, RemoteTarget, Risk, ToolCall, ToolResult, ToolSpec
+from hermes.core.messages import Picture, Risk, ToolCall, ToolResult, ToolSpec
 from hermes.core.plugins import BUILT_IN
 from hermes.core.protocols import (
-    ActsElsewhere,
     ConfinesCommands,
     DefinedByOthers,
-    Environment,
     HasStatePerRun,
-    KnowsWorkingDirectory,
-    ShowsCommand,
-    ShowsRequest,
     Tool,
     ToolContext,
+)
+from hermes.tools.action_description import (
+    build_action,
+    decided_event,
+    origin_of,
+    requested_event,
 )
 from hermes.tools.declare import ChecksArguments
 
@@ -216,9 +214,9 @@ class Executor:
 
         The decision is the latest, which holds for the run.
         """
-        action, run = await _build_action(call, tool, context), context.run
+        action, run = await build_action(call, tool, context), context.run
         decision = self._keep_secrets(action, self.policy.decide(action))
-        requested, decided = _requested_event(action), _decided_event(action, decision)
+        requested, decided = requested_event(action), decided_event(action, decision)
         started = ToolStarted(run=run, call_id=call.id, risk=action.risk, effects=decision.effects)
         if decision.verdict == "allow" and self._before is None:  # one commit, the common case
             await self._begin(action, decision, requested, decided, started)
@@ -359,96 +357,6 @@ def _blocked_note(decision: Decision, found: list[BlockedAccess]) -> str:
     ]
     more = len(found) - len(shown)
     return "\n".join([*shown, *([f"[and {more} more]"] if more else [])])
-
-
-async def _build_action(call: ToolCall, tool: Tool, context: ToolContext) -> Action:
-    environment = context.environment
-    action = Action(
-        call=call,
-        risk=tool.spec.risk,
-        run=context.run,
-        origin=context.origin,
-        environment=environment.name,
-        target=environment.target,
-        isolated=environment.isolated,
-        cwd=environment.folder if isinstance(environment, KnowsWorkingDirectory) else "",
-        actor=context.actor,
-        kernel=await _kernel_support(environment),
-    )
-    return describe_action(action, tool)
-
-
-def describe_action(action: Action, tool: Tool) -> Action:
-    """The action with what its tool says: the command, where it acts, and what it would send."""
-    arguments, command, request = action.call.arguments, "", None
-    elsewhere = isinstance(tool, ActsElsewhere | ShowsRequest)
-    remote = RemoteTarget(kind="unknown") if elsewhere else None
-    with suppress(ToolError):  # the tool will report it; until then its risk counts
-        if isinstance(tool, ShowsCommand):
-            command = tool.command(arguments)
-        if isinstance(tool, ShowsRequest):
-            request = tool.request(arguments)
-            remote = RemoteTarget(kind="http", host=urlsplit(request.url).hostname or "")
-        if isinstance(tool, ActsElsewhere):
-            remote = tool.acts_on(arguments)
-    return msgspec.structs.replace(
-        action,
-        command=command,
-        request=request,
-        definition=tool.definition if isinstance(tool, DefinedByOthers) else None,
-        remote=remote,
-        target=action.target if remote is None else remote.host,
-        isolated=action.isolated and remote is None,
-    )
-
-
-async def _kernel_support(environment: Environment) -> KernelSupport:
-    if isinstance(environment, ConfinesCommands):
-        return await environment.kernel_support()
-    return KernelSupport(reason=f"commands in {environment.name} are not confined by the kernel")
-
-
-def origin_of(url: str) -> str:
-    """Scheme, host and port of an address; the standard port is left out."""
-    parts = urlsplit(url)
-    standard = {"http": 80, "https": 443}.get(parts.scheme)
-    port = f":{parts.port}" if parts.port and parts.port != standard else ""
-    return f"{parts.scheme}://{parts.hostname or ''}{port}".lower()
-
-
-def _requested_event(action: Action) -> ToolRequested:
-    return ToolRequested(
-        run=action.run,
-        call=action.call,
-        risk=action.risk,
-        origin=action.origin,
-        environment=action.environment,
-        target=action.target,
-        isolated=action.isolated,
-        cwd=action.cwd,
-        command=action.command,
-        actor=action.actor,
-        remote=action.remote,
-        request=action.request,
-        definition=action.definition,
-    )
-
-
-def _decided_event(action: Action, decision: Decision) -> ToolDecided:
-    return ToolDecided(
-        run=action.run,
-        call_id=action.call.id,
-        verdict=decision.verdict,
-        rule=decision.rule,
-        reason=decision.reason,
-        effects=decision.effects,
-        hash=decision.hash,
-        tainted=decision.tainted,
-        audited=tuple(f"{each.rule}: {each.effect}" for each in decision.audited),
-        judged=decision.profile.describe if decision.profile else "",
-        enforced=decision.enforced,
-        unenforced=decision.unenforced,
-    )
 
 
 def _refusal_text(decision: Decision, how: str) -> str:

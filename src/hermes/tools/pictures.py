@@ -59,7 +59,7 @@ class ImageService(Protocol):
     url: str
 
     def price_usd(self, count: int) -> float | None:
-        """What it costs, about; None when nobody knows."""
+        """About what it costs; None when it is not known."""
 
     async def draw(
         self, context: ToolContext, prompt: str, size: PictureSize, count: int

@@ -1,4 +1,4 @@
-"""The call that runs a hook: a program of the operator that is told about an event.
+"""The call that runs a hook: a program of the operator that gets an event.
 
 No model is offered it. It is a tool because everything that runs a command is decided, recorded
 and confined in one place.

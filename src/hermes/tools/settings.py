@@ -30,13 +30,29 @@ class SystemSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
     """Headers that are sent with each request, such as X-Scope-OrgID."""
 
 
+class OtlpSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `otlp`: a collector of OpenTelemetry that gets traces of runs and incidents."""
+
+    url: str = ""
+    """Its address for OTLP over HTTP, such as http://127.0.0.1:4318; empty: nothing is sent."""
+    token_variable: str = ""
+    """Name of the secret that is sent as bearer token; empty: none."""
+    headers: dict[str, str] = {}
+    """Headers that are sent with each request, such as X-Scope-OrgID."""
+    service: str = "hermes"
+    """The name of this service in the traces."""
+    every: float = 5.0
+    """Seconds for which spans are collected into one request."""
+
+
 class DatabaseSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """A database that tools ask. Passwords are in ~/.pgpass, ~/.my.cnf or REDISCLI_AUTH."""
 
     kind: Literal["postgres", "mysql", "redis"]
     """Which client is used: psql, mariadb or redis-cli."""
     host: str = "127.0.0.1"
-    """The name or address of its host, or the folder of its socket."""
+    """The name or address of its host, or a path: of PostgreSQL the folder of its socket, of the
+    others the socket."""
     port: int = 0
     """Its port; 0: the usual one."""
     user: str = ""

@@ -63,15 +63,18 @@ def make_terminal(*, timeout: float = 120.0, max_timeout: float = 600.0) -> Func
         workdir: Annotated[str, about("folder for this command only")] = "",
         background: Annotated[bool, about("keep it running; returns a session_id")] = False,
         pty: Annotated[bool, about("give it a terminal; implies background")] = False,
-        watch: Annotated[tuple[str, ...], about("report such words (background)")] = (),
+        watch: Annotated[tuple[str, ...], about("report such words")] = (),
+        check_interval: Annotated[float, about("report each N s")] = 0.0,
     ) -> str:
         """Run a bash command. Folder, variables and functions persist between calls.
 
-        Nothing can be typed into it: use flags such as -y. Start servers and long work with
+        Nothing can be typed: use flags such as -y. Start servers and long work with
         background=true; `process` manages them.
         """
         if background or pty:
-            return await _start_background(context, command, workdir, pty=pty, watch=watch)
+            return await _start_background(
+                context, command, workdir, pty=pty, watch=watch, check_interval=check_interval
+            )
         seconds = max(1.0, min(timeout, max_timeout))
         result = await context.environment.run(command, timeout=seconds, cwd=workdir)
         text, tip = (
@@ -121,12 +124,24 @@ try_on_copy = make_try_on_copy(_refuse_copies)
 
 
 async def _start_background(
-    context: ToolContext, command: str, workdir: str, *, pty: bool, watch: tuple[str, ...]
+    context: ToolContext,
+    command: str,
+    workdir: str,
+    *,
+    pty: bool,
+    watch: tuple[str, ...],
+    check_interval: float,
 ) -> str:
     if context.processes is None:
         raise ToolError("no background processes here: run it without background and pty")
     view = await context.processes.start(
-        context.environment, command, run=context.run, pty=pty, cwd=workdir, watch=watch
+        context.environment,
+        command,
+        run=context.run,
+        pty=pty,
+        cwd=workdir,
+        watch=watch,
+        check_interval=check_interval,
     )
     number = f" (pid {view.pid})" if view.pid is not None else ""
     return f"started: session_id {view.id}{number} in {view.environment}"

@@ -1,4 +1,4 @@
-"""The tools `web_search` and `web_extract`: pages found and read, as text that nobody vouches for.
+"""The tools `web_search` and `web_extract`: pages found and read, as untrusted text.
 
 Who searches and who reads is given to them, and opened by the first call. Each request is shown to
 the policy as it is sent; several pages are several calls, so that the policy decides about each

@@ -80,7 +80,7 @@ def _is_loopback(listen: str) -> bool:
 
 JOURNAL_CHECK_TIMEOUT_S = 2.0
 OPEN_PATHS = ("/healthz", "/readyz")
-"""They need no token: whoever balances load or restarts containers has none."""
+"""They need no token: load balancers and container managers have none."""
 
 
 async def _no_activity() -> Mapping[str, float]:
@@ -245,7 +245,7 @@ class AlertEndpoints:
     def _is_own_name(self, host: str) -> bool:
         """False for the name of a page that made it resolve to our address (DNS rebinding).
 
-        A name without a dot is one of the local network: nobody else can own it.
+        A name without a dot is one of the local network: no outsider can own it.
         """
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         name = name.strip("[]").lower()

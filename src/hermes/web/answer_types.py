@@ -49,7 +49,7 @@ class IncidentDetail(IncidentSummary, frozen=True):
     text: str
     labels: dict[str, str]
     hints: list[dict[str, Any]]
-    """What people have told about it."""
+    """What people have said about it."""
     diagnosis: Any
     changes: list[Any]
     tests: list[Any]
@@ -120,7 +120,7 @@ class ApprovalDetail(ApiValue, frozen=True):
     tested: str
     place: str
     tainted: str
-    """What the run had read before that nobody vouches for."""
+    """Untrusted text that the run had read before."""
     requester: str
     approvers: list[str]
     escalated: list[str]

@@ -39,7 +39,7 @@ def is_loopback_name(host: str) -> bool:
 def check_host(request: HttpRequest, settings: WebSettings) -> None:
     """Raises `HttpRefusal`.
 
-    A page of somebody else whose name resolves to our address (DNS rebinding) has another Host.
+    A page of another site whose name resolves to our address (DNS rebinding) has another Host.
     """
     host = host_name(request)
     if not (is_loopback_name(host) or host in {each.lower() for each in settings.hosts}):
@@ -97,7 +97,7 @@ def parse_form(request: HttpRequest) -> dict[str, str]:
 
 
 def csrf_token(secret: str) -> str:
-    """Bound to the session: whoever knows it does not know the secret."""
+    """Bound to the session; the secret cannot be derived from it."""
     return hashlib.sha256(f"form:{secret}".encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -73,7 +73,7 @@ class ChatMedia:
     async def _prepare_voice(
         self, message: InboundMessage, channel: Channel | None
     ) -> "MessageParts":
-        """Words of the sender, or of somebody else where the message was forwarded."""
+        """Words of the sender, or of another person where the message was forwarded."""
         path: Path | None = None
         try:
             if not message.media or self._transcribe is None:

@@ -1,15 +1,11 @@
-"""Presses of buttons and answers in words: one function of `app.actions` decides what counts."""
+"""Presses of buttons and answers in words; `app.approval_answers` decides which count."""
 
 from datetime import UTC, datetime, timedelta
 from typing import cast, get_args
 
-from hermes.app.actions import (
-    acknowledge_incident,
-    answer_approval,
-    answer_by_message,
-    mute_incident,
-)
 from hermes.app.application import Application
+from hermes.app.approval_answers import answer_approval, answer_by_message
+from hermes.app.incident_actions import acknowledge_incident, mute_incident
 from hermes.app.views import read_incident
 from hermes.core.channels import parse_press
 from hermes.core.events.chats import ChatReceived

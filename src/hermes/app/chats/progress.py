@@ -35,7 +35,7 @@ _ICONS = {
     "todo": "📋",
     "clarify": "❓",
 }
-_TELLING_ARGUMENTS = ("command", "path", "query", "pattern", "url", "question", "name", "action")
+_SHOWN_ARGUMENTS = ("command", "path", "query", "pattern", "url", "question", "name", "action")
 
 ToolProgressMode = Literal["off", "new", "all"]
 
@@ -46,13 +46,13 @@ def chat_progress_mode(display: DisplaySettings) -> ToolProgressMode:
 
 def tool_line(call: ToolCall) -> str:
     """`💻 ls -la`, on one line. The event it comes from has no secrets any more."""
-    told = next(_told_arguments(call.arguments), "")
-    name = "" if call.name == "terminal" and told else f"{call.name} "
-    return visible_line(f"{_ICONS.get(call.name, '🔧')} {name}{told}".strip(), MAX_LINE_CHARS)
+    shown = next(_shown_arguments(call.arguments), "")
+    name = "" if call.name == "terminal" and shown else f"{call.name} "
+    return visible_line(f"{_ICONS.get(call.name, '🔧')} {name}{shown}".strip(), MAX_LINE_CHARS)
 
 
-def _told_arguments(arguments: Mapping[str, Any]) -> Iterator[str]:
-    for key in _TELLING_ARGUMENTS:
+def _shown_arguments(arguments: Mapping[str, Any]) -> Iterator[str]:
+    for key in _SHOWN_ARGUMENTS:
         if isinstance(value := arguments.get(key), str) and value.strip():
             yield value
 

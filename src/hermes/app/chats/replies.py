@@ -68,7 +68,7 @@ class ChatTurn:
 
     @property
     def text(self) -> str:
-        """What the chat is told at the end of the turn."""
+        """What the chat gets at the end of the turn."""
         if self.ended is None:
             return ""
         if self.ended.outcome == "interrupted":
@@ -115,7 +115,7 @@ class ChatTurns:
                 pass
 
     def unanswered(self) -> list[ChatTurn]:
-        """Turns that have ended, and whose chat was not told yet."""
+        """Turns that have ended, and whose chat has not got the end yet."""
         return [turn for turn in self.turns.values() if turn.ended is not None and turn.keys]
 
     def is_open(self) -> bool:

@@ -20,7 +20,7 @@ from hermes.app.chats.commands import (
     unknown_command_text,
 )
 from hermes.app.chats.replies import mark_handled, queue_text
-from hermes.app.chats.sessions import ChatState
+from hermes.app.chats.sessions import ChatState, state_after
 from hermes.app.chats.worker import (
     RESTARTED_TEXT,
     ChatContext,
@@ -46,12 +46,13 @@ from hermes.core.events.chats import (
     ChatVoiceChosen,
     message_key,
 )
-from hermes.core.events.tools import ProcessEnded, ProcessMatched
+from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessReported
 from hermes.core.people import People
 from hermes.core.protocols import Journal, JournalRecord
 from hermes.core.run_ids import new_id
 from hermes.gateway.inbox import Inbox, InboxDecision, session_of
 from hermes.gateway.settings import ChannelSettings
+from hermes.plumbing.units import format_duration
 
 SHUTDOWN_GRACE_S = 20.0
 """Seconds that running turns have to end when the gateway is stopped; the rest is resumed later."""
@@ -181,7 +182,7 @@ class ChatService:
         special = message.pressed or parse_command(message.text) or answers
         if not event.incident or special or not message.text.strip():
             return []
-        from hermes.app.actions import make_hint
+        from hermes.app.incident_actions import make_hint
 
         try:
             return [
@@ -276,14 +277,7 @@ class ChatService:
         self._group.start_soon(work, event)
 
     def worker_for(self, event: ChatReceived) -> SessionWorker:
-        state = ChatState(
-            run=event.run,
-            session=event.session,
-            to=event.to,
-            direct=event.message.direct,
-            last_at=event.at,
-        )
-        return self.worker_of(state)
+        return self.worker_of(state_after(event))
 
     def worker_of(self, state: ChatState) -> SessionWorker:
         before = self._workers.get(state.session)
@@ -328,7 +322,7 @@ class ChatService:
             text = str(error)
         if text is not None:
             await self._tell(event, text, "command")
-        elif name == "stop":  # the end of the turn is told
+        elif name == "stop":  # the end of the turn is reported
             await self._publish(mark_handled(event.run, (message_key(event.message),), "command"))
 
     async def _has_begun(self, run: str) -> bool:
@@ -384,7 +378,7 @@ class ChatService:
         return await answer_by_command(self.application, event, approval, verb)
 
     async def acknowledge(self, event: ChatReceived, incident: str) -> str:
-        from hermes.app.actions import acknowledge_incident
+        from hermes.app.incident_actions import acknowledge_incident
 
         application = self.application
         outcome = await acknowledge_incident(
@@ -434,7 +428,7 @@ async def last_references(journal: Journal, channel: str) -> dict[Address, str]:
 
 
 def process_text(recorded: JournalRecord) -> str:
-    """What a chat is told about a background process; empty for other events."""
+    """The text for a chat about a background process; empty for other events."""
     match recorded.event:
         case ProcessEnded(reason="lost") as ended:
             return f"⚙️ {ended.process} is lost: nobody knows how it ended."
@@ -443,6 +437,11 @@ def process_text(recorded: JournalRecord) -> str:
             tail = ended.tail.strip()[-MAX_TAIL_CHARS:]
             shown = f"\n```\n{tail}\n```" if tail else ""
             return f"⚙️ {ended.process} {ended.reason}{code}.{shown}"
+        case ProcessReported() as reported:
+            tail = reported.output.strip()[-MAX_TAIL_CHARS:]
+            shown = f"\n```\n{tail}\n```" if tail else " It printed nothing since."
+            length = format_duration(reported.seconds)
+            return f"⚙️ {reported.process} is running for {length}.{shown}"
         case ProcessMatched() as matched:
             return f"⚙️ {matched.process} printed: {matched.line[:MAX_TAIL_CHARS]}"
         case _:

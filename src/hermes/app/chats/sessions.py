@@ -66,6 +66,17 @@ class ChatState(Value, kw_only=True, frozen=True):
     last_at: datetime
 
 
+def state_after(event: ChatReceived) -> ChatState:
+    """The session of a chat once this message was received."""
+    return ChatState(
+        run=event.run,
+        session=event.session,
+        to=event.to,
+        direct=event.message.direct,
+        last_at=event.at,
+    )
+
+
 class ChatSessions:
     def __init__(self, settings: TalkSettings) -> None:
         self._settings = settings
@@ -105,13 +116,7 @@ class ChatSessions:
         while len(self._known) > MAX_KNOWN_KEYS:
             self._known.popitem(last=False)
         self._waiting[key] = event
-        state = ChatState(
-            run=event.run,
-            session=event.session,
-            to=event.to,
-            direct=event.message.direct,
-            last_at=event.at,
-        )
+        state = state_after(event)
         self._current[event.session] = self._by_run[event.run] = state
         self._by_run.move_to_end(event.run)
         while len(self._by_run) > MAX_KNOWN_RUNS:

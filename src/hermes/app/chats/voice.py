@@ -70,7 +70,7 @@ class ChatVoice:
         """What is said in the thread of an incident is a hint, like what is written there."""
         if not event.incident or event.message.forwarded:
             return []
-        from hermes.app.actions import make_hint
+        from hermes.app.incident_actions import make_hint
 
         try:
             return [

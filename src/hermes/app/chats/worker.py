@@ -280,7 +280,7 @@ class SessionWorker:
         return await self._context.media.prepare(event, channel, self._keep_picture)
 
     async def _hear(self, event: ChatReceived) -> MessageParts | None:
-        """A voice message in words that the person has seen; None: they were told why not."""
+        """A voice message in words that the person has seen; None: they got the reason."""
         voice, parts = self._context.voice, await self._prepare(event)
         if parts.heard:
             refused = await voice.show_heard(event, self.to, parts.heard)
@@ -375,7 +375,7 @@ class SessionWorker:
         await self._tell(text, (command.key,), "command")
 
     async def _ask(self, question: str, choices: Sequence[str]) -> str | None:
-        """Ask the people of the chat; None when nobody answers in time."""
+        """Ask the people of the chat; None when no one answers in time."""
         asked = self._question = OpenQuestion(secrets.token_hex(4), tuple(choices))
         listed = "".join(f"\n{number}. {each}" for number, each in enumerate(choices, 1))
         text = f"❓ {question}{listed}"

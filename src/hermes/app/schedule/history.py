@@ -42,7 +42,7 @@ class JobHistoryRow(Value, kw_only=True, frozen=True):
 
 
 class JobHistory:
-    """Folds the rows; the first event of a kind counts, whoever wrote another later."""
+    """Folds the rows; of each kind the first event counts."""
 
     def __init__(self) -> None:
         self.rows: dict[str, JobHistoryRow] = {}

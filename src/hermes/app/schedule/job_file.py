@@ -74,7 +74,7 @@ async def apply_jobs(
 ) -> list[tuple[str, str]]:
     """Each job that differs, with what is done about it. Raises `ScheduleError` before any change.
 
-    A schedule with the same words and zone is the same, although an interval was read anew.
+    A schedule with the same words and zone is the same, although an interval was read again.
     """
     table = await editor.table()
     known = {n: j.spec for n, j in table.jobs.items() if not j.spec.builtin and not j.finished}

@@ -15,10 +15,10 @@ import anyio
 import msgspec
 
 from hermes.agent.conversation import Conversation
+from hermes.agent.dependencies import execute_for_run
 from hermes.app.application import Application, open_application
 from hermes.app.people import load_people
 from hermes.app.run_locks import RunLocked, RunLocks, lock_run, unlock_run
-from hermes.app.skills.library import tool_caller
 from hermes.core.bus import Bus
 from hermes.core.channels import Address
 from hermes.core.errors import HermesError, StoreError, innermost_error
@@ -35,7 +35,7 @@ from hermes.core.events.operations import NotificationQueued
 from hermes.core.events.runs import RunStarted
 from hermes.core.jobs import Job, JobOccurrence, JobTable
 from hermes.core.messages import AttachedText, Value
-from hermes.core.protocols import Journal, ToolContext
+from hermes.core.protocols import Journal
 from hermes.core.run_ids import new_id
 from hermes.gateway.sinks import send_heartbeat
 from hermes.scheduler.clock import start_occurrence
@@ -156,7 +156,7 @@ class JobRunner:
         return spec.toolsets or usual
 
     async def _can_be_answered(self, spec: JobSpec) -> bool:
-        """Whether somebody with a name is in the channel that the results go to."""
+        """Whether a person with a name is in the channel that the results go to."""
         channel = Address.parse(spec.deliver).channel
         people = await load_people(self._loaded, self._bus.journal)
         return any(channel in person.ids for person in people)
@@ -282,19 +282,11 @@ class AgentJobRun:
 
     async def _run_terminal(self, command: str, limit_s: float, id: str) -> tuple[int | None, str]:
         dependencies = self._application.agent_dependencies
-        executor = dependencies.executor
-        context = ToolContext(
-            run=self._session,
-            environment=dependencies.environment,
-            publish=dependencies.bus.publish,
-            call=lambda call: executor.execute(call, context),
-            artifacts=dependencies.artifacts,
-            processes=dependencies.processes,
-            origin="cron",
-            actor=self._job.by,
+        execute = execute_for_run(
+            dependencies, self._session, dependencies.executor, actor=self._job.by
         )
         self._application.policy.heard(self._session, command, True)
-        done = await run_command(tool_caller(executor, context), command, limit_s, id=new_id(id))
+        done = await run_command(execute, command, limit_s, id=new_id(id))
         return done.code, done.output
 
     def _results_of_others(self) -> Sequence[AttachedText]:
@@ -319,7 +311,7 @@ def task_text(spec: JobSpec) -> str:
 
 
 def result_notice(job: Job, row: JobOccurrence, result: JobResult) -> NotificationQueued | None:
-    """The message with the result; None when nobody is to be told."""
+    """The message with the result; None when there is nothing to send."""
     if not job.spec.deliver or result.outcome == "nothing":
         return None
     title = f"⏰ {job.name}"
@@ -336,16 +328,16 @@ def result_notice(job: Job, row: JobOccurrence, result: JobResult) -> Notificati
 
 
 def _job_settings(loaded: LoadedSettings, spec: JobSpec, *, wait: bool) -> LoadedSettings:
-    """With the limits of the job. Questions wait for people only if somebody can answer them."""
+    """With the limits of the job. Questions wait only if a person can answer them."""
     limits = loaded.settings.agent.limits
     if spec.limits.tokens:
         limits = msgspec.structs.replace(limits, run_tokens=spec.limits.tokens)
     if spec.limits.usd:
         limits = msgspec.structs.replace(limits, run_usd=spec.limits.usd)
-    agent = msgspec.structs.replace(loaded.settings.agent, limits=limits)
-    policy = msgspec.structs.replace(loaded.settings.policy, wait=wait)
-    settings = msgspec.structs.replace(loaded.settings, agent=agent, policy=policy)
-    return msgspec.structs.replace(loaded, settings=settings)
+    return loaded.with_sections(
+        agent=msgspec.structs.replace(loaded.settings.agent, limits=limits),
+        policy=msgspec.structs.replace(loaded.settings.policy, wait=wait),
+    )
 
 
 def _last_answer(conversation: Conversation) -> str:

@@ -91,7 +91,7 @@ class UpdateStatus(Value, kw_only=True, frozen=True):
 
 
 class SkillHub:
-    """The hubs of a home. What cannot be reached is told in `warnings`, and the rest works."""
+    """The hubs of a home. What cannot be reached is named in `warnings`, and the rest works."""
 
     def __init__(self, loaded: LoadedSettings) -> None:
         self._loaded = loaded
@@ -234,23 +234,23 @@ class SkillHub:
         return next(iter(await self.fetch(source)))
 
     async def _check_update(self, name: str, pin: HubPin) -> UpdateStatus:
-        told = UpdateStatus(
+        pinned = UpdateStatus(
             name=name, source=str(pin.source), commit=pin.commit or pin.digest, status="current"
         )
         if pin.source.fixed:
-            return _with_status(told, "pinned", pin.commit, "one commit was asked for")
+            return _with_status(pinned, "pinned", pin.commit, "one commit was asked for")
         try:
             if pin.source.kind == "github":
                 newest = await self._client.resolve_commit(pin.source)
                 if newest == pin.commit:
-                    return _with_status(told, "current", newest)
+                    return _with_status(pinned, "current", newest)
             now = await self.fetch_installed(name)
         except ExchangeError as error:
-            return _with_status(told, "unknown", "", str(error))
+            return _with_status(pinned, "unknown", "", str(error))
         status: Literal["current", "outdated"] = "current"
         if now.digest != pin.digest:
             status = "outdated"
-        return _with_status(told, status, now.commit or now.digest)
+        return _with_status(pinned, status, now.commit or now.digest)
 
     def open_importer(self, say: ReportImportProgress, *, sandbox: bool = True) -> SkillImporter:
         importer = self.exchange.open_importer(say, sandbox=sandbox, prove=False)
@@ -372,9 +372,9 @@ def _search_result(catalog: HubCatalog, entry: CatalogEntry) -> SearchResult:
 
 
 def _with_status(
-    told: UpdateStatus,
+    before: UpdateStatus,
     status: Literal["current", "outdated", "pinned", "unknown"],
     newest: str,
     why: str = "",
 ) -> UpdateStatus:
-    return replace(told, status=status, newest=newest, why=why)
+    return replace(before, status=status, newest=newest, why=why)

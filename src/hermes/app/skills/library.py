@@ -1,6 +1,6 @@
 """Joins the skill library to the journal, which has the states, and to the executor."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,14 +8,19 @@ from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillChanged, SkillState
 from hermes.core.knowledge import SkillCard
-from hermes.core.messages import ToolCall, ToolResult
-from hermes.core.protocols import Journal, ToolContext
+from hermes.core.protocols import Journal, Model, Tool, ToolContext
 from hermes.settings.load import LoadedSettings
-from hermes.skills.discovery import SkillRoot, default_roots, find_skill_folders, read_descriptions
-from hermes.tools.executor import Executor
-from hermes.tools.skills import MAX_INDEX_TOKENS, render_skill_index
+from hermes.skills.discovery import (
+    PYTHON_SKILLS_FILE,
+    SkillRoot,
+    default_roots,
+    find_skill_folders,
+    read_descriptions,
+)
+from hermes.tools.skills import MAX_INDEX_TOKENS, make_compiler_tools, render_skill_index
 
 if TYPE_CHECKING:
+    from hermes.app.skills.workshop import SkillWorkshop
     from hermes.skills.library import Skill, SkillLibrary
     from hermes.skills.matching import SkillCatalog
 
@@ -90,17 +95,6 @@ async def retire_skill(
     return state
 
 
-def tool_caller(
-    executor: Executor, context: ToolContext
-) -> Callable[[ToolCall], Awaitable[ToolResult]]:
-    """The executor as a playbook uses it."""
-
-    async def execute(call: ToolCall) -> ToolResult:
-        return await executor.execute(call, context)
-
-    return execute
-
-
 class ApplicationSkills:
     """The skill library, opened at the first use. Fulfils `ReadsSkillLibrary`."""
 
@@ -149,3 +143,48 @@ class ApplicationSkills:
             states = await read_skill_states(self._journal)
             self._catalog = SkillCatalog(SkillLibrary(self._roots(), states))
         return self._catalog
+
+
+async def python_skill_tools(
+    loaded: LoadedSettings,
+    journal: Journal,
+    model: Callable[[], Model],
+    made_tools: dict[str, Tool],
+) -> dict[str, Tool]:
+    """The tools that make and call Python skills, and each compiled skill as its own.
+
+    Skills created while the application runs are added to `made_tools`, which the executor uses.
+    The compiler is loaded with the first skill.
+    """
+
+    async def create(context: ToolContext, name: str, task: str) -> str:
+        lines: list[str] = []
+        workshop = _open_workshop(loaded)
+        compiled, known = await workshop.create(context, name, task, model(), lines.append)
+        takes = ", ".join(
+            f"{each.name}: {each.type_text}" for each in compiled.signature.parameters
+        )
+        made_tools.update({known.function: workshop.tool(known), "skill_call": call_skill})
+        note = f"{known.function}({takes}) is a tool of yours from now on."
+        return "\n".join([*lines, note])
+
+    own: dict[str, Tool] = make_compiler_tools(
+        create, lambda name: _open_workshop(loaded).find(name)
+    )
+    call_skill = own["skill_call"]
+    exists = (loaded.home / "skills" / PYTHON_SKILLS_FILE).exists()
+    existing = _open_workshop(loaded).tools() if exists else []
+    if not existing:
+        del own["skill_call"]  # there is nothing to call yet
+        return own
+    states = await read_skill_states(journal)
+    for each in existing:
+        if states.get(each.registered.skill) != "retired":
+            own[each.registered.function] = each
+    return own
+
+
+def _open_workshop(loaded: LoadedSettings) -> "SkillWorkshop":
+    from hermes.app.skills.workshop import SkillWorkshop
+
+    return SkillWorkshop(loaded)

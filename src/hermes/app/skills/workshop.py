@@ -1,4 +1,4 @@
-"""Joins the compiler of Python skills to sandboxes, installer, journal and tools."""
+"""Joins the compiler of Python skills to sandboxes, installer and journal."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hermes.app.skills.library import read_skill_states
 from hermes.core.errors import ToolError
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.events.skills import CompilerReported, SkillChanged
 from hermes.core.plugins import plugin_names
-from hermes.core.protocols import Environment, Journal, Model, PublishEvents, Tool, ToolContext
+from hermes.core.protocols import Environment, Model, PublishEvents, ToolContext
 from hermes.settings.load import LoadedSettings
 from hermes.skills.compiler.registry import RegisteredSkill, read_registry, register_skill
-from hermes.tools.skills import make_compiler_tools
 
 if TYPE_CHECKING:
     from hermes.skills.compiler.build import CompiledSkill, SkillCompiler
@@ -243,6 +241,10 @@ class SkillWorkshop:
         timeout = self._settings.test_timeout
         return SkillTool(known, self.root, self.data, self.open_data_sandbox, timeout=timeout)
 
+    def tools(self) -> "list[SkillTool]":
+        """All compiled skills, retired ones as well."""
+        return [self.tool(known) for known in read_registry(self.root)]
+
     def find(self, name: str) -> "SkillTool":
         registered = read_registry(self.root)
         for known in registered:
@@ -250,36 +252,3 @@ class SkillWorkshop:
                 return self.tool(known)
         existing = ", ".join(each.function for each in registered) or "none yet"
         raise ToolError(f"there is no Python skill {name!r}; there are: {existing}")
-
-
-async def skill_tools(
-    loaded: LoadedSettings,
-    journal: Journal,
-    model: Callable[[], Model],
-    made_tools: dict[str, Tool],
-) -> dict[str, Tool]:
-    """The tools that make and call Python skills, and each compiled skill as its own.
-
-    Skills created while the application runs are added to `made_tools`, which the executor uses.
-    """
-    workshop = SkillWorkshop(loaded)
-
-    async def create(context: ToolContext, name: str, task: str) -> str:
-        lines: list[str] = []
-        compiled, known = await workshop.create(context, name, task, model(), lines.append)
-        takes = ", ".join(
-            f"{each.name}: {each.type_text}" for each in compiled.signature.parameters
-        )
-        made_tools.update({known.function: workshop.tool(known), "skill_call": call_skill})
-        note = f"{known.function}({takes}) is a tool of yours from now on."
-        return "\n".join([*lines, note])
-
-    own: dict[str, Tool] = make_compiler_tools(create, workshop.find)
-    call_skill, registered = own["skill_call"], read_registry(workshop.root)
-    if not registered:
-        del own["skill_call"]  # there is nothing to call yet
-    states = await read_skill_states(journal) if registered else {}
-    for known in registered:
-        if states.get(known.skill) != "retired":
-            own[known.function] = workshop.tool(known)
-    return own

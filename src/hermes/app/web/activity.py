@@ -31,7 +31,7 @@ class JournalActivity:
         await self._read_turns()
         rows = [row for job in (await self._job_table()).jobs.values() for row in job.open]
         started = sum(row.started is not None for row in rows)
-        # A turn that a killed process left open is none that runs: nobody holds its run.
+        # A turn that a killed process left open does not run: no process holds its run.
         running = sum(is_run_active(self._loaded, run) for run in self._turns)
         return {
             "turns_running": running,

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
-from hermes.app.actions import (
+from hermes.app.approval_answers import answer_approval
+from hermes.app.incident_actions import (
     IncidentOutcome,
     acknowledge_incident,
-    answer_approval,
     close_incident,
     reopen_incident,
     report_problem,

@@ -72,7 +72,7 @@ class Queue(Generic[T]):
 
 
 class ApplicationTurn:
-    """One turn. It runs to its end, also when nobody reads its parts."""
+    """One turn. It runs to its end even if no client reads its parts."""
 
     def __init__(self, conversation: Conversation) -> None:
         self.run = conversation.run

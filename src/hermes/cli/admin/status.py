@@ -95,7 +95,7 @@ def _hook_summary(loaded: LoadedSettings) -> dict[str, str]:
 
 
 async def _paused_rhythms(journal: JournalStore) -> dict[str, str]:
-    """The built-in jobs that somebody paused: what they watch for is not noticed."""
+    """The built-in jobs that a person paused: what they watch for is not noticed."""
     paused: dict[str, str] = {}
     async for recorded in journal.read(kinds=("job.paused", "job.resumed")):
         match event := recorded.event:

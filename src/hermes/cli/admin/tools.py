@@ -62,10 +62,15 @@ def list_(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
+    available = [row for row in rows if row["here"] in ("on", "off")]
     print_table(
         ("tool", "toolset", "risk", "here", "for"),
-        [(row["tool"], row["toolsets"], row["risk"], row["here"], row["about"]) for row in rows],
+        [
+            (row["tool"], row["toolsets"], row["risk"], row["here"], row["about"])
+            for row in available
+        ],
     )
+    _print_unavailable([row for row in rows if row not in available])
     for problem in list_declared_tools(loaded).problems:
         note(problem)
 
@@ -148,6 +153,17 @@ def import_(ctx: click.Context, file: Path, dry_run: bool, replace: bool, as_jso
         written = "would be written to" if dry_run else "are in"
         echo(f"{len(done.tools)} tools {written} {done.path}, {len(done.refused)} cannot be used")
     return exit_codes.OK if done.tools else exit_codes.FAILED
+
+
+def _print_unavailable(rows: list[ToolRow]) -> None:
+    """One block for the tools that lack the same thing."""
+    by_need: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        by_need.setdefault((str(row["here"]), str(row["about"])), []).append(str(row["tool"]))
+    for (why, how), names in by_need.items():
+        echo(f"\n{', '.join(names)}")
+        echo(f"  {why}")
+        echo(f"  {how}")
 
 
 def _tool_rows(loaded: LoadedSettings) -> list[ToolRow]:

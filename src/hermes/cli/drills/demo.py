@@ -79,7 +79,7 @@ async def _open_dashboard(home: Path) -> int:
     from hermes.app.web.dashboard import serve_dashboard
 
     def show_link(link: str) -> None:
-        click.echo(link)  # flushed: somebody waits for it
+        click.echo(link)  # flushed: a person waits for it
         note("open this link in a browser; Ctrl-C ends it")
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

@@ -6,7 +6,7 @@ from functools import partial
 import anyio
 import click
 
-from hermes.app.actions import (
+from hermes.app.incident_actions import (
     CLOSE_OUTCOMES,
     IncidentOutcome,
     ReportedProblem,

@@ -33,6 +33,7 @@ from hermes.core.events.skills import CompilerReported
 from hermes.core.events.tools import (
     ProcessEnded,
     ProcessMatched,
+    ProcessReported,
     ToolApproved,
     ToolDecided,
     ToolFinished,
@@ -242,6 +243,11 @@ class Transcript:
     def _asking(self, event: ApprovalEvent) -> list[OutputFragment]:
         return [OutputFragment("note", text) for text in approval_lines(event, self._width())]
 
+    def _reported(self, event: ProcessReported) -> list[OutputFragment]:
+        lines = clean(event.output).strip().splitlines()
+        line = clip(lines[-1], self._width() - 40) if lines else "nothing since"
+        return [OutputFragment("note", f"⚙️ {clean(event.process)} is running; printed {line}")]
+
     def _matched(self, event: ProcessMatched) -> list[OutputFragment]:
         line = clip(clean(event.line), self._width() - 24)
         return [OutputFragment("note", f"⚙️ {clean(event.process)} printed {line}")]
@@ -283,6 +289,7 @@ _RENDERERS: dict[type, EventRenderer] = {
     ToolFinished: Transcript._finished,
     CompilerReported: Transcript._compiling,
     ProcessMatched: Transcript._matched,
+    ProcessReported: Transcript._reported,
     ProcessEnded: Transcript._exited,
     **dict.fromkeys(APPROVAL_EVENTS, Transcript._asking),
 }

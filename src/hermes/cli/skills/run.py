@@ -4,15 +4,14 @@ import anyio
 import click
 from msgspec.structs import asdict
 
+from hermes.agent.dependencies import execute_for_run
 from hermes.app.application import open_application
-from hermes.app.skills.library import tool_caller
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import echo, print_json, print_table
 from hermes.cli.render.terminal_text import clean
 from hermes.cli.skills.context import load_library
 from hermes.core.errors import SettingsError
 from hermes.core.incident import AlertFacts
-from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
 from hermes.policy.undo import KnownUndoPolicy
 from hermes.settings.load import LoadedSettings
@@ -79,15 +78,6 @@ async def _run_playbook(
         executor = dependencies.executor.with_policy(
             KnownUndoPolicy(dependencies.executor.policy, undo_by_call)
         )
-        context = ToolContext(
-            run=run,
-            environment=dependencies.environment,
-            publish=dependencies.bus.publish,
-            call=lambda call: executor.execute(call, context),
-            artifacts=dependencies.artifacts,
-            processes=dependencies.processes,
-            actor=dependencies.by,
-        )
 
         async def before(call_id: str, command: str, undo: str) -> None:
             undo_by_call[call_id] = undo
@@ -97,7 +87,7 @@ async def _run_playbook(
             skill.name,
             skill.playbook,
             PlaybookContext(
-                tool_caller(executor, context),
+                execute_for_run(dependencies, run, executor, actor=dependencies.by),
                 publish,
                 run,
                 before,

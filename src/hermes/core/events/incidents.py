@@ -175,7 +175,7 @@ class EscalationLine(Value, kw_only=True, frozen=True):
 
     about: str
     """What it is about: process, error, log (older lines), file, configuration, port, disk,
-    consumer, metric, change, test, earlier, related, command, need or unchecked."""
+    consumer, metric, cluster, change, test, earlier, related, command, need or unchecked."""
     text: str
     evidence: tuple[int, ...] = ()
     """Numbers of the events that show it."""

@@ -105,6 +105,16 @@ class ProcessMatched(BaseEvent, tag="process.matched", kw_only=True, frozen=True
     line: str
 
 
+class ProcessReported(BaseEvent, tag="process.reported", kw_only=True, frozen=True):
+    """It is still running; told as often as was asked for when it was started."""
+
+    process: str
+    seconds: float = 0.0
+    """Since it was started."""
+    output: str = ""
+    """The end of what it printed since the last report."""
+
+
 class ProcessEnded(BaseEvent, tag="process.ended", kw_only=True, frozen=True):
     process: str
     exit_code: int | None = None

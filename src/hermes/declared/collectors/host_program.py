@@ -4,7 +4,7 @@ Imports only the standard library and runs with Python 3.7: its text is sent to 
 Hermes. On this host it is imported.
 """
 
-# ruff: noqa: PTH110, PTH115, PTH119, PTH120, PTH123, PTH208, SIM905
+# ruff: noqa: PTH110, PTH114, PTH115, PTH119, PTH120, PTH123, PTH208, SIM905
 # pathlib is slow for so many files, and words are easier to read in one text than in a list.
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ def list_files(request: dict[str, Any]) -> tuple[dict[str, FileRow], list[str]]:
     for root in dict.fromkeys(map(os.path.realpath, request["roots"])):
         walk.add_tree(root)
     for path in request["known"]:
-        walk.add(path, named=True)
+        if os.path.realpath(os.path.dirname(path)) == os.path.dirname(path):
+            walk.add(path, named=True)
     for path in request["named"]:
         _add_named(walk, path, tree=True)
     for path in sorted({*_named_by_processes(), *_named_in_files(request["references"])}):
@@ -160,10 +161,32 @@ def list_files(request: dict[str, Any]) -> tuple[dict[str, FileRow], list[str]]:
 
 
 def _add_named(walk: FileWalk, path: str, *, tree: bool = False) -> None:
-    """With its folder, whose mode and owner matter as well."""
+    """With its folder, whose mode and owner matter as well. Through a link it would be listed a
+    second time, as a file that changes with the link: the link and the real path are listed."""
     path = os.path.normpath(path)
     if path in SYSTEM_FOLDERS or path.startswith(NEVER_READ) or not os.path.lexists(path):
         return
+    real = os.path.realpath(path)
+    if real != path:
+        for link in _links_on_the_way(path):
+            walk.add(link, named=True)
+        if real not in SYSTEM_FOLDERS and not real.startswith(NEVER_READ):
+            _add_real(walk, real, tree)
+        return
+    _add_real(walk, path, tree)
+
+
+def _links_on_the_way(path: str) -> Iterator[str]:
+    """Those of the path, whose folders are given without links."""
+    above = ""
+    for name in path.strip("/").split("/"):
+        here = f"{above}/{name}"
+        if os.path.islink(here) and not here.startswith(NEVER_READ):
+            yield here
+        above = os.path.realpath(here).rstrip("/")
+
+
+def _add_real(walk: FileWalk, path: str, tree: bool) -> None:
     if tree:
         walk.add_tree(path, named=True, max_files=MAX_NAMED_FILES)
     walk.add(path, named=True)

@@ -18,7 +18,6 @@ from hermes.declared.experiments.copied_checks import (
 from hermes.declared.experiments.host_programs import HostPrograms, HostService, ScheduledJob
 from hermes.declared.experiments.put_back import (
     CannotRevertError,
-    Target,
     archive_script,
     find_targets,
     text_parts_of,
@@ -73,6 +72,8 @@ class CopySetup:
     suspects: Sequence[Suspect] = ()
     jobs: Sequence[ScheduledJob] = ()
     """Scheduled jobs that read one of the suspects: they would repeat what they did."""
+    requests: str = ""
+    """A script with requests that users made: a copy has no users."""
     limits: CopyLimits = field(default_factory=CopyLimits)
 
     def stopped_by(self, reverted: Sequence[Revert]) -> set[str]:
@@ -147,15 +148,7 @@ class CopyTrial:
     async def run(self, reverted: Sequence[Revert], *, patient: bool = False) -> TrialResult:
         began, timeout = time.monotonic(), self.patient_timeout_s if patient else self.timeout_s
         try:
-            async with open_copy(self._setup) as copy:
-                if started := self._started_services(reverted):
-                    await self._start_first(copy, started)
-                if reverted:
-                    await put_back(copy, self._setup, reverted)
-                if reverted or started:
-                    await restart_services(copy, self._affected_units(reverted))
-                for job in self._setup.jobs[:MAX_JOBS]:
-                    await copy.run(job.shell_command, timeout_s=JOB_TIMEOUT_S)
+            async with self.open(reverted) as copy:
                 outcome, readings = await self.settle(copy, timeout)
         except (CannotCopyError, CannotRevertError, EnvironmentFailed) as error:
             paths = set(error.paths) if isinstance(error, CannotRevertError) else set()
@@ -164,9 +157,28 @@ class CopyTrial:
                 detail=str(error)[:300],
                 seconds=time.monotonic() - began,
                 blocked=tuple(e.suspect.label for e in reverted if paths & set(e.suspect.paths)),
+                copied=not isinstance(error, CannotCopyError),
             )
         detail = self._setup.expected.describe(readings)
         return TrialResult(outcome=outcome, detail=detail, seconds=time.monotonic() - began)
+
+    @asynccontextmanager
+    async def open(self, reverted: Sequence[Revert]) -> AsyncGenerator[HostCopy, None]:
+        """A copy in which these changes are reverted, with the services that read them restarted.
+        Raises `CannotCopyError`, `CannotRevertError`, `EnvironmentFailed`."""
+        async with open_copy(self._setup) as copy:
+            if started := self._started_services(reverted):
+                await self._start_first(copy, started)
+            affected = self._affected_units(reverted)
+            if reverted:
+                await put_back(copy, self._setup, reverted)
+                await clear_growth(copy, self._setup, reverted, affected)
+            if reverted or started:
+                await restart_services(copy, affected)
+            for job in self._setup.jobs[:MAX_JOBS]:
+                await copy.run(job.shell_command, timeout_s=JOB_TIMEOUT_S)
+            await send_requests(copy, self._setup)
+            yield copy
 
     async def settle(
         self, copy: HostCopy, timeout: Callable[[], float] | None = None
@@ -241,11 +253,9 @@ def parallel_trials() -> int:
 
 
 async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert]) -> None:
-    """Raises `CannotRevertError`, `EnvironmentFailed`."""
-    files = [each for each in reverted if each.suspect.change.item.kind == "file"]
-    targets = [target for each in files for target in find_targets(each, setup.store.content)]
-    if targets:
-        await _replace_files(copy, targets)
+    """All but what has piled up. Raises `CannotRevertError`, `EnvironmentFailed`."""
+    reverted = [each for each in reverted if not each.suspect.is_growth]
+    await _replace_files(copy, setup, reverted)
     await copy.reload_units()
     for each in reverted:
         change = each.suspect.change
@@ -257,8 +267,23 @@ async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert])
             await _run(copy, command)
 
 
-async def _replace_files(copy: HostCopy, targets: Sequence[Target]) -> None:
+async def clear_growth(
+    copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert], restarted: Sequence[str]
+) -> None:
+    """What has piled up. Services that will be restarted are stopped before: they may add to it.
+    Raises as `put_back` does."""
+    growth = [each for each in reverted if each.suspect.is_growth]
+    for unit in restarted if growth else ():
+        await copy.stop(unit)
+    await _replace_files(copy, setup, growth)
+
+
+async def _replace_files(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert]) -> None:
     """Raises `CannotRevertError` with the paths that cannot be changed there."""
+    files = [each for each in reverted if each.suspect.change.item.kind == "file"]
+    targets = [target for each in files for target in find_targets(each, setup.store.content)]
+    if not targets:
+        return
     script, archive = archive_script(targets)
     try:
         await _run(copy, script, archive)
@@ -302,6 +327,13 @@ def service_steps(
         (f"systemctl {verb} {unit}", f"systemctl {_OPPOSITES[verb]} {unit}")
         for verb in service_reversal(change)
     ]
+
+
+async def send_requests(copy: HostCopy, setup: CopySetup) -> None:
+    """Again what users asked for, where the fault does not show without it."""
+    if setup.requests:
+        await anyio.sleep(START_LEAD_S * overload_factor())
+        await copy.run(setup.requests, timeout_s=JOB_TIMEOUT_S)
 
 
 async def restart_services(copy: HostCopy, units: Sequence[str]) -> None:

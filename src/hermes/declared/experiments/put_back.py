@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from hermes.core.messages import Value
 from hermes.declared.experiments.text_parts import TextPart, revert_parts, split_change
 from hermes.declared.experiments.trial import Revert
-from hermes.declared.state import Item, StateChange
+from hermes.declared.state import LENGTH, Item, StateChange
 from hermes.declared.store import StateStore
 
 ReadContent = Callable[[str], bytes | None]
@@ -25,12 +25,14 @@ class Target(Value, frozen=True, kw_only=True):
 
     path: str
     kind: str
-    """file, link, folder, absent or attributes (of a file whose content stays)."""
+    """file, link, folder, absent, shortened, or attributes (of a file whose content stays)."""
     content: bytes = b""
     link: str = ""
     mode: int | None = None
     uid: int | None = None
     gid: int | None = None
+    length: int = 0
+    """Of a shortened file, in bytes."""
 
 
 class CannotRevertError(Exception):
@@ -80,6 +82,8 @@ def _find_target(
     path, before, after = change.item.key, change.before, change.after
     if before is None:
         return Target(path=path, kind="absent")
+    if LENGTH in before.attributes:
+        return Target(path=path, kind="shortened", length=int(before.attributes[LENGTH]))
     mode, uid, gid = _owner_and_mode(before)
     kind = item_type(before)
     if kind == "link":
@@ -139,6 +143,8 @@ def archive_script(targets: Sequence[Target]) -> tuple[str, bytes]:
     for each in targets:
         if each.kind == "attributes":
             lines += attribute_commands(each)
+        elif each.kind == "shortened":
+            lines.append(f"truncate -s {each.length} -- {shlex.quote(each.path)}")
     return "\n".join(lines), _archive(sorted(files, key=lambda each: each.path))
 
 

@@ -15,9 +15,11 @@ from hermes.declared.experiments.copy_trial import (
     JOB_TIMEOUT_S,
     CopySetup,
     CopyTrial,
+    clear_growth,
     open_copy,
     put_back,
     restart_services,
+    send_requests,
 )
 from hermes.declared.experiments.host_programs import HostService
 from hermes.declared.experiments.put_back import CannotRevertError
@@ -73,12 +75,16 @@ async def rehearse_revert(
     why = ""
     try:
         async with open_copy(setup) as copy:
+            await send_requests(copy, setup)
             await trial.settle(copy, _first_failure(trial))
             await put_back(copy, setup, causes)
             for step, timeout in plan_activations(setup, trial, causes):
+                restarted = [each.target for each in step if each.kind == "restart"]
+                await clear_growth(copy, setup, causes, restarted)
                 for each in step:
                     await _activate(copy, each)
                     done.append(each)
+                await send_requests(copy, setup)
                 outcome, readings = await trial.settle(copy, timeout)
                 if outcome == "passes":
                     return RehearsedRevert(works=True, activations=tuple(_effective(done)))
@@ -93,7 +99,7 @@ Step = tuple[list[Activation], Callable[[], float] | None]
 
 def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert]) -> list[Step]:
     """Steps from mild to strong; after each of them the checks get time to pass."""
-    suspects = [each.suspect for each in causes]
+    suspects = [each.suspect for each in causes if not each.suspect.is_growth]
     paths = [path for each in suspects for path in each.paths]
     jobs = setup.programs.jobs_of(suspects)
     stopped = setup.stopped_by(causes)

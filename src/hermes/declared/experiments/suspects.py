@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from msgspec import field
 
 from hermes.core.messages import Value
-from hermes.declared.state import VOLATILE, ItemId, StateChange
+from hermes.declared.state import LENGTH, VOLATILE, ItemId, StateChange
 
 CLOSE_IN_TIME = timedelta(minutes=30)
 MANY_FILES = 12
@@ -25,6 +25,7 @@ _NAMED_SCORES = {"error": 60, "unit": 50, "settings": 35, "open-files": 30, "ale
 """Where the failing service names the changed item, and how much that counts."""
 _SERVICE_NAME_SCORE, _SERVICE_ITEM_SCORE, _SETTINGS_SCORE, _TIME_SCORE = 40, 25, 10, 20
 _COPY_SCORE, _LATER_SCORE, _DATA_SCORE = -45, -30, -10
+_GROWTH_SCORE, _GROWTH_REASON = 45, "it has filled its file system since"
 _SWITCHES = ("enabled", "disabled")
 _ENABLING_LINK = re.compile(r"\.(?:wants|requires)/([^/]+)$")
 _NOISE = re.compile(
@@ -70,6 +71,11 @@ class Suspect(Value, frozen=True, kw_only=True):
         return (self.change, *self.below)
 
     @property
+    def is_growth(self) -> bool:
+        """Whether it is what has piled up: it is cleared while nothing adds to it."""
+        return self.change.after is not None and LENGTH in self.change.after.attributes
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """Of the files that it is about."""
         return tuple(each.item.key for each in self.changes if each.item.kind == "file")
@@ -92,6 +98,14 @@ def rank_suspects(
     possible = [each for each in possible if _enabled_unit(each.item.key) not in switched]
     suspects = [_score(each, service, host, below) for each, below in _group_folders(possible)]
     return tuple(sorted(suspects, key=lambda each: (-each.score, each.change.item)))
+
+
+def growth_suspects(changes: Sequence[StateChange]) -> list[Suspect]:
+    """Of logs that grew and of files in memory."""
+    return [
+        Suspect(change=change, score=_GROWTH_SCORE, reasons=(_GROWTH_REASON,), below=below)
+        for change, below in _group_siblings([(each, ()) for each in changes])
+    ]
 
 
 def _group_folders(

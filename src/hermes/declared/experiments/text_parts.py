@@ -8,6 +8,10 @@ from hermes.core.messages import Value
 MAX_LINES = 20_000
 """Longer files are reverted as a whole: comparing them takes too long."""
 MAX_PARTS = 200
+MIN_LIKENESS = 0.6
+"""From which on a line counts as an edit of another one and not as a new line."""
+MAX_COMPARED_PAIRS = 900
+"""Of lines in one replaced range; larger ranges are not divided by likeness."""
 
 
 class TextPart(Value, frozen=True, kw_only=True):
@@ -27,7 +31,7 @@ def split_change(before: bytes, after: bytes) -> tuple[TextPart, ...]:
         return ()
     parts = []
     for _, a, b, c, d in _differing_ranges(old, new):
-        parts += _split_equally_long(a, b, c, d)
+        parts += _split_range(old, new, (a, b, c, d))
     return tuple(parts) if len(parts) <= MAX_PARTS else ()
 
 
@@ -36,6 +40,45 @@ def _differing_ranges(
 ) -> list[tuple[str, int, int, int, int]]:
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     return [each for each in matcher.get_opcodes() if each[0] != "equal"]
+
+
+def _split_range(
+    old: Sequence[str], new: Sequence[str], bounds: tuple[int, int, int, int]
+) -> list[TextPart]:
+    """An edited line is a part of its own, beside lines that were removed or added."""
+    a, b, c, d = bounds
+    if not all(line.endswith("\n") for line in (*old[a:b], *new[c:d])):
+        return _split_equally_long(a, b, c, d)  # two lines would become one
+    parts = list[TextPart]()
+    for x, y in [*_edited_lines(old[a:b], new[c:d]), (b - a, d - c)]:
+        if (a, c) != (end := (bounds[0] + x, bounds[2] + y)):
+            parts += _split_equally_long(a, end[0], c, end[1])
+        if end != (b, d):
+            parts += _split_equally_long(end[0], end[0] + 1, end[1], end[1] + 1)
+        a, c = end[0] + 1, end[1] + 1
+    return parts
+
+
+def _edited_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """The numbers of lines that are likely the same line before and after an edit, in order."""
+    if not old or not new or len(old) * len(new) > MAX_COMPARED_PAIRS:
+        return []
+    best: dict[tuple[int, int], tuple[float, tuple[tuple[int, int], ...]]] = {}
+    for x in range(len(old), -1, -1):
+        for y in range(len(new), -1, -1):
+            if x == len(old) or y == len(new):
+                best[x, y] = 0.0, ()
+                continue
+            best[x, y] = max(best[x + 1, y], best[x, y + 1], key=lambda found: found[0])
+            likeness = _likeness(old[x], new[y])
+            total, pairs = best[x + 1, y + 1]
+            if likeness >= MIN_LIKENESS and total + likeness > best[x, y][0]:
+                best[x, y] = total + likeness, ((x, y), *pairs)
+    return list(best[0, 0][1])
+
+
+def _likeness(old: str, new: str) -> float:
+    return SequenceMatcher(None, old.strip(), new.strip(), autojunk=False).ratio()
 
 
 def _split_equally_long(a: int, b: int, c: int, d: int) -> list[TextPart]:

@@ -18,6 +18,8 @@ class HostPlan:
     """(path, mode, uid), in order."""
     files: tuple[tuple[str, bytes, int, int], ...] = ()
     """(path, content, mode, uid)."""
+    links: tuple[tuple[str, str], ...] = ()
+    """(path, target), made after the files."""
     minute: float = 60.0
     """Length of a minute for its cron, in seconds."""
     boot: str = ""

@@ -5,6 +5,7 @@ The system's programs are those of the real machine, read-only. /etc, /var, /srv
 """
 
 import array
+import errno
 import fcntl
 import os
 import socket
@@ -87,15 +88,30 @@ def _create_mount_point(inside: str, *, is_folder: bool) -> None:
 
 
 def write_host_files(host: HostPlan) -> None:
-    for path, mode, uid in host.folders:
-        inside = path.lstrip("/")
-        os.makedirs(inside, exist_ok=True)  # noqa: PTH103 - see above
-        os.chmod(inside, mode)  # noqa: PTH101 - see above
-        os.chown(inside, uid, uid)
-    for path, content, mode, uid in host.files:
-        inside = path.lstrip("/")
-        os.makedirs(os.path.dirname(inside) or ".", exist_ok=True)  # noqa: PTH103, PTH120
-        write_file(inside, content, mode, uid)
+    path = ""
+    try:
+        for path, mode, uid in host.folders:
+            inside = path.lstrip("/")
+            os.makedirs(inside, exist_ok=True)  # noqa: PTH103 - see above
+            os.chmod(inside, mode)  # noqa: PTH101 - see above
+            os.chown(inside, uid, uid)
+        for path, content, mode, uid in host.files:
+            write_file(_inside_made_folder(path), content, mode, uid)
+        for path, target in host.links:
+            os.symlink(target, _inside_made_folder(path))  # noqa: PTH211 - see above
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        raise OSError(
+            f"{path} cannot be made: its folder belongs to this machine, and hosts only read it; "
+            "use a folder below /opt, /srv, /var or /home, or one of its own below /etc"
+        ) from error
+
+
+def _inside_made_folder(path: str) -> str:
+    inside = path.lstrip("/")
+    os.makedirs(os.path.dirname(inside) or ".", exist_ok=True)  # noqa: PTH103, PTH120
+    return inside
 
 
 IP_COMMAND_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"

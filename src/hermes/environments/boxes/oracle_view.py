@@ -25,7 +25,7 @@ _LOADER_PATHS = (
     (b"/etc/ld.so.cache", b"/usr/ld.so.cache"),
 )
 """Files that name libraries to load into every program. /etc belongs to the host, and its root
-could change them; below /usr they do not exist, and nobody on the host can create them."""
+could change them; below /usr they do not exist, and no one on the host can create them."""
 _ELF_INTERPRETER_SEGMENT = 3
 Mount = tuple[str, str, str]
 """Mount point, device, and the folder of the device that is mounted."""
@@ -49,7 +49,7 @@ def split_oracle_view(programs: tuple[tuple[str, bytes], ...]) -> int:
 
 
 def enter_oracle_view(view: int) -> None:
-    """A copy of it: whoever enters the namespace of this process changes nothing for others."""
+    """A copy of it: a process that enters this namespace changes nothing for others."""
     kernel.system_call("setns", view, 0)
     kernel.system_call("unshare", CLONE_NEW_MOUNTS)
 

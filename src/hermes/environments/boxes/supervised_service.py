@@ -162,7 +162,7 @@ class SupervisedService:
 
     @property
     def busy(self) -> bool:
-        """Whether whoever asked for a change of state has to wait, as with systemd."""
+        """Whether the caller that changes its state has to wait, as with systemd."""
         starting = self.unit.last_value("Type") == "oneshot" and self.state == "activating"
         return self.state == "deactivating" or self.restart_pending or (starting and bool(self.pid))
 

@@ -2,7 +2,7 @@
 
 The supervisor is a separate process outside of the confinement, and runs as long as any process of
 the command: a background process keeps its supervisor after Hermes has ended. A foreground command
-that was judged to read only is killed then, because nobody waits for its output. One that changes
+that was judged to read only is killed then, because its output is no longer read. One that changes
 something is not, as a half-finished change would be worse. If the supervisor is killed, the kernel
 refuses every such call.
 """
@@ -146,7 +146,7 @@ class CommandSupervisor(ConnectionSupervisor):
             made.close()
 
     def _listen(self, call: NotifiedCall) -> None:
-        """Only on a unix socket, and on a copy of it: TCP would take a port that nobody named."""
+        """Only on a unix socket, and on a copy of it: TCP would take a port that was not named."""
         fd = call.descriptor(0)
         try:
             if socket_option(fd, SO_DOMAIN) in (AF_INET, AF_INET6):

@@ -45,6 +45,8 @@ INVALID_ARGUMENT = 22
 MAX_LAYER_INODES = 100_000
 SMALL_FILE_SYSTEM_MB = 16
 """Size of /run, /tmp and /dev/shm at most, each."""
+SHARED_MEMORY, MAX_SHARED_MB = "/dev/shm", 64
+"""As large as on the host, if it is no larger and at least half of it is used."""
 
 
 class MountedFolder:
@@ -299,12 +301,42 @@ def _make_fresh_folders(devices: list[tuple[str, int]]) -> None:
     for folder, mode in (("run/lock", 0o1777), ("dev/shm", 0o1777), ("dev/pts", 0o755)):
         os.mkdir(f"root/{folder}")  # noqa: PTH102 - see above
         os.chmod(f"root/{folder}", mode)  # noqa: PTH101 - see above
-    _attach_memory("/dev/shm", 0o1777, SMALL_FILE_SYSTEM_MB)
+    _attach_shared_memory()
     for path, fd in devices:
         os.close(os.open(f"root/{path}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
         attach_mount(fd, f"root/{path}")
     for path, target in DEVICE_LINKS:
         os.symlink(target, f"root/{path}")  # noqa: PTH211 - see above
+
+
+def _attach_shared_memory() -> None:
+    """One that is half used stays so: files without content take up the same room."""
+    size_mb = _used_shared_memory_mb()
+    _attach_memory(SHARED_MEMORY, 0o1777, size_mb or SMALL_FILE_SYSTEM_MB)
+    if not size_mb:
+        return
+    for entry in os.scandir(SHARED_MEMORY):
+        found = entry.stat(follow_symlinks=False)
+        if not stat.S_ISREG(found.st_mode) or not found.st_blocks:
+            continue
+        inside = f"{_inside(SHARED_MEMORY)}/{entry.name}"
+        fd = os.open(inside, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC)
+        os.posix_fallocate(fd, 0, found.st_blocks * 512)
+        os.ftruncate(fd, found.st_size)
+        os.close(fd)
+        copy_attributes(entry.path, inside)
+
+
+def _used_shared_memory_mb() -> int:
+    """The size of the host's, if it is small and at least half of it is used; else 0."""
+    try:
+        space = os.statvfs(SHARED_MEMORY)
+        own = os.stat(SHARED_MEMORY).st_dev != os.stat("/dev").st_dev  # noqa: PTH116 - see above
+    except OSError:
+        return 0
+    size_mb = round(space.f_blocks * space.f_frsize / (1 << 20))
+    small = own and 0 < size_mb <= MAX_SHARED_MB
+    return size_mb if small and 2 * space.f_bfree <= space.f_blocks else 0
 
 
 def copy_run_folders(copied: CopiedRoot) -> None:

@@ -178,7 +178,7 @@ def _find_reader(name: str) -> str:
 
 
 def check_owner(path: str) -> None:
-    """Raises `RootCommandRefused` when anybody but root could put another file there."""
+    """Raises `RootCommandRefused` when a user other than root could put another file there."""
     for each in dict.fromkeys((path, os.path.realpath(path))):
         current = each
         while True:

@@ -91,7 +91,7 @@ def resolve_rules(
 
 
 def _is_needed_file(path: str) -> bool:
-    """Not a link that anybody could have made, and beside a SQLite database only its own files."""
+    """Not a link that any user could have made, and beside a SQLite database only its own files."""
     folder = os.path.dirname(path)  # noqa: PTH120 - pathlib costs the launcher 8 ms
     database = path.endswith(_SQLITE_FILE_ENDINGS)
     try:

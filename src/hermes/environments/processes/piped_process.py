@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 
@@ -32,7 +33,7 @@ EXIT_GRACE_S = 2.0
 """Seconds that a program has to end by itself after its input was closed."""
 KEPT_ERROR_BYTES = 64 * 1024
 MAX_LOG_BYTES = 1_000_000
-"""The log of a program starts anew beyond this size."""
+"""The log of a program is emptied beyond this size."""
 
 _START_SCRIPT = 'cd -- "$1" || exit 126; shift; exec "$@"'
 
@@ -55,18 +56,24 @@ if [ -n "$3" ]; then
     sleep 0.2
   done
 fi
-rm -f -- "$2"
+[ -z "$2" ] || rm -f -- "$2"
 """
 
 
+class HasExitCode(Protocol):
+    """What runs, here or in a sandbox."""
+
+    async def wait(self) -> int: ...
+
+
 class LocalPipedProcess:
-    """Implements `core.protocols.PipedProcess`. Made by `open_piped` only."""
+    """Implements `core.protocols.PipedProcess` over our ends of its pipes."""
 
     def __init__(
-        self, child: ChildProcess, stdin: int, stdout: int, errors: Callable[[], RollingOutput]
+        self, child: HasExitCode, stdin: int, stdout: int, errors: Callable[[], RollingOutput]
     ) -> None:
         self._child, self._stdin, self._stdout, self._errors = child, stdin, stdout, errors
-        self.pid = child.pid
+        self.pid: int = getattr(child, "pid", 0)
 
     async def receive(self) -> bytes:
         while True:
@@ -114,7 +121,7 @@ async def open_piped(
     mark = new_tree_mark()
     record = _write_record(records, mark, scratch) if records is not None else None
     ours: list[int] = []
-    removed = [str(record or os.devnull), str(scratch or "")]
+    removed = [str(record or ""), str(scratch or "")]
     try:
         tree = _spawn_tree(argv, variables, cwd, mark, ours, removed)
     except BaseException:
@@ -122,8 +129,8 @@ async def open_piped(
         raise
     (child, watchdog), (alive, stdin, stdout, errors) = tree, ours
     kept = RollingOutput(KEPT_ERROR_BYTES)
-    feed = _log_writer(log, kept)
-    forget = _collect(errors, feed)
+    feed = make_log_writer(log, kept)
+    forget = collect_output(errors, feed)
 
     def last_errors() -> RollingOutput:
         if errors in ours:
@@ -136,7 +143,7 @@ async def open_piped(
         with anyio.CancelScope(shield=True):
             os.close(stdin)
             with anyio.move_on_after(grace_s):
-                await _wait_for_end(child, stdout)
+                await wait_for_end(child, stdout)
             await ProcessTree(mark, child.pid if child.reap() is None else None).end(grace_s)
             forget()
             with suppress(OSError):
@@ -194,16 +201,16 @@ def _spawn_tree(
     return child, watchdog
 
 
-async def _wait_for_end(child: ChildProcess, stdout: int) -> None:
+async def wait_for_end(child: HasExitCode, stdout: int) -> None:
     """Its output is read and thrown away: a program that waits to write does not end."""
-    forget = _collect(stdout, lambda _: None)
+    forget = collect_output(stdout, lambda _: None)
     try:
         await child.wait()
     finally:
         forget()
 
 
-def _collect(descriptor: int, feed: Callable[[bytes], None]) -> Callable[[], None]:
+def collect_output(descriptor: int, feed: Callable[[bytes], None]) -> Callable[[], None]:
     """Reads in a callback until the end, or until the returned function is called."""
     loop = asyncio.get_running_loop()
 
@@ -215,15 +222,15 @@ def _collect(descriptor: int, feed: Callable[[bytes], None]) -> Callable[[], Non
     return lambda: (drain_output(descriptor, feed), loop.remove_reader(descriptor), None)[-1]
 
 
-def _log_writer(log: Path | None, kept: RollingOutput) -> Callable[[bytes], None]:
+def make_log_writer(log: Path | None, kept: RollingOutput) -> Callable[[bytes], None]:
     def feed(data: bytes) -> None:
         kept.feed(data)
         if log is None:
             return
         with suppress(OSError):  # a full disk must not end the program
             log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            anew = log.exists() and log.stat().st_size > MAX_LOG_BYTES
-            with log.open("wb" if anew else "ab") as file:
+            too_long = log.exists() and log.stat().st_size > MAX_LOG_BYTES
+            with log.open("wb" if too_long else "ab") as file:
                 file.write(data)
 
     return feed

@@ -35,6 +35,8 @@ class ProcessEntry(Value, kw_only=True, frozen=True):
     pid: int | None = None
     run: str = ""
     watch: tuple[str, ...] = ()
+    check_interval: float = 0.0
+    """Seconds between two reports while it runs; 0: none."""
     owner: str = ""
 
 
@@ -178,7 +180,7 @@ class TrackedProcess:
         self.exit_code: int | None = None
         self.ended_by: Literal["killed", "expired"] | None = None
         self._buffer = RollingOutput(buffer)
-        self._seen = 0
+        self._seen = self._reported = 0
 
     @property
     def reason(self) -> EndReason:
@@ -209,6 +211,12 @@ class TrackedProcess:
         missed, self._seen = piece.start - self._seen, piece.start + len(data)
         note = f"[… {missed:,} bytes left out …]\n" if missed else ""
         return note + data.decode("utf-8", "replace")
+
+    def unreported(self) -> str:
+        """The end of the output since the last report."""
+        begin = max(self._reported, self._buffer.total - _TAIL_CHARS)
+        self._reported = self._buffer.total
+        return self._buffer.since(begin).data.decode("utf-8", "replace")
 
     def page(self, offset: int, limit: int) -> str:
         """Some lines of the buffer, with their numbers."""

@@ -5,14 +5,16 @@ The environments differ in how they are started and how a program is started in 
 separate folder.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from importlib import import_module
+from pathlib import Path
 from typing import Self
 
 import anyio
 
 from hermes.core.errors import EnvironmentFailed, ToolError
-from hermes.core.protocols import BackgroundProcess, CommandResult
+from hermes.core.protocols import BackgroundProcess, CommandResult, PipedProcess
 from hermes.environments.copies import (
     DEFAULT_LIMITS,
     CannotCopyError,
@@ -43,6 +45,7 @@ from hermes.environments.shell import (
 )
 from hermes.environments.sudo import SudoPasswordAgent
 
+PIPED_MODULE = "hermes.environments.remote.pipes"
 _OPEN_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 15.0
 
@@ -219,6 +222,24 @@ class RemoteEnvironment:
         )
         begin = background.start_remote_terminal if pty else background.start_remote
         return await begin(self._channels, of, folder, tree=tree, long=command if long else "")
+
+    @asynccontextmanager
+    async def open_piped(
+        self,
+        argv: Sequence[str],
+        *,
+        variables: Mapping[str, str],
+        cwd: str = "",
+        log: Path | None = None,
+        scratch: Path | None = None,
+    ) -> AsyncIterator[PipedProcess]:
+        if scratch is not None:
+            raise EnvironmentFailed(f"{self.name} makes no folder for a program with raw pipes")
+        module = import_module(PIPED_MODULE)  # loaded with the first one
+        async with module.open_remote_piped(
+            self._channels.client, argv, variables=variables, cwd=cwd or self.folder, log=log
+        ) as process:
+            yield process
 
     async def find(self, handle: str) -> BackgroundProcess | None:
         where = background.parse_handle(handle)

@@ -61,7 +61,7 @@ class Oracle:
         """`units` acts on the units of the hosts; None for the gym's own supervisor."""
         self._box = box
         self._units = units or OwnUnitControl(box)
-        self._recorded_states: dict[tuple[int, str], str] = {}
+        self._recorded_states: dict[UnchangedCheck, str] = {}
         self._recorded_pids: dict[tuple[int, str], object] = {}
         self._recorded_sizes: dict[tuple[int, str], tuple[int, int]] = {}
         self._recorded_mounts: dict[int, list[tuple[str, str, str]]] = {}
@@ -75,7 +75,7 @@ class Oracle:
                 found = await self._box.disk_space(check.path, host=check.host)
                 self._recorded_sizes[check.host, check.path] = _disk_size(found)
             if isinstance(check, UnchangedCheck):
-                self._recorded_states[check.host, check.path] = await self._state(check)
+                self._recorded_states[check] = await self._state(check)
             if isinstance(check, UnitRunningCheck):
                 unit = await self._units.show(check.unit, host=check.host)
                 self._recorded_pids[check.host, check.unit] = unit.get("pid")
@@ -218,7 +218,7 @@ class Oracle:
         return check.contains.encode() in reply, reply[:120].decode("utf-8", "replace")
 
     async def _same(self, check: UnchangedCheck) -> tuple[bool, str]:
-        before = self._recorded_states.get((check.host, check.path), "")
+        before = self._recorded_states.get(check, "")
         now = await self._state(check)
         ok = _has_grown(before, now) if check.may_grow else before == now
         return ok, "unchanged" if ok else f"{check.path} was changed"
@@ -389,6 +389,8 @@ async def inject_fault(episode: Episode) -> None:
             )
     if spec.settle:
         await anyio.sleep(spec.settle)
+    edited = [each for each in spec.collateral if isinstance(each, UnchangedCheck)]
+    await episode.oracle.record_state([each for each in edited if each.since_fault])
     if spec.answer in ("no-incident", "recovered"):
         return
     found = await episode.oracle.wait_until(spec.symptoms, ok=False, seconds=READY_TIMEOUT_S)
@@ -425,6 +427,7 @@ def build_host_plan(host: HostSpec, boot: HostBoot | None = None) -> HostPlan:
     plan.boot = boot.script if boot is not None else ""
     own = (*host.files, *(boot.files if boot is not None else ()))
     files = [(file.path, file.data, file.mode, file.owner) for file in own]
+    plan.links = tuple((link.path, link.target) for link in host.links)
     for unit in host.units if boot is None else ():
         name = unit.path.rpartition("/")[2]
         files.append((f"{UNIT_FOLDER}/{name}", unit.text.encode(), 0o644, 0))

@@ -20,7 +20,7 @@ from hermes.gym.scenario_spec import HostFile, HostSpec, ScenarioSpec, ScriptChe
 from hermes.gym.supervisors.setups import SUPERVISOR_SETUPS, read_unit
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.probes.discovery import propose_probes
-from hermes.sre.probes.host_scan import parse_scan, scan_script
+from hermes.sre.probes.host_scan import ServiceCriteria, parse_scan, scan_script
 from hermes.sre.probes.probe import Probe
 
 OWN_SYSTEMCTL = "systemctl"
@@ -130,7 +130,7 @@ class WatchMemory(Value, kw_only=True, frozen=True):
 async def remember_host(box: Box) -> WatchMemory:
     """Scans the first host, which is healthy, as a watch does."""
     scan = parse_scan((await box.run(scan_script(SCAN_TIMEOUT_S))).output)
-    found = propose_probes(scan, settle=0.0)
+    found = propose_probes(scan, ServiceCriteria(settle_s=0.0))
     now = int(time.time())
     daemons = (each.daemon for each in found.services if each.daemon is not None)
     return WatchMemory(

@@ -71,8 +71,8 @@ class PipeTransport:
 
     def last_words(self) -> str:
         lines = self._process.last_errors().splitlines()
-        told = [line for line in lines if line.strip() and "dbus" not in line]
-        return told[-1].strip()[-MAX_LAST_WORDS_CHARS:] if told else ""
+        errors = [line for line in lines if line.strip() and "dbus" not in line]
+        return errors[-1].strip()[-MAX_LAST_WORDS_CHARS:] if errors else ""
 
 
 class _Answer:
@@ -166,7 +166,7 @@ class DevTools:
         if scope.cancelled_caught:
             raise PageUnresponsive(
                 f"the page did not answer within {timeout_s:.0f} s ({method}); "
-                "browser_navigate opens it, or another one, anew"
+                "browser_navigate opens it again, or another one"
             )
         if answer.error is not None:
             raise answer.error

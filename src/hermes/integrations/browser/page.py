@@ -145,7 +145,7 @@ class BrowserPage:
 
     def on_crashed(self, session: str, parameters: Mapping[str, Any]) -> None:
         if session == self.session:
-            self.end("the page crashed; browser_navigate opens it, or another one, anew")
+            self.end("the page crashed; browser_navigate opens it again, or another one")
 
     def on_console(self, session: str, parameters: Mapping[str, Any]) -> None:
         words = [_console_word(each) for each in parameters.get("args", ())[:20]]

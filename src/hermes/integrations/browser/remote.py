@@ -108,8 +108,8 @@ async def _send(url: str, key: str, body: Mapping[str, str]) -> dict[str, Any]:
     except HttpError as error:
         raise ToolError(f"Browserbase cannot be reached: {error}") from error
     if answer.status >= 300:
-        told = answer.body[:200].decode("utf-8", "replace")
-        raise ToolError(f"Browserbase answered {answer.status}: {told}")
+        text = answer.body[:200].decode("utf-8", "replace")
+        raise ToolError(f"Browserbase answered {answer.status}: {text}")
     return _read_json(answer.body)
 
 

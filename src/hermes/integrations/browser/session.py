@@ -339,7 +339,7 @@ class ChromiumSession:
         self._group.start_soon(self._prepare, session, kind)
 
     async def _leave(self, session: str) -> None:
-        """Lets a page of somebody else alone."""
+        """Leaves a page of another run alone."""
         await self._devtools.post("Runtime.runIfWaitingForDebugger", session=session)
         await self._devtools.post("Target.detachFromTarget", {"sessionId": session})
 

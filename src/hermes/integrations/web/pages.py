@@ -309,7 +309,7 @@ def _scrape_body(url: str) -> str:
 
 
 async def _require_public(url: str) -> None:
-    """The name of a private host is not told to a service."""
+    """The name of a private host is not sent to a service."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:

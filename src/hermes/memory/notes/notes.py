@@ -12,20 +12,21 @@ from typing import Any
 import anyio.to_thread
 
 from hermes.core.errors import StoreError, ToolError
-from hermes.core.events.base import HUMAN_ORIGINS
+from hermes.core.events.base import PROGRAM_ORIGINS
 from hermes.core.events.memory import NoteChanged
 from hermes.core.events.runs import MessageAdded, RunStarted
 from hermes.core.events.tools import ToolFinished
 from hermes.core.foreign_text import one_line, strip_hidden_characters
-from hermes.core.knowledge import RECALL_NOTE_PREFIX, NoteAction, NoteTarget
+from hermes.core.knowledge import NoteAction, NoteTarget
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
-from hermes.core.standing_orders import is_order, is_said_in
 from hermes.memory.facts.fact import MAX_FACT_CHARS, FactCandidate
 from hermes.memory.facts.prompt_injection import (
     is_imperative,
+    is_standing_order,
     is_takeover_attempt,
     repeats_source,
+    repeats_words,
 )
 from hermes.memory.facts.recorder import FactRecorder
 from hermes.memory.notes import entries
@@ -116,10 +117,10 @@ QUARANTINED_MESSAGE = (
     "not added: it repeats words of something that was read and would be a rule. It is kept as "
     "data, quarantined; a person can look at it with `hermes memory list --trust quarantined`"
 )
-UNSPOKEN_ORDER_MESSAGE = (
-    "not added: it would be an order for every later session, and no person gave it here. State "
-    "what is so, without an order; a person can write the rule into the file. It is kept as data, "
-    "quarantined: `hermes memory list --trust quarantined`"
+ORDER_MESSAGE = (
+    "not added: it orders something for later sessions, or says that something is approved, and "
+    "the person did not say so here. Note what is so instead, or ask them to say it. It is kept "
+    "as data, quarantined"
 )
 MAX_COMPARED_CHARS = 400_000
 """Characters of outputs that an entry is compared with."""
@@ -177,9 +178,9 @@ class AgentNotes:
         if not entry:
             raise ToolError("content is needed: one short sentence worth knowing in every session")
         borrowed = is_imperative(entry) and repeats_source(entry, await self._tool_outputs(run))
-        invented = is_order(entry) and not is_said_in(entry, await self._spoken_words(run))
-        repeated = borrowed or is_takeover_attempt(entry)
-        if not repeated and not invented:
+        ordered = is_standing_order(entry) and not repeats_words(entry, await self._said(run))
+        hostile = borrowed or is_takeover_attempt(entry)
+        if not hostile and not ordered:
             return ""
         kept = FactCandidate(
             memory="episodic",
@@ -189,7 +190,7 @@ class AgentNotes:
             actor="agent",
         )
         await self._facts.record(run, [kept])
-        return QUARANTINED_MESSAGE if repeated else UNSPOKEN_ORDER_MESSAGE
+        return QUARANTINED_MESSAGE if hostile else ORDER_MESSAGE
 
     async def _rewrite(
         self, action: NoteAction, target: NoteTarget, entry: str, old: str
@@ -260,24 +261,27 @@ class AgentNotes:
                 worth[entry] = fact.confirmations + fact.succeeded - 0.5 * fact.failed
         return worth
 
-    async def _spoken_words(self, run: str) -> str:
-        """What people said in this run; nothing in one that no person speaks in."""
-        texts: list[str] = []
-        kinds = ("run.started", "message.added")
-        async for recorded in self._journal.read(run=run.partition("/")[0], kinds=kinds):
-            event = recorded.event
-            if isinstance(event, RunStarted) and event.origin not in HUMAN_ORIGINS:
-                return ""
-            if isinstance(event, MessageAdded) and event.message.role == "user":
-                texts.append(event.message.text)
-        said = [text for text in texts if not text.startswith(RECALL_NOTE_PREFIX)]
-        return "\n".join(said)[-MAX_COMPARED_CHARS:]
-
     async def _tool_outputs(self, run: str) -> str:
         texts: list[str] = []
         async for recorded in self._journal.read(run=run, kinds=("tool.finished",)):
             if isinstance(recorded.event, ToolFinished):
                 texts.append(recorded.event.result.content)
+        return "\n".join(texts)[-MAX_COMPARED_CHARS:]
+
+    async def _said(self, run: str) -> str:
+        """What a person said in a conversation; requests to subagents are words of an agent."""
+        root = run.partition("/")[0]
+        texts: list[str] = []
+        async for recorded in self._journal.read(run=root, kinds=("run.started", "message.added")):
+            event = recorded.event
+            if isinstance(event, RunStarted) and event.origin in PROGRAM_ORIGINS:
+                return ""
+            if (
+                isinstance(event, MessageAdded)
+                and event.run == root
+                and event.message.role == "user"
+            ):
+                texts.append(event.message.text)
         return "\n".join(texts)[-MAX_COMPARED_CHARS:]
 
     def _render(self, target: NoteTarget, text: str, headline: str) -> str:

@@ -32,17 +32,22 @@ from hermes.policy.actions.lent_access import (
     runs_git_in_unknown_folder,
 )
 from hermes.policy.actions.remote_calls import identity_of, location_of
-from hermes.policy.actions.repository_objects import find_printed_file
+from hermes.policy.actions.repository_objects import (
+    mark_foreign_names,
+    mark_printed_file,
+    trees_of_others,
+)
 from hermes.policy.actions.repository_programs import find_hook_folder, mark_hook_changes
 from hermes.policy.actions.root_launcher import mark_root_commands
 from hermes.policy.actions.tool_calls import COPY_TOOL, ToolIntent, read_intent
 from hermes.policy.actions.written_files import (
     WrittenFiles,
-    find_imported_file,
     implicit_files_of,
     is_git_data,
     loads_file,
     loads_from_anywhere,
+    mark_imported_files,
+    places_searched,
     writes_trees,
 )
 from hermes.policy.commands.effects import CommandAnalysis, PathLookup, SimpleCommand
@@ -216,18 +221,22 @@ class ActionReader:
         if rendered:
             intent = msgspec.structs.replace(intent, command=rendered, effects=intent.declared)
         cwd = posixpath.normpath(posixpath.join(situation.cwd, intent.workdir))
+        home = self.lookup(situation.home)
         steps, dynamic, variables = self._steps(intent, cwd, situation)
         folders = (
             cwd,
             *(path for s in steps if s.program in _FOLDER_CHANGING_PROGRAMS for path in s.paths),
         )
         scripts = sorted(set().union(*(self._scripts(action.run, s, folders) for s in steps)))
-        steps = tuple(self._mark_written_scripts(action, step, folders) for step in steps)
+        steps = tuple(self._mark_written_scripts(action, s, folders, home) for s in steps)
         looks_into_files = self._looks_into_files(action)
         if looks_into_files:
-            steps = tuple(_mark_imported_files(step, folders) for step in steps)
-            steps = tuple(_mark_printed_objects(step, folders) for step in steps)
+            steps = tuple(mark_imported_files(step, folders) for step in steps)
+            steps = tuple(
+                mark_printed_file(step, _folders_searched(step, folders)) for step in steps
+            )
             steps = tuple(map(mark_hook_changes, steps))
+            steps = mark_foreign_names(steps, lambda step: _folders_searched(step, folders))
         where = location_of(action, situation.where, rendered)
         in_copy = action.call.name == COPY_TOOL
         if in_copy:
@@ -246,7 +255,7 @@ class ActionReader:
             command=intent.command,
             cwd=cwd,
             workspace=situation.workspace or situation.cwd,
-            home=self.lookup(situation.home),
+            home=home,
             loaded_folders=self.loaded_folders,
             run=action.run,
             origin=action.origin,
@@ -282,9 +291,9 @@ class ActionReader:
         content = fingerprint(action.call.arguments)
         if not action.isolated:
             made = (path for s in effects.steps if s.effects != {"delete"} for path in s.changes)
-            self.written_files.remove(
-                _environment_key(action), (path for s in effects.steps for path in s.written)
-            )
+            shown = tuple(path for s in effects.steps for path in s.written)
+            for key in (_environment_key(action), _commits_key(action)):
+                self.written_files.remove(key, shown)
             self.written_files.add(_environment_key(action), made)
             trees = (
                 f"{path}/"
@@ -293,6 +302,11 @@ class ActionReader:
                 for path in s.changes
             )
             self.written_files.add(_environment_key(action), trees)
+            looks = self._looks_into_files(action)
+            foreign = trees_of_others(
+                effects.steps, (lambda s: _folders_searched(s, (effects.cwd,))) if looks else None
+            )
+            self.written_files.add(_commits_key(action), (f"{tree}/" for tree in foreign))
         for step in effects.steps:
             for path in step.changes:
                 before = self.run_memory.digest(action.run, path)
@@ -328,7 +342,7 @@ class ActionReader:
         return tuple(steps), (*analysis.dynamic, *analysis.problems), analysis.variables
 
     def _mark_written_scripts(
-        self, action: Action, step: ActionStep, folders: Sequence[str]
+        self, action: Action, step: ActionStep, folders: Sequence[str], home: str
     ) -> ActionStep:
         """A step that runs a file which the agent or a sandbox wrote is known only at run time."""
         run, scripts = action.run, files_run_by(step, folders)
@@ -337,9 +351,9 @@ class ActionReader:
             path for path in scripts if self.sandbox_writes and self.sandbox_writes.wrote(path)
         ]
         earlier: list[str] = []
-        if patterns := implicit_files_of(step.program, step.argv):
-            searched = _folders_searched(step, folders)
-            places = [(folder, patterns) for folder in searched]
+        searched = _folders_searched(step, folders)
+        if places := places_searched(step, searched, home):
+            patterns = implicit_files_of(step.program, step.argv)
             if loads_from_anywhere(step) or runs_git_in_unknown_folder(step, searched):
                 places.append(("/", tuple(f"*/{pattern}" for pattern in patterns)))
             places += [(hooks, ("*",)) for hooks in self._hook_folders(action, step, searched)]
@@ -376,8 +390,11 @@ class ActionReader:
     ) -> list[str]:
         if action.isolated or not folder.startswith("/"):
             return []
+        keys = [_environment_key(action)]
+        if posixpath.basename(step.program) != "git":  # commits hold no settings of git
+            keys.append(_commits_key(action))
         try:
-            known = self.written_files.below(_environment_key(action), folder)
+            known = [path for key in keys for path in self.written_files.below(key, folder)]
             return written_files.matching_files(
                 known, folder, patterns, lambda file: loads_file(step.program, step.argv, file)
             )
@@ -393,27 +410,14 @@ class ActionReader:
         return self.run_memory.digest(run, path) + self.digest(path)
 
 
-def _mark_imported_files(step: ActionStep, folders: Sequence[str]) -> ActionStep:
-    if file := find_imported_file(step, folders):
-        why = f"exec-dynamic: {step.program} imports {file}, which is not read here"
-        return msgspec.structs.replace(
-            step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why)
-        )
-    return step
-
-
-def _mark_printed_objects(step: ActionStep, folders: Sequence[str]) -> ActionStep:
-    if number := find_printed_file(step, _folders_searched(step, folders)):
-        why = f"secret-read: {number} is no commit; git prints a file by its number, also a secret"
-        return msgspec.structs.replace(
-            step, effects=step.effects | {"secret-read"}, why=(*step.why, why)
-        )
-    return step
-
-
 def _environment_key(action: Action) -> str:
     """Empty for this machine."""
     return "" if action.environment == "local" else f"{action.environment} {action.target}:"
+
+
+def _commits_key(action: Action) -> str:
+    """Work trees with files of commits that others made are recorded under this key."""
+    return f"commits {_environment_key(action)}:"
 
 
 def _folders_searched(step: ActionStep, folders: Sequence[str]) -> tuple[str, ...]:

@@ -1,17 +1,27 @@
-"""Finds out whether a number that a command gives to git is that of a file.
+"""Finds out what the numbers and names that a command gives to git stand for.
 
-`git show` prints a file that is given by its number whatever its name was.
+`git show` prints a file that is given by its number whatever its name was; a name that is no
+branch of this repository stands for a commit of others.
 """
 
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from mmap import ACCESS_READ, mmap
+
+from msgspec.structs import replace
 
 from hermes.policy.actions.action_effects import ActionStep
 from hermes.policy.actions.confinement_profile import git_verb
-from hermes.policy.actions.repository_programs import find_repository_records
+from hermes.policy.actions.repository_programs import find_repository_records, find_work_tree
+from hermes.policy.commands.effects import word_set
+from hermes.policy.programs.git import (
+    find_commit_words,
+    find_source,
+    find_start_points,
+    is_commit_of_others,
+)
 
 _NUMBER = re.compile(r"(?:.*-g)?([0-9a-f]{4,40})(?:\^\{\w*\})?\Z", re.I)
 """A number, also abbreviated, or the end of a name as `git describe` makes it."""
@@ -25,10 +35,10 @@ _INDEX_HEADER = b"\377tOc\0\0\0\2"
 _NAMES_START, _NAME_BYTES = 8 + 4 * 256, 20
 
 
-def find_printed_file(step: ActionStep, folders: Sequence[str]) -> str:
+def _find_printed_file(step: ActionStep, folders: Sequence[str]) -> str:
     """The first number among the words of git that is not known to be a commit; or empty."""
     verb = git_verb(step)
-    if os.path.basename(step.program) != "git" or verb not in _PRINTING_VERBS:  # noqa: PTH119
+    if not _runs_git(step) or verb not in _PRINTING_VERBS:
         return ""
     for number in filter(None, map(_NUMBER.match, step.argv[1:])):
         kinds = {
@@ -40,6 +50,110 @@ def find_printed_file(step: ActionStep, folders: Sequence[str]) -> str:
         if _FILE in kinds or (not kinds and verb in _OBJECT_VERBS):
             return number[0]
     return ""
+
+
+def mark_printed_file(step: ActionStep, folders: Sequence[str]) -> ActionStep:
+    """A number that is not known to be that of a commit may be that of a secret file."""
+    if number := _find_printed_file(step, folders):
+        why = f"secret-read: {number} is no commit; git prints a file by its number, also a secret"
+        return replace(step, effects=step.effects | {"secret-read"}, why=(*step.why, why))
+    return step
+
+
+_START_VERBS = word_set("switch branch worktree")
+_FOREIGN_VERBS = word_set("pull submodule am apply")
+"""Verbs that bring files of others whatever their words are."""
+_CONTENT_VERBS = word_set("checkout switch merge rebase cherry-pick reset read-tree worktree")
+"""Verbs that put files of the commits into the work tree that their words name."""
+_BRANCH_SUFFIX = re.compile(r"(?:[~^]\d*)+\Z")
+
+
+def mark_foreign_names(
+    steps: Sequence[ActionStep], folders_of: Callable[[ActionStep], Sequence[str]]
+) -> tuple[ActionStep, ...]:
+    """Marks steps of git that start from a name which is no branch of the repository.
+
+    `git switch NAME` makes a branch out of one of a remote, and tags come with each fetch.
+    """
+    made: set[str] = set()
+    marked = []
+    for step in steps:
+        if _runs_git(step) and git_verb(step) in _START_VERBS and "write" in step.effects:
+            rest = _words_after_verb(step)
+            starts = find_start_points(git_verb(step), rest)
+            branches = _find_branches(folders_of(step))
+            for name in starts if branches is not None else ():
+                if not _is_own_name(name, branches or set(), made):
+                    why = f"privilege: {name} is no branch here and may bring files of others"
+                    effects = step.effects | {"privilege"}
+                    step = replace(step, effects=effects, why=(*step.why, why))
+            made.update(word for word in rest if word not in starts)
+        marked.append(step)
+    return tuple(marked)
+
+
+def trees_of_others(
+    steps: Iterable[ActionStep], folders_of: Callable[[ActionStep], Sequence[str]] | None
+) -> Iterator[str]:
+    """Work trees into which git puts files of others; `folders_of` is None for another host."""
+    for step in steps:
+        if _runs_git(step) and _brings_files_of_others(step, folders_of):
+            for folder in step.repositories:
+                yield (find_work_tree(folder) if folders_of else "") or folder
+
+
+def _brings_files_of_others(
+    step: ActionStep, folders_of: Callable[[ActionStep], Sequence[str]] | None
+) -> bool:
+    verb, rest = git_verb(step), _words_after_verb(step)
+    if verb in _FOREIGN_VERBS:
+        return True
+    if verb == "restore":
+        names = find_source(rest)
+    elif verb in _CONTENT_VERBS:
+        names = find_commit_words(verb, rest)
+    else:
+        return False
+    if any(map(is_commit_of_others, names)):
+        return True
+    folders = folders_of(step) if folders_of else ()
+    branches = _find_branches(folders)
+    return branches is not None and any(
+        not _is_own_name(name, branches, ())
+        and not any(os.path.lexists(os.path.join(each, name)) for each in folders)  # noqa: PTH118
+        for name in names
+    )
+
+
+def _runs_git(step: ActionStep) -> bool:
+    return os.path.basename(step.program) == "git"  # noqa: PTH119
+
+
+def _words_after_verb(step: ActionStep) -> tuple[str, ...]:
+    verb = git_verb(step)
+    return step.argv[step.argv.index(verb) + 1 :] if verb else ()
+
+
+def _is_own_name(name: str, branches: Container[str], made: Container[str]) -> bool:
+    branch = _BRANCH_SUFFIX.sub("", name.removeprefix("refs/").removeprefix("heads/"))
+    return branch in branches or branch in made
+
+
+def _find_branches(folders: Iterable[str]) -> set[str] | None:
+    """The branches of the repositories around these folders; None where there is none."""
+    places = {place for folder in folders for place in find_repository_records(folder)}
+    found: set[str] = set()
+    for place in places:
+        heads = f"{place}/refs/heads"
+        for folder, _, names in os.walk(heads):
+            found.update(os.path.relpath(f"{folder}/{name}", heads) for name in names)
+        try:
+            with open(f"{place}/packed-refs", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                lines = (line.rstrip("\n").partition(" refs/heads/")[2] for line in file)
+                found.update(filter(None, lines))
+        except OSError:
+            pass
+    return found if places else None
 
 
 def _kinds_of(objects: str, number: str) -> Iterator[int]:

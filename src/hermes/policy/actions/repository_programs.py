@@ -70,12 +70,12 @@ def find_hook_folder(folder: str) -> str:
         for file in (f"{place}/config", f"{place}/config.worktree"):
             for name, value in _settings(file):
                 if name.lower() == "core.hookspath" and value:
-                    top = _work_tree(folder) or os.path.dirname(place)  # noqa: PTH120
+                    top = find_work_tree(folder) or os.path.dirname(place)  # noqa: PTH120
                     return os.path.normpath(os.path.join(top, os.path.expanduser(value)))  # noqa: PTH111, PTH118
     return ""
 
 
-def _work_tree(folder: str) -> str:
+def find_work_tree(folder: str) -> str:
     """The nearest folder above that is the top of a work tree; or empty."""
     place = os.path.normpath(folder)
     while place.startswith("/") and place != "/":

@@ -8,16 +8,19 @@ that it wrote and now runs.
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from fnmatch import fnmatchcase, translate
 from functools import cache, lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from posixpath import basename, dirname, realpath
 from re import Pattern, compile
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from hermes.policy.actions.action_effects import ActionStep
+from hermes.policy.commands.effects import word_set
 
 if TYPE_CHECKING:
     import sqlite3
@@ -66,8 +69,14 @@ _NODE_FILES = (
     "*.cjs",
     "*.ts",
     "package.json",
+    "package-lock.json",
     ".npmrc",
     ".yarnrc*",
+    ".yarn/*",
+    ".pnpmrc",
+    "pnpm-workspace.yaml",
+    "bunfig.toml",
+    "deno.json*",
     ".pnpmfile.cjs",
 )
 _MAKE_FILES = ("Makefile", "makefile", "GNUmakefile", "*.mk")
@@ -115,7 +124,11 @@ _RUST_FILES = (
     "rust-toolchain",
     "rust-toolchain.toml",
 )
-_RUBY_FILES = ("*.rb", "Gemfile*", "Rakefile", "Vagrantfile", ".bundle/*")
+_RUBY_FILES = ("*.rb", "Gemfile*", "Rakefile", "Vagrantfile", ".bundle/*", "*.gemspec", ".gemrc")
+_PACKAGE_FILES = (
+    *_PYTHON_FILES,
+    *("pip.conf", "pip.ini", ".pip/*", ".pypirc", "uv.toml", "poetry.toml", "Pipfile*"),
+)
 
 _GIT_RECORDS = re.compile(
     r"/\.git/(?:(?:objects|refs|logs)/.*|index|packed-refs|COMMIT_EDITMSG|[A-Z_]*HEAD)"
@@ -124,7 +137,11 @@ _GIT_RECORDS = re.compile(
 
 IMPLICIT_FILES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        ("python", "pypy", "pytest", "tox", "nox", "ipython", "pip", "uv"), _PYTHON_FILES
+        ("python", "pypy", "pip", "uv", "pipenv", "poetry", "pdm", "hatch"), _PACKAGE_FILES
+    ),
+    **dict.fromkeys(("pytest", "tox", "nox", "ipython"), _PYTHON_FILES),
+    **dict.fromkeys(
+        ("conda", "mamba", "micromamba"), (".condarc", "condarc", ".conda/*", "environment.y*ml")
     ),
     **dict.fromkeys(
         ("django-admin", "flask", "gunicorn", "uvicorn", "celery", "mypy"), _PYTHON_FILES
@@ -139,15 +156,17 @@ IMPLICIT_FILES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("ansible-lint", "ansible-galaxy", "molecule"), _ANSIBLE_FILES),
     **dict.fromkeys(("docker", "docker compose", "docker-compose", "podman"), _DOCKER_FILES),
     **dict.fromkeys(("mvn", "gradle", "ant", "java"), (*_JAVA_FILES, "*.class", "*.jar")),
-    **dict.fromkeys(("ruby", "rake", "bundle", "irb", "vagrant", "rails"), _RUBY_FILES),
+    **dict.fromkeys(("ruby", "rake", "bundle", "irb", "vagrant", "rails", "gem"), _RUBY_FILES),
     **dict.fromkeys(("cargo", "rustc", "rustup", "rustfmt", "rustdoc"), _RUST_FILES),
     **dict.fromkeys(("supervisorctl", "supervisord"), ("supervisord.conf", "etc/supervisord.conf")),
     **dict.fromkeys(("go", "gofmt"), ("*.go", "go.mod", "go.work")),
     **dict.fromkeys(("code", "codium", "cursor"), (".vscode/*", "*.code-workspace")),
-    **dict.fromkeys(("direnv", "mise", "asdf"), (".envrc", ".env*", ".mise*", "mise*.toml")),
+    **dict.fromkeys(
+        ("direnv", "mise", "asdf"), (".envrc", ".env*", ".mise*", "mise*.toml", ".tool-versions")
+    ),
     "perl": ("*.pm", "*.pl"),
     "php": ("*.php", "php.ini", ".user.ini"),
-    "composer": ("composer.json", "*.php"),
+    "composer": ("composer.json", "auth.json", "*.php"),
     "helm": ("Chart.yaml", "templates/*", "*.tgz"),
     **dict.fromkeys(("kubectl", "kustomize", "oc", "skaffold"), _KUSTOMIZE_FILES),
     "helmfile": ("helmfile*", "*.gotmpl", "environments/*"),
@@ -157,6 +176,69 @@ IMPLICIT_FILES: Mapping[str, tuple[str, ...]] = {
     "curl": (".curlrc",),
     "wget": (".wgetrc",),
 }
+
+
+_HOME_FILES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("npm", "npx", "node", "pnpm"), (".npmrc", ".config/npm/*", ".config/pnpm/*")),
+    **dict.fromkeys(("yarn", "bun"), (".npmrc", ".yarnrc*", ".yarn/*", ".bunfig.toml")),
+    **dict.fromkeys(("pip", "pipenv", "uv", "poetry"), (".config/*", ".pip/*", ".pypirc")),
+    **dict.fromkeys(
+        ("python", "pypy"), (".config/pip/*", ".pip/*", ".local/lib/python*", ".pythonrc*")
+    ),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), (".condarc", ".conda/*", ".config/conda/*")),
+    **dict.fromkeys(("gem", "bundle", "ruby", "rake"), (".gemrc", ".bundle/*", ".config/gem/*")),
+    **dict.fromkeys(("cargo", "rustc", "rustup"), (".cargo/*", ".rustup/*")),
+    **dict.fromkeys(("mvn", "gradle"), (".m2/*", ".mavenrc", ".gradle/*")),
+    **dict.fromkeys(("terraform", "tofu"), (".terraformrc", ".tofurc", ".terraform.d/*")),
+    **dict.fromkeys(("kubectl", "oc", "helm"), (".kube/*", ".config/helm/*", ".krew/*")),
+    **dict.fromkeys(("docker", "podman"), (".docker/*", ".config/containers/*")),
+    **dict.fromkeys(("git", "gh", "glab"), (".gitconfig", ".config/git/*", ".config/gh/*")),
+    **dict.fromkeys(("psql", "pg_dump"), (".psqlrc", ".pgpass", ".pg_service.conf")),
+    **dict.fromkeys(("mysql", "mariadb", "mysqladmin"), (".my.cnf", ".mylogin.cnf")),
+    **dict.fromkeys(
+        ("ansible", "ansible-playbook", "ansible-inventory"), (".ansible.cfg", ".ansible/*")
+    ),
+    "composer": (".composer/*", ".config/composer/*"),
+    "go": (".config/go/*",),
+    "aws": (".aws/*",),
+    "gcloud": (".config/gcloud/*",),
+    "ssh": (".ssh/*",),
+    "curl": (".curlrc", ".config/curlrc"),
+    "wget": (".wgetrc",),
+    "dig": (".digrc",),
+    "redis-cli": (".redisclirc",),
+    "tmux": (".tmux.conf", ".config/tmux/*"),
+    "screen": (".screenrc",),
+    "gdb": (".gdbinit", ".config/gdb/*"),
+    "rpm": (".rpmrc", ".rpmmacros", ".config/rpm/*"),
+    "sqlite3": (".sqliterc", ".config/sqlite3/*"),
+}
+"""Files in the home folder that programs load without an argument that names them."""
+_UPWARD_PROGRAMS = word_set(
+    "npm npx yarn pnpm bun cargo rustc rustup bundle rake poetry uv pdm mise asdf direnv"
+)
+"""Programs that use such files of the folders above as well."""
+
+
+def places_searched(
+    step: ActionStep, folders: Iterable[str], home: str
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Folders in which a program looks for files to load, and patterns of these."""
+    name = _table_name(step.program, _HOME_FILES)
+    places = [(home, _HOME_FILES[name])] if name else []
+    patterns = implicit_files_of(step.program, step.argv)
+    if not patterns:
+        return places
+    folders = tuple(folders)
+    if basename(step.program) in _UPWARD_PROGRAMS:
+        above = (str(each) for folder in folders for each in PurePosixPath(folder).parents)
+        folders = tuple(dict.fromkeys((*folders, *above)))
+    return [*((folder, patterns) for folder in folders), *places]
+
+
+def _table_name(program: str, table: Container[str]) -> str:
+    names = (basename(program), basename(program).rstrip("0123456789."))
+    return next((name for name in names if name in table), "")
 
 
 _DOCKER_BUILD_VERBS = frozenset({"build", "buildx", "builder", "compose", "bake", "stack", "play"})
@@ -171,7 +253,7 @@ def implicit_files_of(program: str, words: Sequence[str] = ()) -> tuple[str, ...
         return ()
     if name in ("kubectl", "oc") and not _builds_kustomization(words):
         return ()
-    return IMPLICIT_FILES.get(name) or IMPLICIT_FILES.get(name.rstrip("0123456789."), ())
+    return IMPLICIT_FILES.get(_table_name(program, IMPLICIT_FILES), ())
 
 
 def _builds_kustomization(words: Sequence[str]) -> bool:
@@ -204,7 +286,7 @@ folder from being imported."""
 _ENVIRONMENT_WRAPPERS = frozenset({"env", "sudo", "doas", "su", "runuser"})
 
 
-def find_imported_file(step: ActionStep, folders: Iterable[str]) -> str:
+def _find_imported_file(step: ActionStep, folders: Iterable[str]) -> str:
     """The first file in these folders that Python imports instead of a module of its own; or empty.
 
     Only for a call whose code was read.
@@ -223,6 +305,13 @@ def find_imported_file(step: ActionStep, folders: Iterable[str]) -> str:
                 if loads_file(step.program, step.argv, str(file.relative_to(folder))):
                     return str(file)
     return ""
+
+
+def mark_imported_files(step: ActionStep, folders: Sequence[str]) -> ActionStep:
+    if file := _find_imported_file(step, folders):
+        why = f"exec-dynamic: {step.program} imports {file}, which is not read here"
+        return replace(step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why))
+    return step
 
 
 def _python_version(program: str) -> tuple[int, ...]:
@@ -339,7 +428,8 @@ def _open_database(file: Path) -> Iterator["sqlite3.Connection"]:
 
 @cache
 def _implicit_file_pattern() -> Pattern[str]:
-    patterns = {pattern for group in IMPLICIT_FILES.values() for pattern in group}
+    groups = (*IMPLICIT_FILES.values(), *_HOME_FILES.values())
+    patterns = {pattern for group in groups for pattern in group}
     return compile("|".join(translate(f"*/{pattern}") for pattern in sorted(patterns)))
 
 

@@ -1,7 +1,8 @@
 """git and gh: options can set programs to run, refspecs with a plus overwrite history."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
@@ -156,15 +157,77 @@ def _judge_work_tree(call: ProgramCall, verb: str) -> None:
 
 _NAMING_VERBS = word_set("branch tag switch worktree")
 """Verbs that are free, and put the files of a commit into a folder, or give it a name for that."""
-_FETCHED_COMMIT = re.compile(r".*FETCH_HEAD", re.S)
+_FETCHED_COMMIT = re.compile(
+    r".*FETCH_HEAD|(?:.*\.\.)?(?:refs/(?!heads/)|remotes/|(?:origin|upstream)/.)"
+    r"|.*@\{(?:u|p)|.*\^\{/|:/",
+    re.S | re.I,
+)
+"""What was only fetched: names of remotes, what a branch follows, searches in all commits."""
+_COMMIT_NUMBER = re.compile(r"(?:.*-\d+-g)?[0-9a-f]{7,64}(?:[~^@:].*)?\Z", re.S | re.I)
+_OWN_COMMIT = re.compile(r"(?:HEAD|@|-)(?:@\{-?\d+\})?(?:[~^]\d*)*\Z|@\{-?\d+\}")
+_CREATING_OPTIONS = ("-c", "-C", "--cr", "--force-cr", "--orphan")
+_UPSTREAM_OPTION = re.compile(r"-[urdDmM]|--(?:set-up|unset-up|delete|move|edit)")
+_VALUE_OPTIONS = word_set("-b -B --reason --conflict")
+
+
+def find_start_points(verb: str, rest: Sequence[str]) -> list[str]:
+    """The commits from which `git switch`, `branch` and `worktree add` start, by their names.
+
+    `rest` is what follows the verb. Commits that are `HEAD`, or come before it, are left out.
+    """
+    options = [word for word in rest if word.startswith("-") and word != "-"]
+    if verb == "branch" and any(map(_UPSTREAM_OPTION.match, options)):
+        return []
+    words = _plain_words(rest)
+    if verb == "worktree":
+        words = words[2:] if words[:1] == ["add"] else []
+    elif verb == "branch" or {*_CREATING_OPTIONS, "--create", "--force-create"} & {*options}:
+        words = words[1:]
+    return [word for word in words if not _OWN_COMMIT.match(word)]
+
+
+def find_commit_words(verb: str, rest: Sequence[str]) -> list[str]:
+    """Words of a verb that may name a commit; paths among them cannot be told apart."""
+    if verb in ("switch", "worktree"):
+        return find_start_points(verb, rest)
+    before_paths = rest[: rest.index("--")] if "--" in rest else rest
+    words = _plain_words(before_paths, {"-m", "-F"} if verb == "merge" else set())
+    return [word for word in words if not _OWN_COMMIT.match(word)]
+
+
+def find_source(rest: Sequence[str]) -> list[str]:
+    """The commit from which `git restore` takes files."""
+    found = parse_arguments(list(rest), OptionGrammar(frozenset({"-s", "--source"})))
+    return [word for word in found.values("-s", "--source") if not _OWN_COMMIT.match(word)]
+
+
+def _plain_words(rest: Sequence[str], more: Collection[str] = ()) -> list[str]:
+    return [
+        word
+        for before, word in pairwise(["", *rest])
+        if before not in _VALUE_OPTIONS
+        and before not in more
+        and (word == "-" or not word.startswith("-"))
+    ]
+
+
+def is_commit_of_others(word: str) -> bool:
+    """Whether a word has the form of a number, or of a name that a remote gave."""
+    return bool(_FETCHED_COMMIT.match(word) or _COMMIT_NUMBER.match(word))
 
 
 def _judge_start_point(call: ProgramCall, verb: str, words: list[str]) -> None:
     """A commit that was only fetched may bring instructions, hooks and settings of others."""
-    if verb in _NAMING_VERBS and "write" in call.effects:
-        for word in filter(_FETCHED_COMMIT.match, words):
-            shown = display_text(word)
-            call.mark("privilege", f"{shown} may bring files of others that run or are obeyed")
+    if verb not in _NAMING_VERBS or "write" not in call.effects:
+        return
+    if verb == "tag":
+        found = list(filter(_FETCHED_COMMIT.match, words))
+    else:
+        starts = find_start_points(verb, call.argv[call.argv.index(verb) + 1 :])
+        detached = verb == "switch" and {"-d", "--detach"} & {*call.flags}
+        found = starts if detached else list(filter(is_commit_of_others, starts))
+    for word in found:
+        call.mark("privilege", f"{display_text(word)} may bring files of others that run")
 
 
 def _judge_setting(call: ProgramCall, setting: str) -> None:

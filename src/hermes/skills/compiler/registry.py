@@ -9,8 +9,7 @@ import msgspec
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
 from hermes.plumbing.files import write_atomically
-
-REGISTRY_FILE = ".python.json"
+from hermes.skills.discovery import PYTHON_SKILLS_FILE
 
 
 class RegisteredSkill(Value, kw_only=True, frozen=True):
@@ -29,14 +28,14 @@ class RegisteredSkill(Value, kw_only=True, frozen=True):
 def read_registry(root: Path) -> list[RegisteredSkill]:
     """Raises `SettingsError` when the file cannot be read."""
     try:
-        data = (root / REGISTRY_FILE).read_bytes()
+        data = (root / PYTHON_SKILLS_FILE).read_bytes()
     except OSError:
         return []
     try:
         return msgspec.json.decode(data, type=list[RegisteredSkill])
     except ValueError as error:
         raise SettingsError(
-            f"{root / REGISTRY_FILE} cannot be read: {error}; "
+            f"{root / PYTHON_SKILLS_FILE} cannot be read: {error}; "
             "delete it and compile the skills again"
         ) from error
 
@@ -57,4 +56,4 @@ def unregister_skill(root: Path, skill: str) -> None:
 def _write_registry(root: Path, entries: Sequence[RegisteredSkill]) -> None:
     root.mkdir(parents=True, exist_ok=True)
     data = msgspec.json.encode(sorted(entries, key=lambda each: each.skill))
-    write_atomically(root / REGISTRY_FILE, data)
+    write_atomically(root / PYTHON_SKILLS_FILE, data)

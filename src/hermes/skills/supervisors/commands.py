@@ -18,8 +18,6 @@ ACTIONS: tuple[str, ...] = (
 )
 QUERIES: tuple[str, ...] = ("is_active", "main_pid", "instance")
 """Read only. `instance` prints a text that is another one after each start of the unit."""
-VIEWS: tuple[str, ...] = ("status", "log")
-"""Read only, for people: no placeholders of playbooks."""
 DEFAULT_UNIT_PARAMETER = "unit"
 STOP_TIMEOUT_S = 10
 """Seconds for a plain daemon to end before it is killed."""

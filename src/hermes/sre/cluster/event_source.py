@@ -20,10 +20,15 @@ from hermes.core.foreign_text import (
 from hermes.core.incident import WATCH_RUN
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Journal
+from hermes.sre.cluster.checks import is_available
 from hermes.sre.cluster.faults import ClusterFault, find_faults
 from hermes.sre.cluster.queries import (
+    FAULT_ALERT,
     KUBECTL_ERROR,
+    MAX_EVENT_LINES,
     QUERY_TIMEOUT_S,
+    SILENT_ALERT,
+    WARNINGS_ALERT,
     query_commands,
     with_context_hint,
 )
@@ -41,6 +46,8 @@ MAX_SHOWN_EVENTS = 5
 API_ALERT_TITLE = "the Kubernetes API gives no answer"
 IGNORED_REASONS = frozenset({"DNSConfigForming", "FailedToUpdateEndpoint", "Preempted"})
 """Warnings of a healthy cluster."""
+NODE_REASON = "NodeNotReady"
+"""Said about every pod of a node; it is one problem of the node."""
 STATE_INTERVAL = timedelta(seconds=30)
 """Between two looks for faults that no event reports; one that both find is no object that is just
 being created."""
@@ -69,6 +76,10 @@ class WarningGroup(Value, kw_only=True, frozen=True):
     workload: Workload | None = None
 
     @property
+    def key(self) -> str:
+        return alert_fingerprint("kubernetes", self.namespace, self.kind, self.name)
+
+    @property
     def count(self) -> int:
         return sum(each.count for each in self.events)
 
@@ -83,6 +94,8 @@ class KubernetesEventSource:
         self._silent: dict[str, AlertRaised] = {}
         self._found_last: frozenset[str] = frozenset()
         self._looked_at: datetime | None = None
+        self._workloads: tuple[Workload, ...] = ()
+        self._cut_off = False
 
     async def restore(self, journal: Journal, now: datetime) -> None:
         """Read the alerts that an earlier watch raised and did not resolve."""
@@ -111,11 +124,17 @@ class KubernetesEventSource:
                 await self._raise(unanswered_alert(self._settings, str(error), now))
             return
         self._failed = 0
-        wanted = [each for each in groups if each.count >= self._settings.repeats]
+        wanted = [
+            each
+            for each in groups
+            if each.count >= self._settings.repeats or each.key in self._firing
+        ]
         alerts = self._silent | {each.fingerprint: each for each in map(warning_alert, wanted)}
         for alert in alerts.values():
             await self._raise(alert)
         for fingerprint in set(self._firing) - set(alerts):
+            if self._may_continue(self._firing[fingerprint]):
+                continue
             over = msgspec.structs.replace(self._firing[fingerprint], at=now, resolved=True)
             await self._publish(over)
             del self._firing[fingerprint]
@@ -126,6 +145,18 @@ class KubernetesEventSource:
             await self._publish(alert)
             self._firing[alert.fingerprint] = alert
 
+    def _may_continue(self, alert: AlertRaised) -> bool:
+        """Whether silence is no end: its workload is not available, or warnings were cut off."""
+        labels = dict(alert.labels)
+        if labels.get("alertname") != WARNINGS_ALERT:
+            return False
+        broken = [each for each in self._workloads if not is_available(each)]
+        own = any(
+            each.namespace == labels.get("namespace") and labels.get(each.kind.lower()) == each.name
+            for each in broken
+        )
+        return own or self._cut_off
+
     async def _read_groups(self, now: datetime) -> list[WarningGroup]:
         commands = query_commands(self._settings)
         events = parse_cluster({"events": await self._ask(commands["events"])}).events
@@ -133,10 +164,23 @@ class KubernetesEventSource:
         fresh = [
             each for each in events if each.at >= recent and each.reason not in IGNORED_REASONS
         ]
-        if not fresh:
+        self._cut_off = len(fresh) >= MAX_EVENT_LINES
+        self._workloads = ()
+        if not fresh and not self._firing:
             return []
-        state = parse_cluster({"workloads": await self._ask(commands["workloads"])})
-        return group_warnings(fresh, state.workloads)
+        self._workloads = parse_cluster(
+            {"workloads": await self._ask(commands["workloads"])}
+        ).workloads
+        lost = tuple(each for each in fresh if each.reason == NODE_REASON)
+        nodes = parse_cluster({"nodes": await self._ask(commands["nodes"])}).nodes if lost else ()
+        return [
+            *group_warnings([each for each in fresh if each not in lost], self._workloads),
+            *(
+                WarningGroup(namespace="", kind="node", name=each.name, events=lost)
+                for each in nodes
+                if not each.ready
+            ),
+        ]
 
     async def _look_for_silent_faults(self, now: datetime) -> None:
         """Raises `ClusterUnavailable`. A query that this account may not send finds nothing."""
@@ -214,9 +258,10 @@ def warning_alert(group: WarningGroup) -> AlertRaised:
     text = "; ".join(
         f"{each.subject} {each.reason} ({each.count}): {each.message}" for each in shown
     )
-    title = f"{last.reason}: {group.kind}/{group.name} in {group.namespace}"
+    where = f" in {group.namespace}" if group.namespace else ""
+    title = f"{last.reason}: {group.kind}/{group.name}{where}"
     labels = {
-        "alertname": "KubernetesWarnings",
+        "alertname": WARNINGS_ALERT,
         "namespace": group.namespace,
         group.kind: group.name,
         "service": group.name,
@@ -229,11 +274,11 @@ def warning_alert(group: WarningGroup) -> AlertRaised:
     return AlertRaised(
         run=WATCH_RUN,
         source=KUBERNETES_SOURCE,
-        fingerprint=alert_fingerprint("kubernetes", group.namespace, group.kind, group.name),
+        fingerprint=group.key,
         title=clean_line(title, MAX_TITLE_CHARS),
         text=clean_line(text, MAX_TEXT_CHARS),
-        labels=clean_labels(labels),
-        severity="warning",
+        labels=clean_labels({key: value for key, value in labels.items() if value}),
+        severity="critical" if group.kind == "node" else "warning",
         since=min(each.at for each in group.events),
     )
 
@@ -241,7 +286,7 @@ def warning_alert(group: WarningGroup) -> AlertRaised:
 def fault_alert(fault: ClusterFault) -> AlertRaised:
     kind, _, name = fault.subject.partition("/")
     labels = {
-        "alertname": "KubernetesFault",
+        "alertname": FAULT_ALERT,
         "namespace": fault.namespace,
         kind: name,
         "service": name,
@@ -270,7 +315,7 @@ def unanswered_alert(settings: KubernetesSettings, why: str, now: datetime) -> A
         fingerprint=alert_fingerprint("kubernetes-api", where),
         title=API_ALERT_TITLE,
         text=clean_line(f"{where}: {with_context_hint(why)}", MAX_TEXT_CHARS),
-        labels=(("alertname", "KubernetesNotAnswering"), ("service", "kubernetes")),
+        labels=(("alertname", SILENT_ALERT), ("service", "kubernetes")),
         severity="critical",
         since=now,
     )

@@ -184,6 +184,7 @@ def _names_around(state: ClusterState, workload: Workload) -> tuple[str, ...]:
 def _worst_symptom(state: ClusterState, workload: Workload) -> _Symptom | None:
     pods = [each for each in state.pods if state.workload_of(each) == workload and not each.ending]
     found = [symptom for pod in pods for symptom in _pod_symptoms(pod, workload)]
+    found += _unscheduled_pods(state, pods)
     if refused := _refused_pods(state, workload):
         found.append(refused)
     if not found:
@@ -196,6 +197,18 @@ def _worst_symptom(state: ClusterState, workload: Workload) -> _Symptom | None:
         key=lambda each: order.index(each.kind) if each.kind in order else len(order),
         default=None,
     )
+
+
+def _unscheduled_pods(state: ClusterState, pods: Sequence[PodState]) -> Iterator[_Symptom]:
+    """Pods that wait for a node by the words of the scheduler: their condition may come later."""
+    waiting = {
+        f"Pod/{each.name}" for each in pods if each.phase == "Pending" and not each.conditions
+    }
+    for event in state.events:
+        if event.reason == "FailedScheduling" and event.subject in waiting:
+            text = f"pod {event.subject[4:]} finds no node: {event.message}"
+            evidence = ("pods", "events", "nodes")
+            yield _Symptom(kind="unschedulable", text=text, value=event.message, evidence=evidence)
 
 
 def _pod_symptoms(pod: PodState, workload: Workload) -> Iterator[_Symptom]:
@@ -388,6 +401,11 @@ def _shares_label(service: ServiceEndpoints, workload: Workload) -> bool:
     return any(workload.labels.get(key) == value for key, value in service.selector.items())
 
 
+def _reference_patch(path: str, name: str) -> str:
+    """The name first: right after the word `secretName` it would be redacted like a secret."""
+    return json.dumps([{"op": "replace", "value": name, "path": path}])
+
+
 def _selector_patch(selector: dict[str, str]) -> str:
     return json.dumps([{"op": "replace", "path": "/spec/selector", "value": selector}])
 
@@ -452,8 +470,8 @@ def _expired_certificate(
         path = f"/spec/tls/{at}/secretName"
         parameters |= {
             "renewed": newest.secret,
-            "patch": json.dumps([{"op": "replace", "path": path, "value": newest.secret}]),
-            "back": json.dumps([{"op": "replace", "path": path, "value": tls.secret}]),
+            "patch": _reference_patch(path, newest.secret),
+            "back": _reference_patch(path, tls.secret),
         }
     hint = f"; secret/{newest.secret} holds a valid one" if newest is not None else ""
     return ClusterFault(

@@ -26,7 +26,12 @@ from hermes.sre.cluster.checks import (
     read_answers,
 )
 from hermes.sre.cluster.faults import ClusterFault, alert_namespace, healthy_parts
-from hermes.sre.cluster.queries import CLUSTER_LAYER, QUERY_TIMEOUT_S, kubectl_options
+from hermes.sre.cluster.queries import (
+    CLUSTER_LAYER,
+    OWN_ALERTS,
+    QUERY_TIMEOUT_S,
+    kubectl_options,
+)
 from hermes.sre.context import IncidentWork
 from hermes.sre.settings import KubernetesSettings
 
@@ -49,8 +54,10 @@ class ClusterInspection:
         return f"kubectl {kubectl_options(self._settings)}".strip()
 
     def concerns(self, details: IncidentDetails) -> bool:
-        """Whether an alert is about the cluster: it names a namespace of it."""
+        """Whether an alert is about the cluster: one of ours, or one that names a namespace."""
         namespace, known = alert_namespace(details), self._settings.namespaces
+        if not namespace and details.labels.get("alertname") in OWN_ALERTS:
+            return True
         return bool(namespace) and (not known or namespace in known)
 
     async def assess(self, work: IncidentWork) -> Assessment:
@@ -77,7 +84,7 @@ class ClusterInspection:
         result = await self._inspect_once(work)
         lines = [
             EscalationLine(
-                about="error",
+                about="cluster",
                 text=fault.claim,
                 evidence=await work.result_numbers(_calls_of(result, fault)),
             )

@@ -16,6 +16,12 @@ CLUSTER_LAYER = "cluster"
 TEMPLATES_FOLDER = Path(__file__).parent / "templates"
 QUERY_TIMEOUT_S = 15.0
 MAX_EVENT_LINES = 60
+WARNINGS_ALERT, FAULT_ALERT, SILENT_ALERT = OWN_ALERTS = (
+    "KubernetesWarnings",
+    "KubernetesFault",
+    "KubernetesNotAnswering",
+)
+"""Names of the alerts that the watch raises about the cluster."""
 KUBECTL_ERROR = re.compile(
     r"^(?:error: |Error from server|Error in configuration|Unable to connect|The connection to the"
     r" server).*",

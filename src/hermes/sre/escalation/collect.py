@@ -1,4 +1,4 @@
-"""Collects everything that people are told when an incident is escalated."""
+"""Collects everything that people get when an incident is escalated."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -106,7 +106,7 @@ async def collect_escalation(work: IncidentWork, incident: Incident) -> tuple[Es
     own = collector.calls | asked
     records = [e async for e in work.journal.read(run=run) if not own & {call_id_of(e.event)}]
     lines = [
-        *(inspected or collector.lines()),
+        *(collector.lines() if work.cluster is None else inspected),
         *measured,
         *_configuration_lines(records),
         *related_lines(records, work.details, collector.error_texts),

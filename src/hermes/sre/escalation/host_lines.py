@@ -80,14 +80,14 @@ def process_lines(found: HostRows, subject: EscalationSubject) -> Iterator[Escal
     listed = HostRow((), found.answered.get("units", 0))
     # Its supervisor may know a process that does not have the name of the service.
     gone = not pids and "processes" in found.answered and not any(each.pid for each in units)
-    told = [text for unit in units[:2] if (text := _unit_text(unit, runs=not gone))]
-    for text in told:
+    unit_texts = [text for unit in units[:2] if (text := _unit_text(unit, runs=not gone))]
+    for text in unit_texts:
         yield line("process", f"{text}; no process of it was found" if gone else text, listed)
     uptime = float(found.first("uptime")[0] or 0)
     under = f", under {units[0].kind}" if units and units[0].kind != "daemon" else ""
     for row in mains[:2]:
         yield line("process", _process_text(row, limits.get(row[0]), uptime, under), row)
-    if gone and not told:
+    if gone and not unit_texts:
         seen = HostRow((), found.answered["processes"])
         yield line("process", f"no process of {subject.service} runs", seen)
     stuck = [row for row in found.of("process") if row[2] in _STATES and row not in mains[:2]]
@@ -278,10 +278,10 @@ def port_lines(found: HostRows, subject: EscalationSubject) -> Iterator[Escalati
     waiting: dict[str, int] = {}
     for row in found.of("queue"):
         waiting[row[0]] = waiting.get(row[0], 0) + int(row[1] or "0", 16)
-    foreign, told = foreign_holders(found, subject), dict[tuple[str, bool], None]()
+    foreign, named = foreign_holders(found, subject), dict[tuple[str, bool], None]()
     for row in found.of("holder"):
-        if (row[0], row in foreign) not in told:
-            told[row[0], row in foreign] = None
+        if (row[0], row in foreign) not in named:
+            named[row[0], row in foreign] = None
             yield line("port", _holder_text(row, row in foreign) + _queue_text(row, waiting), row)
     users = {row[1] for row in found.of("limits")}
     for row in found.of("hidden"):

@@ -103,7 +103,7 @@ def hidden_holders(found: HostRows, subject: EscalationSubject, errors: str) -> 
 
 
 def missing_listeners(found: HostRows, subject: EscalationSubject) -> list[HostRow]:
-    """Ports that error lines name and at which nobody listens."""
+    """Ports that error lines name and at which nothing listens."""
     own = {str(port) for port in subject.ports}
     return [row for row in found.of("free") if row[0] not in own]
 

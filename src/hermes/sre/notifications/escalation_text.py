@@ -29,6 +29,7 @@ FACT_LABELS = {
     "disk": ("disk", 5),
     "consumer": ("uses most", 4),
     "metric": ("measured", 4),
+    "cluster": ("cluster", 4),
     "change": ("changed", 2),
     "test": ("test", 2),
     "earlier": ("last time", 1),
@@ -72,7 +73,7 @@ def escalation_lines(incident: Incident) -> list[str]:
 
 
 def _symptoms(incident: Incident) -> list[str] | None:
-    """What the assessment saw elsewhere; None where somebody made a diagnosis. Lines about the
+    """What the assessment saw elsewhere; None where there is a diagnosis. Lines about the
     service itself and log lines are among the facts."""
     found, service = incident.diagnosis, incident.details.service
     if found is None or found.confidence > SYMPTOM_CONFIDENCE or not found.escalation:
@@ -117,13 +118,13 @@ def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
 
 
 def _wrap(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """A long text gets a second line, that of a log a third one; each sentence is told once."""
-    told: set[str] = set()
+    """A long text gets a second line, that of a log a third one; a repeated text is left out."""
+    written: set[str] = set()
     for label, text in pairs:
         line = visible_line(text, 3 * MAX_LINE_CHARS)
-        if not line or line in told:
+        if not line or line in written:
             continue
-        told.add(line)
+        written.add(line)
         most = 3 if label == FACT_LABELS["error"][0] else 2
         lines = textwrap.wrap(
             f"{label}: {line}",

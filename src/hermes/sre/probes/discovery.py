@@ -10,10 +10,13 @@ from msgspec.structs import replace
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
 from hermes.sre.probes.host_scan import (
+    DEFAULT_CRITERIA,
     HostScan,
     InstalledServer,
     LoggedRequests,
+    ServiceCriteria,
     ServiceUnit,
+    is_below,
     parse_scan,
     scan_script,
 )
@@ -78,6 +81,8 @@ def _tls_probe(port: int, name: str, service: str) -> Probe:
 def _is_worth_probing(
     path: str, status: int, requests: list[LoggedRequests], failing_too: bool
 ) -> bool:
+    if status == 501:  # it answers, and does not know GET
+        return False
     if path != "/":
         return status not in (0, 400, 401, 403, 404, 405)
     users = any(each.path == "/" and each.times > 2 for each in requests)
@@ -139,7 +144,6 @@ _DATABASE_CLIENTS: dict[ProbeKind, str] = {
     "redis": "redis-cli",
     "mysql": "mysqladmin",
 }
-SETTLE_S = 300.0
 _CONFIG_OPTIONS = {
     "nginx": "-c",
     "apache2": "-f",
@@ -175,14 +179,13 @@ async def discover_probes(
     *,
     http_timeout_s: float = 0.4,
     timeout: float = 15.0,
-    settle_s: float = SETTLE_S,
+    criteria: ServiceCriteria = DEFAULT_CRITERIA,
     failing_too: bool = False,
 ) -> DiscoveryResult:
     """Scan the host once; changes nothing. `http_timeout_s`: seconds for a web server to answer;
-    `settle_s`: age in seconds at which an unsupervised process counts as a service; `failing_too`:
-    also pages that fail now."""
+    `failing_too`: also pages that fail now."""
     result = await environment.run(scan_script(http_timeout_s), timeout=timeout, cwd="/")
-    found = propose_probes(parse_scan(result.output), settle_s, failing_too=failing_too)
+    found = propose_probes(parse_scan(result.output), criteria, failing_too=failing_too)
     if result.timed_out:
         note = f"the scan was stopped after {timeout:g} s: there may be more"
         return replace(found, notes=(*found.notes, note))
@@ -190,14 +193,15 @@ async def discover_probes(
 
 
 def propose_probes(
-    scan: HostScan, settle: float = SETTLE_S, *, failing_too: bool = False
+    scan: HostScan, criteria: ServiceCriteria = DEFAULT_CRITERIA, *, failing_too: bool = False
 ) -> DiscoveryResult:
     notes = list(_notes(scan))
-    services = tuple(find_running_services(scan, settle))
+    services = tuple(find_running_services(scan, criteria))
     provisional = {each.name for each in services if not each.why}
+    ports = {port for each in services for port in each.provisional_ports}
     probes = _unique_by_name(
         (
-            *_host_probes(scan),
+            *_host_probes(scan, criteria),
             *_unit_probes(scan),
             *_port_probes(scan),
             *web_probes(scan, failing_too=failing_too),
@@ -212,7 +216,10 @@ def propose_probes(
     )
     return DiscoveryResult(
         probes=tuple(
-            mark_provisional(each) if each.service in provisional else each for each in probes
+            mark_provisional(each)
+            if each.service in provisional or _probed_port(each) in ports
+            else each
+            for each in probes
         ),
         notes=tuple(notes),
         lacks=_lacking_parts(scan),
@@ -222,13 +229,21 @@ def propose_probes(
     )
 
 
-def _host_probes(scan: HostScan) -> Iterator[Probe]:
+def _probed_port(probe: Probe) -> int:
+    """0 where the probe is not about one port of this host."""
+    found = re.fullmatch(r"(?:https?://)?(?:127\.0\.0\.1:)?(\d+)(?:/.*)?", probe.what)
+    return int(found[1]) if found else 0
+
+
+def _host_probes(scan: HostScan, criteria: ServiceCriteria) -> Iterator[Probe]:
     yield Probe(name="cpu", kind="cpu", fails=4, severity="P3")
     yield Probe(name="load", kind="load", fails=4, severity="P3")
     yield Probe(name="memory", kind="memory", severity="P2")
     yield Probe(name="processes", kind="processes", interval=60.0, baseline=True, severity="P3")
     yield Probe(name="zombies", kind="zombies", interval=60.0, severity="P3")
     for path, (used, free) in scan.disks.items():
+        if is_below(path, criteria.temporary_folders):
+            continue
         limit = 60 if path == "/dev/shm" else None
         state = state_label(used < (limit or 90) and free >= 1024)
         if used >= 98 or free < 1024:
@@ -245,6 +260,8 @@ def _host_probes(scan: HostScan) -> Iterator[Probe]:
                 severity="P3",
             )
     for path, used in scan.inodes.items():
+        if is_below(path, criteria.temporary_folders):
+            continue
         yield Probe(
             name=probe_name("inodes", path),
             kind="inodes",

@@ -120,10 +120,26 @@ def _script_name(word: str) -> str:
     return name if re.fullmatch(r"[\w.@+-]{1,48}", name) else ""
 
 
+class ServiceCriteria(Value, kw_only=True, frozen=True):
+    """When an unsupervised process counts as a service that is meant to stay."""
+
+    settle_s: float = 300.0
+    """The age from which it does."""
+    temporary_folders: tuple[str, ...] = ("/tmp", "/var/tmp", "/dev/shm")
+    """A process that works below one of them does not: it is a trial or a test."""
+
+
+DEFAULT_CRITERIA = ServiceCriteria()
+
+
 def reason_to_stay(
-    process: HostProcess, port: int, pid_files: Mapping[int, str], settle_s: float
+    process: HostProcess,
+    port: int,
+    pid_files: Mapping[int, str],
+    criteria: ServiceCriteria,
+    folder: str = "",
 ) -> str:
-    """Why the process is meant to stay; empty when nothing shows it."""
+    """Why the process is meant to stay; empty when nothing shows it. `folder`: where it works."""
     if process.supervisor:
         return f"supervised by {process.supervisor}"
     if process.pid == 1:
@@ -131,13 +147,32 @@ def reason_to_stay(
     pid_file = pid_files.get(process.pid) or pid_files.get(process.parent)
     if pid_file:
         return f"named in {pid_file}"
-    if process.at_terminal:
+    if is_temporary(process, port, criteria, folder):
         return "running for more than a day" if process.age_s >= LONG_RUNNING_S else ""
     if process.session == process.pid and port not in EPHEMERAL_PORTS:
         return "a daemon"
-    if process.age_s >= settle_s:
+    if process.age_s >= criteria.settle_s:
         return f"running for {process.age_s // 60} minutes"
     return ""
+
+
+def is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(path.startswith(f"{each}/") for each in folders)
+
+
+def is_temporary(
+    process: HostProcess, port: int, criteria: ServiceCriteria, folder: str = ""
+) -> bool:
+    """Whether it looks like the work of a person or of another program, and not like a service."""
+    own_program = process.executable.rpartition("/")[2]
+    others = [name for name, _ in process.ancestors if name != own_program]
+    is_job = len(others) > 1 and process.session != process.pid
+    return (
+        process.at_terminal
+        or folder in criteria.temporary_folders
+        or is_below(folder, criteria.temporary_folders)
+        or (is_job and port in EPHEMERAL_PORTS)
+    )
 
 
 class ServiceUnit(Value, kw_only=True, frozen=True):
@@ -365,7 +400,7 @@ def _command_of_title(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         own = words[0].removeprefix(_NGINX_TITLE).split(" -g ")
         tail = ("-g", own[1]) if len(own) == 2 else ()
         return words[0], (*own[0].split(), *tail) if len(own) < 3 else ()
-    return words[0], words[1:]
+    return words[0], words[1:] if all(words) else ()  # a title may be followed by zeros
 
 
 def _parse_started(rows: ScanRows) -> Iterator[tuple[int, PlainDaemon]]:

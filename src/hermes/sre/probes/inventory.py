@@ -22,7 +22,9 @@ from hermes.sre.probes.host_scan import (
     HostProcess,
     HostScan,
     Listener,
+    ServiceCriteria,
     SupervisedProgram,
+    is_temporary,
     reason_to_stay,
 )
 from hermes.sre.probes.probe import (
@@ -52,6 +54,10 @@ class RunningService(Value, kw_only=True, frozen=True):
     executable: str = ""
     unit: str = ""
     ports: tuple[int, ...] = ()
+    provisional_ports: tuple[int, ...] = ()
+    """Ports of processes that nothing shows to be meant to stay."""
+    temporary: bool = False
+    """All of it looks like the work of a person or of another program."""
     daemon: PlainDaemon | None = None
     """How it was started, when it has no supervisor."""
 
@@ -130,7 +136,7 @@ def _updated_service(
     first = before.first_seen if before is not None else now
     seen_for = (now - first).total_seconds()
     why = running.why or (before.why if before is not None else "")
-    if not why and before is not None and seen_for >= settle_s:
+    if not why and before is not None and seen_for >= settle_s and not running.temporary:
         why = f"seen again after {seen_for / 60:.0f} minutes"
     return KnownService(
         name=running.name,
@@ -158,11 +164,13 @@ def _remembered_probes(
         fine = (
             probe.labels.get(STATE_LABEL, "fine") == "fine" and SUPPOSED_LABEL not in probe.labels
         )
+        provisional = bool(running.why) and PROVISIONAL_LABEL in probe.labels
         if (
             probe.service == running.name
             and probe.kind in _REMEMBERED_KINDS
             and fine
             and _is_lasting(probe)
+            and (not provisional or probe.name in kept)
         ):
             labels = {
                 key: value for key, value in probe.labels.items() if key not in DISCOVERY_LABELS
@@ -254,7 +262,7 @@ def mark_provisional(probe: Probe) -> Probe:
     return replace(probe, labels={**probe.labels, PROVISIONAL_LABEL: "yes"})
 
 
-def find_running_services(scan: HostScan, settle_s: float) -> Iterator[RunningService]:
+def find_running_services(scan: HostScan, criteria: ServiceCriteria) -> Iterator[RunningService]:
     """All services that listen, and all units that are enabled and run."""
     found: dict[str, list[Listener]] = {}
     for each in scan.listeners:
@@ -262,8 +270,12 @@ def find_running_services(scan: HostScan, settle_s: float) -> Iterator[RunningSe
             found.setdefault(each.service, []).append(each)
     units = {unit.service: unit for unit in scan.units if unit.is_enabled and unit.well}
     for name, listeners in found.items():
-        reasons = (_reason_of_listener(listener, scan, settle_s) for listener in listeners)
-        main = next((each.process for each in listeners if each.process is not None), None)
+        reasons = [_reason_of_listener(listener, scan, criteria) for listener in listeners]
+        without = {each.port for each, why in zip(listeners, reasons, strict=True) if not why} - {
+            each.port for each, why in zip(listeners, reasons, strict=True) if why
+        }
+        lasting = [each for each in listeners if each.port not in without] or listeners
+        main = next((each.process for each in lasting if each.process is not None), None)
         yield RunningService(
             name=name,
             why=next(filter(None, reasons), ""),
@@ -271,6 +283,8 @@ def find_running_services(scan: HostScan, settle_s: float) -> Iterator[RunningSe
             executable=main.executable if main is not None else "",
             unit=f"{name}.service" if any(each.unit for each in listeners) else "",
             ports=tuple(sorted({each.port for each in listeners})),
+            provisional_ports=tuple(sorted(without)),
+            temporary=all(_is_temporary_listener(each, scan, criteria) for each in listeners),
             daemon=_plain_daemon(name, main, scan),
         )
     for name, program in _without_port(scan).items():
@@ -357,10 +371,23 @@ def _process_probe(name: str, test: str, words: str, runs: bool) -> Probe:
     )
 
 
-def _reason_of_listener(listener: Listener, scan: HostScan, settle: float) -> str:
+def _reason_of_listener(listener: Listener, scan: HostScan, criteria: ServiceCriteria) -> str:
     """Why the service is meant to stay. A process that is not visible belongs to another user."""
     if listener.unit:
         return "a unit of the service manager"
-    if listener.process is None:
-        return "" if listener.port in EPHEMERAL_PORTS else "a process of another user"
-    return reason_to_stay(listener.process, listener.port, scan.pid_files, settle)
+    process, port = listener.process, listener.port
+    if process is None:
+        return "" if port in EPHEMERAL_PORTS else "a process of another user"
+    return reason_to_stay(process, port, scan.pid_files, criteria, _folder(process, scan))
+
+
+def _is_temporary_listener(listener: Listener, scan: HostScan, criteria: ServiceCriteria) -> bool:
+    process = listener.process
+    return process is not None and is_temporary(
+        process, listener.port, criteria, _folder(process, scan)
+    )
+
+
+def _folder(process: HostProcess, scan: HostScan) -> str:
+    started = scan.started.get(process.pid)
+    return started.folder if started is not None else ""

@@ -16,7 +16,7 @@ from hermes.core.protocols import Environment
 from hermes.sre.probes import inventory
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes
-from hermes.sre.probes.host_scan import EPHEMERAL_PORTS
+from hermes.sre.probes.host_scan import EPHEMERAL_PORTS, ServiceCriteria
 from hermes.sre.probes.inventory import InventoryStore, KnownService, ServiceInventory
 from hermes.sre.probes.native import LOCAL_ENVIRONMENT, listening_ports
 from hermes.sre.probes.probe import PROVISIONAL_LABEL, Probe, probe_name
@@ -62,7 +62,12 @@ async def build_probe_list(
     Raises `EnvironmentFailed`.
     """
     found = await discover_probes(
-        environment, http_timeout_s=http_timeout_s, settle_s=settings.settle, failing_too=True
+        environment,
+        http_timeout_s=http_timeout_s,
+        criteria=ServiceCriteria(
+            settle_s=settings.settle, temporary_folders=settings.temporary_folders
+        ),
+        failing_too=True,
     )
     at = now or datetime.now(UTC)
 
@@ -110,11 +115,12 @@ async def build_probe_list(
 
 
 def _without_provisional(probes: Sequence[Probe], known: ServiceInventory) -> tuple[Probe, ...]:
-    """Remove the label from probes of services that are expected by now."""
-    expected = {each.name for each in known.expected}
+    """Remove the label from probes of services that are expected by now; one of their ports may
+    belong to another process, which is not."""
+    expected = {(each.name, probe.name) for each in known.expected for probe in each.probes}
     return tuple(
         replace(each, labels={k: v for k, v in each.labels.items() if k != PROVISIONAL_LABEL})
-        if each.service in expected
+        if (each.service, each.name) in expected
         else each
         for each in probes
     )

@@ -164,8 +164,8 @@ def list_refused_actions(records: Sequence[JournalRecord]) -> list[RefusedAction
                 command=command, why=why, rule=event.rule
             )
         elif isinstance(event, ToolApproved) and not event.approved:
-            nobody = event.by == "nobody"
-            why = "nobody answered in time" if nobody else f"{event.by} said no"
+            unanswered = event.by == "nobody"
+            why = "nobody answered in time" if unanswered else f"{event.by} said no"
             found[event.run, event.call_id] = RefusedAction(command=command, why=why)
         elif isinstance(event, ApprovalRequested) and event.approval not in settled:
             found[event.run, event.call_id] = RefusedAction(

@@ -12,7 +12,7 @@ from hermes.core.foreign_text import MAX_TITLE_CHARS, visible_line, visible_text
 _READ_FACTOR = 8
 """Only this many times the wanted length of a text is read: it may have megabytes."""
 _MARKDOWN_CHARACTERS = re.compile(r"([\\`*_{}\[\]<>#|~!])")
-_BETWEEN_DIGITS = re.compile(r"(?<=\d):(?=\d)")
+_CLOCK_TIME = re.compile(r"(?<![\w.:\]])([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?(?![\w:])")
 _BACKTICKS = re.compile(r"`+")
 _WORD = re.compile(r"[a-z0-9]+")
 MAX_SEARCHED_CHARS = 100_000
@@ -25,7 +25,7 @@ def escape_text(text: str, limit: int = MAX_TITLE_CHARS) -> str:
 
 def without_clock_times(text: str) -> str:
     """For the timeline, where only the time of an entry may look like a time of day."""
-    return _BETWEEN_DIGITS.sub("\N{RATIO}", text)
+    return _CLOCK_TIME.sub(lambda m: "\N{RATIO}".join(filter(None, m.groups())), text)
 
 
 def telling_line(text: str, claim: str, limit: int) -> str:

@@ -47,8 +47,13 @@ def incident_times(incident: Incident) -> IncidentTimes:
     return IncidentTimes(
         detect=_seconds_between(incident.details.since, opened),
         acknowledge=_seconds_between(opened, min(begun, default=None)),
-        repair=_seconds_between(opened, repaired_at(incident)),
+        repair=repair_seconds(incident),
     )
+
+
+def repair_seconds(incident: Incident) -> float | None:
+    """The time to repair alone, for statistics over many incidents."""
+    return _seconds_between(incident.details.opened_at, repaired_at(incident))
 
 
 def repaired_at(incident: Incident) -> datetime | None:
@@ -93,7 +98,7 @@ ROOT_CAUSE_LABEL, SUPPOSED_CAUSE_LABEL, UNKNOWN_CAUSE_LABEL = (
 )
 NOT_KNOWN_TEXT = "not known"
 SYMPTOM_CONFIDENCE = 0.2
-"""The confidence of a diagnosis that only lists symptoms: nobody looked for the cause."""
+"""The confidence of a diagnosis that only lists symptoms, without a search for the cause."""
 QUIET_OUTCOMES = {"no-incident": "no incident", "recovered": "recovered"}
 """Outcomes of incidents in which nothing had to be repaired."""
 NOT_VERIFIED_TEXT = "not resolved by checks; closed by a person"

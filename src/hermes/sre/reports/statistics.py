@@ -10,7 +10,7 @@ from hermes.core.incident import Incident
 from hermes.core.messages import Value
 from hermes.plumbing.charts import ChartSeries, line_chart, standalone
 from hermes.plumbing.units import format_duration
-from hermes.sre.reports.statements import incident_times, resolver_of
+from hermes.sre.reports.statements import incident_times, repair_seconds, resolver_of
 
 WITH_SKILLS, WITHOUT_SKILLS = "with skills", "without"
 MAX_RECURRING = 10
@@ -126,7 +126,7 @@ def _percentile(known: Sequence[float], share: float) -> float:
 def _by_resolver(incidents: Sequence[Incident]) -> dict[str, DurationStatistics]:
     groups: dict[str, list[float | None]] = defaultdict(list)
     for each in incidents:
-        if (seconds := incident_times(each).repair) is not None:
+        if (seconds := repair_seconds(each)) is not None:
             who = resolver_of(each).by
             groups[who].append(seconds)
             groups[WITH_SKILLS if who == "playbook" else WITHOUT_SKILLS].append(seconds)
@@ -193,7 +193,7 @@ def learning_curve(incidents: Sequence[Incident], most: int = 10) -> list[Learni
     found = []
     for nth in range(1, most + 1):
         group = [each for each in steps[nth] if each.details.fingerprint in repeated]
-        repair = duration_statistics(incident_times(each).repair for each in group)
+        repair = duration_statistics(map(repair_seconds, group))
         if repair.count:
             by_skill = sum(resolver_of(each).by == "playbook" for each in group)
             found.append(LearningStep(nth=nth, repair=repair, by_skill=by_skill))
@@ -217,7 +217,7 @@ def _recurring(incidents: Sequence[Incident]) -> tuple[RecurringIncident, ...]:
 
 
 def _recurring_incident(fingerprint: str, group: Sequence[Incident]) -> RecurringIncident:
-    repaired = [seconds for each in group if (seconds := incident_times(each).repair) is not None]
+    repaired = [seconds for each in group if (seconds := repair_seconds(each)) is not None]
     return RecurringIncident(
         fingerprint=fingerprint,
         title=group[-1].details.title,

@@ -1,5 +1,6 @@
 """Finds the cause by experiments on a copy, and reverts it through the gate like a playbook."""
 
+import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -8,22 +9,29 @@ from msgspec.structs import replace
 
 from hermes.core.actions import Action
 from hermes.core.errors import HermesError, StoreError, innermost_error
-from hermes.core.events.experiments import ExperimentsEnded, FixTested
+from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded, FixTested
 from hermes.core.events.incidents import IncidentDiagnosed, IncidentPhase
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import run_command
-from hermes.sre.cause import EXPERIMENT, CauseResult, FailingCase, FixCandidate
+from hermes.sre.cause import (
+    EXPERIMENT,
+    CauseResult,
+    FailingCase,
+    FixCandidate,
+    unfinished_text,
+)
 from hermes.sre.checks import CheckResult
 from hermes.sre.context import IncidentWork
 from hermes.sre.policies import RecentChangePolicy
+from hermes.sre.probes.probe import Probe
 from hermes.sre.undo import ChangeRecorder
-from hermes.sre.verify import Baseline
+from hermes.sre.verify import Baseline, add_checks
 from hermes.tools.executor import Executor
 
 STEP_TIMEOUT_S = 60.0
-EXPERIMENTS_TIMEOUT_S = 120.0
+EXPERIMENTS_TIMEOUT_S, OBSERVE_TIMEOUT_S = 120.0, 60.0
 PROVED_CONFIDENCE = 0.97
 MAX_LOOKS = 4
 NO_FAILING_CHECK = "no check that observes the fault fails now"
@@ -48,6 +56,7 @@ class ExperimentResponder:
     def __init__(self, work: IncidentWork) -> None:
         self._work = work
         self._result: CauseResult | None = None
+        self._observed = False
         self._to_revert: CauseResult | None = None
         """A proved cause that was not reverted yet."""
 
@@ -76,6 +85,23 @@ class ExperimentResponder:
             return False
         self._to_revert = self._result
         return True
+
+    async def observe(self, number: int, baseline: Baseline, enter: EnterPhase) -> Baseline:
+        """Where no check observes the fault: with checks that tell a copy with all changes from one
+        without them, as far as they fail on the host."""
+        finder = self._work.context.cause_finder
+        if baseline.evidence or self._observed or finder is None or not finder.available:
+            return baseline
+        self._observed = True
+        await enter("investigate", number, "copies with and without all changes")
+        probes: Sequence[Probe] = ()
+        try:
+            with anyio.move_on_after(OBSERVE_TIMEOUT_S):
+                probes = await finder.observe(_failing_case(self._work, baseline, number))
+        except (HermesError, OSError) as error:
+            if isinstance(error, StoreError):
+                raise
+        return await add_checks(self._work, baseline, probes)
 
     @property
     def may_ask(self) -> bool:
@@ -110,16 +136,23 @@ class ExperimentResponder:
         case = await find_failing_case(self._work, baseline, number)
         if case is None:
             return CauseResult(status="impossible", why=NO_FAILING_CHECK)
+        ran: list[ExperimentRan] = []
+
+        async def publish(*events: object) -> Sequence[int]:
+            ran.extend(each for each in events if isinstance(each, ExperimentRan))
+            return await self._work.publish(*events)
+
         try:
             with anyio.move_on_after(EXPERIMENTS_TIMEOUT_S):
-                return await finder.find(case)
+                return await finder.find(dataclasses.replace(case, publish=publish))
         except Exception as error:
             cause = innermost_error(error)
             if isinstance(cause, StoreError) or not isinstance(cause, HermesError | OSError):
                 raise
             return CauseResult(status="impossible", why=str(cause)[:300])
-        why = f"not finished within {EXPERIMENTS_TIMEOUT_S:g} s"
-        return CauseResult(status="impossible", why=why)
+        shown = unfinished_text(ran)
+        why = f"not finished within {EXPERIMENTS_TIMEOUT_S:g} s" + (f"; {shown}" if shown else "")
+        return CauseResult(status="impossible", why=why, experiments=len(ran))
 
     async def _revert(
         self, result: CauseResult, number: int, find_recovery: Callable[[], Awaitable[str]]
@@ -219,16 +252,27 @@ async def find_failing_case(
     for _ in range(looks):  # a symptom may be intermittent
         results = await baseline.independent_checks()
         if failing := [each for each in results if _observes(each, baseline)]:
-            return FailingCase(
-                details=work.details,
-                failing=failing,
-                passing=[each.check for each in results if each.ok],
-                checks=baseline.independent_checks,
-                publish=work.publish,
-                attempt=number,
-                daemons=tuple(work.context.daemons()),
-            )
+            passing = [each.check for each in results if each.ok]
+            return _failing_case(work, baseline, number, failing, passing)
     return None
+
+
+def _failing_case(
+    work: IncidentWork,
+    baseline: Baseline,
+    number: int,
+    failing: Sequence[CheckResult] = (),
+    passing: Sequence[str] = (),
+) -> FailingCase:
+    return FailingCase(
+        details=work.details,
+        failing=failing,
+        passing=passing,
+        checks=baseline.independent_checks,
+        publish=work.publish,
+        attempt=number,
+        daemons=tuple(work.context.daemons()),
+    )
 
 
 class FixTests:

@@ -11,7 +11,7 @@ from shlex import quote
 
 import anyio
 
-from hermes.agent.dependencies import AgentDependencies
+from hermes.agent.dependencies import AgentDependencies, execute_for_run
 from hermes.core.errors import ToolError
 from hermes.core.foreign_text import clean_line, shorten_middle
 from hermes.core.incident import IncidentDetails
@@ -25,7 +25,6 @@ from hermes.skills.supervisors.units import listing_scripts
 from hermes.sre.checks import TIMEOUT_GRACE_S, run_concurrently
 from hermes.sre.cluster.faults import alert_namespace
 from hermes.sre.cluster.queries import CLUSTER_LAYER, QUERIES, query_commands
-from hermes.sre.context import execute_for_run
 from hermes.sre.escalation.host_scripts import script_command
 from hermes.sre.metric_queries import (
     MAX_FINDING_CHARS,

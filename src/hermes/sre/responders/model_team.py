@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec.structs import replace as restructured
 
-from hermes.agent.dependencies import AgentDependencies
+from hermes.agent.dependencies import AgentDependencies, execute_for_run
 from hermes.core.errors import PermanentModelError, SettingsError
 from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.core.foreign_text import clean_line
@@ -22,7 +22,6 @@ from hermes.skills.playbook.commands import ExecuteCall
 from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.checks import CheckResult, run_check, run_concurrently
 from hermes.sre.cluster.queries import CLUSTER_LAYER
-from hermes.sre.context import execute_for_run
 from hermes.sre.model_responder import FailedAttempt, FixResult, Hypothesis, InvestigationResult
 from hermes.sre.policies import is_read_only
 from hermes.sre.responders.agent_run import AgentRun, run_agent

@@ -203,7 +203,7 @@ def main() -> None:
         printed = OutputCapture(link, task["output"])
         done = run_code(task["code"], prepare_names(link, task))
         printed.finish()
-    except Exception as error:  # noqa: BLE001 - our own, and nobody else would tell it
+    except Exception as error:  # noqa: BLE001 - an error of the runner itself must be reported
         done = {"error": f"the runner failed: {error!r}"}
     link.send({"done": done})
     os._exit(0)  # without waiting for threads the code left behind

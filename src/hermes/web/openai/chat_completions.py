@@ -154,7 +154,7 @@ class ChatCompletions:
             for chunk in completion.final_chunks(part):
                 yield chunk
         finally:
-            if not ended:  # the client has gone: nobody waits for the answer
+            if not ended:  # the client has gone, and does not wait for the answer
                 turn.interrupt()
 
 

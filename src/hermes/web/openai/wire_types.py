@@ -80,7 +80,7 @@ def split_request(messages: Sequence[ChatMessage]) -> tuple[list[ChatMessage], s
 
 
 def attached_message(message: ChatMessage) -> AttachedText:
-    """The client says what was said before: nobody vouches for it."""
+    """The client says what was said before: it is not trusted."""
     return AttachedText(source="thread", text=message.text, author=message.role)
 
 

@@ -34,7 +34,7 @@ def page_address(request: HttpRequest, path: str = "", **changed: object) -> str
 
 
 def query_text(request: HttpRequest, name: str) -> str:
-    """A field of the query, cut to a length that nobody types."""
+    """A field of the query, cut to the longest plausible length."""
     return request.query.get(name, "").strip()[:MAX_QUERY_CHARS]
 
 

@@ -54,7 +54,7 @@
   const morph = (html) => {
     const fresh = new DOMParser().parseFromString(html, "text/html");
     const typed = (node) => node.matches?.("textarea, input[type=text], input[type=search]") && node.value !== node.defaultValue;
-    const callbacks = { beforeNodeMorphed: (node) => !typed(node), beforeAttributeUpdated: (name, node) => !(name === "open" && node.matches("details, dialog")) };
+    const callbacks = { beforeNodeMorphed: (node, fresh) => !typed(node) && !node.isEqualNode(fresh), beforeAttributeUpdated: (name, node) => !(name === "open" && node.matches("details, dialog")) };
     for (const id of ["main", "bar", "side", "bottom"]) {
       const from = byId(id), to = fresh.getElementById(id);
       if (!from || !to) continue;

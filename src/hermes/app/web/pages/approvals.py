@@ -5,7 +5,7 @@ import secrets
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
-from hermes.app.actions import answer_approval, revoke_grant
+from hermes.app.approval_answers import answer_approval, revoke_grant
 from hermes.app.people import PeopleRegister
 from hermes.app.views import describe_approval
 from hermes.app.web.pages.journal_index import JournalIndex, today

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hermes.app.actions import (
+from hermes.app.incident_actions import (
     acknowledge_incident,
     close_incident,
     reopen_incident,
@@ -68,7 +68,7 @@ class IncidentSnapshot:
 class IncidentReader:
     """Reads incidents, and keeps those that were looked at last.
 
-    A page that is shown anew after every event must not read and fold ten thousand of them.
+    A page that is shown again after every event must not read and fold ten thousand of them.
     """
 
     def __init__(self, journal: JournalStore) -> None:

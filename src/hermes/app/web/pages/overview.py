@@ -1,15 +1,17 @@
 """The page Now, and the bar of every page."""
 
+import heapq
 from datetime import UTC, datetime
 from typing import Any
 
 from hermes.app.channel_states import read_channel_states
-from hermes.app.jobs import describe_job
+from hermes.app.jobs import SHOWN_TIMES, describe_job
 from hermes.app.people import PeopleRegister
 from hermes.app.views import describe_approval, summarize_incident
 from hermes.app.web.pages.journal_index import JournalIndex, today
 from hermes.app.web.resources import PersonActions
 from hermes.memory.store import JournalStore
+from hermes.scheduler.cron import next_times
 from hermes.settings.load import LoadedSettings
 from hermes.sre.reports.statistics import compute_statistics
 from hermes.web.pages import BarStatus, PageContext
@@ -74,9 +76,13 @@ class JournalOverview:
         return (await self._actions.acknowledge(id, person=person)).text
 
     def _next_jobs(self) -> list[dict[str, Any]]:
-        found = [describe_job(each) for each in self._index.jobs.jobs.values()]
-        due = [each for each in found if each["next"]]
-        return sorted(due, key=lambda each: each["next"][0])[:MAX_JOBS]
+        now = datetime.now(UTC)
+        due = [
+            (times[0], job.name, job)
+            for job in self._index.jobs.jobs.values()
+            if job.paused is None and (times := next_times(job.spec.schedule, now, SHOWN_TIMES))
+        ]
+        return [describe_job(job) for _, _, job in heapq.nsmallest(MAX_JOBS, due)]
 
     def _day(self, now: datetime) -> dict[str, Any]:
         since = today(now)

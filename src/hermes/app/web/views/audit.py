@@ -20,7 +20,7 @@ from hermes.policy.audit.history import (
 )
 from hermes.settings.load import LoadedSettings
 
-FIRST_WINDOW_EVENTS = 2_000
+FIRST_WINDOW_EVENTS = 500
 """Events of the journal that are read for the newest rows; each step back reads twice as many."""
 MAX_READ_EVENTS = 200_000
 """Where few rows match, the search ends after this many events; the next page continues."""
@@ -52,7 +52,7 @@ class JournalAudit:
     ) -> PlainObject:
         """Actions that match, the newest first; `next`: the cursor of older ones, or 0.
 
-        What was done in a private chat of somebody else is listed without its words.
+        What was done in a private chat of another person is listed without its words.
         """
         may_read = await self._private_runs.readable_by(person)
         newest = await self._journal.last()

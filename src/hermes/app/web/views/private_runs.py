@@ -1,4 +1,4 @@
-"""Runs of private chats, and whose they are: what was said there is shown to nobody else."""
+"""Runs of private chats, and whose they are: what was said there is shown to no one else."""
 
 from collections.abc import Callable
 

@@ -24,7 +24,7 @@ FULL_FOLDER_TEXT = "too many messages wait for the gateway; is `hermes gateway r
 
 
 class DeliveryFolderFull(Exception):
-    """Nobody has taken the deliveries for a long time."""
+    """No process has taken the deliveries for a long time."""
 
 
 class KeptDelivery(Value, frozen=True, array_like=True):

@@ -72,8 +72,8 @@ def read_event(
 
 
 def answered_event(event: Mapping[str, Any]) -> str:
-    """The id of the event that it answers. In a thread, clients without threads are given an
-    answer to its last event: that is none."""
+    """The id of the event that it answers. In a thread, the answer to its last event is only a
+    fallback for clients without threads, and does not count."""
     relation = (event.get("content") or {}).get("m.relates_to") or {}
     if relation.get("is_falling_back"):
         return ""

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from hermes.core.channels import Address, AttachedText, InboundMessage, MediaItem
 
 GROUP_PREFIX = "group."
-MENTION_PLACEHOLDER = "\ufffc"
 
 
 class SignalIdentity(NamedTuple):

@@ -39,7 +39,7 @@ def read_payload(
 
 
 def _read_edit(event: Mapping[str, Any], identity: SlackIdentity) -> InboundMessage | None:
-    """A link that got a preview changes a message as well; then nobody edited it."""
+    """A link that got a preview changes a message as well, without an edit by a person."""
     message, before = event.get("message", {}), event.get("previous_message", {})
     edited = message.get("edited", {}).get("ts", "")
     if not edited or edited == before.get("edited", {}).get("ts"):

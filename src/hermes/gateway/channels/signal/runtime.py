@@ -183,7 +183,7 @@ class SignalChannel:
 
 
 def _check_results(results: list[dict[str, Any]]) -> None:
-    """Raises `DeliveryError` when nobody got the message."""
+    """Raises `DeliveryError` when no recipient got the message."""
     kinds = {str(each.get("type", "")) for each in results}
     if not kinds or "SUCCESS" in kinds:
         return

@@ -40,7 +40,6 @@ REFUSED_TOKENS = frozenset(
 TEMPORARY_ERRORS = frozenset(
     {"internal_error", "fatal_error", "service_unavailable", "request_timeout", "ratelimited"}
 )
-LOST_THREADS = frozenset({"thread_not_found", "message_not_found", "cannot_reply_to_message"})
 TOKEN_ADVICE = "take the bot token (xoxb-…) of the app from api.slack.com/apps"
 
 

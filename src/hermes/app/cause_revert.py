@@ -1,0 +1,150 @@
+"""Writes the commands that revert a proved cause on the host, each with its undo."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from hermes.core.errors import ToolError
+from hermes.core.protocols import Environment
+from hermes.declared.collectors.readers import RunCommand
+from hermes.declared.experiments.copy_trial import service_steps
+from hermes.declared.experiments.host_programs import HostPrograms
+from hermes.declared.experiments.put_back import reverted_changes
+from hermes.declared.experiments.rehearsal import RehearsedRevert
+from hermes.declared.experiments.suspects import service_reversal
+from hermes.declared.experiments.trial import Revert
+from hermes.declared.revert import RELOAD_UNITS, RevertPlan, order_changes, plan_revert
+from hermes.declared.state import StateChange
+from hermes.declared.store import StateStore
+from hermes.sre.cause import CauseFixStep
+from hermes.sre.undo import UNDO_FOLDER
+
+_DATA_FOLDERS = re.compile(r"/data/|^/var/(lib|spool|mail|backups)/|/queue")
+_SETTINGS_FILE = re.compile(r"\.(?:conf|cnf|cfg|ini|ya?ml|toml)$")
+"""PostgreSQL has its settings beside its data."""
+
+
+class CauseRevert:
+    """For one attempt at an incident. `respect_s`: a change by a person, or by an unknown author,
+    that is younger is reverted only after approval."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        run: RunCommand,
+        store: StateStore,
+        folder: str,
+        respect_s: float,
+    ) -> None:
+        self._environment, self._run, self._store = environment, run, store
+        self._folder, self._respect_s = f"{UNDO_FOLDER}/{folder}", respect_s
+
+    async def steps(
+        self,
+        causes: Sequence[Revert],
+        authors: Sequence[str],
+        rehearsed: RehearsedRevert,
+        programs: HostPrograms,
+    ) -> tuple[tuple[CauseFixStep, ...], str]:
+        """Empty, with the reason, where the revert is left to people."""
+        if not rehearsed.works:
+            return (), f"its revert did not take effect on a running copy: {rehearsed.why}"
+        if data := [each.label for each in causes if _is_data(each)]:
+            return (), f"reverting it would remove data: {', '.join(data[:3])}"
+        steps: list[CauseFixStep] = []
+        clearing: list[CauseFixStep] = []
+        """What frees space, while nothing fills it."""
+        plans: list[RevertPlan] = []
+        for cause, author in zip(causes, authors, strict=True):
+            for change in order_changes(reverted_changes(cause, self._store)):
+                recent_by = self._recent_author(change, author)
+                if change.item.kind == "service":
+                    steps += [
+                        CauseFixStep(command=command, undo=undo, recent_by=recent_by)
+                        for command, undo in service_steps(change, programs)
+                    ]
+                    continue
+                plan = plan_revert(change, self._store, self._folder, is_live=True)
+                if plan.impossible:
+                    return (), plan.impossible
+                plans.append(plan)
+                (clearing if cause.suspect.is_growth else steps).extend(
+                    CauseFixStep(command=each.command, undo=each.undo, recent_by=recent_by)
+                    for each in plan.steps
+                )
+        await self._stage(plans)
+        files = [each for each in steps if each.command != RELOAD_UNITS]
+        if len(files) < len(steps):  # once, after all files
+            files.append(CauseFixStep(command=RELOAD_UNITS, undo=RELOAD_UNITS))
+        started = {
+            each.name
+            for cause in causes
+            if "start" in service_reversal(cause.suspect.change)
+            if (each := programs.named(cause.suspect.change.item.key)) is not None
+        }
+        after = [
+            CauseFixStep(command=each.command, undo="true")
+            for each in rehearsed.activations
+            if each.kind != "restart" or each.target not in started
+        ]
+        if clearing:
+            clearing = [*_stop_steps(rehearsed, programs), *clearing]
+        return join_steps([*files, *clearing, *after]), ""
+
+    async def _stage(self, plans: Sequence[RevertPlan]) -> None:
+        """Put the contents from before into our own folder, which only root can read."""
+        quoted = shlex.quote(self._folder)
+        code, output = await self._run(f"umask 077; mkdir -p {quoted}", b"")
+        if code:
+            raise ToolError(f"{self._folder} could not be made: {output[-200:]!r}")
+        for path, digest in {p: d for plan in plans for p, d in plan.staged.items()}.items():
+            content = self._store.content(digest)
+            assert content is not None  # otherwise the plan is impossible
+            await self._environment.write(path, content)
+
+    def _recent_author(self, change: StateChange, author: str) -> str:
+        """Who has to be respected; empty for old changes and for those of Hermes."""
+        if author.startswith("hermes "):
+            return ""
+        window = timedelta(seconds=self._respect_s)
+        recent = change.at is None or datetime.now(UTC) - change.at < window
+        return author if recent else ""
+
+
+def _stop_steps(rehearsed: RehearsedRevert, programs: HostPrograms) -> list[CauseFixStep]:
+    """For the services that are restarted afterwards."""
+    targets = [each.target for each in rehearsed.activations if each.kind == "restart"]
+    services = [each for name in targets if (each := programs.named(name))]
+    return [
+        CauseFixStep(command=each.command("stop"), undo=each.command("start")) for each in services
+    ]
+
+
+def join_steps(steps: Sequence[CauseFixStep]) -> tuple[CauseFixStep, ...]:
+    """As one command, so that people are asked or told once. A file that was moved away can only be
+    moved back if the step succeeded: it stays a step of its own."""
+    joined: list[CauseFixStep] = []
+    for step in steps:
+        last = joined[-1] if joined else None
+        if last is None or any(each.command.startswith("mv ") for each in (last, step)):
+            joined.append(step)
+            continue
+        undo = [each.undo for each in (step, last) if each.undo not in ("", "true")]
+        joined[-1] = CauseFixStep(
+            command=f"{last.command} && {{ {step.command}; }}",
+            undo="; ".join(undo) or "true",
+            recent_by=last.recent_by or step.recent_by,
+        )
+    return tuple(joined)
+
+
+def _is_data(cause: Revert) -> bool:
+    """What a service stored is not overwritten or removed without people. A single new file, such
+    as a record that the service cannot read, is only moved aside."""
+    change = cause.suspect.change
+    if change.verb == "added" and not cause.suspect.below:
+        return False
+    content = "content" in change.differing or change.verb != "changed"
+    key = change.item.key
+    return content and bool(_DATA_FOLDERS.search(key)) and not _SETTINGS_FILE.search(key)

@@ -1,0 +1,1 @@
+"""Traces as OpenTelemetry: spans that are derived from events, and their OTLP/JSON form."""
