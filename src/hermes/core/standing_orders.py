@@ -8,13 +8,12 @@ import re
 import unicodedata
 
 from hermes.core.foreign_text import strip_hidden_characters
-from hermes.plumbing.patterns import lazy_pattern
 
 _ACTS = (
     r"(?:run|execute|invoke|launch|curl|wget|fetch|download|send|upload|post|forward|delete|remove"
     r"|erase|approve|disable|skip|ignore|touch|chmod|sudo)"
 )
-_STANDING_ORDER = lazy_pattern(
+_STANDING_ORDER = re.compile(
     r"\b(?:every|each|any|all|later|future|next)\s+(?:\w+\s+)?"
     r"(?:sessions?|answers?|conversations?|turns?|repl(?:y|ies))\b"
     r"|\bfrom now on\b|\bbefore (?:anything|everything|all) else\b|\bruns? first\b"
