@@ -14,7 +14,7 @@ from hermes.agent.prompt import SYSTEM_NOTES, untrusted_parts
 from hermes.core.actions import Action, Policy, TracksText
 from hermes.core.errors import ToolError
 from hermes.core.events import Event
-from hermes.core.events.base import HUMAN_ORIGINS, PROGRAM_ORIGINS, RunOrigin, UnknownEvent
+from hermes.core.events.base import PROGRAM_ORIGINS, RunOrigin, UnknownEvent
 from hermes.core.events.runs import MessageAdded
 from hermes.core.events.tools import ToolFinished, ToolRequested, ToolStarted
 from hermes.core.knowledge import RECALL_NOTE_PREFIX
@@ -86,6 +86,11 @@ def text_with_attached(message: Message, run: str) -> str:
     return "\n\n".join(parts)
 
 
+HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset(
+    {"cli", "python", "chat", "cron", "batch", "web", "acp"}
+)
+"""Origins where the request is a person's. A subagent's comes from a model, an incident's from
+an alert, a drill's from a scenario."""
 _TODO_TOOL, _CLARIFY_TOOL = "todo", "clarify"
 
 

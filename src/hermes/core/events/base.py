@@ -22,11 +22,6 @@ RunOrigin = Literal[
     "acp",
 ]
 """Where a run comes from. `mcp` is another program, `acp` a person at an editor."""
-HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset(
-    {"cli", "python", "chat", "cron", "batch", "web", "acp"}
-)
-"""Origins where the request is a person's. A subagent's comes from a model, an incident's from
-an alert, a drill's from a scenario."""
 PROGRAM_ORIGINS: frozenset[RunOrigin] = frozenset({"mcp"})
 """Origins where another program speaks: its words are untrusted text."""
 

@@ -8,8 +8,8 @@ import msgspec
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies, recall_nothing
+from hermes.agent.trust_tracking import HUMAN_ORIGINS
 from hermes.core.errors import HermesError, MalformedReply, StoreError
-from hermes.core.events.base import HUMAN_ORIGINS
 from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec, Value
 from hermes.core.protocols import Model, StreamsText
 from hermes.sre.settings import AgentBudget
