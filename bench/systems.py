@@ -71,6 +71,8 @@ def server_errors(around: Surroundings) -> Iterator[None]:
     around.wait_for('sum by (job) (rate(http_requests_total{code=~"5.."}[1m])) > 1')
     yield
     exporter.read = read
+    gone = 'sum by (job) (rate(http_requests_total{code=~"5.."}[1m])) > 0'
+    wait_until(lambda: not around.query(gone), "the errors are over")
 
 
 @contextmanager
@@ -260,7 +262,7 @@ def named_with_evidence(
         shown = " ".join(results.get(number, "") for number in evidence)
         if all(word in text for word in cause) and shown.strip():
             return True, text[:300]
-    return False, ""
+    return False, claims[-1][0][:300] if claims else ""
 
 
 @contextmanager

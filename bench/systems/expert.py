@@ -32,9 +32,9 @@ QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 """What the expert asks, in every incident."""
 RULES: tuple[tuple[str, str], ...] = (
-    (r"up\{[^}]*job=\"?(?P<a>[\w-]+)", "the target of job {a} does not answer"),
-    (r"\{job=\"?(?P<a>[\w-]+)\"?\}", "job {a} answers with errors 5xx"),
-    (r"instance=\"?(?P<a>[\w.]+\.example)", "the certificate of {a} expires within days"),
+    (r"__name__=up, .*job=(?P<a>[\w-]+): 0", "the target of job {a} does not answer"),
+    (r"(?m)^job=(?P<a>[\w-]+): ", "job {a} answers with errors 5xx"),
+    (r"instance=(?P<a>[\w.]+\.example)", "the certificate of {a} expires within days"),
     (
         r"\|\s*idle in transaction\s*\|[^|]*\|\s*(?P<a>[^|\n]+?)\s*(?:\n|\|)",
         "a transaction that is left open blocks others: {a}",

@@ -218,3 +218,21 @@ def test_configured_servers_cost_no_library_until_one_is_called(
     asked = hermes.process("chat", "-q", "x", "-m", f"scripted:{replies}").stderr.splitlines()[-1]
     assert asked.startswith("0 [] [")
     assert "hermes.integrations.mcp.connection" not in asked
+
+
+RECIPES = {
+    *("aws-cloudwatch", "cloudwatch-logs", "gcp-monitoring", "gcp-logging", "azure-monitor"),
+    *("datadog", "sentry", "pagerduty", "grafana", "kubernetes"),
+}
+
+
+def test_a_recipe_says_what_it_needs_before_anything_is_started(hermes: Hermes) -> None:
+    listed = {each["name"]: each for each in json.loads(hermes("mcp", "recipes", "--json").stdout)}
+    assert listed.keys() >= RECIPES
+    for name in ("grafana", "datadog"):
+        done = hermes("mcp", "add", name, "--yes")
+        assert done.returncode == 1
+        assert f"to install or prepare it: {listed[name]['install']}" in done.stderr
+        address = listed[name]["address"]
+        (variable, *_) = (*address.get("env", ()), *address.get("headers", ()))
+        assert f"{variable}: set it with" in done.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.declared.experiments.growth import find_growth
+from hermes.declared.experiments.growth import find_deleted_files, find_growth
 from hermes.declared.experiments.put_back import archive_script, find_targets
 from hermes.declared.experiments.suspects import Suspect, growth_suspects
 from hermes.declared.experiments.trial import Revert
@@ -48,6 +48,14 @@ async def test_logs_that_grew_and_new_files_in_memory() -> None:
     assert before is not None
     assert before.attributes[LENGTH] == "16"
     assert found["/dev/shm/frame-1"].before is None
+
+
+@pytest.mark.anyio
+async def test_large_deleted_files_that_programs_hold_are_named() -> None:
+    async def run(script: str, stdin: bytes) -> tuple[int, bytes]:
+        return 0, b"12582912 tracer /data/trace.log (deleted)\n4096 bash /tmp/x (deleted)\n"
+
+    assert await find_deleted_files(run) == ["tracer holds 12 MB in /data/trace.log (deleted)"]
 
 
 def grown(path: Path, length: int) -> StateChange:

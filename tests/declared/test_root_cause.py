@@ -247,3 +247,16 @@ def test_what_is_proved_passes_without_it_and_fails_with_it_alone(
         for n in range(count)
     ]
     assert anyio.run(run_again, [each for each in others if each.parts]).outcome == "fails"
+
+
+class UncopiedTrial(ScriptedTrial):
+    """A host of which no copy can be made now."""
+
+    async def run(self, reverted: Sequence[Revert], *, patient: bool = False) -> TrialResult:
+        return TrialResult(outcome="unclear", detail="out of memory", copied=False)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_host_that_cannot_be_copied_is_not_said_to_fail_in_another_way(count: int) -> None:
+    found = investigate(UncopiedTrial([]), count)
+    assert (found.status, found.why) == ("impossible", "no copy could be made: out of memory")

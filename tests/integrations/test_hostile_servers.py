@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_types import ElicitRequestFormParams
 
 from hermes.app.mcp_servers import open_servers
 from hermes.core.errors import SettingsError, ToolError
 from hermes.core.messages import Risk
+from hermes.integrations.mcp.connection import ConnectionHooks
 from hermes.integrations.mcp.pins import ForeignTool, ServerAddress, ServerPin, ToolPin, make_pin
 from hermes.integrations.mcp.review import propose_classes
 from hermes.integrations.mcp.servers import McpServer, ServerLimits
@@ -23,6 +25,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.command]
 SERVER = Path(__file__).parents[1] / "standins" / "mcp_server.py"
 TOOL = {"name": "show", "description": "Shows it.", "inputSchema": {"type": "object"}}
 PATIENT = ServerLimits(restart_delays_s=())
+HASTY_CALL = ServerLimits(call_s=0.5, restart_delays_s=())
 HASTY = ServerLimits(connect_s=1.5, list_s=1.5, call_s=1.5, restart_delays_s=())
 
 
@@ -55,7 +58,10 @@ async def hostile(
         yield HostileServer(servers.server(pin), folder)
 
 
-@pytest.mark.parametrize("bad", ["banner", "duplicate answers", "list_changed flood"])
+@pytest.mark.parametrize(
+    "bad",
+    ["banner", "duplicate answers", "list_changed flood", "list_changed loop", "log flood"],
+)
 async def test_noise_and_floods_do_not_disturb_a_call(tmp_path: Path, bad: str) -> None:
     async with hostile(tmp_path, bad) as server:
         for _ in range(3):
@@ -83,6 +89,27 @@ async def test_a_server_with_too_many_tools_cannot_be_reviewed(tmp_path: Path) -
     async with hostile(tmp_path, "5,000 tools") as server:
         with pytest.raises(SettingsError, match="nobody can review"):
             propose_classes((await server.tools()).values())
+
+
+async def test_a_call_that_is_never_answered_ends_and_the_next_one_is_told_the_same(
+    tmp_path: Path,
+) -> None:
+    async with hostile(tmp_path, "never answers", limits=HASTY_CALL) as server:
+        pin = await server.pin()
+        for _ in range(2):
+            with pytest.raises(ToolError, match="did not end in time"):
+                await server.call(pin)
+
+
+async def test_orders_to_the_terminal_do_not_reach_anybody(tmp_path: Path) -> None:
+    orders = "a\x1b[2J\x1b]0;title\x07b\x9b31mc\x08\r"
+    answer = {"content": [{"type": "text", "text": orders}]}
+    tool = {**TOOL, "description": "Shows\x1b[31m it.", "title": "\x1b]8;;http://x\x07"}
+    async with hostile(tmp_path, tools=[tool], answers={"show": answer}) as server:
+        text = (await server.call()).text
+        shown = (await server.tools())["show"].shown_description
+    for said in (text, shown):
+        assert not {each for each in said if ord(each) < 32 or 127 <= ord(each) < 160}
 
 
 async def test_a_message_of_64_mb_ends_the_connection(tmp_path: Path) -> None:
@@ -136,6 +163,24 @@ async def test_a_server_gets_no_answers_of_the_model_and_no_passwords(tmp_path: 
     assert len(answers) == 31
     assert all("not supported" in str(answer) for answer in answers[:30])
     assert answers[30]["action"] == "decline"
+
+
+async def test_an_empty_answer_to_a_server_is_the_default_of_its_field(tmp_path: Path) -> None:
+    async def ask(question: str, _choices: Sequence[str]) -> str:
+        return "7" if "(count)" in question else ""
+
+    fields = {
+        "count": {"type": "integer", "default": 1},
+        "share": {"type": "number", "default": 0.5},
+        "name": {"type": "string", "default": "Ann"},
+    }
+    hooks = ConnectionHooks("shop", str(tmp_path))
+    hooks.ask = ask
+    asked = ElicitRequestFormParams(
+        message="Who?", requested_schema={"type": "object", "properties": fields}
+    )
+    answer = await hooks.elicit(None, asked)
+    assert answer.content == {"count": 7, "share": 0.5, "name": "Ann"}
 
 
 async def test_roots_are_the_workspace_and_nothing_else(tmp_path: Path) -> None:

@@ -195,3 +195,36 @@ def test_a_text_made_to_be_slow_is_not() -> None:
 
 def _visible(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m|\u200b", "", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("pin=483920", "483920"),
+        ("PIN: 4821", "4821"),
+        ("passphrase: three blind mice", "blind"),
+        ('passphrase "violet hammer"', "hammer"),
+        ("rocommunity zebra55 10.0.0.0/8", "zebra55"),
+        (f'secret "{"q7Wm2Xv9" * 3}==";', "q7Wm2Xv9"),
+        (f"AGE-SECRET-KEY-1{'QPZRY9X8GF' * 5}", "QPZRY9X8GF"),
+        ("Passwort: zebra55", "zebra55"),
+        ("mot de passe : zebra55", "zebra55"),
+        ("<name>x.ConnectionPassword</name>\n<value>zebra55</value>", "zebra55"),
+    ],
+)
+def test_short_secrets_behind_their_names_are_taken_out(text: str, secret: str) -> None:
+    assert secret not in Redactor().clean(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pin=7 gpio set",
+        "spin=483920 rpm",
+        "passphrase is required",
+        "passphrase: incorrect, try again",
+        "PIN 17 is low",
+    ],
+)
+def test_words_that_only_look_like_them_stay(text: str) -> None:
+    assert Redactor().clean(text) == text

@@ -63,6 +63,19 @@ def test_a_healthy_namespace_has_no_fault() -> None:
     assert faults(workloads=COMPLETE_ROLLOUT, services=SERVICE_AND_ENDPOINTS) == []
 
 
+def test_a_pod_without_a_condition_waits_for_a_node_by_the_words_of_the_scheduler() -> None:
+    pods = "pod\tshop\tweb-84f5df4d7f-q59ls\tPending\tReplicaSet/web-84f5df4d7f\t-\n"
+    said = "0/1 nodes are available: 1 Insufficient cpu."
+    events = (
+        "event\t2026-11-17T11:59:01Z\t1\tshop\tPod/web-84f5df4d7f-q59ls\tFailedScheduling\t"
+        f'"{said}"\n'
+    )
+    down = COMPLETE_ROLLOUT.replace("\t2\t2\t2\t2\t1\t", "\t2\t0\t2\t0\t1\t")
+    (fault,) = faults(pods=pods, workloads=down, events=events)
+    assert fault.kind == "unschedulable" and said in fault.mechanism
+    assert "events" in fault.evidence
+
+
 def test_only_what_a_query_shows_is_excluded() -> None:
     healthy = healthy_parts(parse_cluster({"services": SERVICE_AND_ENDPOINTS}))
     assert healthy["services"] == "every service has an endpoint"

@@ -301,3 +301,11 @@ def test_two_lines_of_a_log_between_two_looks_are_no_trouble(
     log.write_text("[error] no such file\n" * lines)
     before = f"{inode}:{offset}:{int(at) - round(probe.interval)}"
     assert native_logs.probe_log(probe, before)[0] == code
+
+
+def test_a_file_system_below_a_temporary_folder_is_not_probed() -> None:
+    scan = parse_scan(
+        "disk=/tmp\t10\t900000\ndisk=/tmp/build/data\t10\t900000\ninodes=/tmp/build/data\t2\n"
+    )
+    assert {each.what for each in propose_probes(scan).probes if each.kind == "disk"} == {"/tmp"}
+    assert not [each for each in propose_probes(scan).probes if each.kind == "inodes"]

@@ -26,11 +26,7 @@ from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.probes.admission import admit_probes, mark_admitted
 from hermes.sre.probes.discovery import propose_probes
 from hermes.sre.probes.host_scan import (
-    HostProcess,
-    ServiceCriteria,
     parse_scan,
-    reason_to_stay,
-    service_name,
 )
 from hermes.sre.probes.inventory import (
     INVENTORY_FILE,
@@ -428,89 +424,6 @@ def test_what_was_seen_once_and_never_again_is_forgotten_after_a_day() -> None:
     assert "dev" in known.services
     assert known.expected == ()
     assert update_inventory(known, [], [], NOON + timedelta(days=2), 300.0).services == {}
-
-
-BASH = ("bash", 34816)
-TEST_RUN = (("pytest", 0), ("bash", 0), ("init", 0))
-
-
-@pytest.mark.parametrize(
-    ("process", "port", "why"),
-    [
-        (HostProcess(pid=9, supervised_as="api"), 8000, "supervised by supervisord"),
-        (HostProcess(pid=9, ancestors=(("runsv", 0),)), 8000, "supervised by runsv"),
-        (HostProcess(pid=1), 80, "the first process of this host"),
-        (HostProcess(pid=9, parent=7), 80, "named in /run/web.pid"),
-        (HostProcess(pid=9, session=9), 6379, "a daemon"),
-        (HostProcess(pid=9, session=9), 45_123, ""),
-        (HostProcess(pid=9, session=9, age_s=600), 45_123, "running for 10 minutes"),
-        (HostProcess(pid=9, session=3, age_s=299), 8000, ""),
-        (HostProcess(pid=9, session=3, age_s=300), 8000, "running for 5 minutes"),
-        (HostProcess(pid=9, session=3, terminal=34816, age_s=7200), 8000, ""),
-        (HostProcess(pid=9, session=9, ancestors=(BASH,), age_s=7200), 8000, ""),
-        (HostProcess(pid=9, terminal=34816, age_s=90_000), 8000, "running for more than a day"),
-        (HostProcess(pid=9, session=3, ancestors=TEST_RUN, age_s=7200), 45_123, ""),
-        (HostProcess(pid=9, session=3, ancestors=TEST_RUN, age_s=300), 80, "running for 5 minutes"),
-    ],
-)
-def test_whether_a_process_is_meant_to_stay(process: HostProcess, port: int, why: str) -> None:
-    pid_files = {7: "/run/web.pid"}
-    assert reason_to_stay(process, port, pid_files, ServiceCriteria(), "/srv/tmp") == why
-
-
-@pytest.mark.parametrize("folder", ["/tmp", "/tmp/pytest-1/redis", "/dev/shm/x"])
-def test_a_process_below_a_temporary_folder_is_not_meant_to_stay(folder: str) -> None:
-    young = HostProcess(pid=9, session=9, age_s=7200)
-    assert reason_to_stay(young, 6379, {}, ServiceCriteria(), folder) == ""
-    assert reason_to_stay(replace(young, age_s=90_000), 6379, {}, ServiceCriteria(), folder)
-    assert reason_to_stay(young, 6379, {}, ServiceCriteria(temporary_folders=()), folder)
-
-
-def test_a_second_redis_of_a_test_is_not_expected_because_the_first_one_is() -> None:
-    scan = parse_scan(
-        "listen=127.0.0.1\t6379\tredis-server\t 7\nlisten=127.0.0.1\t23413\tredis-server\t 9\n"
-        "process=7\t1\t7\t0\t9000\t\t/usr/bin/redis-server\tinit:0<\tredis-server *:6379\n"
-        "process=9\t5\t3\t0\t2\t\t/usr/bin/redis-server\tpytest:0<bash:0<init:0<\tredis-server\n"
-    )
-    found = propose_probes(scan)
-    [redis] = found.services
-    assert (redis.why, redis.ports, redis.provisional_ports) == (
-        "a daemon",
-        (6379, 23413),
-        (23413,),
-    )
-    known = update_inventory(ServiceInventory(), found.services, found.probes, NOON, 300.0)
-    assert {each.name for each in known.services["redis-server"].probes} == {
-        "port-6379",
-        "redis-6379",
-    }
-
-
-@pytest.mark.parametrize(
-    ("command", "program", "name"),
-    [
-        ("nginx: master process nginx", "nginx", "nginx"),
-        ("python3 /srv/shop/app.py --port 80", "python3", "shop"),
-        ("/usr/bin/python3 -u /srv/shop/shop_api.py", "python3", "shop_api"),
-        ("python -m http.server 8000", "python", "http.server"),
-        ("python -m uvicorn shop.api:app --port 80", "python", "shop.api"),
-        ("/venv/bin/python /venv/bin/gunicorn shop:app", "gunicorn", "shop"),
-        ("node /opt/front/server.js", "node", "front"),
-        ("java -jar /opt/billing.jar", "java", "billing"),
-        ("python3", "python3", "python3"),
-        ("python3 -c 'import os'", "python3", "python3"),
-        ("python3 -X dev -W ignore /srv/shop/api.py", "python3", "api"),
-        ("/usr/bin/python3 -u /srv/shop/main.py --port 80", "python3", "shop"),
-        ("java -cp /opt/lib -jar /opt/billing/billing.jar", "java", "billing"),
-    ],
-)
-def test_a_service_is_called_by_what_people_know(command: str, program: str, name: str) -> None:
-    assert service_name(HostProcess(pid=9, command=command), program) == name
-
-
-def test_the_name_in_the_supervisor_goes_first() -> None:
-    process = HostProcess(pid=9, supervised_as="worker_03", command="python3 /srv/x/app.py")
-    assert service_name(process, "python3") == "worker"
 
 
 @asynccontextmanager

@@ -27,10 +27,10 @@ from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.memory.journal.verification import verify
 from hermes.sre.commander import Commander
 from hermes.sre.context import IncidentContext
+from hermes.sre.coordination import WorkWithdrawal
 from hermes.sre.settings import GroupSettings, TriageSettings
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import JOURNAL_UNWRITABLE, TICK_S, IncidentWatch
-from hermes.sre.withdrawal import WorkWithdrawal
 from small_disk import fill, small_disk
 
 pytestmark = pytest.mark.anyio

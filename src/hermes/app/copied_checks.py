@@ -3,7 +3,7 @@
 import re
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -15,7 +15,10 @@ from hermes.sre.cause import FailingCase
 from hermes.sre.checks import CheckResult, ProbeChecks
 
 _BAD_ANSWERS = re.compile(r"answers for (/\S*) were bad")
+_ANSWERED = re.compile(r"\b(?:GET|HEAD) (/[\w./~%?=&+-]*)")
 REQUESTS_TIMEOUT_S = 10.0
+MAX_REQUESTS, REQUESTS_AT_ONCE = 40, 8
+"""Of one service."""
 
 
 class CopyEnvironment:
@@ -77,6 +80,20 @@ def _reading(result: CheckResult) -> CheckReading:
     return CheckReading(
         name=result.check, ok=result.ok, unknown=result.unknown, detail=result.detail
     )
+
+
+def users_requests(logs: Mapping[int, str]) -> str:
+    """A script with the last requests that services answered; `logs`: by their ports."""
+    lines = []
+    for port, text in logs.items():
+        paths = _ANSWERED.findall(text)[-MAX_REQUESTS:]
+        asked = [
+            f"curl -s -o /dev/null --max-time 2 {shlex.quote(f'http://127.0.0.1:{port}{path}')} &"
+            for path in paths
+        ]
+        for first in range(0, len(asked), REQUESTS_AT_ONCE):
+            lines += [*asked[first : first + REQUESTS_AT_ONCE], "wait"]
+    return "\n".join(lines)
 
 
 def repeated_requests(case: FailingCase, checks: ProbeChecks, names: Sequence[str]) -> str:

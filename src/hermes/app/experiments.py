@@ -1,9 +1,11 @@
 """Finds root causes by experiment: joins states, copies and the checks of an incident."""
 
+import re
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeGuard
@@ -13,7 +15,7 @@ from msgspec.structs import replace
 from hermes.app.application import Application
 from hermes.app.cause_revert import CauseRevert
 from hermes.app.contrast_checks import find_contrasts
-from hermes.app.copied_checks import expected_readings, run_on_copy
+from hermes.app.copied_checks import expected_readings, run_on_copy, users_requests
 from hermes.app.fix_tests import CopyFixTester
 from hermes.app.incident_states import keep_failing_state
 from hermes.app.secret_redactor import SecretRedactor
@@ -30,7 +32,7 @@ from hermes.declared.experiments.copy_trial import (
     parallel_trials,
 )
 from hermes.declared.experiments.description import describe_causes
-from hermes.declared.experiments.growth import find_growth
+from hermes.declared.experiments.growth import find_deleted_files, find_growth
 from hermes.declared.experiments.host_programs import (
     HostPrograms,
     HostService,
@@ -67,6 +69,11 @@ MAX_NAMED_IN_EVENT = 12
 RESPECT_PEOPLE_S = DeclaredSettings().respect_people
 UNKNOWN_AUTHOR = "an unknown author"
 ERROR_LINES, LOG_LINES = 40, 200
+MAX_ASKED_SERVICES = 3
+_PORT = re.compile(
+    r"^\s*(?:port|listen|bind)\b\s*[=: ]\s*(?:[\w.]+:)?(\d{2,5})\W*$|listening on \S*:(\d{2,5})\b",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -191,16 +198,14 @@ class _FinderWork:
             return CauseResult(status="impossible", why=str(error))
         setup, stuck = ready.setup, ready.stuck
         await self._publish_start(setup.suspects)
-        trial = CopyTrial(setup)
-        cause = await find_root_cause(
-            setup.suspects,
-            trial,
-            limits=self._finder.limits or ExperimentLimits(at_once=parallel_trials()),
-            record=self._record,
-            rehearse=partial(self._rehearse, setup, trial),
-        )
+        trial, cause = await self._search(setup)
+        if cause.status == "not-reproduced" and (asked := await self._users_requests(setup)):
+            setup = replace_fields(setup, requests=asked)
+            trial, cause = await self._search(setup)
         if cause.status != "proved":
             status, why = cause.status, cause.why
+            if status == "not-reproduced":
+                why = "; ".join([why, *await self._what_copies_lack(setup)])
             if status == "ruled-out" and stuck:
                 status, why = "impossible", _not_tried_text(stuck)
             return CauseResult(
@@ -212,6 +217,34 @@ class _FinderWork:
             )
         await self._keep_failing(ready.live)
         return await self._proved(ready.known, cause, setup, trial)
+
+    async def _search(self, setup: CopySetup) -> tuple[CopyTrial, RootCause]:
+        trial = CopyTrial(setup)
+        cause = await find_root_cause(
+            setup.suspects,
+            trial,
+            limits=self._finder.limits or ExperimentLimits(at_once=parallel_trials()),
+            record=self._record,
+            rehearse=partial(self._rehearse, setup, trial),
+        )
+        return trial, cause
+
+    async def _what_copies_lack(self, setup: CopySetup) -> list[str]:
+        """Why a copy may not show the fault, in words."""
+        found = await find_deleted_files(self._host.run)
+        asked = ["requests that users made do not change that"] if setup.requests else []
+        return [*asked, *(f"a copy does not have this: {each}" for each in found)]
+
+    async def _users_requests(self, setup: CopySetup) -> str:
+        """What users asked of services that a change concerns: some faults need them to show."""
+        paths = [path for each in setup.suspects for path in each.paths]
+        logs: dict[int, str] = {}
+        for service in setup.programs.services_of(paths)[:MAX_ASKED_SERVICES]:
+            _, output = await self._host.run(_log_script(service), b"")
+            log = output.decode("utf-8", "replace")
+            if port := _PORT.search(f"{service.settings_text}\n{log}"):
+                logs[int(port[1] or port[2])] = log
+        return users_requests(logs)
 
     async def observe(self) -> Sequence[Probe]:
         """Checks that fail on an unchanged copy, and pass where all changes are reverted."""

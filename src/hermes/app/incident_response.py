@@ -18,7 +18,6 @@ from hermes.environments.copies import can_be_copied
 from hermes.settings.load import LoadedSettings
 from hermes.sre.cause import (
     EXPERIMENT,
-    CauseClaims,
     CauseFinder,
     CauseResult,
     FailingCase,
@@ -27,6 +26,7 @@ from hermes.sre.cause import (
 )
 from hermes.sre.checks import IndependentChecks, open_independent_checks
 from hermes.sre.context import IncidentContext, MeasureSystems, do_nothing
+from hermes.sre.coordination import CauseClaims
 from hermes.sre.learned_evidence import LearnedEvidence
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.probes.inventory import InventoryStore

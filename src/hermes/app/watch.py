@@ -32,7 +32,7 @@ from hermes.memory.held_copy import HeldCopy, runtime_folder
 from hermes.memory.journal.buffered_journal import BufferedJournal
 from hermes.plumbing.http_service import HttpRoute
 from hermes.settings.load import LoadedSettings
-from hermes.sre.cause import CauseClaims
+from hermes.sre.coordination import CauseClaims, WorkWithdrawal
 from hermes.sre.notifications.notifier import Notifier
 from hermes.sre.probes.inventory import InventoryStore
 from hermes.sre.probes.learned.watching import LearnedObserver
@@ -40,7 +40,6 @@ from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
-from hermes.sre.withdrawal import WorkWithdrawal
 
 if TYPE_CHECKING:
     from hermes.app.web.activity import JournalActivity

@@ -389,6 +389,11 @@ class CommandWalker:
         if call.program in _TREE_WRITERS:
             for path in filter(self.classifier.holds_own_file, (*call.changes, *call.repositories)):
                 call.own_below(path)
+        if frozenset(call.effects) <= READING_EFFECTS | {"secret-read"} and not any(
+            self.classifier.is_own_file(path) and not self.classifier.is_own_record(path)
+            for path in call.paths
+        ):
+            return
         vague = {"unknown", "exec-dynamic"} & call.effects.keys()
         if vague and any(self.classifier.mentions_own_file(word) for word in call.argv):
             call.own(next(word for word in call.argv if self.classifier.mentions_own_file(word)))

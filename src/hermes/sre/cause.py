@@ -1,14 +1,11 @@
 """Defines how causes are found and fixes are tested on copies, and the data that this returns."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-import anyio
-
-from hermes.core.events.experiments import FixTested
+from hermes.core.events.experiments import ExperimentRan, FixTested
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.protocols import Tool
@@ -20,6 +17,7 @@ from hermes.sre.probes.probe import Probe
 CauseStatus = Literal["proved", "ruled-out", "not-reproduced", "impossible"]
 EXPERIMENT = "experiment"
 """Who made a change, in the journal: the revert of a proved cause."""
+MAX_NAMED = 3
 
 
 class CauseFixStep(Value, kw_only=True, frozen=True):
@@ -70,7 +68,32 @@ class CauseResult(Value, kw_only=True, frozen=True):
             )
         if self.status == "not-reproduced":
             return f"the fault could not be reproduced on a copy of the host: {self.why}"
+        if self.experiments:
+            return f"the experiments on copies ended without a proof: {self.why}"
         return f"no experiments on a copy were possible: {self.why}"
+
+
+def unfinished_text(ran: Sequence[ExperimentRan]) -> str:
+    """What experiments have shown although they were stopped before a proof; empty for nothing."""
+    reverted = [
+        each.reverted
+        for each in ran
+        if each.purpose in ("revert-only", "rehearse") and each.outcome == "passes"
+    ]
+    if reverted:
+        return (
+            f"on a copy the checks pass with only this reverted: {_names(min(reverted, key=len))}"
+        )
+    if not any(each.purpose == "revert-all" and each.outcome == "passes" for each in ran):
+        return ""
+    failing = [e.kept for e in ran if e.purpose == "keep-only" and e.outcome == "fails"]
+    within = f", and fail with only {_names(min(failing, key=len))}" if failing else ""
+    return f"on a copy with all changes reverted the checks pass{within}"
+
+
+def _names(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
+    return ", ".join(labels[:MAX_NAMED]) + more
 
 
 @dataclass(frozen=True)
@@ -114,40 +137,6 @@ class FixCandidate:
     """`playbook`, `experiment` or `model`."""
     apply: Callable[[ExecuteCall], Awaitable[str]]
     """Runs it with these commands; returns why it failed by its own account, or an empty text."""
-
-
-class CauseClaims:
-    """Which incident reverts which cause. Two incidents may have the same one: the second waits for
-    the end of the first, so that they do not restart and undo against each other."""
-
-    def __init__(self) -> None:
-        self._claims: dict[str, tuple[str, anyio.Event]] = {}
-
-    async def claim(self, incident: str, causes: Sequence[str]) -> bool:
-        """Whether it had to wait for another incident."""
-        waited = False
-        while others := [
-            ended
-            for cause in causes
-            for owner, ended in [self._claims.get(cause, (incident, None))]
-            if owner != incident and ended is not None
-        ]:
-            waited = True
-            await others[0].wait()
-        ended = anyio.Event()
-        self._claims |= {cause: (incident, ended) for cause in causes}
-        return waited
-
-    @contextmanager
-    def release_after(self, incident: str) -> Iterator[None]:
-        """Ends the claims of an incident with the work on it."""
-        try:
-            yield
-        finally:
-            for cause, (owner, ended) in list(self._claims.items()):
-                if owner == incident:
-                    del self._claims[cause]
-                    ended.set()
 
 
 class FixTester(Protocol):

@@ -444,7 +444,10 @@ async def _unproved_diagnosis(work: IncidentWork, first: Assessment) -> Incident
 
 
 async def _last_error(work: IncidentWork, component: str) -> LastError | None:
-    """None when the host does not answer: the escalation does not wait for it."""
+    """None when the host does not answer: the escalation does not wait for it. The logs of this
+    host say nothing about a cluster."""
+    if work.cluster is not None:
+        return None
     try:
         with anyio.move_on_after(ESCALATION_TIMEOUT_S):
             listed = await find_root_commands(work.context.environment)

@@ -25,8 +25,9 @@ from hermes.skills.matching import SkillMatcherCache
 from hermes.skills.playbook.commands import ExecuteCall, PublishEvents
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.assessment.symptoms import Assessment
-from hermes.sre.cause import CauseClaims, CauseFinder, FixTester
+from hermes.sre.cause import CauseFinder, FixTester
 from hermes.sre.checks import IndependentChecks
+from hermes.sre.coordination import CauseClaims, WorkWithdrawal
 from hermes.sre.model_responder import ModelResponder
 from hermes.sre.policies import (
     BundledTextPolicy,
@@ -36,7 +37,6 @@ from hermes.sre.policies import (
     UnattendedPolicy,
 )
 from hermes.sre.settings import SreSettings
-from hermes.sre.withdrawal import WorkWithdrawal
 from hermes.tools.executor import Executor
 
 ReportWriter = Callable[[IncidentDetails], Awaitable[None]]

@@ -34,8 +34,8 @@ from hermes.core.incident import (
 )
 from hermes.core.incident import WATCH_RUN as WATCH_RUN
 from hermes.core.protocols import JournalRecord
+from hermes.sre.coordination import WorkInProgress, WorkWithdrawal
 from hermes.sre.triage.triage import Triage
-from hermes.sre.withdrawal import WorkInProgress, WorkWithdrawal
 
 TICK_S = 0.5
 """Seconds between two calls of `Triage.tick`."""

@@ -15,7 +15,7 @@ from hermes.core.messages import Risk
 from hermes.settings.load import LoadedSettings
 
 if TYPE_CHECKING:
-    from hermes.app.mcp_review import ServerReview
+    from hermes.app.mcp_review import ServerRecipe, ServerReview
     from hermes.integrations.mcp.logins import StoredLogin
     from hermes.integrations.mcp.pins import ServerPin
 
@@ -107,6 +107,7 @@ def add(
         raise SettingsError(f"there is a server {name} already; see `hermes mcp review {name}`")
     if recipe and not (command or url):
         address = known[recipe].address
+        _note_needs(known[recipe])
     else:
         address = address_from(
             command,
@@ -121,6 +122,16 @@ def add(
         _log_in(loaded, pin, paste=given["paste"])
     answers = given["classes"], given["accept_proposals"], given["yes"]
     _review(loaded, pin, *answers, as_json, new=True)
+
+
+def _note_needs(recipe: "ServerRecipe") -> None:
+    """What a person must have, before anything is started."""
+    address = recipe.address
+    variables = ", ".join((*address.env, *address.headers.values()))
+    program = address.command[0] if address.command else address.url
+    note(f"{recipe.name} needs {program}; to install or prepare it: {recipe.install}")
+    if variables:
+        note(f"{recipe.name} needs the variables {variables}: hermes config set NAME VALUE")
 
 
 @cli_command("""

@@ -72,6 +72,8 @@ class CopySetup:
     suspects: Sequence[Suspect] = ()
     jobs: Sequence[ScheduledJob] = ()
     """Scheduled jobs that read one of the suspects: they would repeat what they did."""
+    requests: str = ""
+    """A script with requests that users made: a copy has no users."""
     limits: CopyLimits = field(default_factory=CopyLimits)
 
     def stopped_by(self, reverted: Sequence[Revert]) -> set[str]:
@@ -155,6 +157,7 @@ class CopyTrial:
                 detail=str(error)[:300],
                 seconds=time.monotonic() - began,
                 blocked=tuple(e.suspect.label for e in reverted if paths & set(e.suspect.paths)),
+                copied=not isinstance(error, CannotCopyError),
             )
         detail = self._setup.expected.describe(readings)
         return TrialResult(outcome=outcome, detail=detail, seconds=time.monotonic() - began)
@@ -174,6 +177,7 @@ class CopyTrial:
                 await restart_services(copy, affected)
             for job in self._setup.jobs[:MAX_JOBS]:
                 await copy.run(job.shell_command, timeout_s=JOB_TIMEOUT_S)
+            await send_requests(copy, self._setup)
             yield copy
 
     async def settle(
@@ -323,6 +327,13 @@ def service_steps(
         (f"systemctl {verb} {unit}", f"systemctl {_OPPOSITES[verb]} {unit}")
         for verb in service_reversal(change)
     ]
+
+
+async def send_requests(copy: HostCopy, setup: CopySetup) -> None:
+    """Again what users asked for, where the fault does not show without it."""
+    if setup.requests:
+        await anyio.sleep(START_LEAD_S * overload_factor())
+        await copy.run(setup.requests, timeout_s=JOB_TIMEOUT_S)
 
 
 async def restart_services(copy: HostCopy, units: Sequence[str]) -> None:

@@ -26,6 +26,14 @@ ls -l /proc/[0-9]*/fd /proc/[0-9]*/map_files 2>/dev/null | sed -n 's/.* -> /used
 """
 
 
+_DELETED_SCRIPT = r"""
+find /proc/[0-9]*/fd -lname '/* (deleted)' 2>/dev/null | while read -r link; do
+  echo "$(stat -Lc %s "$link") $(cat "${link%/fd/*}/comm") $(readlink "$link")"
+done | sort -rn | head -n 3
+"""
+MIN_DELETED_BYTES = 1 << 20
+
+
 class _LargeFile(Value, frozen=True):
     path: str
     size: int
@@ -44,6 +52,17 @@ async def find_growth(run: RunCommand, known: State) -> list[StateChange]:
     files = [found for line in lines if (found := _parse(line)) and found.path not in used]
     changes = [_change(each, known, since) for each in files]
     return [each for each in changes if each is not None]
+
+
+async def find_deleted_files(run: RunCommand) -> list[str]:
+    """Large files that were deleted while a program has them open: no copy has them. In words."""
+    _, output = await run(_DELETED_SCRIPT, b"")
+    lines = [line.split(" ", 2) for line in output.decode("utf-8", "replace").splitlines()]
+    return [
+        f"{each[1]} holds {int(each[0]) / (1 << 20):.0f} MB in {each[2]}"
+        for each in lines
+        if len(each) == 3 and each[0].isdigit() and int(each[0]) >= MIN_DELETED_BYTES
+    ]
 
 
 def _parse(line: str) -> _LargeFile | None:

@@ -19,6 +19,7 @@ from hermes.declared.experiments.copy_trial import (
     open_copy,
     put_back,
     restart_services,
+    send_requests,
 )
 from hermes.declared.experiments.host_programs import HostService
 from hermes.declared.experiments.put_back import CannotRevertError
@@ -74,6 +75,7 @@ async def rehearse_revert(
     why = ""
     try:
         async with open_copy(setup) as copy:
+            await send_requests(copy, setup)
             await trial.settle(copy, _first_failure(trial))
             await put_back(copy, setup, causes)
             for step, timeout in plan_activations(setup, trial, causes):
@@ -82,6 +84,7 @@ async def rehearse_revert(
                 for each in step:
                     await _activate(copy, each)
                     done.append(each)
+                await send_requests(copy, setup)
                 outcome, readings = await trial.settle(copy, timeout)
                 if outcome == "passes":
                     return RehearsedRevert(works=True, activations=tuple(_effective(done)))

@@ -96,7 +96,7 @@ class _Investigation:
         unchanged = await self._try("reproduce", [])
         reverted = await self._try("revert-all", everything)
         if unchanged.outcome != "fails":
-            return self._end("not-reproduced", _not_reproduced_text(unchanged))
+            return self._not_reproduced(unchanged)
         if reverted.blocked:
             everything = self._leave_out(reverted.blocked)
             if not everything:
@@ -124,9 +124,14 @@ class _Investigation:
         self._suspects = tuple(each for each in self._suspects if each.label not in labels)
         return [Revert(suspect=each) for each in self._suspects]
 
+    def _not_reproduced(self, unchanged: TrialResult) -> RootCause:
+        if not unchanged.copied:
+            return self._end("impossible", f"no copy could be made: {unchanged.detail}")
+        return self._end("not-reproduced", _not_reproduced_text(unchanged))
+
     def _without_suspects(self, unchanged: TrialResult) -> RootCause:
         if unchanged.outcome != "fails":
-            return self._end("not-reproduced", _not_reproduced_text(unchanged))
+            return self._not_reproduced(unchanged)
         return self._end("ruled-out", "nothing has changed since the last known good state")
 
     async def _find_causes(self) -> RootCause:

@@ -35,6 +35,8 @@ class TrialResult(Value, frozen=True, kw_only=True):
     seconds: float = 0.0
     blocked: tuple[str, ...] = ()
     """Labels of the changes that cannot be reverted on a copy, where that is why it is unclear."""
+    copied: bool = True
+    """False where no copy could be made."""
 
 
 class Experiment(Value, frozen=True, kw_only=True):

@@ -97,7 +97,8 @@ class ConnectionHooks:
             answer = await ask(f"{self.server} asks: {said} ({visible_line(name, 80)})", choices)
             if answer is None:
                 return types.ElicitResult(action="cancel")
-            content[name] = _convert_answer(answer, field)
+            usual = field.get("default") if isinstance(field, dict) and not answer else None
+            content[name] = _convert_answer(answer, field) if usual is None else usual
         return types.ElicitResult(action="accept", content=content)
 
 

@@ -112,7 +112,7 @@ async def log_in(
 
 
 def _client_data(client: Mapping[str, str], redirect_uri: str) -> dict[str, Any]:
-    method = "client_secret_post" if client.get("client_secret") else "none"
+    method = "client_secret_basic" if client.get("client_secret") else "none"
     return {
         **client,
         "redirect_uris": [redirect_uri],

@@ -34,6 +34,39 @@ _IMPERATIVE = lazy_pattern(
     re.IGNORECASE,
 )
 
+_STANDING = (
+    r"\b(?:always|from now on|when(?:ever)?|(?:at|in|on|for|before|after|with)?\s*"
+    r"(?:every|each|any|all)\s+(?:\w+\s+)?(?:time|session|answer|reply|turn|task|run|request"
+    r"|question|conversation|command|incident|alert|start|change|report)s?"
+    r"|first thing|at the (?:start|beginning))\b"
+)
+_ACTION = (
+    r"(?:\b(?:must|should|shall)\s+(?:first\s+)?)?(?<!\bto )(?<!\bwants )\b(?:run|execute|call"
+    r"|invoke|fetch|open|visit|load|send|post|upload|forward|download|install|curl|wget|ssh|bash|delete"
+    r"|drop|disable|kill|approve|allow|grant)\b"
+)
+_STANDING_ORDER = lazy_pattern(
+    rf"{_STANDING}.{{0,80}}?(?:[,:;]\s*|\b(?:must|should|shall|please|first)\s+|{_STANDING}\s*)"
+    rf"{_ACTION}|^\W*{_STANDING}\W+{_ACTION}|^\W*(?:please\s+)?{_ACTION}.{{0,120}}{_STANDING}"
+    rf"|{_STANDING}.{{0,40}}{_ACTION}.{{0,80}}(?:https?://|`|\$\(|/|@)",
+    re.IGNORECASE,
+)
+_APPROVAL_CLAIM = lazy_pattern(
+    r"\bpre-?(?:approved|authori[sz]ed)\b"
+    r"|\b(?:approved?s?|authori[sz]e[sd]?|allow(?:s|ed)?|permit(?:s|ted)?)\b.{0,40}"
+    r"\b(?:all|any|every\w*|for good|always|in advance|permanently|from now on)\b"
+    r"|\b(?:all|any|every)\b.{0,40}\b(?:is|are|was|were)\s+(?:already\s+)?(?:approved|allowed)\b"
+    r"|\b(?:no|without|never|not|n[’']t|stop|skip)\b.{0,24}"
+    r"\b(?:ask(?:ing)?\b|approvals?\b|confirmations?\b|permission\b|questions?\b)",
+    re.IGNORECASE,
+)
+
+
+def is_standing_order(text: str) -> bool:
+    """True for a sentence that orders something for later, or says that it is approved."""
+    plain = normalize_text(text)
+    return bool(_STANDING_ORDER.search(plain) or _APPROVAL_CLAIM.search(plain))
+
 
 def is_takeover_attempt(text: str) -> bool:
     """True for text that tries to take over its reader."""
@@ -68,6 +101,19 @@ def repeats_source(text: str, sources: str) -> bool:
     """True when five consecutive words of the text are in the sources as well."""
     own_runs, known = _five_word_runs(text), _five_word_runs(head_and_tail(sources))
     return bool(own_runs & known)
+
+
+_SAME_WORDS_FRACTION = 0.7
+
+
+def repeats_words(text: str, sources: str) -> bool:
+    """True when most words of the text are in the sources as well, in whatever order."""
+    own, known = _spoken_words(text), _spoken_words(head_and_tail(sources))
+    return len(own & known) >= _SAME_WORDS_FRACTION * len(own)
+
+
+def _spoken_words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", normalize_text(text).casefold()))
 
 
 def _five_word_runs(text: str) -> set[tuple[str, ...]]:

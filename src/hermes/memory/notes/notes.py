@@ -13,6 +13,7 @@ import anyio.to_thread
 
 from hermes.core.errors import StoreError, ToolError
 from hermes.core.events.memory import NoteChanged
+from hermes.core.events.runs import MessageAdded
 from hermes.core.events.tools import ToolFinished
 from hermes.core.foreign_text import one_line, strip_hidden_characters
 from hermes.core.knowledge import NoteAction, NoteTarget
@@ -21,8 +22,10 @@ from hermes.core.protocols import Journal
 from hermes.memory.facts.fact import MAX_FACT_CHARS, FactCandidate
 from hermes.memory.facts.prompt_injection import (
     is_imperative,
+    is_standing_order,
     is_takeover_attempt,
     repeats_source,
+    repeats_words,
 )
 from hermes.memory.facts.recorder import FactRecorder
 from hermes.memory.notes import entries
@@ -113,6 +116,11 @@ QUARANTINED_MESSAGE = (
     "not added: it repeats words of something that was read and would be a rule. It is kept as "
     "data, quarantined; a person can look at it with `hermes memory list --trust quarantined`"
 )
+ORDER_MESSAGE = (
+    "not added: it orders something for later sessions, or says that something is approved, and "
+    "the person did not say so here. Note what is so instead, or ask them to say it. It is kept "
+    "as data, quarantined"
+)
 MAX_COMPARED_CHARS = 400_000
 """Characters of outputs that an entry is compared with."""
 
@@ -169,7 +177,9 @@ class AgentNotes:
         if not entry:
             raise ToolError("content is needed: one short sentence worth knowing in every session")
         borrowed = is_imperative(entry) and repeats_source(entry, await self._tool_outputs(run))
-        if not borrowed and not is_takeover_attempt(entry):
+        ordered = is_standing_order(entry) and not repeats_words(entry, await self._said(run))
+        hostile = borrowed or is_takeover_attempt(entry)
+        if not hostile and not ordered:
             return ""
         kept = FactCandidate(
             memory="episodic",
@@ -179,7 +189,7 @@ class AgentNotes:
             actor="agent",
         )
         await self._facts.record(run, [kept])
-        return QUARANTINED_MESSAGE
+        return QUARANTINED_MESSAGE if hostile else ORDER_MESSAGE
 
     async def _rewrite(
         self, action: NoteAction, target: NoteTarget, entry: str, old: str
@@ -255,6 +265,20 @@ class AgentNotes:
         async for recorded in self._journal.read(run=run, kinds=("tool.finished",)):
             if isinstance(recorded.event, ToolFinished):
                 texts.append(recorded.event.result.content)
+        return "\n".join(texts)[-MAX_COMPARED_CHARS:]
+
+    async def _said(self, run: str) -> str:
+        """What a person said in a conversation; requests to subagents are words of an agent."""
+        root = run.partition("/")[0]
+        texts: list[str] = []
+        async for recorded in self._journal.read(run=root, kinds=("message.added",)):
+            event = recorded.event
+            if (
+                isinstance(event, MessageAdded)
+                and event.run == root
+                and event.message.role == "user"
+            ):
+                texts.append(event.message.text)
         return "\n".join(texts)[-MAX_COMPARED_CHARS:]
 
     def _render(self, target: NoteTarget, text: str, headline: str) -> str:

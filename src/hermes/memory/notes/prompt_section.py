@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hermes.core.foreign_text import strip_hidden_characters
 from hermes.core.knowledge import NOTES_HEADING as HEAD
 from hermes.core.messages import Value
-from hermes.memory.facts.prompt_injection import is_takeover_attempt
+from hermes.memory.facts.prompt_injection import is_standing_order, is_takeover_attempt
 from hermes.memory.notes.entries import entry_texts, parse_blocks
 
 _FILE_TITLES = {"MEMORY.md": "MEMORY (what you noted)", "USER.md": "USER (about the person)"}
@@ -33,8 +33,13 @@ def render_section(notes: Sequence[tuple[str, str, int]], tokens: int) -> NotesS
             size = sum(len(entry) + 3 for entry in shown)
             share = round(100 * size / limit) if limit else 100
             head = f"{_FILE_TITLES.get(name, name)} [{share}% — {size:,}/{limit:,} characters]"
-            parts.append("\n".join((head, *(f"- {entry}" for entry in shown))))
+            parts.append("\n".join((head, *(f"- {_quoted(entry)}" for entry in shown))))
     return NotesSection("\n\n".join((HEAD, *parts)) if parts else "", tuple(warnings))
+
+
+def _quoted(entry: str) -> str:
+    """What orders something is shown as a quotation: nobody may have said it."""
+    return f'[written down, no instruction] "{entry}"' if is_standing_order(entry) else entry
 
 
 def estimate_tokens(text: str) -> int:

@@ -173,6 +173,27 @@ def evaluated_test_word(words: Sequence[str], scope: ShellScope) -> str:
     return ""
 
 
+_VARIABLE_USE = re.compile(r"\$\{?[!#]?(\w+)")
+_PRESENCE_TEST = re.compile(r"\[\[?\s+!?\s*-[a-uw-z]\s+\S+\s+\]\]?\Z")
+_SECRET_VARIABLE = re.compile(
+    r"(?i)pass(?:w|phrase|\b|_|$)|secret|token|credential|(?:api|access|private|signing)_?key"
+)
+
+
+def note_content_test(text: str, found: Iterable[str], scope: ShellScope) -> None:
+    """Remembers a test of text that was read, or of a variable with a secret.
+
+    `found` is the text after expansion. Requests that follow it tell its result.
+    """
+    if _PRESENCE_TEST.match(text):
+        return
+    names = set(_VARIABLE_USE.findall(text))
+    held = (each for name in names for each in _as_texts(scope.variables.get(name, "")))
+    printed = found if "$(" in text or "`" in text else ()
+    if any(map(has_untrusted_text, (*held, *printed))) or any(map(_SECRET_VARIABLE.search, names)):
+        scope.content_tests.add(text[:80])
+
+
 def holds_code(name: str, scope: ShellScope) -> bool:
     """Whether the shell may run code when it looks up a variable of this name."""
     if has_untrusted_text(name):

@@ -130,6 +130,8 @@ class ProgramCall:
         call = self.child([], stdin=stdin)
         if not is_fully_known(text) and UNTRUSTED_UNKNOWN.search(text):
             call.dynamic("part of what it hands to a shell is only known at run time")
+        elif LIVE_GLOB.search(text):
+            call.dynamic("names of files become part of what a shell runs")
         printed = self.analyst.shell(call, text, scope or self.scope)
         if self.analyst.kept == before:
             self.peeled = peeled

@@ -142,7 +142,8 @@ def walk_case(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None
             outputs.append(_walk_case_item(walk, child, branch, stdin))
             scope.merge(branch)
         elif child.type not in _IGNORED_TOKENS:
-            walk.fields(child, scope)
+            text = walk.text[child.start_byte : child.end_byte].decode("utf-8", "replace")
+            assignments.note_content_test(text, walk.fields(child, scope).words, scope)
     return "".join(outputs)
 
 

@@ -220,6 +220,9 @@ def path_pattern_lists(home: str) -> PathPatternLists:
 _VIRTUAL_ENVIRONMENT = re.compile(r"/\.env/((?:bin|lib|lib64|share|include)/|pyvenv\.cfg\Z)")
 
 
+_RECORDS = ("journal.db", "search.db", "memory.db")
+
+
 @dataclass(frozen=True)
 class PathClassifier:
     """Classifies paths by the tables and the caller's own files."""
@@ -254,12 +257,24 @@ class PathClassifier:
         if "/.env/" in path:
             # A virtual environment: its name makes nothing in it secret, but also nothing public.
             path = _VIRTUAL_ENVIRONMENT.sub(r"/env/\1", path)
-        if self._aims_at_secret(path):
+        if self._aims_at_secret(path) or self.is_own_record(path):
             return True
         if LIVE_GLOB.search(path):
             return self._hides_secret(path)
         plain = literal_text(path)
         return bool(self._known.secret.match(plain)) and not self._known.public.match(plain)
+
+    def is_own_record(self, path: str) -> bool:
+        """Our journal and the databases beside it, with the conversations of everybody."""
+        folder, _, name = path.rpartition("/")
+        if ".db" not in name and not LIVE_GLOB.search(name):
+            return False
+        journals = [own.rpartition("/")[0] for own in self.own if own.endswith("/journal.db")]
+        if folder in journals and LIVE_GLOB.search(name):
+            return any(_glob_meets(path, f"{folder}/{known}", tree=False) for known in _RECORDS)
+        return (folder in journals and name.startswith(_RECORDS)) or (
+            path in self.own and ".db" in name
+        )
 
     def is_device(self, path: str) -> bool:
         """A device that contains files, memory or input, and no plain one such as /dev/null."""

@@ -43,6 +43,8 @@ class ShellScope:
     calls: tuple[str, ...] = ()
     """Functions being called, outermost first."""
     used_variables: set[str] = field(default_factory=set)
+    content_tests: set[str] = field(default_factory=set)
+    """Tests of content that is only known at run time; shared with all copies."""
     """Environment variables that the text uses."""
     unpacked: set[str] = field(default_factory=set)
     """Folders into which an archive or a repository, possibly with links, was unpacked."""

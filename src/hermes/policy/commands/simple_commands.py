@@ -4,7 +4,11 @@ import re
 from dataclasses import dataclass, field
 
 from hermes.policy.commands import assignments, paths
-from hermes.policy.commands.assignments import evaluated_test_word, unknown_in_test
+from hermes.policy.commands.assignments import (
+    evaluated_test_word,
+    note_content_test,
+    unknown_in_test,
+)
 from hermes.policy.commands.calls import NodeHandler, ProgramCall, ScriptWalk, TooManyCommands
 from hermes.policy.commands.effects import word_set
 from hermes.policy.commands.placeholders import (
@@ -395,13 +399,17 @@ def walk_test(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None
     call.argv = ["[", text[:200]]
     if text.startswith("[["):
         outputs = walk.substitutions(node, scope)
+        note_content_test(text, outputs, scope)
         if unknown := unknown_in_test(text, scope, outputs):
             call.dynamic(f"a comparison of {unknown}, which the shell would run as code")
     elif text.startswith("(("):
         walk.substitutions(node, scope)
         walk.arithmetic(node, scope)
-    elif unknown := evaluated_test_word(_test_words(walk, node, scope), scope):
-        call.dynamic(f"a test of {unknown}, which the shell would run as code")
+    else:
+        words = _test_words(walk, node, scope)
+        note_content_test(text, words, scope)
+        if unknown := evaluated_test_word(words, scope):
+            call.dynamic(f"a test of {unknown}, which the shell would run as code")
     if "'" in text and ("[$(" in text or "[`" in text):
         call.dynamic("a subscript that is run")
     walk.keep(call)

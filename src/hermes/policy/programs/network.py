@@ -39,6 +39,8 @@ def mark_address(call: ProgramCall, url: str) -> None:
     if re.search(r"[\x00-\x1f]", url.strip()):
         call.mark("network-out", "a line break in an address: more is sent")
     scheme, user, host, port, rest = found.groups()
+    if _QUERY_METHOD.search(rest):
+        call.mark("network-out", f"{display_text(rest)} may be taken for a change")
     if scheme and scheme.lower() == "file":
         _read_file_address(call, host + rest)
         return
@@ -50,6 +52,19 @@ def mark_address(call: ProgramCall, url: str) -> None:
     before = port if port and has_untrusted_text(port) else user or ""
     call.mark(*_classify_host(host, rest, before))
     call.aim(host=host)
+
+
+_QUERY_METHOD = re.compile(r"[?&](?:_|x-)?(?:http_?)?method=(?!get\b|head\b|options\b)", re.I)
+_HEADER_METHOD = re.compile(
+    r"\s*(?:x-)?(?:http-)?method(?:-override)?\s*:\s*(?!get\b|head\b|options\b)|\s*x-original-",
+    re.I,
+)
+"""Servers take these for the method of the request, or the path that is meant."""
+
+
+def _mark_chosen_method(call: ProgramCall, header: str) -> None:
+    if _HEADER_METHOD.match(header):
+        call.mark("network-out", f"{display_text(header)} makes it another request")
 
 
 def _read_file_address(call: ProgramCall, path: str) -> None:
@@ -107,6 +122,7 @@ def curl(call: ProgramCall, entry: ProgramEntry) -> str:
     for header in found.values(
         "-H", "--header", "-b", "--cookie", "-A", "--user-agent", "-e", "-u", "--proxy-header"
     ):
+        _mark_chosen_method(call, header)
         if header.startswith("@"):
             call.reads(header[1:])
             call.mark("network-out", "sends headers of a file, with whatever lines it has")
@@ -226,6 +242,8 @@ def wget(call: ProgramCall, entry: ProgramEntry) -> str:
     apply_table(call, entry)
     for url in found.words:
         mark_address(call, url)
+    for header in found.values("--header"):
+        _mark_chosen_method(call, header)
     target = found.value("-O", "--output-document")
     quiet = found.has("--spider") or target in ("-", "/dev/null", "/dev/stdout")
     joined = any(re.fullmatch(r"-[qnv]*O-", word) for word in call.argv)
@@ -292,6 +310,8 @@ def httpie(call: ProgramCall, entry: ProgramEntry) -> str:
     rest = words[1:] if named else words
     if rest:
         mark_address(call, rest[0])
+    for word in rest[1:]:
+        _mark_chosen_method(call, word)
     if method not in ("GET", "HEAD", "OPTIONS") or any(
         "=" in word or "@" in word for word in rest[1:]
     ):
@@ -372,6 +392,11 @@ def mark_unknown_text_sent(call: ProgramCall) -> None:
     if call.program in _LOGIN_PROGRAMS:
         for server in _option_values(call, _LOGIN_OPTION):
             _mark_login(call, server)
+    if call.program == "sleep" and any(map(has_untrusted_text, call.argv[1:])):
+        call.scope.content_tests.add("sleep")
+    if call.scope.content_tests and "network-read" in call.effects:
+        tested = min(call.scope.content_tests)
+        call.mark("network-out", f"whether {call.program} asks tells the result of {tested}")
     if not any(map(has_untrusted_text, call.argv[1:])):
         return
     if "network-read" in call.effects or _chooses_other_host(call):

@@ -48,6 +48,7 @@ def _mark_secret_variables(call: ProgramCall) -> None:
 
 def print_environment(call: ProgramCall, entry: ProgramEntry) -> str:
     call.mark("read", "prints the environment")
+    call.scope.content_tests.add("a look at the environment")
     for word in call.argv[1:]:
         if _SECRET_NAME.search(word):
             call.mark("secret-read", f"prints {display_text(word)}")
@@ -184,6 +185,8 @@ def wait_for_process(call: ProgramCall, entry: ProgramEntry) -> str:
 def test_expression(call: ProgramCall, entry: ProgramEntry) -> str:
     """`test -v name` evaluates the subscript of the name; nothing else is evaluated."""
     apply_table(call, entry)
+    if len(call.argv) > 3 and any(map(has_untrusted_text, call.argv[1:])):
+        call.scope.content_tests.add("a test")
     if unknown := assignments.evaluated_test_word(call.argv[1:], call.scope):
         call.dynamic(f"a test of {unknown}, which the shell would run as code")
     return ""

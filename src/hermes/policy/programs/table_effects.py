@@ -393,7 +393,9 @@ def _check_unknown_words(
     """A word that is known only at run time may be a harmful option."""
     if not any(_is_harmful_rule(rule) for rule in rules):
         return
-    single = call.doubtful or found.loose or any(map(starts_with_glob, found.words))
+    values = (value for _, value in found.options if value)  # one that matches several files
+    globs = any(map(starts_with_glob, (*found.words, *values)))
+    single = call.doubtful or found.loose or globs
     if ANY_WORDS in call.argv or (single and not entry.spec.trusts):
         call.dynamic(f"a word only known at run time may be an option of {call.program}")
 

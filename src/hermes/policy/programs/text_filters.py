@@ -10,6 +10,7 @@ from hermes.policy.commands.placeholders import (
     has_untrusted_text,
     is_fully_known,
     literal_text,
+    starts_with_glob,
 )
 from hermes.policy.commands.tables import ProgramEntry, parse_arguments
 from hermes.policy.programs.table_effects import apply_table, printed_kind
@@ -40,7 +41,8 @@ def sed(call: ProgramCall, entry: ProgramEntry) -> str:
         call.dynamic("sed runs a script from a file")
     elif not scripts:
         scripts, words = words[:1], words[1:]
-    if found.loose or call.doubtful:
+    names_may_be_options = "--" not in call.argv and any(map(starts_with_glob, words))
+    if found.loose or call.doubtful or names_may_be_options:
         call.dynamic("a word only known at run time may be the script")
     for script in scripts:
         _judge_sed_script(call, script)

@@ -49,6 +49,7 @@ def env(call: ProgramCall, entry: ProgramEntry) -> str:
         words = words[1:]
     if not words:
         call.mark("read", "env prints the environment")
+        call.scope.content_tests.add("a look at the environment")
         return ANY_WORD
     if found.has("-i", "-u", "-", "--ignore-environment", "--unset") and (
         "setsid" in call.via or any("setsid" in word for word in words)

@@ -251,6 +251,33 @@ SECRET_CONTEXTS: tuple[SecretContext, ...] = (
         r"(?:requirepass|masterauth)\s+(?P<secret>(?=\S*\d)\S{6,})",
     ),
     _build_context(
+        "passphrase",
+        ("passphrase:", "passphrase=", "passphrase =", 'passphrase "'),
+        r"passphrase(?:\s*[:=]\s*[\"']?|\s+\")(?!none|required|incorrect|wrong|invalid|not|is\b|null"
+        r"|empty|true|false|yes|no\b)(?P<secret>[^\s\"'#<>$][^\n\"'#<>]{5,200})",
+    ),
+    _build_context(
+        "pin",
+        ("pin=", "pin:", "pin ="),
+        r"(?<![\w-])pin\s?[:=]\s?(?P<secret>\d{4,12})(?![\w.:])",
+    ),
+    _build_context(
+        "snmp-community",
+        ("rocommunity", "rwcommunity"),
+        r"r[ow]community6?\s+(?P<secret>[^\s#]{4,200})",
+    ),
+    _build_context("key-secret", ('secret "',), r"secret\s+\"(?P<secret>[\w+/]{16,200}={0,2})\""),
+    _build_context("age-key", ("age-secret-key-",), r"AGE-SECRET-KEY-(?P<secret>1[0-9a-z]{40,80})"),
+    _build_context(
+        "named-password",
+        ("passwort", "kennwort", "mot de passe", "contraseña", "senha"),
+        r"(?:passwort|kennwort|mot de passe|contraseña|senha)\s*[:=]\s*"
+        r"(?P<secret>(?=\S*\d)\S{5,200})",
+    ),
+    _build_context(
+        "xml-password", ("password</name>",), r"password</name>\s*<value>(?P<secret>[^<\n]{3,300})<"
+    ),
+    _build_context(
         "terraform-output",
         ('"sensitive"',),
         r"\"sensitive\"\s*:\s*true[^{}]{0,300}?\"value\"\s*:\s*\"(?P<secret>[^\"\n]+)\"",

@@ -184,6 +184,7 @@ def _names_around(state: ClusterState, workload: Workload) -> tuple[str, ...]:
 def _worst_symptom(state: ClusterState, workload: Workload) -> _Symptom | None:
     pods = [each for each in state.pods if state.workload_of(each) == workload and not each.ending]
     found = [symptom for pod in pods for symptom in _pod_symptoms(pod, workload)]
+    found += _unscheduled_pods(state, pods)
     if refused := _refused_pods(state, workload):
         found.append(refused)
     if not found:
@@ -196,6 +197,18 @@ def _worst_symptom(state: ClusterState, workload: Workload) -> _Symptom | None:
         key=lambda each: order.index(each.kind) if each.kind in order else len(order),
         default=None,
     )
+
+
+def _unscheduled_pods(state: ClusterState, pods: Sequence[PodState]) -> Iterator[_Symptom]:
+    """Pods that wait for a node by the words of the scheduler: their condition may come later."""
+    waiting = {
+        f"Pod/{each.name}" for each in pods if each.phase == "Pending" and not each.conditions
+    }
+    for event in state.events:
+        if event.reason == "FailedScheduling" and event.subject in waiting:
+            text = f"pod {event.subject[4:]} finds no node: {event.message}"
+            evidence = ("pods", "events", "nodes")
+            yield _Symptom(kind="unschedulable", text=text, value=event.message, evidence=evidence)
 
 
 def _pod_symptoms(pod: PodState, workload: Workload) -> Iterator[_Symptom]:

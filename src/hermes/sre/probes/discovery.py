@@ -16,6 +16,7 @@ from hermes.sre.probes.host_scan import (
     LoggedRequests,
     ServiceCriteria,
     ServiceUnit,
+    is_below,
     parse_scan,
     scan_script,
 )
@@ -200,7 +201,7 @@ def propose_probes(
     ports = {port for each in services for port in each.provisional_ports}
     probes = _unique_by_name(
         (
-            *_host_probes(scan),
+            *_host_probes(scan, criteria),
             *_unit_probes(scan),
             *_port_probes(scan),
             *web_probes(scan, failing_too=failing_too),
@@ -234,13 +235,15 @@ def _probed_port(probe: Probe) -> int:
     return int(found[1]) if found else 0
 
 
-def _host_probes(scan: HostScan) -> Iterator[Probe]:
+def _host_probes(scan: HostScan, criteria: ServiceCriteria) -> Iterator[Probe]:
     yield Probe(name="cpu", kind="cpu", fails=4, severity="P3")
     yield Probe(name="load", kind="load", fails=4, severity="P3")
     yield Probe(name="memory", kind="memory", severity="P2")
     yield Probe(name="processes", kind="processes", interval=60.0, baseline=True, severity="P3")
     yield Probe(name="zombies", kind="zombies", interval=60.0, severity="P3")
     for path, (used, free) in scan.disks.items():
+        if is_below(path, criteria.temporary_folders):
+            continue
         limit = 60 if path == "/dev/shm" else None
         state = state_label(used < (limit or 90) and free >= 1024)
         if used >= 98 or free < 1024:
@@ -257,6 +260,8 @@ def _host_probes(scan: HostScan) -> Iterator[Probe]:
                 severity="P3",
             )
     for path, used in scan.inodes.items():
+        if is_below(path, criteria.temporary_folders):
+            continue
         yield Probe(
             name=probe_name("inodes", path),
             kind="inodes",

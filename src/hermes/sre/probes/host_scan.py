@@ -156,6 +156,10 @@ def reason_to_stay(
     return ""
 
 
+def is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(path.startswith(f"{each}/") for each in folders)
+
+
 def is_temporary(
     process: HostProcess, port: int, criteria: ServiceCriteria, folder: str = ""
 ) -> bool:
@@ -165,7 +169,8 @@ def is_temporary(
     is_job = len(others) > 1 and process.session != process.pid
     return (
         process.at_terminal
-        or any(f"{folder}/".startswith(f"{each}/") for each in criteria.temporary_folders)
+        or folder in criteria.temporary_folders
+        or is_below(folder, criteria.temporary_folders)
         or (is_job and port in EPHEMERAL_PORTS)
     )
 

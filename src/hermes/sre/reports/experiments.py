@@ -52,7 +52,7 @@ def experiment_subject(event: ExperimentRan) -> str:
     return {
         "reproduce": "an unchanged copy of the host",
         "revert-all": f"a copy with all {count} changes reverted",
-        "keep-only": f"a copy with only this change: {_names(event.kept)}",
+        "keep-only": f"a copy with only {_changes(event.kept)}: {_names(event.kept)}",
         "revert-only": f"a copy with only this reverted: {_names(event.reverted)}",
         "rehearse": f"the revert while services run: {_names(event.reverted)}",
     }.get(event.purpose, "a copy of the host")
@@ -72,7 +72,7 @@ def experiment_text(event: ExperimentRan) -> str:
 
 def ended_text(event: ExperimentsEnded) -> str:
     """The result of all experiments."""
-    why = f": {visible_line(event.why, MAX_DETAIL_CHARS)}" if event.why else ""
+    why = f": {visible_line(event.why, MAX_REASON_CHARS)}" if event.why else ""
     if event.status == "proved":
         by = f", changed by {visible_line(event.author, 60)}" if event.author else ""
         took = f" in {event.experiments} experiments, {format_duration(event.seconds)}"
@@ -81,6 +81,9 @@ def ended_text(event: ExperimentsEnded) -> str:
         return f"changes are ruled out ({event.suspects} since the known good state){why}"
     if event.status == "not-reproduced":
         return f"the fault could not be reproduced on a copy of the host{why}"
+    if event.experiments:
+        many = f"{event.experiments} experiment{'' if event.experiments == 1 else 's'} on copies"
+        return f"{many} without a proof{why}"
     return f"no experiments on a copy{why}"
 
 
@@ -154,6 +157,10 @@ def lesson_lines(records: Sequence[JournalRecord]) -> list[str]:
     if event.status == "proved" and event.why:
         lines.append(f"- {escape_text(event.why, 400)}")
     return lines
+
+
+def _changes(labels: Sequence[str]) -> str:
+    return "this change" if len(labels) == 1 else "these changes"
 
 
 def _names(labels: Sequence[str], count: int = 0, max_named: int = MAX_NAMED) -> str:

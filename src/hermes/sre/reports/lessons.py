@@ -23,6 +23,10 @@ SLOW_DETECTION_S = 300.0
 """Seconds to detect a problem, beyond which a probe is missing."""
 MAX_HINTS = 6
 _PREVENTION_HINTS: tuple[tuple[str, str], ...] = (
+    (r"allows no eviction",
+     "Give a workload one replica more than its disruption budget demands."),
+    (r"fit into quota", "Raise the quota first, and let an alert say when it is nearly used."),
+    (r"selector .* matches no pod", "Check after each change of a service that it has endpoints."),
     (r"no space|disk|inode|/dev/shm|\bfull\b",
      "Cap or rotate what fills the disk, and let a probe warn before it is full."),
     (r"certificate|\btls\b|x509|\bexpir",
@@ -32,7 +36,10 @@ _PREVENTION_HINTS: tuple[tuple[str, str], ...] = (
     (r"\bcpu\b|runaway|busy loop", "Limit what one service may take of the processor."),
     (r"connections?\b.*(exhaust|too many|limit)|too many (clients|connections)|\bpool\b",
      "Size the pool of the clients below the limit of the server, with a time-out."),
-    (r"deadlock|\block\b|idle in transaction", "Keep transactions short and set a lock time-out."),
+    (r"deadlock|waits? for a lock|lock (time|wait)|blocks? other|idle in transaction",
+     "Keep transactions short and set a lock time-out."),
+    (r"\block\b.*(dead|stale|left|killed)|(stale|old|dead).{0,12}\block\b",
+     "Let a lock end with the process that holds it, as flock does."),
     (r"\bindex\b|slow quer|sequential scan", "Check plans of new queries before they go live."),
     (r"password|token|credential|secret|rotat",
      "Rotate credentials where they are used in the same step, and try them afterwards."),
@@ -46,7 +53,7 @@ _PREVENTION_HINTS: tuple[tuple[str, str], ...] = (
      "Let a release prove itself on one host before the others."),
     (r"config|setting|typo|syntax|\bvariable\b|\bedit",
      "Check a configuration before it is loaded, and keep it under version control."),
-    (r"module|dependency|import|package",
+    (r"\bmodule\b|dependenc|import ?error|\bpackages?\b",
      "Pin dependencies and start the service once in the build."),
     (r"port\b.*(taken|in use)|address already in use",
      "Give each service a port of its own, written down."),
@@ -60,6 +67,7 @@ _CLUSTER_OBJECT = re.compile(
     r"[a-z0-9-]*/(?:deployment|statefulset|daemonset|service|ingress|poddisruptionbudget)/"
 )
 """Names that people chose: they say nothing about a mechanism."""
+_PATHS = re.compile(r"(?<![\w.])/(?!(?:etc/hosts|dev/shm)\b)[\w.@+/-]+")
 _PREVENTION_SECTION = re.compile(
     r"^#{1,4}[^\n]*(?:prevention|follow.up|lessons)[^\n]*\n(.+?)(?=^#{1,4}\s|\Z)",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
@@ -98,7 +106,8 @@ def _mechanism_hints(incident: Incident) -> list[str]:
     if diagnosis is None or cause_status(incident) != "found":
         return ["The cause is not known: find it first."]
     component = "" if _CLUSTER_OBJECT.match(diagnosis.component) else diagnosis.component
-    text = " ".join((component, diagnosis.mechanism, diagnosis.value)).lower()
+    # Names of files would be taken for what happened: an import.lock, a pool.conf.
+    text = _PATHS.sub(" ", " ".join((component, diagnosis.mechanism, diagnosis.value)).lower())
     return [hint for pattern, hint in _PREVENTION_HINTS if re.search(pattern, text)][:2]
 
 

@@ -1,5 +1,6 @@
 """Finds the cause by experiments on a copy, and reverts it through the gate like a playbook."""
 
+import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -8,13 +9,19 @@ from msgspec.structs import replace
 
 from hermes.core.actions import Action
 from hermes.core.errors import HermesError, StoreError, innermost_error
-from hermes.core.events.experiments import ExperimentsEnded, FixTested
+from hermes.core.events.experiments import ExperimentRan, ExperimentsEnded, FixTested
 from hermes.core.events.incidents import IncidentDiagnosed, IncidentPhase
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import run_command
-from hermes.sre.cause import EXPERIMENT, CauseResult, FailingCase, FixCandidate
+from hermes.sre.cause import (
+    EXPERIMENT,
+    CauseResult,
+    FailingCase,
+    FixCandidate,
+    unfinished_text,
+)
 from hermes.sre.checks import CheckResult
 from hermes.sre.context import IncidentWork
 from hermes.sre.policies import RecentChangePolicy
@@ -129,16 +136,23 @@ class ExperimentResponder:
         case = await find_failing_case(self._work, baseline, number)
         if case is None:
             return CauseResult(status="impossible", why=NO_FAILING_CHECK)
+        ran: list[ExperimentRan] = []
+
+        async def publish(*events: object) -> Sequence[int]:
+            ran.extend(each for each in events if isinstance(each, ExperimentRan))
+            return await self._work.publish(*events)
+
         try:
             with anyio.move_on_after(EXPERIMENTS_TIMEOUT_S):
-                return await finder.find(case)
+                return await finder.find(dataclasses.replace(case, publish=publish))
         except Exception as error:
             cause = innermost_error(error)
             if isinstance(cause, StoreError) or not isinstance(cause, HermesError | OSError):
                 raise
             return CauseResult(status="impossible", why=str(cause)[:300])
-        why = f"not finished within {EXPERIMENTS_TIMEOUT_S:g} s"
-        return CauseResult(status="impossible", why=why)
+        shown = unfinished_text(ran)
+        why = f"not finished within {EXPERIMENTS_TIMEOUT_S:g} s" + (f"; {shown}" if shown else "")
+        return CauseResult(status="impossible", why=why, experiments=len(ran))
 
     async def _revert(
         self, result: CauseResult, number: int, find_recovery: Callable[[], Awaitable[str]]

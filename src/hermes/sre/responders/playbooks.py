@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -44,8 +44,14 @@ RunFixTests = Callable[[Sequence[FixCandidate]], Awaitable[Sequence[FixTested]]]
 """Tests fixes on copies; returns nothing where that is not possible."""
 CLUSTER_CATEGORY = "kubernetes"
 """Skills that are about a cluster, and not about this host."""
-COMPONENT_KEYS = ("file", "path", "config", "unit", "service", "mount", "table", "host", "process")
-VALUE_KEYS = ("wrong", "found", "old", "key", "value", "port", "name")
+COMPONENT_KEYS = (
+    *("file", "path", "config", "files"),
+    *("unit", "service", "mount", "table", "host", "process"),
+)
+VALUE_KEYS = ("wrong", "found", "old", "was", "key", "value", "port", "name")
+FACT_KEYS = ("name", "key", *VALUE_KEYS[:4], "now", "new", "right", "job")
+"""Parameters of a playbook that say what its summary is about here, in the order of a sentence."""
+MAX_FACT_CHARS = 80
 
 
 async def find_remaining_faults(
@@ -232,6 +238,13 @@ class SignatureScan:
 def _same_test(test: FixTested | None, action: Action) -> FixTested | None:
     """A playbook is tested as a whole."""
     return test
+
+
+def found_facts(found: Mapping[str, str]) -> str:
+    """What the probes of a playbook found, for people: its summary fits every host."""
+    facts = {name: found[name] for name in FACT_KEYS if name in found}
+    told = ", ".join(f"{n} {text}" for n, text in facts.items() if len(text) <= MAX_FACT_CHARS)
+    return f" (found here: {told})" if told else ""
 
 
 class PlaybookAttempt(Value, kw_only=True, frozen=True):
@@ -466,15 +479,17 @@ class PlaybookResponder:
         if self._work.cluster is not None and (await self._work.read()).diagnosis is not None:
             return  # the queries of the cluster tell more than a signature
         calls = [done.call_id for done in played.done if done.phase == "probe"]
-        details, found = self._work.details, played.parameters
-        component = next((found[name] for name in COMPONENT_KEYS if found.get(name)), "")
+        details = self._work.details
+        # Probes print `none` for what a host does not have.
+        found = {n: e for n, e in played.parameters.items() if e.strip() not in ("", "none")}
+        component = next((found[name] for name in COMPONENT_KEYS if name in found), "")
         await self._work.publish(
             IncidentDiagnosed(
                 run=details.run,
                 incident=details.incident,
                 component=component or details.service,
-                mechanism=candidate.playbook.summary,
-                value=next((found[name] for name in VALUE_KEYS if found.get(name)), ""),
+                mechanism=f"{candidate.playbook.summary}{found_facts(found)}",
+                value=next((found[name] for name in VALUE_KEYS if name in found), ""),
                 evidence=await self._work.result_numbers(calls),
                 confidence=0.8,
             )

@@ -1,0 +1,71 @@
+"""Coordinates the work on incidents: which one reverts a cause, and when work is withdrawn."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import anyio
+
+
+class CauseClaims:
+    """Which incident reverts which cause. Two incidents may have the same one: the second waits for
+    the end of the first, so that they do not restart and undo against each other."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, tuple[str, anyio.Event]] = {}
+
+    async def claim(self, incident: str, causes: Sequence[str]) -> bool:
+        """Whether it had to wait for another incident."""
+        waited = False
+        while others := [
+            ended
+            for cause in causes
+            for owner, ended in [self._claims.get(cause, (incident, None))]
+            if owner != incident and ended is not None
+        ]:
+            waited = True
+            await others[0].wait()
+        ended = anyio.Event()
+        self._claims |= {cause: (incident, ended) for cause in causes}
+        return waited
+
+    @contextmanager
+    def release_after(self, incident: str) -> Iterator[None]:
+        """Ends the claims of an incident with the work on it."""
+        try:
+            yield
+        finally:
+            for cause, (owner, ended) in list(self._claims.items()):
+                if owner == incident:
+                    del self._claims[cause]
+                    ended.set()
+
+
+class WorkWithdrawal:
+    """Decides which comes first: a change (or the end of the work), or its withdrawal."""
+
+    def __init__(self) -> None:
+        self._committed = self._withdrawn = False
+
+    @property
+    def withdrawn(self) -> bool:
+        return self._withdrawn
+
+    def withdraw(self) -> bool:
+        """False when a change has begun or the end is being written. On True the caller cancels the
+        work."""
+        self._withdrawn = self._withdrawn or not self._committed
+        return self._withdrawn
+
+    async def commit(self) -> None:
+        """From here on the work cannot be withdrawn. Never returns if it has been."""
+        if self._withdrawn:
+            await anyio.sleep_forever()
+        self._committed = True
+
+
+class WorkInProgress:
+    """What the watch keeps of an incident that is being worked on."""
+
+    def __init__(self) -> None:
+        self.scope, self.withdrawal = anyio.CancelScope(), WorkWithdrawal()
+        self.ended = anyio.Event()
