@@ -17,7 +17,6 @@ from hermes.gateway.settings import ChannelSettings, ChannelsSettings
 from hermes.gateway.transports import SendingPace as SendingPace  # part of the plug-in interface
 
 CHANNEL_GROUP = "channels"
-_BUNDLED = "hermes.gateway.channels"
 LengthUnit = Literal["utf16", "code points", "bytes"]
 TextFormat = Literal["plain", "markdown", "mrkdwn", "html"]
 """`plain` also where styles are sent beside the text, as Telegram wants them."""
@@ -42,9 +41,8 @@ class ChannelManifest(Value, kw_only=True, frozen=True):
     title: str
     """As the platform writes its name."""
     settings: type[ChannelSettings]
-    runtime: str = ""
-    """`module:function` of what opens it: `open_channel(settings, secrets) -> Channel`. Empty: that
-    of the bundled channel with this name."""
+    runtime: str
+    """`module:function` of what opens it: `open_channel(settings, secrets) -> Channel`."""
     extra: str = ""
     """The extra of `pip install 'hermes-oncall[…]'` that brings its library."""
     limits: ChannelLimits = ChannelLimits()
@@ -53,8 +51,7 @@ class ChannelManifest(Value, kw_only=True, frozen=True):
 
     def __call__(self, settings: ChannelSettings, secrets: Mapping[str, str]) -> Channel:
         """Raises `SettingsError` where its library is not installed."""
-        runtime = self.runtime or f"{_BUNDLED}.{self.name}.runtime:open_channel"
-        module, _, attribute = runtime.partition(":")
+        module, _, attribute = self.runtime.partition(":")
         try:
             open_channel = getattr(import_module(module), attribute)
         except ModuleNotFoundError as error:

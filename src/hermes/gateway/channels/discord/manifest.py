@@ -1,4 +1,7 @@
-"""The manifest of Discord, which imports no client library."""
+"""The manifest of Discord.
+
+Nothing here imports the client library.
+"""
 
 from hermes.gateway.manifest import ChannelLimits, ChannelManifest, SendingPace
 from hermes.gateway.settings import DiscordSettings
@@ -7,6 +10,7 @@ MANIFEST = ChannelManifest(
     name="discord",
     title="Discord",
     settings=DiscordSettings,
+    runtime="hermes.gateway.channels.discord.runtime:open_channel",
     extra="discord",
     limits=ChannelLimits(
         max_text=2_000,
@@ -14,7 +18,11 @@ MANIFEST = ChannelManifest(
         format="markdown",
         max_buttons=25,
         max_file_bytes=10 * 10**6,
-        pace=SendingPace(interval_s=0.25, per_minute=120, per_second_in_all=40.0),
+        pace=SendingPace(
+            interval_s=0.25,
+            per_minute=120,
+            per_second_in_all=40.0,
+        ),
     ),
     setup=(
         "Create an application at discord.com/developers, and add a bot to it.",

@@ -10,10 +10,17 @@ MANIFEST = ChannelManifest(
     name="email",
     title="E-mail",
     settings=EmailSettings,
+    runtime="hermes.gateway.channels.email.runtime:open_channel",
     limits=ChannelLimits(
         max_text=100_000,
+        unit="code points",
+        max_buttons=0,
         max_file_bytes=10 * 10**6,
-        pace=SendingPace(interval_s=1.0, per_minute=10, per_second_in_all=1.0),
+        pace=SendingPace(
+            interval_s=1.0,
+            per_minute=10,
+            per_second_in_all=1.0,
+        ),
     ),
     setup=(
         "Create a mailbox for Hermes alone: whoever can read it reads what Hermes reports",

@@ -1,4 +1,7 @@
-"""The manifest of Matrix, which imports no client library."""
+"""The manifest of Matrix.
+
+Nothing here imports the client library.
+"""
 
 from hermes.gateway.manifest import ChannelLimits, ChannelManifest, SendingPace
 from hermes.gateway.settings import MatrixSettings
@@ -7,13 +10,19 @@ MANIFEST = ChannelManifest(
     name="matrix",
     title="Matrix",
     settings=MatrixSettings,
+    runtime="hermes.gateway.channels.matrix.runtime:open_channel",
     extra="matrix",
     limits=ChannelLimits(
         max_text=16_000,
         unit="bytes",
         format="html",
+        max_buttons=0,
         max_file_bytes=50 * 10**6,
-        pace=SendingPace(interval_s=0.2, per_minute=60, per_second_in_all=5.0),
+        pace=SendingPace(
+            interval_s=0.2,
+            per_minute=60,
+            per_second_in_all=5.0,
+        ),
     ),
     setup=(
         "Create an account for the bot on a homeserver, and log in once to get an access token.",

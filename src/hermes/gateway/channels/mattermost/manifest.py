@@ -1,4 +1,7 @@
-"""The manifest of Mattermost, which imports no client library."""
+"""The manifest of Mattermost.
+
+Nothing here imports the client library.
+"""
 
 from hermes.gateway.manifest import ChannelLimits, ChannelManifest, SendingPace
 from hermes.gateway.settings import MattermostSettings
@@ -7,12 +10,19 @@ MANIFEST = ChannelManifest(
     name="mattermost",
     title="Mattermost",
     settings=MattermostSettings,
+    runtime="hermes.gateway.channels.mattermost.runtime:open_channel",
     extra="mattermost",
     limits=ChannelLimits(
         max_text=16_383,
+        unit="code points",
         format="markdown",
+        max_buttons=0,
         max_file_bytes=50 * 10**6,
-        pace=SendingPace(interval_s=0.2, per_minute=120, per_second_in_all=5.0),
+        pace=SendingPace(
+            interval_s=0.2,
+            per_minute=120,
+            per_second_in_all=5.0,
+        ),
     ),
     setup=(
         "Allow bot accounts in the system console, and create one under Integrations.",

@@ -1,4 +1,7 @@
-"""The manifest of Signal, which imports no client library."""
+"""The manifest of Signal.
+
+Nothing here imports the client library.
+"""
 
 from hermes.gateway.manifest import ChannelLimits, ChannelManifest, SendingPace
 from hermes.gateway.settings import SignalSettings
@@ -7,11 +10,18 @@ MANIFEST = ChannelManifest(
     name="signal",
     title="Signal",
     settings=SignalSettings,
+    runtime="hermes.gateway.channels.signal.runtime:open_channel",
     extra="signal",
     limits=ChannelLimits(
         max_text=2_000,
+        unit="code points",
+        max_buttons=0,
         max_file_bytes=50 * 10**6,
-        pace=SendingPace(interval_s=1.0, per_minute=30, per_second_in_all=1.0),
+        pace=SendingPace(
+            interval_s=1.0,
+            per_minute=30,
+            per_second_in_all=1.0,
+        ),
     ),
     setup=(
         "Install signal-cli, and register a number of its own or link it as a second device: "

@@ -1,4 +1,7 @@
-"""The manifest of Slack, which imports no client library."""
+"""The manifest of Slack.
+
+Nothing here imports the client library.
+"""
 
 from hermes.gateway.manifest import ChannelLimits, ChannelManifest, SendingPace
 from hermes.gateway.settings import SlackSettings
@@ -7,13 +10,19 @@ MANIFEST = ChannelManifest(
     name="slack",
     title="Slack",
     settings=SlackSettings,
+    runtime="hermes.gateway.channels.slack.runtime:open_channel",
     extra="slack",
     limits=ChannelLimits(
         max_text=3_000,
+        unit="code points",
         format="mrkdwn",
         max_buttons=25,
         max_file_bytes=50 * 10**6,
-        pace=SendingPace(interval_s=1.0, per_minute=60, per_second_in_all=20.0),
+        pace=SendingPace(
+            interval_s=1.0,
+            per_minute=60,
+            per_second_in_all=20.0,
+        ),
     ),
     setup=(
         "Create an app at api.slack.com/apps, and switch on socket mode.",

@@ -7,13 +7,18 @@ MANIFEST = ChannelManifest(
     name="telegram",
     title="Telegram",
     settings=TelegramSettings,
+    runtime="hermes.gateway.channels.telegram.runtime:open_channel",
     extra="telegram",
     limits=ChannelLimits(
         max_text=4_096,
         unit="utf16",
         max_buttons=8,
         max_file_bytes=50 * 10**6,
-        pace=SendingPace(interval_s=1.0, per_minute=20, per_second_in_all=25.0),
+        pace=SendingPace(
+            interval_s=1.0,
+            per_minute=20,
+            per_second_in_all=25.0,
+        ),
     ),
     setup=(
         "Write /newbot to @BotFather in Telegram, and choose a name.",

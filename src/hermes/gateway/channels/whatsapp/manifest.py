@@ -1,4 +1,7 @@
-"""The manifest of WhatsApp, which imports no client library."""
+"""The manifest of WhatsApp.
+
+Nothing here imports the client library.
+"""
 
 from hermes.gateway.manifest import ChannelLimits, ChannelManifest, SendingPace
 from hermes.gateway.settings import WhatsAppSettings
@@ -7,12 +10,18 @@ MANIFEST = ChannelManifest(
     name="whatsapp",
     title="WhatsApp",
     settings=WhatsAppSettings,
+    runtime="hermes.gateway.channels.whatsapp.runtime:open_channel",
     extra="whatsapp",
     limits=ChannelLimits(
         max_text=4_096,
+        unit="code points",
         max_buttons=3,
         max_file_bytes=100 * 10**6,
-        pace=SendingPace(interval_s=6.0, per_minute=10, per_second_in_all=20.0),
+        pace=SendingPace(
+            interval_s=6.0,
+            per_minute=10,
+            per_second_in_all=20.0,
+        ),
     ),
     setup=(
         "Create an app with the product WhatsApp at developers.facebook.com, and a system user "
