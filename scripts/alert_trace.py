@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -36,7 +37,9 @@ from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.skills.discovery import SkillRoot
 from hermes.skills.library import Skill, SkillLibrary
 from hermes.sre.checks import open_independent_checks
+from hermes.sre.commander import Commander
 from hermes.sre.context import IncidentContext
+from hermes.sre.coordination import WorkWithdrawal
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.report_file import write_report_file
@@ -93,6 +96,19 @@ class AllowingPolicy:
         return Decision(verdict="allow", rule="trace", hash="trace")
 
 
+class TracedHandler:
+    """Handles every incident in one context."""
+
+    def __init__(self, context: IncidentContext) -> None:
+        self._context = context
+
+    async def handle(self, details: IncidentDetails, withdrawal: WorkWithdrawal) -> None:
+        await Commander(replace(self._context, withdrawal=withdrawal), details).run()
+
+    async def report(self, details: IncidentDetails) -> None:
+        await self._context.report(details)
+
+
 async def trace_alert(home: Path) -> FunctionTrace:
     """Raises `TimeoutError` when the incident is not closed in time."""
     skill = home / "skills" / "web-down"
@@ -129,7 +145,7 @@ async def trace_alert(home: Path) -> FunctionTrace:
             checks_for=lambda details: open_independent_checks(details, environment, [probe]),
             report=report,
         )
-        watch = IncidentWatch(bus, Triage(SETTINGS.triage), lambda _: context)
+        watch = IncidentWatch(bus, Triage(SETTINGS.triage), TracedHandler(context))
         await group.start(watch.run)
         address = await group.start(serve_alerts, bus, WebSettings(port=0))
         sys.setprofile(trace)

@@ -5,6 +5,7 @@ import pytest
 from hermes.app.cause_revert import _is_data, join_steps
 from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.trial import Revert
+from hermes.declared.revert import RELOAD_UNITS, join_undos
 from hermes.declared.state import Item, ItemId, StateChange
 from hermes.sre.cause import CauseFixStep
 
@@ -20,6 +21,16 @@ def test_a_file_and_its_restart_are_one_command() -> None:
 def test_the_last_step_is_undone_first() -> None:
     steps = [CauseFixStep(command=f"do {each}", undo=f"undo {each}") for each in (1, 2)]
     assert join_steps(steps)[0].undo == "undo 2; undo 1"
+
+
+def test_units_are_read_again_after_their_files_were_put_back() -> None:
+    steps = [
+        CauseFixStep(command="cp a b", undo="cp c b"),
+        CauseFixStep(command=RELOAD_UNITS, undo=RELOAD_UNITS),
+        CauseFixStep(command="systemctl restart shop", undo="true"),
+    ]
+    assert join_steps(steps)[0].undo == f"cp c b; {RELOAD_UNITS}"
+    assert join_undos([each.undo for each in steps]) == f"cp c b; {RELOAD_UNITS}"
 
 
 def test_a_file_that_is_moved_away_stays_a_step_of_its_own() -> None:

@@ -14,7 +14,7 @@ from hermes.declared.experiments.put_back import reverted_changes
 from hermes.declared.experiments.rehearsal import RehearsedRevert
 from hermes.declared.experiments.suspects import service_reversal
 from hermes.declared.experiments.trial import Revert
-from hermes.declared.revert import RELOAD_UNITS, RevertPlan, order_changes, plan_revert
+from hermes.declared.revert import RELOAD_UNITS, RevertPlan, join_undos, order_changes, plan_revert
 from hermes.declared.state import StateChange
 from hermes.declared.store import StateStore
 from hermes.sre.cause import CauseFixStep
@@ -130,10 +130,9 @@ def join_steps(steps: Sequence[CauseFixStep]) -> tuple[CauseFixStep, ...]:
         if last is None or any(each.command.startswith("mv ") for each in (last, step)):
             joined.append(step)
             continue
-        undo = [each.undo for each in (step, last) if each.undo not in ("", "true")]
         joined[-1] = CauseFixStep(
             command=f"{last.command} && {{ {step.command}; }}",
-            undo="; ".join(undo) or "true",
+            undo=join_undos((last.undo, step.undo)),
             recent_by=last.recent_by or step.recent_by,
         )
     return tuple(joined)

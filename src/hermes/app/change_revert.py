@@ -14,7 +14,7 @@ from hermes.core.errors import HermesError
 from hermes.core.events.changes import ChangeReverted
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
-from hermes.declared.revert import RevertPlan, plan_revert
+from hermes.declared.revert import RevertPlan, join_undos, plan_revert
 from hermes.declared.state import Item, State, StateChange, items_differ
 from hermes.declared.store import STAGING_FOLDER
 from hermes.plumbing.files import write_atomically
@@ -98,7 +98,7 @@ async def _apply(
 ) -> RevertResult:
     run_step = _step_runner(application)
     command = " && ".join(step.command for step in plan.steps)
-    undo = "; ".join(step.undo for step in reversed(plan.steps) if step.undo != "true") or "true"
+    undo = join_undos([step.undo for step in plan.steps])
     commands = tuple(step.command for step in plan.steps)
     done = await run_step(f"revert-{id}", command, undo)
     if done.status == "denied":

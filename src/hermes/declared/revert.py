@@ -62,6 +62,12 @@ def order_changes(changes: Sequence[StateChange]) -> list[StateChange]:
     return [*removed[::-1], *created]
 
 
+def join_undos(undos: Sequence[str]) -> str:
+    """The undos of steps, the last first, as one command; units are read after their files."""
+    wanted = [each for each in reversed(undos) if each not in ("", "true")]
+    return "; ".join(sorted(wanted, key=lambda each: each == RELOAD_UNITS)) or "true"
+
+
 def revert_script(plans: Sequence[RevertPlan], store: StateStore, folder: str) -> tuple[str, bytes]:
     """One script for `sh`, and its input, that stages all content and runs all steps; for copies
     of a host, where nothing is recorded. It stops at the first step that fails."""
