@@ -33,6 +33,10 @@ def runs(command: str, call: str = "c1") -> dict[str, object]:
     }
 
 
+def calls(tool: str, arguments: dict[str, str]) -> dict[str, object]:
+    return {"role": "assistant", "calls": [{"id": tool, "name": tool, "arguments": arguments}]}
+
+
 @dataclass
 class ApiServer:
     loaded: LoadedSettings

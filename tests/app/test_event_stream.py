@@ -8,6 +8,7 @@ import pytest
 from api_server import api_server
 
 from hermes.core.events.access import ACCESS_RUN, TokenRevoked
+from hermes.core.events.base import RunOrigin
 from hermes.core.events.incidents import IncidentAcknowledged
 from hermes.core.events.runs import MessageAdded, RunStarted
 from hermes.core.messages import Message
@@ -84,11 +85,14 @@ async def test_a_revoked_token_is_refused_at_once(tmp_path: Path) -> None:
         assert (await client.get("/v1/models")).status_code == 401
 
 
-async def test_a_private_chat_is_shown_to_nobody_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("origin", "audience"), [("chat", "telegram:1"), ("cli", ""), ("acp", "")])
+async def test_a_private_chat_and_a_terminal_are_shown_to_nobody_else(
+    tmp_path: Path, origin: RunOrigin, audience: str
+) -> None:
     said = Message(role="user", text="my password is a secret of mine")
     async with api_server(tmp_path) as server:
         await server.journal.append(
-            RunStarted(run="run-1", origin="chat", by="alice", audience="telegram:1", task="mine"),
+            RunStarted(run="run-1", origin=origin, by="alice", audience=audience, task="mine"),
             MessageAdded(run="run-1", message=said),
             acknowledged("end"),
         )

@@ -32,7 +32,7 @@ def planned(
         run_checks=unused,
         expected=ExpectedReadings(failing=(CheckReading(name="http", ok=False),)),
         programs=HostPrograms(services=services, jobs=jobs),
-        services=[failing],
+        services=failing.split(),
         store=unused,
     )
     change = StateChange(ItemId(kind, path), *sides)
@@ -51,6 +51,13 @@ def test_only_the_failing_service_is_restarted_when_it_reads_the_file() -> None:
 
 def test_a_service_that_failed_is_started_also_when_it_does_not_name_the_file() -> None:
     assert planned("/var/lib/x", service("web", "failed"), service("db")) == [[restart("web")]]
+
+
+def test_failing_services_are_restarted_one_by_one() -> None:
+    """One of them may work: the service behind a proxy that fails."""
+    proxy = service("proxy", more="Environment=SITE=/etc/web.conf\n")
+    steps = planned("/etc/web.conf", proxy, service("web"), failing="proxy web")
+    assert steps == [[restart("proxy")], [restart("web")]]
 
 
 def test_a_reload_comes_before_a_restart() -> None:

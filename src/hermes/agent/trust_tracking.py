@@ -14,7 +14,7 @@ from hermes.agent.prompt import SYSTEM_NOTES, untrusted_parts
 from hermes.core.actions import Action, Policy, TracksText
 from hermes.core.errors import ToolError
 from hermes.core.events import Event
-from hermes.core.events.base import RunOrigin, UnknownEvent
+from hermes.core.events.base import PROGRAM_ORIGINS, RunOrigin, UnknownEvent
 from hermes.core.events.runs import MessageAdded
 from hermes.core.events.tools import ToolFinished, ToolRequested, ToolStarted
 from hermes.core.knowledge import RECALL_NOTE_PREFIX
@@ -90,7 +90,7 @@ HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset(
     {"cli", "python", "chat", "cron", "batch", "web", "acp"}
 )
 """Origins where the request is a person's. A subagent's comes from a model, an incident's from
-an alert, a drill's from a scenario, that of `mcp` from another program."""
+an alert, a drill's from a scenario."""
 _TODO_TOOL, _CLARIFY_TOOL = "todo", "clarify"
 
 
@@ -105,6 +105,7 @@ class TrustTracker:
     def __init__(self, run: str, origin: RunOrigin, *, resumed: bool = False) -> None:
         self._run = run
         self._person = origin in HUMAN_ORIGINS
+        self._program = origin in PROGRAM_ORIGINS
         self._trusted_texts: list[str] = []
         self._read: list[str] = []
         self.knows_prompt = False
@@ -116,6 +117,8 @@ class TrustTracker:
         text = _spoken_text(event)
         if text and (self._person or text.startswith(RECALL_NOTE_PREFIX)):
             self._trusted_texts.append(text)
+        elif text and self._program:
+            self._read.append(text)
         self._read += _attached_texts(event)
 
     def read_prompt(self, prompt: str) -> None:
@@ -135,7 +138,8 @@ class TrustTracker:
         if self._replay_needed:
             # The texts so far are in the journal as well, except for the prompt's.
             self._replay_needed, self._trusted_texts = False, []
-            await TrustReplay(self._run, self._person, policy, artifacts).replay(journal)
+            replay = TrustReplay(self._run, self._person, policy, artifacts, program=self._program)
+            await replay.replay(journal)
         for text in self._read:
             policy.heard(self._run, text, False)
         for text in self._trusted_texts:
@@ -147,10 +151,17 @@ class TrustReplay:
     """Replays the events of a run and its subagents to a policy that has not seen them."""
 
     def __init__(
-        self, run: str, person: bool, policy: TracksText, artifacts: ArtifactStore
+        self,
+        run: str,
+        person: bool,
+        policy: TracksText,
+        artifacts: ArtifactStore,
+        *,
+        program: bool = False,
     ) -> None:
         self._run = run
         self._person = person
+        self._program = program
         self._policy = policy
         self._artifacts = artifacts
         self._calls = OpenToolCalls()
@@ -163,8 +174,8 @@ class TrustReplay:
                 self._policy.heard(event.run, attached, False)
             if text.startswith(RECALL_NOTE_PREFIX):
                 self._policy.heard(event.run, text, False)
-            elif text and self._person:
-                self._policy.heard(event.run, text, True)
+            elif text and (self._person or self._program):
+                self._policy.heard(event.run, text, self._person)
             elif isinstance(event, ToolStarted) and call is not None:
                 self._recall(event, call.request)
             elif isinstance(event, ToolFinished):

@@ -74,12 +74,13 @@ async def answer_approval(
     *,
     person: str,
     via: str,
-    hash: str = "",
+    hash: str | None = None,
     note: str = "",
 ) -> AnswerOutcome:
     """Answer a request: the person, their groups, the deadline and the action are checked here.
 
-    `hash` is that of the action that the person was shown, where the entry point knows it.
+    `hash` is that of the action that the person was shown; None where the entry point shows it
+    itself. A yes to another action, or to none, does not count.
     """
     approved = verb in _SCOPES
     try:
@@ -112,7 +113,7 @@ async def answer_approval(
 
 
 def _refusal(
-    question: ApprovalQuestion, person: str, verb: AnswerVerb, via: str, hash: str
+    question: ApprovalQuestion, person: str, verb: AnswerVerb, via: str, hash: str | None
 ) -> tuple[Refusal, str]:
     """Why this answer does not count, as a word and as a sentence."""
     request, now, approved = question.request, datetime.now(UTC), verb in _SCOPES
@@ -122,7 +123,7 @@ def _refusal(
         return "settled", f"{request.approval} was already settled: {state}"
     if not question.is_open(now):
         return "over", f"{request.approval} is over: no one answered in time, so it is denied"
-    if hash and hash != request.hash:
+    if hash is not None and hash != request.hash and (hash or approved):
         return "denied", "the action is not the one that was shown; look at it again"
     if via == "email" and approved:
         return "denied", "the sender of an e-mail can be forged: answer elsewhere"

@@ -20,8 +20,9 @@ from hermes.core.actions import Action
 from hermes.core.errors import HermesError, SettingsError, ToolError
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.foreign_text import alert_fingerprint, clean_labels, visible_line, visible_text
-from hermes.core.messages import Risk, ToolCall
-from hermes.core.protocols import Tool
+from hermes.core.messages import Risk, ToolCall, ToolResult
+from hermes.core.protocols import Tool, ToolContext
+from hermes.core.run_ids import new_id
 from hermes.plumbing.http_service import HttpReply, HttpRequest
 from hermes.settings.load import LoadedSettings
 from hermes.sre.reports.report_data import (
@@ -166,7 +167,19 @@ class McpService:
         found: Tool | None = self._application.tooling.catalogue.tools.get(name)
         if found is None:
             raise ToolError(f"{name} is not among the tools of this installation")
-        context: Any = None
+
+        async def refuse(call: ToolCall) -> ToolResult:
+            return ToolResult(call_id=call.id, content="one tool at a time", status="error")
+
+        deps = self._application.agent_dependencies
+        context = ToolContext(
+            run=new_id("mcp"),
+            environment=deps.environment,
+            publish=self._application.bus.publish,
+            call=refuse,
+            artifacts=deps.artifacts,
+            origin="mcp",
+        )
         return await found(context, arguments)
 
     def _judge(self, name: str, arguments: dict[str, Any]) -> str:

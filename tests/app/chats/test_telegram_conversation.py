@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import anyio
@@ -12,6 +13,7 @@ from chat_setup import runs, says
 from hermes.app.gateway import keep_gateway
 from hermes.settings.load import LoadedSettings, load
 from hermes.testing.chat_platform import ShownMessage
+from standins.speech import make_wav
 from standins.telegram import DIRECT_ID, PERSON, TOKEN, TelegramStandin
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +24,7 @@ people:
 """
 
 
-def telegram_settings(tmp_path: Path, url: str) -> LoadedSettings:
+def telegram_settings(tmp_path: Path, url: str, more: Mapping[str, str] = {}) -> LoadedSettings:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
@@ -38,6 +40,7 @@ def telegram_settings(tmp_path: Path, url: str) -> LoadedSettings:
             "memory.learn_with_model": "false",
             "channels.talk.cwd": str(work),
             "channels.telegram.base_url": url,
+            **more,
         },
     )
 
@@ -97,3 +100,34 @@ async def test_without_a_configured_channel_the_gateway_says_so_and_ends(tmp_pat
     await keep_gateway(loaded, "", reports.append)
     assert len(reports) == 1
     assert "no chat channel is configured" in reports[0]
+
+
+async def test_a_voice_message_is_downloaded_shown_as_text_and_answered(tmp_path: Path) -> None:
+    platform, reports = TelegramStandin(), list[str]()
+    platform.uploads["v1"] = make_wav(1, 8000)
+    voice = {"file_id": "v1", "file_unique_id": "v", "duration": 1, "file_size": 100}
+    async with platform.serving(), anyio.create_task_group() as group:
+        engine = f"{sys.executable} -c 'print(\"how are you\")' {{audio}}"
+        loaded = telegram_settings(tmp_path, platform.url, {"speech.command": engine})
+        group.start_soon(keep_gateway, loaded, "", reports.append)
+        await platform.receiving()
+        platform.deliver(voice=voice)
+        heard = await shown(platform, lambda each: "I heard" in each.text)
+        assert heard.text == "🎙 I heard: how are you"
+        await shown(platform, lambda each: each.text == "All is well.")
+        (kept,) = (tmp_path / "home" / "audio_cache").iterdir()
+        assert kept.read_bytes() == platform.uploads["v1"]
+        platform.deliver(text="do it")
+        question = await shown(platform, lambda each: bool(each.buttons))
+        platform.deliver(voice=voice, reply_to_message=platform.messages[int(question.reference)])
+        await shown_twice(platform, "🎙 I heard: how are you")
+        assert not (tmp_path / "work" / "result").exists(), "a voice message approves nothing"
+        group.cancel_scope.cancel()
+
+
+async def shown_twice(platform: TelegramStandin, text: str) -> None:
+    with anyio.fail_after(60):
+        while True:
+            if [each.text for each in platform.shown()].count(text) == 2:
+                return
+            await anyio.sleep(0.05)

@@ -27,6 +27,7 @@ from hermes.app.views import (
     view_incident,
 )
 from hermes.core.errors import HermesError, PolicyDenied, StoreError
+from hermes.core.events.base import RunOrigin
 from hermes.core.events.runs import (
     MessageAdded,
     RunDeleted,
@@ -65,6 +66,8 @@ from hermes.web.answer_types import (
 from hermes.web.api_routes import UnknownIdError
 
 VIA = "web"
+TERMINAL_ORIGINS: frozenset[RunOrigin] = frozenset({"cli", "acp"})
+"""Conversations at one screen: one person alone took part."""
 
 
 class JournalViews:
@@ -72,14 +75,16 @@ class JournalViews:
         self._loaded = loaded
         self._journal = journal
         self._private_runs: dict[str, str] = {}
-        """Runs of private chats, and whose they are."""
+        """Runs of private chats, terminals and editors, and whose they are."""
         self._read_to = 0
 
     async def may_read_run(self, run: str, person: str) -> bool:
-        """What was said in a private chat is shown to the person who was there alone."""
+        """What was said in a private chat or a terminal is shown to the person who was there."""
         newest = await self._journal.last()
         async for recorded in self._journal.read(after=self._read_to, kinds=("run.started",)):
-            if isinstance(event := recorded.event, RunStarted) and event.audience:
+            if isinstance(event := recorded.event, RunStarted) and (
+                event.audience or (event.by and event.origin in TERMINAL_ORIGINS)
+            ):
                 self._private_runs[event.run] = event.by
         self._read_to = newest
         return self._private_runs.get(root_run(run), person) == person

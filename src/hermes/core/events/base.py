@@ -22,6 +22,8 @@ RunOrigin = Literal[
     "acp",
 ]
 """Where a run comes from. `mcp` is another program, `acp` a person at an editor."""
+PROGRAM_ORIGINS: frozenset[RunOrigin] = frozenset({"mcp"})
+"""Origins where another program speaks: its words are untrusted text."""
 
 
 class BaseEvent(Value, kw_only=True, tag_field="kind", frozen=True):

@@ -128,9 +128,9 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
     own = [each for each in failing if each in readers or each in down]
     others = [each for each in readers if each not in failing]
     rest = [each for each in failing if each not in own]
-    steps += [
-        ([_restart(each, paths) for each in group], None) for group in (own, others, rest) if group
-    ]
+    # One by one: the service that an alert names may work, as one behind a failing proxy does.
+    groups = (*([each] for each in own), others, rest)
+    steps += [([_restart(each, paths) for each in group], None) for group in groups if group]
     return steps or [([], timeout)]
 
 

@@ -32,7 +32,8 @@ _FLAGS = (
     "--remote-debugging-pipe",
     f"--window-size={WINDOW_SIZE[0]},{WINDOW_SIZE[1]}",
     f"--disable-features={_OFF_FEATURES}",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # its name before
     "--proxy-bypass-list=<-loopback>",
     "--js-flags=--max-old-space-size=1024",
     "--password-store=basic",

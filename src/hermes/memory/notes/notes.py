@@ -12,8 +12,9 @@ from typing import Any
 import anyio.to_thread
 
 from hermes.core.errors import StoreError, ToolError
+from hermes.core.events.base import PROGRAM_ORIGINS
 from hermes.core.events.memory import NoteChanged
-from hermes.core.events.runs import MessageAdded
+from hermes.core.events.runs import MessageAdded, RunStarted
 from hermes.core.events.tools import ToolFinished
 from hermes.core.foreign_text import one_line, strip_hidden_characters
 from hermes.core.knowledge import NoteAction, NoteTarget
@@ -271,8 +272,10 @@ class AgentNotes:
         """What a person said in a conversation; requests to subagents are words of an agent."""
         root = run.partition("/")[0]
         texts: list[str] = []
-        async for recorded in self._journal.read(run=root, kinds=("message.added",)):
+        async for recorded in self._journal.read(run=root, kinds=("run.started", "message.added")):
             event = recorded.event
+            if isinstance(event, RunStarted) and event.origin in PROGRAM_ORIGINS:
+                return ""
             if (
                 isinstance(event, MessageAdded)
                 and event.run == root

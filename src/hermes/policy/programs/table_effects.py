@@ -393,8 +393,7 @@ def _check_unknown_words(
     """A word that is known only at run time may be a harmful option."""
     if not any(_is_harmful_rule(rule) for rule in rules):
         return
-    values = (value for _, value in found.options if value)  # one that matches several files
-    globs = any(map(starts_with_glob, (*found.words, *values)))
+    globs = any(map(starts_with_glob, (*found.words, *found.values("-f", "--file"))))
     single = call.doubtful or found.loose or globs
     if ANY_WORDS in call.argv or (single and not entry.spec.trusts):
         call.dynamic(f"a word only known at run time may be an option of {call.program}")

@@ -10,6 +10,7 @@ import msgspec
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import Value
+from hermes.core.standing_orders import gives_standing_order
 
 _PLAIN_TYPES: dict[str, Any] = {
     "str": str, "int": int, "float": float, "bool": bool, "None": None, "Any": Any, "object": Any,
@@ -49,6 +50,13 @@ def read_signature(tree: ast.Module, function: str) -> FunctionSignature:
         raise SkillCodeError(
             body.lineno, f"{function} needs a docstring: it becomes the tool's description"
         )
+    for text in filter(None, (about, ast.get_docstring(tree))):
+        if gives_standing_order(text):
+            raise SkillCodeError(
+                body.lineno,
+                "a docstring says what the function does, and gives no orders: every later session "
+                "reads it",
+            )
     kind = build_arguments_struct(body)
     defaults = _default_values(body)
     parameters = tuple(
