@@ -60,6 +60,12 @@ def test_failing_services_are_restarted_one_by_one() -> None:
     assert steps == [[restart("proxy")], [restart("web")]]
 
 
+def test_failing_services_that_do_not_name_the_file_are_restarted_one_by_one() -> None:
+    """A proxy reads its sites by a pattern; the service behind it works."""
+    steps = planned("/etc/sites/web.conf", service("proxy"), service("web"), failing="proxy web")
+    assert steps == [[], [restart("proxy")], [restart("web")]]
+
+
 def test_a_reload_comes_before_a_restart() -> None:
     web = service("web", more="ExecReload=/bin/kill -HUP $MAINPID\n")
     assert planned("/etc/web.conf", web) == [["systemctl reload web"], [restart("web")]]

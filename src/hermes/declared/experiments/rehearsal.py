@@ -129,7 +129,7 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
     others = [each for each in readers if each not in failing]
     rest = [each for each in failing if each not in own]
     # One by one: the service that an alert names may work, as one behind a failing proxy does.
-    groups = (*([each] for each in own), others, rest)
+    groups = (*([each] for each in own), others, *([each] for each in rest))
     steps += [([_restart(each, paths) for each in group], None) for group in groups if group]
     return steps or [([], timeout)]
 
