@@ -313,7 +313,8 @@ class _FinderWork:
         )
 
     def _failing_services(self, programs: HostPrograms) -> list[str]:
-        named = [each.service for each in self._case.failing] + [self._case.details.service]
+        failing = [each.service for each in self._case.failing]
+        named = self._case.services or [*failing, self._case.details.service]
         names = dict.fromkeys(each.removesuffix(".service") for each in named if each)
         found = (programs.named(name) for name in names)
         return list(dict.fromkeys(each.name for each in found if each is not None))

@@ -157,6 +157,10 @@ class Attempts:
         verification = await self._verify(
             number, attempt.failure, attempt.unit, rehearsal_s=attempt.rehearsal_s
         )
+        if verification.ok and (
+            rest := await self._experiments.find_unobserved_fault(number, self._baseline)
+        ):
+            return AttemptResult(attempted_by="experiment", why=rest, keep=True)
         return _result_of(verification, "experiment", attempt.failure)
 
     async def _try_models(self, number: int) -> AttemptResult:

@@ -109,6 +109,8 @@ class FailingCase:
     attempt: int
     daemons: Sequence[PlainDaemon] = ()
     """How services without a supervisor were started."""
+    services: Sequence[str] = ()
+    """The services to look at; empty: those of the failing checks and of the alert."""
 
 
 class CauseFinder(Protocol):

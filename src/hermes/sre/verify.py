@@ -138,13 +138,18 @@ async def extend_baseline(work: IncidentWork, baseline: Baseline) -> Baseline:
     return more
 
 
+async def failing_checks(work: IncidentWork, probes: Sequence[Probe]) -> list[CheckResult]:
+    """Those of the probes that fail on the host now."""
+    results = await ProbeChecks(probes, work.context.environment)()
+    return [each for each in results if not each.ok and not each.unknown]
+
+
 async def add_checks(work: IncidentWork, baseline: Baseline, probes: Sequence[Probe]) -> Baseline:
     """With those of the probes that fail on the host now; the others say nothing about it."""
     checks = baseline.independent_checks
     if not probes or not isinstance(checks, ProbeChecks):
         return baseline
-    results = await ProbeChecks(probes, work.context.environment)()
-    failed = [each for each in results if not each.ok and not each.unknown]
+    failed = await failing_checks(work, probes)
     names = {each.check for each in failed}
     await _publish(work, failed, "before", 0)
     chosen = checks.with_probes([each for each in probes if each.name in names])

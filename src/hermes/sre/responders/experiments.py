@@ -1,6 +1,7 @@
 """Finds the cause by experiments on a copy, and reverts it through the gate like a playbook."""
 
 import dataclasses
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -17,17 +18,18 @@ from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import run_command
 from hermes.sre.cause import (
     EXPERIMENT,
+    CauseFinder,
     CauseResult,
     FailingCase,
     FixCandidate,
     unfinished_text,
 )
-from hermes.sre.checks import CheckResult
+from hermes.sre.checks import CheckResult, ProbeChecks
 from hermes.sre.context import IncidentWork
 from hermes.sre.policies import RecentChangePolicy
 from hermes.sre.probes.probe import Probe
 from hermes.sre.undo import ChangeRecorder
-from hermes.sre.verify import Baseline, add_checks
+from hermes.sre.verify import Baseline, add_checks, failing_checks
 from hermes.tools.executor import Executor
 
 STEP_TIMEOUT_S = 60.0
@@ -37,6 +39,9 @@ MAX_LOOKS = 4
 NO_FAILING_CHECK = "no check that observes the fault fails now"
 
 
+_JOINING = re.compile(r"[,;/&+]|\b(?:and|plus)\b")
+_DEPENDING = re.compile(r"\b(?:reach|connect|upstream|from|via|behind|to|against|backend)", re.I)
+"""What makes two names a service and one that it needs, and not two that fail."""
 EnterPhase = Callable[[IncidentPhase, int, str], Awaitable[None]]
 
 
@@ -94,14 +99,23 @@ class ExperimentResponder:
             return baseline
         self._observed = True
         await enter("investigate", number, "copies with and without all changes")
-        probes: Sequence[Probe] = ()
-        try:
-            with anyio.move_on_after(OBSERVE_TIMEOUT_S):
-                probes = await finder.observe(_failing_case(self._work, baseline, number))
-        except (HermesError, OSError) as error:
-            if isinstance(error, StoreError):
-                raise
+        probes = await _observe(finder, _failing_case(self._work, baseline, number))
         return await add_checks(self._work, baseline, probes)
+
+    async def find_unobserved_fault(self, number: int, baseline: Baseline) -> str:
+        """Why the end of the failing checks is not the end of the problem: the alert names other
+        services as failing, which no check has observed. Empty where it does not."""
+        services = unobserved_services(self._work.details, baseline)
+        if not services:
+            return ""
+        case, finder = _failing_case(self._work, baseline, number), self._work.context.cause_finder
+        probes: Sequence[Probe] = ()
+        if finder is not None and finder.available:
+            probes = await _observe(finder, dataclasses.replace(case, services=services))
+        found = await failing_checks(self._work, probes) if probes else []
+        shown = "; ".join(f"{each.check} fails: {each.detail}" for each in found)
+        names = ", ".join(services)
+        return f"the alert also names {names}: {shown or 'no check has observed what fails there'}"
 
     @property
     def may_ask(self) -> bool:
@@ -337,6 +351,40 @@ class FixTests:
             outcome="unclear",
             detail=why[:300],
         )
+
+
+async def _observe(finder: CauseFinder, case: FailingCase) -> Sequence[Probe]:
+    try:
+        with anyio.move_on_after(OBSERVE_TIMEOUT_S):
+            return await finder.observe(case)
+    except (HermesError, OSError) as error:
+        if isinstance(error, StoreError):
+            raise
+    return ()
+
+
+def unobserved_services(details: IncidentDetails, baseline: Baseline) -> list[str]:
+    """Services that the alert names together with one whose checks fail, and that have no
+    failing check themselves."""
+    checks, text = baseline.independent_checks, details.facts.combined_text
+    probes = checks.probes if isinstance(checks, ProbeChecks) else ()
+    failing = {each.service for each in probes if each.service and each.name in baseline.failing}
+    others = {each.service for each in probes if each.service} - failing
+    return sorted(
+        other for other in others if any(_named_together(text, other, each) for each in failing)
+    )
+
+
+def _named_together(text: str, one: str, other: str) -> bool:
+    """`shop and billing`, `shop, billing`; not `shop cannot reach billing`."""
+    first, second = (rf"(?<![\w-]){re.escape(each)}(?![\w-])" for each in (one, other))
+    between = re.findall(rf"{first}(.{{1,60}}?){second}|{second}(.{{1,60}}?){first}", text)
+    return any(
+        _JOINING.search(each) and not _DEPENDING.search(each)
+        for pair in between
+        for each in pair
+        if each
+    )
 
 
 def _observes(result: CheckResult, baseline: Baseline) -> bool:
