@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hermes.cli.root_command import root
+from hermes.core.errors import SettingsError
 
 FILE = """
 toolsets:
@@ -42,6 +43,38 @@ def test_each_tool_is_listed_with_what_would_bring_it(home: Path) -> None:
         row["toolset"]: row for row in json.loads(hermes(home, "tools", "sets", "--json").stdout)
     }
     assert "prometheus_query" in sets["prometheus"]["tools"]
+
+
+def test_a_toolset_that_another_one_includes_is_on(home: Path) -> None:
+    rows = json.loads(hermes(home, "tools", "sets", "--json").stdout)
+    on = {row["toolset"] for row in rows if row["on"]}
+    assert {"default", "terminal", "systems", "prometheus"} <= on
+    assert not on & {"browser", "all", "hermes-telegram"}
+
+
+def test_a_tool_of_every_conversation_is_shown(home: Path) -> None:
+    shown = hermes(home, "tools", "show", "delegate")
+    assert shown.exit_code == 0, shown.output
+    assert "every conversation has it" in shown.stdout
+    told = json.loads(hermes(home, "tools", "show", "delegate", "--json").stdout)
+    assert told["name"] == "delegate"
+
+
+def test_a_search_that_no_hub_answered_does_not_say_that_nothing_matches(home: Path) -> None:
+    with (home / "config.yaml").open("a") as file:
+        file.write(f"skills: {{hubs: ['{home}/none']}}\n")
+    told = hermes(home, "skills", "search", "qqqq")
+    assert told.exit_code == 1
+    assert "not every hub answered" in str(told.exception)
+    assert "no skill matches" not in told.stdout
+    assert json.loads(hermes(home, "skills", "search", "qqqq", "--json").stdout) == []
+
+
+def test_a_mixture_that_is_not_written_is_not_chosen(home: Path) -> None:
+    told = hermes(home, "model", "set", "moa:nosuch")
+    assert isinstance(told.exception, SettingsError)
+    assert "there is no mixture 'nosuch'" in str(told.exception)
+    assert "moa" not in (home / "config.yaml").read_text()
 
 
 def test_the_policy_shows_the_request_of_a_tool(home: Path) -> None:

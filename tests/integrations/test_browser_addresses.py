@@ -135,6 +135,11 @@ def test_other_addresses_are_refused(browser: SharedBrowser, address: str) -> No
         browser.run(browser.session.navigate, address)
 
 
+def test_a_word_that_is_no_address_is_refused_with_what_to_write(browser: SharedBrowser) -> None:
+    with pytest.raises(ToolError, match="not an address, which begins with https://"):
+        browser.run(browser.session.navigate, "nonsense")
+
+
 def test_files_of_the_host_stay_unread(browser: SharedBrowser) -> None:
     shown = browser.open("/file")
     assert "root:" not in shown + browser.click(shown, '"Read"')

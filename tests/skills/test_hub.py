@@ -18,6 +18,7 @@ from hermes.skills.exchange.importer import ImportExamination, replace_folder
 from hermes.skills.exchange.placement import SkillPlacement
 from hermes.skills.exchange.signed_statements import ExchangeError
 from hermes.skills.hub.archive import check_installable, find_skills, read_repository_archive
+from hermes.skills.hub.client import HubClient
 from hermes.skills.hub.records import list_quarantine
 from hermes.skills.hub.source import parse_source
 from hermes.skills.scanner.finding import SkillFile
@@ -174,6 +175,12 @@ def test_search_asks_all_hubs_and_keeps_what_it_heard(tmp_path: Path, server: Hu
     again = anyio.run(lambda: hub.search(["words"], refresh=True))
     assert [each.name for each in again] == ["words"]
     assert any("shown as of" in each for each in hub.warnings)
+
+
+def test_a_site_at_a_private_address_names_the_setting_that_opens_it() -> None:
+    client = HubClient("https://api.github.com")
+    with pytest.raises(ExchangeError, match=r"not a public address.*name the site in skills\.hubs"):
+        anyio.run(client.fetch_site_index, "http://127.0.0.9:9")
 
 
 @pytest.mark.parametrize(

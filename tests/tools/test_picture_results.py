@@ -9,7 +9,7 @@ from hermes.core.messages import Risk
 from hermes.core.protocols import Tool, ToolContext
 from hermes.memory.artifacts import FileArtifacts
 from hermes.tools.declare import tool
-from picture_samples import bomb, picture
+from picture_samples import bomb, picture, png_chunk
 
 pytestmark = pytest.mark.anyio
 
@@ -59,3 +59,26 @@ async def test_without_a_store_for_bytes_the_tool_says_so(tmp_path: Path) -> Non
     async with local(tmp_path) as environment:
         built = House(environment, {"look": look})
         assert "cannot be kept" in await built.fails("look")
+
+
+def padded_picture(size: int) -> bytes:
+    """A whole PNG of at least `size` bytes, most of them in a note that is not the picture."""
+    plain = picture()
+    return plain[:-12] + png_chunk(b"teXt", bytes(size)) + plain[-12:]
+
+
+async def test_read_file_shows_a_picture_of_17_mb(tmp_path: Path) -> None:
+    (tmp_path / "large.png").write_bytes(padded_picture(17 * 1024 * 1024))
+    async with local(tmp_path) as environment:
+        built = House(environment, file_tools())
+        built.shelf = FileArtifacts(tmp_path / "kept")  # type: ignore[assignment]
+        result = await built.result("read_file", path="large.png")
+    assert result.content == "large.png is a picture, 64 × 48 pixels (image/png)"
+
+
+async def test_read_file_tells_the_real_size_of_a_picture_that_is_too_large(tmp_path: Path) -> None:
+    (tmp_path / "huge.png").write_bytes(data := padded_picture(22 * 1024 * 1024))
+    async with local(tmp_path) as environment:
+        result = await House(environment, file_tools()).result("read_file", path="huge.png")
+    assert f"{len(data):,} bytes" in result.content
+    assert "cannot be shown: a picture has at most 20,971,520 bytes" in result.content

@@ -3,6 +3,7 @@
 from typing import get_args
 
 import click
+import msgspec
 
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command, cli_group
@@ -16,6 +17,7 @@ from hermes.models.catalog import (
     reference_for_role,
     resolve_reference,
 )
+from hermes.models.settings import ModelSettings
 from hermes.settings.load import LoadedSettings
 
 MODEL_ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
@@ -123,11 +125,24 @@ def set_(ctx: click.Context, reference: str, role: str) -> None:
 
     loaded = load_settings(ctx)
     target = resolve_reference(reference, loaded.settings.model)
+    if target.provider.dialect == "moa":
+        _check_mixture(target, role, loaded.settings.model)
     file = set_value(loaded.home, f"model.{role}", target.reference)
     echo(f"{role} is now {target.reference} ({file})")
     variable = target.provider.key_variable
     if variable and not loaded.secrets.get(variable):
         note(f"{variable} is not set yet: hermes config set {variable}")
+
+
+def _check_mixture(target: ModelTarget, role: str, settings: ModelSettings) -> None:
+    """Raises `SettingsError` for a mixture that could not answer in this role."""
+    from hermes.models.mixture import find_mixture
+
+    if role == "default":
+        settings = msgspec.structs.replace(settings, default=target.reference)
+    references, aggregator = find_mixture(target.model, settings)
+    for each in filter(None, (*references, aggregator)):
+        resolve_reference(each, settings)
 
 
 @cli_command("hermes model test anthropic:claude-sonnet-5.5")

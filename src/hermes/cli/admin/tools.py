@@ -80,6 +80,14 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show the purpose and the parameters of the tool NAME."""
     loaded = load_settings(ctx)
+    if name in CONVERSATION_TOOLS:
+        risk, about = CONVERSATION_TOOLS[name]
+        if as_json:
+            print_json({"name": name, "description": about, "risk": risk})
+        else:
+            echo(about)
+            note(f"risk: {risk}")
+        return
     everything = _full_catalog(loaded)
     found = everything.tools.get(name) or list_mcp_tools(loaded).get(name)
     if found is None:
@@ -106,10 +114,11 @@ def sets(ctx: click.Context, as_json: bool) -> None:
     loaded = load_settings(ctx)
     settings = loaded.settings.tools
     known = with_members(with_own_toolsets(settings.sets), list_declared_tools(loaded).members)
+    chosen = _chosen_toolsets(settings, known)
     rows = [
         {
             "toolset": name,
-            "on": name in settings.toolsets,
+            "on": name in chosen,
             "tools": each.tools,
             "includes": each.includes,
             "about": each.about,
@@ -164,6 +173,18 @@ def _print_unavailable(rows: list[ToolRow]) -> None:
         echo(f"\n{', '.join(names)}")
         echo(f"  {why}")
         echo(f"  {how}")
+
+
+def _chosen_toolsets(settings: ToolSettings, known: dict[str, Toolset]) -> set[str]:
+    """The toolsets of the settings and all that they include."""
+    chosen: set[str] = set()
+    waiting = list(settings.toolsets)
+    while waiting:
+        name = waiting.pop()
+        if name in known and name not in chosen and name not in settings.disabled:
+            chosen.add(name)
+            waiting += known[name].includes
+    return chosen
 
 
 def _tool_rows(loaded: LoadedSettings) -> list[ToolRow]:

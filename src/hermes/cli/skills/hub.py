@@ -17,7 +17,7 @@ from hermes.cli.render.terminal_text import clean
 from hermes.cli.skills.bundles import import_bundles, print_placed
 from hermes.cli.skills.context import load_library, with_journal
 from hermes.cli.skills.exchange_context import examination_data, print_examination
-from hermes.core.errors import PolicyDenied, SettingsError
+from hermes.core.errors import HermesError, PolicyDenied, SettingsError
 from hermes.settings.load import LoadedSettings
 from hermes.skills.exchange.bundle import BUNDLE_SUFFIX
 from hermes.skills.exchange.importer import QUARANTINE_FOLDER, SkillImporter
@@ -42,17 +42,21 @@ def search(ctx: click.Context, words: tuple[str, ...], refresh: bool, as_json: b
     hub = SkillHub(load_settings(ctx))
     found = anyio.run(lambda: hub.search(words, refresh=refresh))
     _print_warnings(hub)
+    rows = [(each.name, each.hub, clean(each.description)[:90]) for each in found]
     if as_json:
         print_json(found)
-        return
-    rows = [(each.name, each.hub, clean(each.description)[:90]) for each in found]
-    if rows:
+    elif rows:
         print_table(("name", "hub", "description"), rows)
         first = next((each for each in found if each.hub != OWN_HUB), None)
         if first is not None:
             echo(f"install one: hermes skills install {first.source}")
-    else:
+    elif not hub.warnings:
         echo(f"no skill matches {' '.join(words)}")
+    if hub.warnings and not found:
+        raise HermesError(
+            f"nothing was found for {' '.join(words)}, but not every hub answered; "
+            "try again later, or change skills.hubs"
+        )
 
 
 def _print_warnings(hub: SkillHub) -> None:

@@ -70,8 +70,10 @@ class RequestChecks:
             return f"it is not an address: {error}"
         if scheme in inline:
             return ""
+        if not scheme:
+            return "it is not an address, which begins with https:// or http://"
         if scheme not in _PORTS or not host:
-            return f"only http and https pages are opened, not {scheme or 'this'}:"
+            return f"only http and https pages are opened, not {scheme}:"
         if parts.username or parts.password:
             return "the address contains a user or a password"
         known = self._verdicts.get((host, port))

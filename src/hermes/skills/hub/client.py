@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from hermes.core.messages import Value
-from hermes.plumbing.addresses import guard_for
+from hermes.plumbing.addresses import HttpAddressForbidden, guard_for
 from hermes.plumbing.http_client import (
     HttpAnswer,
     HttpAnswerTooLarge,
@@ -117,7 +117,10 @@ class HubClient:
         except HttpAnswerTooLarge:
             raise ExchangeError(f"{url} has more than {max_bytes:,} bytes") from None
         except HttpError as error:
-            raise ExchangeError(f"{url} could not be fetched: {error}") from error
+            hint = ""
+            if isinstance(error, HttpAddressForbidden):
+                hint = "; if it is yours, name the site in skills.hubs"
+            raise ExchangeError(f"{url} could not be fetched: {error}{hint}") from error
 
 
 def _check_answer(url: str, answer: HttpAnswer) -> bytes:

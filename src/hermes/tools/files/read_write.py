@@ -16,6 +16,8 @@ READ_CHUNK_BYTES = 256 * 1024
 """A file up to this size is read at once; of a larger one only the window."""
 MAX_TRACKED_BYTES = 16 * 1024 * 1024
 """Up to this size a change by others is noticed; larger files cannot be patched anyway."""
+MAX_PICTURE_FILE_BYTES = 20 * 1024 * 1024
+"""The limit of `plumbing.picture_format`, which is loaded only when a picture is there."""
 
 _MAX_LINE_CHARS = 2_000
 _MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -63,7 +65,11 @@ def make_read_file(dependencies: ToolDependencies) -> Tool:
         except ToolError as error:
             raise await explain_missing_path(context.environment, path, error) from error
         if head.startswith(PICTURE_STARTS):
-            whole = await context.environment.read(path, limit=MAX_TRACKED_BYTES)
+            whole = await context.environment.read(path, limit=MAX_PICTURE_FILE_BYTES + 1)
+            if len(whole) > MAX_PICTURE_FILE_BYTES:
+                size = (await _measure(context.environment, path, 1)).size
+                limit_text = f"a picture has at most {MAX_PICTURE_FILE_BYTES:,} bytes"
+                return f"{_describe_binary(path, head, size)}. It cannot be shown: {limit_text}"
             return await _show_picture(context, path, whole)
         if len(head) > READ_CHUNK_BYTES:
             return await _read_large(dependencies, context, path, head, (offset, limit))
