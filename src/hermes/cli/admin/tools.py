@@ -71,6 +71,9 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         ],
     )
     _print_unavailable([row for row in rows if row not in available])
+    if any(row["here"] == "off" for row in available):
+        chosen = ",".join(loaded.settings.tools.toolsets)
+        note(f"to turn a toolset on: hermes config set tools.toolsets {chosen},TOOLSET")
     for problem in list_declared_tools(loaded).problems:
         note(problem)
 
