@@ -108,6 +108,9 @@ def kinds(hermes: Hermes) -> list[str]:
 def test_a_redis_that_stopped_while_no_watch_ran_fails_health_and_is_an_incident(
     hermes: Hermes, tmp_path: Path
 ) -> None:
+    hermes.home.mkdir(parents=True, exist_ok=True)
+    # This one works below /tmp, and is expected all the same.
+    (hermes.home / "config.yaml").write_text("sre: {probes: {temporary_folders: []}}\n")
     port = next(each for each in range(21_000, 29_000) if not answers(each))
     pid = tmp_path / "redis.pid"
     argv = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
