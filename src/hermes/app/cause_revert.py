@@ -122,8 +122,8 @@ def _stop_steps(rehearsed: RehearsedRevert, programs: HostPrograms) -> list[Caus
 
 
 def join_steps(steps: Sequence[CauseFixStep]) -> tuple[CauseFixStep, ...]:
-    """As one command, so that people are asked or told once. A file that was moved away can only be
-    moved back if the step succeeded: it stays a step of its own."""
+    """As one command, so that people are asked or notified once. A file that was moved away can
+    only be moved back if the step succeeded: it stays a step of its own."""
     joined: list[CauseFixStep] = []
     for step in steps:
         last = joined[-1] if joined else None

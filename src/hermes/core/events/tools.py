@@ -106,7 +106,7 @@ class ProcessMatched(BaseEvent, tag="process.matched", kw_only=True, frozen=True
 
 
 class ProcessReported(BaseEvent, tag="process.reported", kw_only=True, frozen=True):
-    """It is still running; told as often as was asked for when it was started."""
+    """It is still running; reported as often as was requested when it was started."""
 
     process: str
     seconds: float = 0.0

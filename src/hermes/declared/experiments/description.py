@@ -40,7 +40,7 @@ def describe_causes(
 
 
 def _component(places: Sequence[str], unit: str) -> str:
-    """The longest of several wordings that has room: a path that is cut off helps nobody."""
+    """The longest of several wordings that has room: a path that is cut off is of no use."""
     first, others = places[0], len(places) - 1
     more = f" and {others} more" if others else ""
     service = f"{unit}.service: " if unit else ""

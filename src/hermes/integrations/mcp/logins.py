@@ -29,7 +29,7 @@ class StoredLogin(Value, kw_only=True, frozen=True):
     """Who gave them."""
     tokens: dict[str, Any] = {}
     expires_at: float | None = None
-    """In seconds of the Unix clock; None when nobody said."""
+    """In seconds of the Unix clock; None when it is unknown."""
     client: dict[str, Any] = {}
     """How we are registered there."""
     metadata: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """OAuth for MCP servers, by the official library: logins of a person, and tokens for calls.
 
 Only a login talks to a person. A call uses the tokens that are kept and renews them; when that is
-no longer possible, it says at once that somebody must log in.
+no longer possible, it reports at once that a login is needed.
 """
 
 import html

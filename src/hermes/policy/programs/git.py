@@ -187,7 +187,7 @@ def find_start_points(verb: str, rest: Sequence[str]) -> list[str]:
 
 
 def find_commit_words(verb: str, rest: Sequence[str]) -> list[str]:
-    """Words of a verb that may name a commit; paths among them cannot be told apart."""
+    """Words of a verb that may name a commit; paths among them cannot be distinguished."""
     if verb in ("switch", "worktree"):
         return find_start_points(verb, rest)
     before_paths = rest[: rest.index("--")] if "--" in rest else rest

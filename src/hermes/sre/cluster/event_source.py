@@ -230,7 +230,7 @@ def group_warnings(
 
 
 def silent_faults(state: ClusterState, now: datetime) -> list[ClusterFault]:
-    """A budget that allows no eviction matters once somebody empties a node."""
+    """A budget that allows no eviction matters once a node is drained."""
     draining = any(each.cordoned for each in state.nodes)
     return [
         each

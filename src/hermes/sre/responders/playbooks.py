@@ -243,8 +243,8 @@ def _same_test(test: FixTested | None, action: Action) -> FixTested | None:
 def found_facts(found: Mapping[str, str]) -> str:
     """What the probes of a playbook found, for people: its summary fits every host."""
     facts = {name: found[name] for name in FACT_KEYS if name in found}
-    told = ", ".join(f"{n} {text}" for n, text in facts.items() if len(text) <= MAX_FACT_CHARS)
-    return f" (found here: {told})" if told else ""
+    listed = ", ".join(f"{n} {text}" for n, text in facts.items() if len(text) <= MAX_FACT_CHARS)
+    return f" (found here: {listed})" if listed else ""
 
 
 class PlaybookAttempt(Value, kw_only=True, frozen=True):
