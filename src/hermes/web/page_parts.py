@@ -26,20 +26,20 @@ Groups = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
-class PagePart:
+class PartFrame:
     digest: str
     """Of its HTML without the parts inside it."""
     groups: Groups
 
 
 @dataclass(frozen=True)
-class PageOutline:
+class PageVersion:
     """One version of a page: small enough to be remembered for each browser."""
 
     version: str
     title: str
     roots: Groups
-    parts: Mapping[str, PagePart]
+    parts: Mapping[str, PartFrame]
 
 
 class PagePatch(Struct, frozen=True, omit_defaults=True, rename={"base": "from", "version": "to"}):
@@ -61,7 +61,7 @@ class PagePatch(Struct, frozen=True, omit_defaults=True, rename={"base": "from",
 class RenderedPage:
     """A page for a browser, with its parts."""
 
-    outline: PageOutline
+    outline: PageVersion
     chunks: Sequence[str]
     """The HTML without marks."""
     spans: Mapping[str, tuple[int, int]]
@@ -77,7 +77,7 @@ class RenderedPage:
         first, end = self.spans[id]
         return "".join(self.chunks[first:end])
 
-    def patch_from(self, known: PageOutline | None) -> PagePatch:
+    def patch_from(self, known: PageVersion | None) -> PagePatch:
         """What a browser with the known version lacks; without one, every part."""
         ours = self.outline
         changes = _PatchBuilder(self, known.parts if known else {})
@@ -100,7 +100,7 @@ class RenderedPage:
 @dataclass
 class _PatchBuilder:
     page: RenderedPage
-    known: Mapping[str, PagePart]
+    known: Mapping[str, PartFrame]
     replaced: dict[str, str] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
     ordered: list[list[str]] = field(default_factory=list)
@@ -117,7 +117,7 @@ class _PatchBuilder:
             for each in after:
                 self.compare(each)
 
-    def _is_same_frame(self, old: PagePart, new: PagePart) -> bool:
+    def _is_same_frame(self, old: PartFrame, new: PartFrame) -> bool:
         """Whether only parts inside it differ, and none has come from somewhere else."""
         if old.digest != new.digest or len(old.groups) != len(new.groups):
             return False
@@ -148,15 +148,15 @@ class _OpenPart:
             self.frame.append(_CHILDREN)
             self.groups.append([id])
 
-    def close(self) -> PagePart:
+    def close(self) -> PartFrame:
         text = _KEPT_BY_SCRIPT.sub(r"\1", "".join(self.frame))
-        return PagePart(_digest(text), tuple(map(tuple, self.groups)))
+        return PartFrame(_digest(text), tuple(map(tuple, self.groups)))
 
 
 def split_page(text: str) -> RenderedPage:
     """Split a rendered template at its marks. A part without an id is a mistake of the template."""
     chunks: list[str] = []
-    parts: dict[str, PagePart] = {}
+    parts: dict[str, PartFrame] = {}
     spans: dict[str, tuple[int, int]] = {}
     stack = [_OpenPart(0)]
     for number, piece in enumerate(_MARK.split(text)):
@@ -181,7 +181,7 @@ def split_page(text: str) -> RenderedPage:
     name = html.unescape(title[1].strip()) if title else ""
     seen = [name, *(f"{id} {part.digest} {part.groups}" for id, part in parts.items())]
     roots = tuple(map(tuple, stack[0].groups))
-    return RenderedPage(PageOutline(_digest("\n".join(seen)), name, roots, parts), chunks, spans)
+    return RenderedPage(PageVersion(_digest("\n".join(seen)), name, roots, parts), chunks, spans)
 
 
 def _digest(text: str) -> str:

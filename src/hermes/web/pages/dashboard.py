@@ -45,7 +45,7 @@ from hermes.web.event_stream import (
     next_or_ping,
     stream_event,
 )
-from hermes.web.page_parts import PageOutline, PagePatch, RenderedPage, split_page
+from hermes.web.page_parts import PagePatch, PageVersion, RenderedPage, split_page
 from hermes.web.pages import (
     NAVIGATION,
     DashboardStatus,
@@ -102,7 +102,7 @@ class Dashboard:
         self._templates = TemplateSet()
         self._notices: dict[str, Notice] = {}
         self._streams: dict[str, int] = {}
-        self._outlines: dict[str, PageOutline] = {}
+        self._outlines: dict[str, PageVersion] = {}
         """By version, the one that was used last at the end."""
         names = {page.name for page in self._pages}
         self._navigation = [each for each in NAVIGATION if each.name in names]
@@ -180,7 +180,7 @@ class Dashboard:
         }
         return split_page(self._render_text(request, page.template, {**context, **more}))
 
-    def _remember(self, outline: PageOutline) -> None:
+    def _remember(self, outline: PageVersion) -> None:
         self._outlines.pop(outline.version, None)
         self._outlines[outline.version] = outline
         while len(self._outlines) > MAX_OUTLINES:
