@@ -59,7 +59,7 @@ from hermes.declared.state import State, compare
 from hermes.declared.store import StateStore
 from hermes.environments.copies import CannotCopyError, Copyable
 from hermes.skills.supervisors.units import PlainDaemon
-from hermes.sre.cause import CauseResult, FailingCase
+from hermes.sre.cause import CauseResult, FailingCase, HostServices
 from hermes.sre.checks import CheckResult, ProbeChecks
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.probe import Probe
@@ -164,6 +164,16 @@ class ExperimentFinder:
 
     async def observe(self, case: FailingCase) -> Sequence[Probe]:
         return await _FinderWork(self, case).observe()
+
+    async def list_services(self, case: FailingCase, failing: Sequence[str]) -> HostServices:
+        programs = await read_host_programs(self.host.run, case.daemons)
+        return HostServices(
+            names=tuple(each.name for each in programs.services),
+            incidental=(
+                *programs.related_to(failing),
+                *(each.name for each in programs.services if each.packaged),
+            ),
+        )
 
 
 class _ImpossibleError(HermesError):
