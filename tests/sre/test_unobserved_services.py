@@ -11,7 +11,7 @@ from test_experiment_responder import PROVED, ProbedHost, ScriptedFinder
 
 from hermes.core.incident import IncidentDetails
 from hermes.declared.experiments.host_programs import HostPrograms, HostService
-from hermes.sre.cause import HostServices
+from hermes.sre.cause import ServiceNames
 from hermes.sre.checks import IndependentChecks, ProbeChecks, mentioned_services, relevant_probes
 from hermes.sre.commander import Commander
 from hermes.sre.probes.admission import mark_admitted
@@ -52,7 +52,7 @@ def unobserved(title: str, *failing: str, known: tuple[str, ...] = ()) -> list[s
     details = IncidentDetails(incident="i", run="r", title=title, service="shop")
     checks = ProbeChecks(PROBES, NO_ENVIRONMENT)
     baseline = Baseline(independent_checks=checks, failing=frozenset(failing))
-    return unobserved_services(details, baseline, HostServices(names=known))
+    return unobserved_services(details, baseline, ServiceNames(names=known))
 
 
 @pytest.mark.parametrize("title", WORDINGS)
@@ -136,7 +136,7 @@ async def test_an_incident_ends_when_each_named_service_was_observed(
         host = TwoServiceHost(tmp_path)
         host.stack = stack
         host.finder = finder = ScriptedFinder(PROVED)
-        finder.services = HostServices(names=("web", "billing"), incidental=incidental)
+        finder.services = ServiceNames(names=("web", "billing"), incidental=incidental)
         ending = await end_of(host, "web is down, so is billing")
     assert ending.outcome == outcome
     assert words in ending.reason

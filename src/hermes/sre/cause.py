@@ -113,7 +113,7 @@ class FailingCase:
     """The services to look at; empty: those of the failing checks and of the alert."""
 
 
-class HostServices(Value, kw_only=True, frozen=True):
+class ServiceNames(Value, kw_only=True, frozen=True):
     """The services of a host, by name."""
 
     names: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ class CauseFinder(Protocol):
         all changes are reverted. Raises `HermesError`."""
         ...
 
-    async def list_services(self, case: FailingCase, failing: Sequence[str]) -> HostServices:
+    async def list_services(self, case: FailingCase, failing: Sequence[str]) -> ServiceNames:
         """All services of the host. `failing`: the names of those that fail."""
         ...
 

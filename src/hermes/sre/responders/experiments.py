@@ -22,7 +22,7 @@ from hermes.sre.cause import (
     CauseResult,
     FailingCase,
     FixCandidate,
-    HostServices,
+    ServiceNames,
     unfinished_text,
 )
 from hermes.sre.checks import CheckResult, ProbeChecks, mentioned_services
@@ -386,7 +386,7 @@ async def _observe(finder: CauseFinder, case: FailingCase) -> Sequence[Probe]:
 
 
 def unobserved_services(
-    details: IncidentDetails, baseline: Baseline, host: HostServices
+    details: IncidentDetails, baseline: Baseline, host: ServiceNames
 ) -> list[str]:
     """Services that the alert names in any way, and that had no failing check. Where no check of
     any service failed, nothing is expected of the others."""
