@@ -19,6 +19,8 @@ from hermes.sre.probes.probe import Probe
 START_S = 2.0
 """How long services of a copy have before they are measured."""
 MEASURE_TIMEOUT_S = 25.0
+CHECK_TIMEOUT_S = 15.0
+"""Some ask for fifty pages: on a busy host that takes longer than a usual check may."""
 MIN_BUSY_PERCENT, BUSY_LIMIT_PERCENT, MAX_IDLE_PERCENT = 60.0, 50.0, 35.0
 MIN_GROWTH_KB, GROWTH_FACTOR = 3072, 3
 MAX_PATHS, MAX_PORTS, MAX_FOLDERS = 4, 2, 12
@@ -245,7 +247,13 @@ class ServicePlace:
 
     def _check(self, what: str, script: str, detail: str) -> ContrastCheck:
         name = f"{what}-{self._service}"[:48]
-        probe = Probe(name=name, kind="command", what=script.strip(), service=self._service)
+        probe = Probe(
+            name=name,
+            kind="command",
+            what=script.strip(),
+            service=self._service,
+            timeout=CHECK_TIMEOUT_S,
+        )
         return ContrastCheck(probe=probe, detail=detail)
 
 
