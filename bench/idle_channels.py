@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from idle_watch import MemorySample, cpu_seconds, free_port, running
+from idle_watch import MemorySample, children, cpu_seconds, free_port, running
 
 import hermes
 from hermes.memory.journal.sqlite_journal import SqliteJournal
@@ -124,12 +124,25 @@ class IdleProcess:
                     if len(found) >= max(wanted, 1):
                         return
 
+    async def until_recorded(self, pid: int) -> None:
+        """Until no child records the state of the host, as a watch does after its start."""
+        with anyio.fail_after(START_TIMEOUT_S):
+            while any(is_recorder(int(each)) for each in children(pid)):  # noqa: ASYNC110
+                await anyio.sleep(1)
+
     async def modules(self, pid: int) -> set[str]:
         os.kill(pid, signal.SIGUSR1)
         with anyio.fail_after(60):
             while not self.modules_file.exists():  # noqa: ASYNC110 - another process writes it
                 await anyio.sleep(0.1)
         return {name.partition(".")[0] for name in self.modules_file.read_text().split()}
+
+
+def is_recorder(pid: int) -> bool:
+    try:
+        return b"--for-watch" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def remote_ports(pid: int) -> set[int]:
@@ -161,6 +174,7 @@ async def measure_idle(folder: Path, seconds: float) -> bool:
             with running(idle.argv(), env=idle.environment(secrets), cwd=folder) as child:
                 await idle.until_open()
                 await anyio.sleep(WARM_UP_S)
+                await idle.until_recorded(child.pid)
                 began, before = time.monotonic(), sum(cpu_seconds(child.pid))
                 await anyio.sleep(seconds if len(names) != 1 else 1)
                 cpu = 100 * (sum(cpu_seconds(child.pid)) - before) / (time.monotonic() - began)
