@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +36,14 @@ if TYPE_CHECKING:
     from hermes.plumbing.addresses import AddressGuard
 
 
-def configured_environment(loaded: LoadedSettings, folder: Path) -> Environment:
-    """The environment that the settings name, not yet entered."""
-    return open_environment(environment_options(loaded, folder))
+def configured_environment(
+    loaded: LoadedSettings, folder: Path, *, beside: Environment | None = None
+) -> Environment:
+    """The environment that the settings name, not yet entered.
+
+    It may share a helper process with `beside`, an open one of this process that outlives it.
+    """
+    return open_environment(replace(environment_options(loaded, folder), beside=beside))
 
 
 def environment_options(loaded: LoadedSettings, folder: Path) -> EnvironmentOpening:
