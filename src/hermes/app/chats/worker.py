@@ -207,9 +207,10 @@ class SessionWorker:
         channel = Address.parse(self.to).channel
         application = self._context.restricted.get(channel, self._context.application)
         loaded, folder = application.loaded, self._context.folder
+        shared = application.agent_dependencies.environment
         failure: HermesError | None = None
         async with (
-            configured_environment(loaded, folder) as environment,
+            configured_environment(loaded, folder, beside=shared) as environment,
             anyio.create_task_group() as group,
         ):
             try:
