@@ -1,9 +1,9 @@
 """Programs that connect to other hosts: distinguishes reading a URL from sending data."""
 
 import re
-from urllib.parse import unquote
 from itertools import pairwise
 from posixpath import basename
+from urllib.parse import unquote
 
 from hermes.policy.commands.calls import LOCAL_HOST, LOOPBACK_HOST, ProgramCall
 from hermes.policy.commands.effects import word_set
