@@ -11,7 +11,7 @@ SECRET = """
 /srv/app/certs/privkey.pem /srv/certs/server.pem /srv/app/cache/privkey.pem /srv/ca/server.pem
 /etc/letsencrypt/live/cert.example/privkey.pem /srv/chain/x.pem /srv/known_hosts/id_rsa
 /srv/certs/ca-key.pem /srv/certs/cert-key.pem /srv/certs/fullchain-privkey.pem /srv/ca/cakey.pem
-/root/.pyenv/.env /root/.local/share/keyrings/login
+/root/.pyenv/.env
 /srv/known_hosts.d/x.key /srv/.env.example/prod.env /srv/x.pub/id_ed25519 /usr/lib/x.py/.env
 /srv/site-packages/x.py.d/.env /usr/lib/x/.pypirc
 /srv/app/.env-prod /srv/app/.envrc /srv/app/.env~ /srv/app/.env_prod /srv/app/.flaskenv
