@@ -34,7 +34,7 @@ def announced(command: str) -> bool:
         "kubectl set env deploy/api LD_PRELOAD=/x.so",
         "kubectl set serviceaccount deploy api cluster-admin",
         "argocd app set api --revision evil",
-        "redis-cli config set dir /root/.ssh",
+        "redis-cli config set dir /var/spool/cron",
         "redis-cli -p 6380 CONFIG SET dbfilename authorized_keys",
         "mysql -e \"set global init_connect='x'\"",
         # files of the system are covered by others
