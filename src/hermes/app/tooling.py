@@ -23,7 +23,12 @@ from hermes.tools.cronjob import CRONJOB_TOOL, JobVerb, make_cronjob
 from hermes.tools.memory import make_memory, make_session_search
 from hermes.tools.skills import make_skills
 from hermes.tools.terminal import make_terminal, make_try_on_copy
-from hermes.tools.toolsets import HostCapabilities, ToolCatalog, build_catalog
+from hermes.tools.toolsets import (
+    HostCapabilities,
+    ToolAvailability,
+    ToolCatalog,
+    build_catalog,
+)
 
 if TYPE_CHECKING:
     from hermes.core.speech import SpeechService
@@ -60,6 +65,8 @@ DELEGATE_TOOL, SESSION_SEARCH_TOOL, COPY_TOOL = "delegate", "session_search", "t
 
 
 MODEL_TOOLS = ("vision_analyze", "image_generate", "mixture_of_agents")
+PROVIDER_TOOLS = frozenset((*MODEL_TOOLS, "web_search", "transcribe", "text_to_speech"))
+"""Tools whose chosen provider may need a key of its own."""
 
 
 class AgentTooling(Value, frozen=True):
@@ -202,6 +209,7 @@ def build_tooling(
         home=loaded.home,
         members=members,
         open_speech=lambda: _open_speech(loaded),
+        check=lambda name: check_provider(name, loaded, model),
     )
     return AgentTooling(
         catalogue,
@@ -209,6 +217,15 @@ def build_tooling(
         detected,
         (*problems, *catalogue.problems),
     )
+
+
+def check_provider(tool: str, loaded: LoadedSettings, model: str = "") -> ToolAvailability | None:
+    """What the configured provider of a tool lacks; None: nothing."""
+    if tool not in PROVIDER_TOOLS:
+        return None
+    from hermes.app.tool_availability import check_configuration
+
+    return check_configuration(tool, loaded, model)
 
 
 def _open_speech(loaded: LoadedSettings) -> "SpeechService":

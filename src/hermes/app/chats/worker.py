@@ -137,8 +137,6 @@ class SessionWorker:
         self._interrupted_by_message = False
         self._question: OpenQuestion | None = None
 
-    # What others ask for.
-
     @property
     def waiting(self) -> int:
         steered = self.conversation.waiting if self.conversation is not None else 0
@@ -192,8 +190,6 @@ class SessionWorker:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
-
-    # Its life.
 
     async def work(self, after: "SessionWorker | None" = None) -> None:
         """Until the session is idle or closed. `after` had the same run and gives it back first."""
@@ -416,8 +412,6 @@ class SessionWorker:
         if self._question is None or self._question.id != question or not number.isdecimal():
             return False
         return self._question.choose(int(number))
-
-    # What it tells.
 
     def _display(self) -> TurnDisplay:
         to = Address.parse(self.to)
