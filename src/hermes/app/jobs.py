@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.bus import Bus
 from hermes.core.channels import Address
-from hermes.core.errors import ScheduleError
+from hermes.core.errors import ScheduleError, SettingsError
 from hermes.core.events import Event
 from hermes.core.events.jobs import (
     SCHEDULE_RUN,
@@ -230,11 +230,14 @@ def scheduler_is_running(loaded: LoadedSettings) -> bool:
 def heartbeat_guard(loaded: LoadedSettings) -> "AddressGuard":
     """Which addresses a job may tell that it ran: whoever adds one must not reach others from
     here. Raises `SettingsError`."""
-    from hermes.app.tooling import allowed_addresses
-    from hermes.plumbing.addresses import AddressGuard, guard_for
+    from hermes.plumbing.addresses import AddressGuard, guard_for, guard_for_addresses
 
     own = guard_for([loaded.settings.schedule.heartbeat_url])
-    return AddressGuard(allowed_addresses(loaded).allowed | own.allowed)
+    try:
+        opened = guard_for_addresses(loaded.settings.tools.private_addresses)
+    except ValueError as error:
+        raise SettingsError(f"tools.private_addresses: {error}") from error
+    return AddressGuard(opened.allowed | own.allowed)
 
 
 def _check_heartbeat_url(loaded: LoadedSettings, url: str) -> None:
