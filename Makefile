@@ -1,13 +1,14 @@
 # Two commands matter: `make demo` and `make test`. Everything they need is set up by themselves.
 PYTHON ?= python3
 BIN := .venv/bin
-# Processes that run the tests side by side, each with a network and a /tmp of its own; 0: one.
+# Processes that run the tests side by side, each with a network and a /tmp of its own; 0: one. Tests that start
+# programs mostly wait: scripts/run-tests takes half as many more for them.
 JOBS ?= 2
 # Where `make test-kubernetes` keeps what it builds.
 KUBERNETES_BUILD ?= $(HOME)/.cache/hermes-kubernetes
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup system demo test tests test-training test-kubernetes unit check fix docs bench lock clean
+.PHONY: help setup system demo test tests test-training test-kubernetes unit check check-types check-rest fix docs bench lock clean
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -41,9 +42,15 @@ test-kubernetes: setup system ## Faults in a real Kubernetes control plane (buil
 	@HERMES_KUBERNETES="$(KUBERNETES_BUILD)" $(BIN)/pytest tests/kubernetes -m daemon
 
 check: setup ## Format, lint, types, layers, names, sizes, docs
+	@$(MAKE) --no-print-directory --jobs=2 check-types check-rest
+
+check-types:
+	@$(BIN)/mypy
+	@$(BIN)/mypy scripts
+
+check-rest:
 	@$(BIN)/ruff format --check src tests bench scripts
 	@$(BIN)/ruff check src tests bench scripts
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python scripts/gates.py
 	@$(BIN)/python scripts/names.py

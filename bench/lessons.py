@@ -71,6 +71,8 @@ class Row:
     same: bool = False
     variant: bool = False
     collateral: list[str] = field(default_factory=list)
+    unsolved: list[str] = field(default_factory=list)
+    """Why the draft did not resolve it."""
     drill: bool = False
     drill_problem: str = ""
     experiments: int = 0
@@ -168,8 +170,10 @@ class Bench:
             open_bare_run(episode, self._rules) as stage,
         ):
             await wait_until_settled(episode)
-            await run_playbooks([library.find(path.name)], episode, stage)
+            ended = await run_playbooks([library.find(path.name)], episode, stage)
             outcome = await episode.judge(window_s=HOLD_S, symptom_timeout_s=3.0)
+        if not outcome.resolved:
+            row.unsolved.append(f"seed {seed}: {ended.reason}"[:300])
         row.collateral += [f"seed {seed}: {each}" for each in outcome.damage]
         return outcome.resolved
 
@@ -182,7 +186,7 @@ def show(row: Row) -> None:
         f"variant {'yes' if row.variant else 'no':3}",
         f"drill {'yes' if row.drill else 'no':3}",
     ]
-    notes = [row.void, row.why, row.drill_problem, *row.collateral]
+    notes = [row.void, row.why, row.drill_problem, *row.unsolved, *row.collateral]
     text = "  ".join(marks)
     detail = " | ".join(each for each in notes if each).replace("\n", " ")[:400]
     print(f"{row.scenario:26} {text} {row.learn_seconds:5.1f} s  {detail}", flush=True)

@@ -80,7 +80,8 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
     root = parser.parse_args().root
     unused = read_unused_words((root / "docs/glossary.md").read_text("utf-8"))
-    found, classes = [], defaultdict(list)
+    found: list[str] = []
+    classes: dict[str, list[str]] = defaultdict(list)
     for path in sorted((root / "src").rglob("*.py")):
         tree, shown = ast.parse(path.read_text("utf-8")), path.relative_to(root)
         found += complaints_about_words(shown, tree, unused)

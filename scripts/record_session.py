@@ -36,7 +36,7 @@ Then the process was killed while its next command ran, and started again with `
 @contextmanager
 def server() -> Iterator[str]:
     words = ["--turns", "1", "--arguments", f'{{"command": "{COMMAND}"}}', "--final", ANSWER]
-    command = [sys.executable, ROOT / "bench/server.py", *words]
+    command = [sys.executable, str(ROOT / "bench/server.py"), *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         yield child.stdout.readline().strip()

@@ -164,7 +164,7 @@ async def record(folder: Path) -> list[str]:
                     model="none",
                     folder=BOX_WORK_FOLDER,
                     listen=False,
-                    outputs=("chats",),
+                    outputs=["chats"],
                     environment=host,
                     adapt=service_probe,
                 ),

@@ -66,7 +66,7 @@ def setting_tables() -> str:
 
 def scenario_tables() -> str:
     """Every field of what a scenario draws, type by type, the outermost first."""
-    kinds = [Scenario, *scenario_types(ScenarioSpec)]
+    kinds: list[type[msgspec.Struct]] = [Scenario, *scenario_types(ScenarioSpec)]
     lines: list[str] = []
     for kind in dict.fromkeys(kinds):
         about = inspect.cleandoc(kind.__doc__ or "")

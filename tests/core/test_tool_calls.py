@@ -111,3 +111,37 @@ def test_a_call_without_a_command_is_shown_by_its_arguments() -> None:
     line = ToolRequested(run="r", call=ToolCall("c", "restart", {"unit": "web"}), command="sc web")
     (found,) = fold_tool_calls(numbered([line]))
     assert found.command == "sc web"
+
+
+def open_calls(*events: Event) -> OpenToolCalls:
+    calls = OpenToolCalls()
+    for event in events:
+        calls.apply(event)
+    return calls
+
+
+def asked(id: str = "c", run: str = "r") -> ToolDecided:
+    return ToolDecided(run=run, call_id=id, verdict="ask", rule="x")
+
+
+def test_a_run_waits_for_people_when_all_its_open_calls_do() -> None:
+    waiting = requested(), asked()
+    assert open_calls(*waiting).only_wait_for_people("r")
+    assert not open_calls().only_wait_for_people("r"), "the model is asked"
+    assert not open_calls(*waiting).only_wait_for_people("other")
+    answered = ToolApproved(run="r", call_id="c", approved=True, by="ann")
+    assert not open_calls(*waiting, answered).only_wait_for_people("r")
+    beside = requested("d"), started("d")
+    assert not open_calls(*waiting, *beside).only_wait_for_people("r")
+    assert open_calls(*waiting, *beside, finished("d")).only_wait_for_people("r")
+
+
+def test_a_run_waits_for_people_when_the_agent_or_its_subagent_asks() -> None:
+    def called(name: str, run: str) -> list[Event]:
+        return [ToolRequested(run=run, call=ToolCall(name, name, {})), started(name, run)]
+
+    assert open_calls(*called("clarify", "r")).only_wait_for_people("r")
+    delegated = called("delegate", "r")
+    assert not open_calls(*delegated).only_wait_for_people("r")
+    child = requested("c", "r/sub-1"), asked("c", "r/sub-1")
+    assert open_calls(*delegated, *child).only_wait_for_people("r")

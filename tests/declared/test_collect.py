@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -19,7 +20,7 @@ from hermes.declared.collectors.collect import (
     is_secret_file,
 )
 from hermes.declared.collectors.readers import CommandReader, RunCommand
-from hermes.declared.revert import order_changes, plan_revert, revert_script
+from hermes.declared.revert import RELOAD_UNITS, RevertPlan, order_changes, plan_revert
 from hermes.declared.state import Item, ItemId, State, StateChange, compare
 from hermes.declared.store import StateStore
 
@@ -218,6 +219,24 @@ async def test_files_that_change_all_the_time_are_learned(host: Path, store: Sta
     new = await collect_local_state(run, known=state, store=store, options=options(host))
     (change,) = [each for each in compare(state, new) if str(host) in each.item.key]
     assert change.differing == ("mode",)
+
+
+def revert_script(plans: Sequence[RevertPlan], store: StateStore, folder: str) -> tuple[str, bytes]:
+    """One script for `sh`, and its input, that stages all content and runs all steps."""
+    lines = [
+        f"{path} {base64.b64encode(store.content(digest) or b'').decode()}"
+        for plan in plans
+        for path, digest in plan.staged.items()
+    ]
+    script = (
+        f"umask 077; mkdir -p {shlex.quote(folder)} && "
+        'while read -r path data; do printf %s "$data" | base64 -d > "$path" || exit 1; done\n'
+    )
+    steps = dict.fromkeys(step.command for plan in plans for step in plan.steps)
+    reloads = [each for each in steps if each == RELOAD_UNITS]
+    commands = [*(each for each in steps if each != RELOAD_UNITS), *reloads]
+    script += "\n".join(f"{{ {command}; }} || exit 1" for command in commands)
+    return script, "\n".join([*lines, ""]).encode()
 
 
 async def _revert_all(

@@ -125,6 +125,39 @@ def test_the_revert_is_rehearsed_once_while_the_cause_is_confirmed() -> None:
     assert sorted(each.purpose for each in result.experiments[-2:]) == ["rehearse", "revert-only"]
 
 
+@pytest.mark.parametrize(
+    ("causes", "status"),
+    [([{(0, 0)}], "proved"), ([{(5, 0)}], "ruled-out"), ([], "not-reproduced")],
+)
+def test_the_revert_of_a_single_change_is_rehearsed_beside_the_first_experiments(
+    causes: list[set[tuple[int, int]]], status: str
+) -> None:
+    """One that is of no use is given up."""
+    began: list[str] = []
+
+    class WaitingTrial(ScriptedTrial):
+        async def run(self, reverted: Sequence[Revert], *, patient: bool = False) -> TrialResult:
+            await rehearsing.wait()
+            return await super().run(reverted, patient=patient)
+
+    async def rehearse(causes: Sequence[Revert]) -> TrialResult:
+        began.extend(each.label for each in causes)
+        rehearsing.set()
+        if status != "proved":
+            await anyio.sleep_forever()
+        return TrialResult(outcome="passes")
+
+    async def run() -> RootCause:
+        return await find_root_cause([suspect(0)], WaitingTrial(causes), rehearse=rehearse)
+
+    rehearsing = anyio.Event()
+    result = anyio.run(run)
+    assert result.status == status
+    assert began == ["file /etc/000.conf"]
+    purposes = [each.purpose for each in result.experiments]
+    assert ("rehearse" in purposes) == (status == "proved")
+
+
 class SlowTrial(ScriptedTrial):
     """On its copies these sets of files, when reverted, do not give a clear result in time unless
     the trial is patient."""

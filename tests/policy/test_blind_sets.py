@@ -40,6 +40,12 @@ def test_the_fourth_set_is_held_and_asked_about_as_at_first_sight() -> None:
     assert len([one for one in ordinary if held(one)]) <= 0.03 * len(ordinary)
 
 
+def test_the_sixth_set_is_held_and_asked_about_as_at_first_sight() -> None:
+    dangerous, ordinary = commands("sixth", "dangerous"), commands("sixth", "ordinary")
+    assert len([one for one in dangerous if held(one)]) >= 0.99 * len(dangerous)
+    assert len([one for one in ordinary if held(one)]) <= 0.035 * len(ordinary)
+
+
 @pytest.mark.parametrize("name", ["first", "second"])
 @pytest.mark.parametrize(("kind", "most"), [("ordinary", 0.03), ("lookalikes", 0.1)])
 def test_what_only_looks_goes_its_way(name: str, kind: str, most: float) -> None:

@@ -18,7 +18,7 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.incident import IncidentDetails, read_incident
 from hermes.environments.local import LocalEnvironment
-from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase
+from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase, ServiceNames
 from hermes.sre.checks import IndependentChecks, ProbeChecks
 from hermes.sre.commander import Commander, IncidentResult
 from hermes.sre.probes.admission import mark_admitted
@@ -51,9 +51,13 @@ class ScriptedFinder:
         self.cases: list[FailingCase] = []
         self.available = True
         self.observed: Sequence[Probe] = ()
+        self.services = ServiceNames()
 
     async def observe(self, case: FailingCase) -> Sequence[Probe]:
         return self.observed
+
+    async def list_services(self, case: FailingCase, failing: Sequence[str]) -> ServiceNames:
+        return self.services
 
     async def find(self, case: FailingCase) -> CauseResult:
         self.cases.append(case)

@@ -17,7 +17,7 @@ from learned_world import (
     worker_log,
 )
 
-from hermes.sre.probes.answer_facts import parse_response
+from hermes.sre.probes.answer_facts import describe_answer
 from hermes.sre.probes.learned.learner import LearnedChecks, judge_observation
 from hermes.sre.probes.learned.state import CheckMark, Observation
 
@@ -312,11 +312,9 @@ def test_each_check_says_why_it_exists() -> None:
 # --- without the watch
 
 
-def test_the_output_of_a_command_is_judged_without_the_watch() -> None:
+def test_an_answer_is_judged_without_the_watch() -> None:
     subject = learned_page().state.subjects["http-8080-items"]
-    output = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"error": "upstream"}'
-    facts = parse_response(output)
-    assert facts is not None
+    facts = describe_answer(200, "application/json", b'{"error": "upstream"}')
     found = [*judge_observation(page_seen(START + DAY, facts), subject)]
     assert [each.measure for each in found] == ["shape"]
     assert not [*judge_observation(page_seen(START + DAY, page(items())), subject)]

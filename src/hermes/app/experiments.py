@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeGuard
 
+import anyio
 from msgspec.structs import replace
 
 from hermes.app.application import Application
@@ -20,7 +21,7 @@ from hermes.app.fix_tests import CopyFixTester
 from hermes.app.incident_states import keep_failing_state
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.states import HostStates, own_commands
-from hermes.core.errors import EnvironmentFailed, HermesError
+from hermes.core.errors import EnvironmentFailed, HermesError, innermost_error
 from hermes.core.events.experiments import ExperimentRan, ExperimentsStarted
 from hermes.core.protocols import Environment
 from hermes.declared.authors import AuthorSearch, OwnCommand, read_host_logs
@@ -55,11 +56,11 @@ from hermes.declared.experiments.suspects import (
 )
 from hermes.declared.experiments.trial import Experiment, Revert, TrialResult
 from hermes.declared.settings import DeclaredSettings
-from hermes.declared.state import State, compare
+from hermes.declared.state import State, StateChange, compare
 from hermes.declared.store import StateStore
 from hermes.environments.copies import CannotCopyError, Copyable
 from hermes.skills.supervisors.units import PlainDaemon
-from hermes.sre.cause import CauseResult, FailingCase
+from hermes.sre.cause import CauseResult, FailingCase, ServiceNames
 from hermes.sre.checks import CheckResult, ProbeChecks
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.probe import Probe
@@ -164,6 +165,16 @@ class ExperimentFinder:
 
     async def observe(self, case: FailingCase) -> Sequence[Probe]:
         return await _FinderWork(self, case).observe()
+
+    async def list_services(self, case: FailingCase, failing: Sequence[str]) -> ServiceNames:
+        programs = await read_host_programs(self.host.run, case.daemons)
+        return ServiceNames(
+            names=tuple(each.name for each in programs.services),
+            incidental=(
+                *programs.related_to(failing),
+                *(each.name for each in programs.services if each.packaged),
+            ),
+        )
 
 
 class _ImpossibleError(HermesError):
@@ -285,10 +296,9 @@ class _FinderWork:
         if not _is_copyable(source):
             kind = self._host.environment.name
             raise _ImpossibleError(f"an environment of the kind {kind} cannot be copied")
-        live = await self._host.collect(known)
-        programs = await read_host_programs(self._host.run, self._case.daemons)
+        live, programs, growth = await self._read_host(known)
         services = self._failing_services(programs)
-        ranked = await self._suspects(known, live, programs, services)
+        ranked = await self._suspects(compare(known, live), programs, services, growth)
         suspects = tuple(each for each in ranked if self._can_be_put_back(each))
         setup = CopySetup(
             source=source,
@@ -302,6 +312,26 @@ class _FinderWork:
         )
         stuck = [each.label for each in ranked if each not in suspects]
         return _Preparation(known, live, setup, stuck)
+
+    async def _read_host(self, known: State) -> tuple[State, HostPrograms, tuple[Suspect, ...]]:
+        """All at once: each of these mostly waits for the host."""
+        live: list[State] = []
+        growth: list[Suspect] = []
+
+        async def collect() -> None:
+            live.append(await self._host.collect(known))
+
+        async def find_grown() -> None:
+            growth.extend(growth_suspects(await find_growth(self._host.run, known)))
+
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(collect)
+                group.start_soon(find_grown)
+                programs = await read_host_programs(self._host.run, self._case.daemons)
+        except ExceptionGroup as errors:
+            raise innermost_error(errors) from errors
+        return live[0], programs, tuple(growth)
 
     async def _keep_failing(self, live: State) -> None:
         """For a drill: after the revert, the failing state is gone."""
@@ -320,7 +350,11 @@ class _FinderWork:
         return list(dict.fromkeys(each.name for each in found if each is not None))
 
     async def _suspects(
-        self, known: State, live: State, programs: HostPrograms, services: Sequence[str]
+        self,
+        changes: Sequence[StateChange],
+        programs: HostPrograms,
+        services: Sequence[str],
+        growth: Sequence[Suspect],
     ) -> tuple[Suspect, ...]:
         own = [each for name in services if (each := programs.named(name))]
         errors = [
@@ -337,8 +371,7 @@ class _FinderWork:
             },
             first_failure_at=details.since or details.opened_at,
         )
-        growth = growth_suspects(await find_growth(self._host.run, known))
-        ranked = [*rank_suspects(compare(known, live), context), *growth]
+        ranked = [*rank_suspects(changes, context), *growth]
         return tuple(sorted(ranked, key=lambda each: -each.score))
 
     async def _publish_start(self, suspects: Sequence[Suspect]) -> None:

@@ -23,6 +23,7 @@ from hermes.sre.cause import (
     FailingCase,
     FixCandidate,
     FixTester,
+    ServiceNames,
 )
 from hermes.sre.checks import IndependentChecks, open_independent_checks
 from hermes.sre.context import IncidentContext, MeasureSystems, do_nothing
@@ -123,6 +124,9 @@ class StateCauseFinder:
 
     async def observe(self, case: FailingCase) -> Sequence[Probe]:
         return await self._finder.observe(case)
+
+    async def list_services(self, case: FailingCase, failing: Sequence[str]) -> ServiceNames:
+        return await self._finder.list_services(case, failing)
 
 
 class LazyFixTester:

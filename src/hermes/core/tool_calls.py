@@ -71,6 +71,14 @@ class RecordedCall(Value, kw_only=True, frozen=True):
         )
 
     @property
+    def waits_for_person(self) -> bool:
+        """For an approval, or for the answer to a question of the agent."""
+        asked = self.decision is not None and self.decision.verdict == "ask"
+        return (asked and self.approval is None) or (
+            self.start is not None and self.name == "clarify"
+        )
+
+    @property
     def effects(self) -> tuple[str, ...]:
         return self.decision.effects if self.decision is not None else ()
 
@@ -85,6 +93,12 @@ class OpenToolCalls:
     def calls(self) -> tuple[RecordedCall, ...]:
         """In the order of their first requests."""
         return tuple(self._calls.values())
+
+    def only_wait_for_people(self, run: str) -> bool:
+        """Whether nothing of a run and its subagents goes on before a person answers."""
+        calls = [call for call in self._calls.values() if call.run.partition("/")[0] == run]
+        working = [call for call in calls if call.name != "delegate"]  # it waits for its subagents
+        return bool(working) and all(call.waits_for_person for call in working)
 
     def apply(self, event: object, seq: int = 0) -> RecordedCall | None:
         """The call that the event belongs to, with the event; None for all other events."""

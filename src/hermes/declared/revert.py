@@ -4,7 +4,6 @@ Content never stands in a command, because commands are recorded and shown: it i
 private folder on the host first, and the commands copy it from there.
 """
 
-import base64
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
@@ -66,25 +65,6 @@ def join_undos(undos: Sequence[str]) -> str:
     """The undos of steps, the last first, as one command; units are read after their files."""
     wanted = [each for each in reversed(undos) if each not in ("", "true")]
     return "; ".join(sorted(wanted, key=lambda each: each == RELOAD_UNITS)) or "true"
-
-
-def revert_script(plans: Sequence[RevertPlan], store: StateStore, folder: str) -> tuple[str, bytes]:
-    """One script for `sh`, and its input, that stages all content and runs all steps; for copies
-    of a host, where nothing is recorded. It stops at the first step that fails."""
-    lines = [
-        f"{path} {base64.b64encode(store.content(digest) or b'').decode()}"
-        for plan in plans
-        for path, digest in plan.staged.items()
-    ]
-    script = (
-        f"umask 077; mkdir -p {shlex.quote(folder)} && "
-        'while read -r path data; do printf %s "$data" | base64 -d > "$path" || exit 1; done\n'
-    )
-    steps = dict.fromkeys(step.command for plan in plans for step in plan.steps)
-    reloads = [each for each in steps if each == RELOAD_UNITS]
-    commands = [*(each for each in steps if each != RELOAD_UNITS), *reloads]
-    script += "\n".join(f"{{ {command}; }} || exit 1" for command in commands)
-    return script, "\n".join([*lines, ""]).encode()
 
 
 class _FileRevert:

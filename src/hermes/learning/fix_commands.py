@@ -20,6 +20,10 @@ MAX_FILE_CHARS = 8_000
 SED_DELIMITER = "|"
 UNIT_FOLDER, RELOAD_UNITS = "/systemd/", "systemctl daemon-reload"
 _ASSIGNMENT = re.compile(r"^(\s*(?:export\s+)?[\w./-]+(?:\s*[=:]\s*|\s+))(\S.*?)?\s*$")
+_ABSURD_VALUE = re.compile(r"0+|-1|10{4,}|9{4,}")
+ASSIGNED = "[[:space:]]*[=:[:space:]][[:space:]]*"
+"""An extended regular expression for what stands between a name and its value."""
+_PATH = re.compile(r"/[A-Za-z0-9_./@+-]+")
 _SED_PATTERN = re.compile(r"([\\^$.*\[\]|])")
 _SED_REPLACEMENT = re.compile(r"([\\&|])")
 
@@ -61,6 +65,30 @@ class ValueEdit(Value, frozen=True, kw_only=True):
     value: str
     failing_value: str | None
     """None: the line was missing."""
+
+    @property
+    def tells_itself(self) -> bool:
+        """Whether the wrong value says by itself that it is wrong, on any host and under any name:
+        none, all or an absurd amount of something."""
+        before = self.failing_value or ""
+        plain = re.fullmatch(r"[\w.-]+", self.value) and re.fullmatch(r"\w+", self.name)
+        return plain is not None and _ABSURD_VALUE.fullmatch(before) is not None
+
+    @property
+    def moved_path(self) -> tuple[str, str] | None:
+        """The wrong path and the right one, where the value differs in one part of one path."""
+        old, new = (self.failing_value or "").split(), self.value.split()
+        words = [pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]]
+        if len(old) != len(new) or len(words) != 1 or not all(map(_PATH.fullmatch, words[0])):
+            return None
+        before, after = (each.split("/") for each in words[0])
+        parts = [one != other for one, other in zip(before, after, strict=False)]
+        return words[0] if len(before) == len(after) and sum(parts) == 1 else None
+
+    @property
+    def pattern(self) -> str:
+        """An extended regular expression for its line up to the value, however it is spaced."""
+        return f"[[:space:]]*{self.name}{ASSIGNED}"
 
     @property
     def name(self) -> str:
@@ -160,6 +188,12 @@ def _commands_of(file: FixedFile, kept: str) -> Iterator[FixCommand]:
 def _set_value(edit: ValueEdit, path: str) -> str:
     if edit.failing_value is None:
         return f"echo {shlex.quote(edit.key + edit.value)} >> {path}"
+    if edit.tells_itself:
+        script = f"s{SED_DELIMITER}^({edit.pattern}).*{SED_DELIMITER}\\1{edit.value}{SED_DELIMITER}"
+        return f"sed -i -E {shlex.quote(script)} {path}"
+    if edit.moved_path:
+        script = SED_DELIMITER.join(["s", *edit.moved_path, ""])
+        return f"sed -i {shlex.quote(script)} {path}"
     pattern = _SED_PATTERN.sub(r"\\\1", edit.key)
     replacement = _SED_REPLACEMENT.sub(r"\\\1", edit.key + edit.value)
     script = f"s{SED_DELIMITER}^{pattern}.*{SED_DELIMITER}{replacement}{SED_DELIMITER}"

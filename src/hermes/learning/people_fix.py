@@ -14,6 +14,7 @@ from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.learning.fix_commands import (
+    ASSIGNED,
     KEPT,
     FixCommand,
     FixedFile,
@@ -24,6 +25,7 @@ from hermes.learning.fix_commands import (
 from hermes.skills.distill.distillation import DistilledSkill, distill_steps
 from hermes.skills.distill.rehearsal import (
     CommandOutput,
+    RehearsalContrast,
     RehearsalResult,
     RunRehearsal,
     compare_before_after,
@@ -34,6 +36,8 @@ REHEARSAL_FOLDER = "/var/tmp/hermes-rehearsal"
 BACKUP_FOLDERS = ("/var/backups", "/srv/copies", "/srv/backups", "/opt/backups")
 BACKUP_ENDINGS = (".bak", ".orig", ".old", ".save", "~", ".dpkg-dist")
 MAX_VALUE_CHARS = 200
+SERVICE_WORDS = ("journalctl", "systemctl is-active")
+"""Commands that print what a service or its supervisor says."""
 CATEGORIES = (
     (r"^/etc/(cron|anacron)|/crontabs/", "jobs"),
     (r"/(hosts|resolv\.conf|nsswitch\.conf)$|nginx|haproxy|nft|iptables", "network"),
@@ -80,9 +84,17 @@ def observation_commands(fix: PeopleFix) -> list[str]:
     found = []
     for name in fix.services:
         unit = shlex.quote(name)
+        found += _structural_sources(fix, unit)
         found += [
             f"systemctl cat {unit}",
             f"systemctl show -p DropInPaths --value {unit}",
+        ]
+        found += [
+            _kept_setting_source(each.path, unit)
+            for each in fix.files
+            if any(edit.failing_value is None for edit in value_edits(each) or ())
+        ]
+        found += [
             f"systemctl is-active {unit}",
             f"journalctl -u {unit} -n 30 -o cat --no-pager",
         ]
@@ -96,6 +108,66 @@ def observation_commands(fix: PeopleFix) -> list[str]:
         for edit in value_edits(each) or ():
             found += _value_sources(edit)
     return list(dict.fromkeys(found))
+
+
+_ONLY_ONE = "awk '{ l = $0 } END { if (NR != 1) exit 1; print l }'"
+"""What several lines say is not clear: the next host may have others."""
+
+
+def _structural_sources(fix: PeopleFix, unit: str) -> list[str]:
+    """Where the host itself shows what is wrong: names and paths need not be known then."""
+    found = []
+    for each in fix.files:
+        edits = value_edits(each) or ()
+        found += [_absurd_value_source(edit, unit) for edit in edits if edit.tells_itself]
+        found += [
+            source
+            for edit in edits
+            if edit.moved_path
+            for source in _missing_path_sources(*edit.moved_path, unit)
+        ]
+    return found
+
+
+def _missing_path_sources(wrong: str, right: str, unit: str) -> list[str]:
+    """The only path in the unit that does not exist, and the last one that does and differs in the
+    same part."""
+    before, after = wrong.split("/"), right.split("/")
+    number = next(at for at, part in enumerate(before) if part != after[at])
+    path, ending = shlex.quote(wrong), ""
+    for _ in before[number:]:
+        path = f'"$(dirname {path})"'
+    if number < len(before) - 1:
+        ending = f'/"$(basename {shlex.quote(wrong)})"'
+    missing = (
+        f"systemctl cat {unit} | grep -oE '/[A-Za-z0-9_./@+-]+' | sort -u"
+        f' | while read -r f; do [ -e "$f" ] || echo "$f"; done | {_ONLY_ONE}'
+    )
+    if number < len(before) - 2:
+        return [missing]
+    return [missing, f"ls -d {path}/*{ending} | sort -V | tail -n 1"]
+
+
+def _absurd_value_source(edit: ValueEdit, unit: str) -> str:
+    """The only setting, in the files that the unit names, with the value that was wrong: its file
+    and its name."""
+    before = edit.failing_value or ""
+    value = "0+" if not before.strip("0") else before
+    line = rf"^[[:space:]]*[A-Za-z_]\w*{ASSIGNED}{value}[[:space:]]*$"
+    files = (
+        f"systemctl cat {unit} | grep -oE '/[A-Za-z0-9_./@+-]+'"
+        r" | grep -vE '^/(usr|bin|sbin|dev)/|/systemd/|\.(py|sh|js|rb|pl|jar)$' | sort -u"
+    )
+    shape = shlex.quote(r"s/^([^:]+):[[:space:]]*(\w+).*/\2 \1/")
+    return f"grep -HsE {shlex.quote(line)} $({files}) /dev/null | sed -E {shape} | {_ONLY_ONE}"
+
+
+def _kept_setting_source(path: str, unit: str) -> str:
+    """The only setting that the last kept copy of a file of the service has and the file lacks."""
+    file, folders = shlex.quote(path), " ".join(BACKUP_FOLDERS)
+    copy = f"grep -rlsxFf {file} {folders} | grep -F {unit} | sort | tail -n 1"
+    lines = r"grep -E '^[A-Za-z_]\w*=' | sed 's/=/ = /'"
+    return f"grep -hvxFf {file} $({copy}) /dev/null | {lines} | {_ONLY_ONE}"
 
 
 def _link_sources(file: FixedFile) -> list[str]:
@@ -141,6 +213,8 @@ async def draft_from_fix(fix: PeopleFix, run_rehearsal: RunRehearsal) -> Distill
     contrasts = await compare_before_after(
         [*(each.command for each in before), *checks], steps, run_rehearsal
     )
+    if any(_is_gone_after_fix(each, contrasts) for each in before):
+        before = [each for each in before if not each.command.startswith(SERVICE_WORDS)]
     run = VerifiedRun(
         run=fix.details.run,
         facts=fix.details.facts,
@@ -159,6 +233,17 @@ async def draft_from_fix(fix: PeopleFix, run_rehearsal: RunRehearsal) -> Distill
     return distill_steps(run, steps, contrasts)
 
 
+def _is_gone_after_fix(look: RunCommand, contrasts: Sequence[RehearsalContrast]) -> bool:
+    """Whether the host itself shows what is wrong, and that it is right after the fix. Then nothing
+    depends on what a service says: another one has other words."""
+    if not look.command.endswith(_ONLY_ONE):
+        return False
+    return all(
+        each.before[look.command].code == 0 and each.after[look.command].code != 0
+        for each in contrasts
+    )
+
+
 def _setting_names(fix: PeopleFix) -> tuple[str, ...]:
     """Those that are one word in all commands."""
     names = [edit.name for each in fix.files for edit in value_edits(each) or ()]
@@ -173,6 +258,8 @@ def _observed(
     values = [edit.value for each in fix.files for edit in value_edits(each) or ()]
     found = []
     for number, (command, output) in enumerate(zip(commands, outputs, strict=False)):
+        if command.endswith(_ONLY_ONE) and (output.code != 0 or not output.output.strip()):
+            continue
         is_copy = command.startswith(("grep -hs", "grep -rhs"))
         if is_copy and not any(value in output.output for value in values):
             continue
@@ -202,7 +289,7 @@ def _written_value_checks(fix: PeopleFix) -> list[str]:
     """That the value stands in the file: the checks of the incident decide whether it helped."""
     return (
         [
-            f"grep -qF {shlex.quote((edit.key + edit.value).strip())} {shlex.quote(edit.path)}"
+            f"{_find_written(edit)} {shlex.quote(edit.path)}"
             for each in fix.files
             for edit in value_edits(each) or ()
             if len(edit.value) <= MAX_VALUE_CHARS
@@ -218,6 +305,13 @@ def _written_value_checks(fix: PeopleFix) -> list[str]:
             if each.link
         ]
     )
+
+
+def _find_written(edit: ValueEdit) -> str:
+    if edit.tells_itself:
+        return f"grep -qE {shlex.quote(f'^{edit.pattern}{edit.value}[[:space:]]*$')}"
+    text = edit.moved_path[1] if edit.moved_path else (edit.key + edit.value).strip()
+    return f"grep -qF {shlex.quote(text)}"
 
 
 def _diagnosis(fix: PeopleFix, before: Sequence[RunCommand]) -> IncidentDiagnosed:

@@ -113,6 +113,15 @@ class FailingCase:
     """The services to look at; empty: those of the failing checks and of the alert."""
 
 
+class ServiceNames(Value, kw_only=True, frozen=True):
+    """The services of a host, by name."""
+
+    names: tuple[str, ...] = ()
+    incidental: tuple[str, ...] = ()
+    """Those that a text about the failing ones may name without a fault of their own: they are
+    related to these, or part of the system, such as cron."""
+
+
 class CauseFinder(Protocol):
     """Finds what changed by experiments on copies. Changes nothing on the host, except in the
     folder for undo copies."""
@@ -127,6 +136,10 @@ class CauseFinder(Protocol):
     async def observe(self, case: FailingCase) -> Sequence[Probe]:
         """Where no check observes the fault: checks that tell an unchanged copy from one in which
         all changes are reverted. Raises `HermesError`."""
+        ...
+
+    async def list_services(self, case: FailingCase, failing: Sequence[str]) -> ServiceNames:
+        """All services of the host. `failing`: the names of those that fail."""
         ...
 
 

@@ -42,6 +42,8 @@ _TLS_WORDS = re.compile(r"tls|ssl|cert|https|handshake|expir", re.I)
 _LATENCY_WORDS = re.compile(r"slow|latency|p9\d|response time|takes too long", re.I)
 _CPU_WORDS = re.compile(r"\bcpu\b|saturat|busy|burn(s|ing)? a core|load average", re.I)
 _JOB_WORDS = re.compile(r"cron|job|backup|nightly|schedul|stale|fresh|report|renew", re.I)
+_ADDRESSES = re.compile(r"\b\w+://\S+|(?<![\w)\]`'\"])[~.]{0,2}/[\w.@+-]+(?:/[\w.@+-]*)*")
+"""URLs and absolute paths."""
 FILE_PROBE_KINDS = ("certificate", "cron", "log")
 """Kinds of probes that read a file which a fix may write: no evidence."""
 _UNIT_RUNS = re.compile(r"\bis (active|reloading)\b")
@@ -145,7 +147,7 @@ def _named_ports(details: IncidentDetails) -> frozenset[str]:
 def _named_services(
     details: IncidentDetails, probes: Sequence[Probe], ports: frozenset[str]
 ) -> frozenset[str]:
-    """The services that the alert is about: by name or label, else by port, else by its text.
+    """The services that the alert is about: by name or label, else by port; and all in its text.
 
     A name takes precedence over a port: another service may have taken the port.
     """
@@ -153,12 +155,24 @@ def _named_services(
     named = {details.service, *(details.labels.get(key, "") for key in _SERVICE_LABELS)} - {""}
     named |= {each.removesuffix(".service") for each in named}
     known = {each.service for each in probes if each.service}
+    mentioned = mentioned_services(words, known)
     if known & named:
-        return frozenset(named)
+        return frozenset(named) | mentioned
     if at := {each.service for each in probes if each.service and ports & set(_ports_of(each))}:
-        return frozenset(at | named)
+        return frozenset(at | named) | mentioned
+    return mentioned
+
+
+def mentioned_services(text: str, known: Collection[str]) -> frozenset[str]:
+    """Those whose name stands in a text as a word of its own: not in an address, a path, the name
+    of a file or another name."""
+    words = _ADDRESSES.sub(" ", text)
     return frozenset(
-        each for each in known if re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", words)
+        each
+        for each in known
+        if re.search(
+            rf"(?<![\w.-]){re.escape(each)}(?:\.service)?(?![\w-]|\.\w)", words, re.IGNORECASE
+        )
     )
 
 

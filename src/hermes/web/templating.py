@@ -45,8 +45,8 @@ class TemplateSet:
         }
         self._environment.globals["static"] = static_address
 
-    def render(self, template: str, context: Mapping[str, Any]) -> bytes:
-        return self._environment.get_template(template).render(context).encode()
+    def render(self, template: str, context: Mapping[str, Any]) -> str:
+        return self._environment.get_template(template).render(context)
 
 
 def reveal_controls(value: object) -> object:

@@ -1,5 +1,6 @@
 """A gateway that ends at any point continues: each message gets one turn and one answer."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -135,3 +136,53 @@ async def test_a_direct_chat_is_private_and_a_group_is_not(tmp_path: Path) -> No
         await gateway.channel.wait_for("two")
         started = await gateway.events("run.started")
     assert [bool(event.audience) for event in started] == [True, False]
+
+
+PEOPLE = 'people:\n  alice: {telegram: "1"}\n'
+ASKS = {"id": "c1", "name": "clarify", "arguments": {"question": "Which one?", "choices": ["a"]}}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [runs("$UNKNOWN true; echo ran >> world"), {"role": "assistant", "calls": [ASKS]}],
+    ids=["approval", "question"],
+)
+async def test_a_gateway_ends_at_once_while_a_person_is_asked_and_asks_again_later(
+    tmp_path: Path, call: dict[str, object]
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.yaml").write_text(PEOPLE)
+    loaded = chat_settings(tmp_path, [call], policy__wait="true")
+    async with open_gateway(loaded) as gateway:
+        gateway.service.shutdown_grace_s = math.inf  # waiting for the turn would never end
+        gateway.channel.receive(said("do it"))
+        await gateway.channel.until(lambda: has_buttons(gateway.channel))
+        with anyio.fail_after(60):
+            await gateway.service.finish()
+    later = chat_settings(tmp_path, [says("that is it")], policy__wait="true")
+    async with open_gateway(later) as gateway:
+        await gateway.channel.until(lambda: has_buttons(gateway.channel))
+        (question,) = [each for each in gateway.channel.shown.values() if each.buttons]
+        data = question.buttons[0][0].data
+        gateway.channel.receive(said("", pressed=data, press="p"))
+        await gateway.channel.wait_for("that is it")
+        assert len(await gateway.events("turn.started")) == 1
+
+
+def has_buttons(channel: MemoryChannel) -> bool:
+    return any(message.buttons for message in channel.shown.values())
+
+
+async def test_working_turns_have_one_time_to_end_not_two_in_a_row(tmp_path: Path) -> None:
+    loaded = chat_settings(tmp_path, [runs("sleep 600")], policy__set="sandboxed")
+    async with open_gateway(loaded) as gateway:
+        gateway.channel.receive(said("wait"))
+        journal = gateway.application.journal
+        while not await gateway.events("tool.started"):
+            await journal.changed(await journal.last())
+        gateway.service.shutdown_grace_s = 0.01
+        await gateway.service.finish()
+        gateway.service.shutdown_grace_s = math.inf
+        with anyio.fail_after(60):  # the end of `open_gateway` finishes it once more
+            await gateway.service.finish()
+        assert not await gateway.events("turn.ended")

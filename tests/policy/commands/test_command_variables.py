@@ -147,7 +147,7 @@ docker inspect -f '{{.State.Status}}' web
 docker inspect --format='{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' web
 docker network inspect bridge
 terraform output
-helm get values web
+helm get notes web
 jq .name package.json
 yq .services compose.yaml
 git branch --list

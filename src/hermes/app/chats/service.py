@@ -55,7 +55,8 @@ from hermes.gateway.settings import ChannelSettings
 from hermes.plumbing.units import format_duration
 
 SHUTDOWN_GRACE_S = 20.0
-"""Seconds that running turns have to end when the gateway is stopped; the rest is resumed later."""
+"""Seconds that running turns have to end, all together, when the gateway is stopped. The rest is
+resumed by the next process, also turns that wait for a person."""
 CATCH_UP_PERIOD = timedelta(days=30)
 """Chats that were silent for longer are not searched for missed messages."""
 MAX_THREAD_TITLE_CHARS = 60
@@ -95,7 +96,9 @@ class ChatService:
         self._workers: dict[str, SessionWorker] = {}
         self._group: TaskGroup | None = None
         self._receiving = anyio.Lock()
-        self._finishing = False
+        self.shutdown_grace_s = SHUTDOWN_GRACE_S
+        self._finish_at: float | None = None
+        """When running turns are cut off; None while messages are received."""
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """When it is cancelled, running turns have some time to end; the rest stays resumable."""
@@ -120,17 +123,19 @@ class ChatService:
                 await anyio.sleep_forever()
 
     async def finish(self) -> None:
-        """Receive nothing more, and give running turns some time to end."""
-        self._finishing = True
-        with anyio.move_on_after(SHUTDOWN_GRACE_S):
+        """Receive nothing more, and give running turns some time to end, once."""
+        if self._finish_at is None:
+            self._finish_at = anyio.current_time() + self.shutdown_grace_s
+        with anyio.CancelScope(deadline=self._finish_at):
             await self._finish_turns()
 
     async def _finish_turns(self) -> None:
         working = [worker for worker in self._workers.values() if worker.turn_running]
         for worker in working:
             worker.finish()
-        for worker in working:
-            await worker.done.wait()
+        async with anyio.create_task_group() as group:
+            for worker in working:
+                group.start_soon(worker.wait_for_end)
 
     async def listen(self, channel: Channel, settings: ChannelSettings) -> None:
         """Receive messages of a connected channel. Raises `ChannelFailed` when it ends."""
@@ -143,7 +148,7 @@ class ChatService:
         self, channel: Channel, settings: ChannelSettings, message: InboundMessage
     ) -> None:
         """Record a message if it is for Hermes; the caller acknowledges it afterwards."""
-        if self._finishing:
+        if self._finish_at is not None:
             await anyio.sleep_forever()  # not acknowledged, so the platform sends it again
         async with self._receiving:
             if self._context.sessions.is_known(message_key(message)):

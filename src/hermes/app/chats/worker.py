@@ -35,6 +35,7 @@ from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event
 from hermes.core.events.chats import ChatOutcome, ChatReceived, message_key
 from hermes.core.messages import AttachedText, Picture, Risk, ToolCall
+from hermes.core.tool_calls import OpenToolCalls
 from hermes.gateway.inbox import speaker_label
 from hermes.gateway.media import is_made_recording
 from hermes.gateway.settings import TalkSettings
@@ -168,6 +169,25 @@ class SessionWorker:
         """End after the running turn; what waits is left to the next process."""
         self.closing = True
         self._wake()
+
+    async def wait_for_end(self) -> None:
+        """Until it is done, or only waits for a person: that turn cannot end by waiting."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._wait_for_people, group.cancel_scope)
+            await self.done.wait()
+            group.cancel_scope.cancel()
+
+    async def _wait_for_people(self, scope: anyio.CancelScope) -> None:
+        """Cancel the scope when the running turn only waits for people."""
+        journal, calls, last = self._context.application.journal, OpenToolCalls(), 0
+        async for recorded in journal.read(run=self.run_id, kinds=("turn.started",)):
+            last = recorded.seq
+        while not calls.only_wait_for_people(self.run_id):
+            await journal.changed(last)
+            async for recorded in journal.read(after=last):
+                last = recorded.seq
+                calls.apply(recorded.event)
+        scope.cancel()
 
     def _wake(self) -> None:
         self._changed.set()

@@ -54,6 +54,7 @@ COPIED_KINDS = ("supervisord", "runit", "s6", "openrc", "sysvinit", "daemon")
 _UNIT_ACTIONS = ("start", "stop", "restart", "reload_definitions")
 _VARIABLES_BETWEEN = re.compile(r",\s*(?=[A-Za-z_]\w*=)")
 """supervisord writes all variables in one line."""
+_LISTENS = re.compile(r"\b(?:port|listen|bind)\W{1,4}(?:[\w.]+:)?(\d{2,5})\b", re.IGNORECASE)
 _OWN_COMMAND = re.compile(r"/hermes\b.* watch\b")
 _SCHEDULE = re.compile(r"^\s*(?:@\w+|(?:[\d*,/\w-]+\s+){4}[\d*,/\w-]+)\s+(\S.*)$")
 
@@ -105,6 +106,24 @@ class HostService(Value, frozen=True, kw_only=True):
     def reloadable(self) -> bool:
         return "ExecReload=" in self.unit_text
 
+    @property
+    def packaged(self) -> bool:
+        """Whether its unit came with the system or a package."""
+        return self.unit_text.lstrip().startswith(("# /lib/", "# /usr/lib/"))
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """Those that its unit and settings say it listens on."""
+        found = _LISTENS.findall(f"{self.unit_text}\n{self.settings_text}")
+        return tuple(dict.fromkeys(found))
+
+    def names(self, other: "HostService") -> bool:
+        """Whether its unit or settings have the name or a port of another service."""
+        text = f"{self.unit_text}\n{self.settings_text}"
+        ports = [rf"(?<=[:=\s]){port}" for port in other.ports if port not in self.ports]
+        words = "|".join([rf"(?<![\w-]){re.escape(other.name)}", *ports])
+        return re.search(rf"(?:{words})(?![\w-])", text) is not None
+
     def concerns(self, path: str) -> bool:
         """Whether it may depend on a file."""
         return self.reads(path) or names_item(self.named_text, path)
@@ -145,6 +164,16 @@ class HostPrograms(Value, frozen=True, kw_only=True):
     def jobs_of(self, suspects: Sequence[Suspect]) -> tuple[ScheduledJob, ...]:
         paths = [each.change.item.key for each in suspects if each.change.item.kind == "file"]
         return tuple(each for each in self.jobs if any(each.concerns(path) for path in paths))
+
+    def related_to(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The other services that one of these names in its unit or settings, or that name one of
+        these; by name or by port."""
+        own = [each for name in names if (each := self.named(name))]
+        return tuple(
+            other.name
+            for other in self.services
+            if other not in own and any(each.names(other) or other.names(each) for each in own)
+        )
 
     def named(self, name: str) -> HostService | None:
         short = name.removesuffix(".service")

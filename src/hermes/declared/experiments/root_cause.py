@@ -87,14 +87,7 @@ class _Investigation:
         if not everything:
             result = await self._try("reproduce", [])
             return self._without_suspects(result)
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._try, "reproduce", [])
-            group.start_soon(self._try, "revert-all", everything)
-            # Where more trials can run at a time, the search begins with the likely case.
-            for each in everything[: max(0, self._limits.at_once - 2)] if everything[2:] else ():
-                group.start_soon(self._keep_only, [each])
-        unchanged = await self._try("reproduce", [])
-        reverted = await self._try("revert-all", everything)
+        unchanged, reverted = await self._try_both_ways(everything)
         if unchanged.outcome != "fails":
             return self._not_reproduced(unchanged)
         if reverted.blocked:
@@ -117,6 +110,26 @@ class _Investigation:
         if reverted.outcome == "unclear" and len(everything) == 1:
             return self._end("impossible", f"the change cannot be reverted: {reverted.detail}")
         return await self._find_causes()
+
+    async def _try_both_ways(self, everything: Sequence[Revert]) -> tuple[TrialResult, TrialResult]:
+        """Without any revert, and with all. A single change is the cause or none: its revert is
+        rehearsed at the same time."""
+        single = len(everything) == 1 and len(self._trial.part_lines(everything[0].suspect)) < 2
+        async with anyio.create_task_group() as rehearsal:
+            if single and self.rehearse is not None:
+                rehearsal.start_soon(self._rehearse, self.rehearse, everything)
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._try, "reproduce", [])
+                group.start_soon(self._try, "revert-all", everything)
+                # Where more trials can run at a time, the search begins with the likely case.
+                likely = everything[: max(0, self._limits.at_once - 2)] if everything[2:] else ()
+                for each in likely:
+                    group.start_soon(self._keep_only, [each])
+            unchanged = await self._try("reproduce", [])
+            reverted = await self._try("revert-all", everything)
+            if (unchanged.outcome, reverted.outcome) != ("fails", "passes"):
+                rehearsal.cancel_scope.cancel()
+        return unchanged, reverted
 
     def _leave_out(self, labels: Sequence[str]) -> list[Revert]:
         """These changes stay in force on every copy; the others are examined."""

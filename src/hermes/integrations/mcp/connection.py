@@ -34,7 +34,6 @@ MAX_NOISE_LINES = 1_000
 """Lines that are no messages, such as banners; more end the connection."""
 MAX_PAGES = 100
 MAX_RESULT_CHARS = 1_000_000
-HTTP_TIMEOUT_S = 30.0
 HTTP_READ_TIMEOUT_S = 600.0
 _EXIT_CODE_WAIT_S = 0.5
 _SECRET_FIELDS = ("password", "secret", "token", "key", "credential", "passphrase", "pin", "otp")

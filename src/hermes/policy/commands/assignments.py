@@ -405,3 +405,17 @@ def _is_harmless_value(call: ProgramCall, name: str, value: VariableValue) -> bo
     return (
         name in quiet and value in ("", "cat", "less", "/bin/cat") and not has_untrusted_text(value)
     )
+
+
+SECRET_VARIABLE_NAME = re.compile(
+    r"(?i)(?:secret|token|passw|api_?key|private_?key|credential|access_?key)"
+)
+
+
+def mark_printed_variables(call: ProgramCall) -> None:
+    """`declare -p NAME` prints a variable as `printenv NAME` does."""
+    if not any(re.match(r"-[a-zA-Z]*p", word) for word in call.argv[1:]):
+        return
+    for word in call.argv[1:]:
+        if SECRET_VARIABLE_NAME.search(word):
+            call.mark("secret-read", f"prints {display_text(word)}")

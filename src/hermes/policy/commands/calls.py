@@ -304,9 +304,6 @@ def replace_target(target: CommandTarget, where: dict[str, str]) -> CommandTarge
     return CommandTarget(**{**known, **where})
 
 
-CallHandler = Callable[[ProgramCall], str | None]
-
-
 _VERSIONED_PROGRAM = re.compile(
     r"(python|pypy|perl|ruby|php|lua|node|nodejs|pip|gcc|g\+\+|clang|java|bash|ksh|zsh|tclsh|wish"
     r"|guile|psql|pg_dump|vim|gdb|clickhouse|scala|irb|gem|erl|julia|R|octave|luajit|idle|pydoc)"

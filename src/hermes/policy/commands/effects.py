@@ -96,10 +96,6 @@ class CommandAnalysis(Value, kw_only=True, frozen=True):
         return self.effects <= READING_EFFECTS
 
     @property
-    def always_denied(self) -> frozenset[str]:
-        return self.effects & ALWAYS_DENIED_EFFECTS
-
-    @property
     def paths(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(path for command in self.commands for path in command.paths))
 

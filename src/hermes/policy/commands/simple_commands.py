@@ -326,6 +326,7 @@ def walk_declaration(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str
             scope.variables[name] = value
         else:
             _apply_declaration(call, walk.fields(child, scope).words, scope)
+    assignments.mark_printed_variables(call)
     assignments.check_withdrawn_variables(call)
     walk.keep(call)
     return ANY_WORD

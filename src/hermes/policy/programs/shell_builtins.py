@@ -23,10 +23,6 @@ from hermes.policy.commands.placeholders import (
 from hermes.policy.commands.tables import ProgramEntry
 from hermes.policy.programs.table_effects import apply_table
 
-_SECRET_NAME = re.compile(
-    r"(?i)(?:secret|token|passw|api_?key|private_?key|credential|access_?key)"
-)
-
 
 def echo(call: ProgramCall, entry: ProgramEntry) -> str:
     words, escapes, newline = call.argv[1:], False, "\n"
@@ -42,7 +38,7 @@ def echo(call: ProgramCall, entry: ProgramEntry) -> str:
 
 def _mark_secret_variables(call: ProgramCall) -> None:
     for name in call.scope.used_variables:
-        if _SECRET_NAME.search(name):
+        if assignments.SECRET_VARIABLE_NAME.search(name):
             call.mark("secret-read", f"prints ${name}")
 
 
@@ -50,7 +46,7 @@ def print_environment(call: ProgramCall, entry: ProgramEntry) -> str:
     call.mark("read", "prints the environment")
     call.scope.content_tests.add("a look at the environment")
     for word in call.argv[1:]:
-        if _SECRET_NAME.search(word):
+        if assignments.SECRET_VARIABLE_NAME.search(word):
             call.mark("secret-read", f"prints {display_text(word)}")
     return ANY_WORD
 
@@ -255,6 +251,7 @@ def which(call: ProgramCall, entry: ProgramEntry) -> str:
 def export(call: ProgramCall, entry: ProgramEntry) -> str:
     """Declarations that were parsed as ordinary commands."""
     call.mark("read", call.program)
+    assignments.mark_printed_variables(call)
     for word in call.argv[1:]:
         name, equals, value = word.partition("=")
         assignments.check_variable_name(call, name)

@@ -13,7 +13,12 @@ from hermes.policy.commands.placeholders import (
     is_fully_known,
     literal_text,
 )
-from hermes.policy.commands.tables import OptionGrammar, ProgramEntry, parse_arguments
+from hermes.policy.commands.tables import (
+    OptionGrammar,
+    ParsedArguments,
+    ProgramEntry,
+    parse_arguments,
+)
 from hermes.policy.programs.table_effects import apply_table
 
 _SHOW_VERBS = word_set("show sho sh list lst ls l get monitor help")
@@ -54,9 +59,19 @@ def ip(call: ProgramCall, entry: ProgramEntry) -> str:
         or (any(map(str.isdigit, verb)) and words[0].startswith("r"))
     ):
         call.mark("read", "ip shows")
+        if _prints_keys(words):
+            call.mark("secret-read", "prints the keys of encrypted connections")
     else:
         call.mark("service-change", f"ip {display_text(' '.join(words[:3]))} changes the network")
     return ANY_WORD
+
+
+def _prints_keys(words: list[str]) -> bool:
+    """`ip xfrm state` prints keys; each of its words may be abbreviated."""
+    if not words or len(words[0]) > 4 or not "xfrm".startswith(words[0]):
+        return False
+    objects = [word for word in words[1:2] if "policy".startswith(word)]
+    return not objects and not {"count", "nokeys", "help"} & set(words[1:])
 
 
 def _check_further_words(call: ProgramCall, grammar: OptionGrammar) -> None:
@@ -173,9 +188,27 @@ def systemctl(call: ProgramCall, entry: ProgramEntry) -> str:
     found = parse_arguments(call.argv[1:], entry.grammar)
     if len(found.words) > 1:
         call.aim(service=found.words[1])
+    if found.words[:1] == ["show"]:
+        _check_shown_properties(call, found)
     if host := found.value("-H", "--host"):
         call.aim(host=host)
     return ANY_WORD
+
+
+_PROPERTIES_WITH_SECRETS = word_set("Environment SetCredential SetCredentialEncrypted")
+_UNITS_WITHOUT_ENVIRONMENT = (".target", ".timer", ".path", ".device", ".slice", ".scope")
+
+
+def _check_shown_properties(call: ProgramCall, found: ParsedArguments) -> None:
+    """`systemctl show` prints the environment of units, unless it is told what else to print."""
+    asked = found.values("-p", "-P", "--property", "--value")
+    names = {name for value in asked for name in value.split(",")}
+    if names and not any(map(has_untrusted_text, names)) and not names & _PROPERTIES_WITH_SECRETS:
+        return
+    units = found.words[1:]
+    if units and all(unit.endswith(_UNITS_WITHOUT_ENVIRONMENT) for unit in units):
+        return
+    call.mark("secret-read", "prints the environment of units, passwords and all")
 
 
 def init(call: ProgramCall, entry: ProgramEntry) -> str:

@@ -55,17 +55,6 @@ def describe_answer(
     )
 
 
-def parse_response(text: bytes, seconds: float = 0.0) -> AnswerFacts | None:
-    """Describe what `curl -si URL` prints; None when it is no HTTP response."""
-    head, found, body = text.replace(b"\r\n", b"\n", 200).partition(b"\n\n")
-    lines = head.decode("latin-1").split("\n")
-    words = lines[0].split()
-    if not found or len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdigit():
-        return None
-    headers = {name.lower(): value for name, _, value in (line.partition(":") for line in lines)}
-    return describe_answer(int(words[1]), headers.get("content-type", ""), body, seconds)
-
-
 def body_shape(content_type: str, body: bytes) -> tuple[BodyShape, int]:
     """The shape, and how deep it goes."""
     said_json = content_type == "application/json" or content_type.endswith("+json")

@@ -1,7 +1,6 @@
 """Finds the cause by experiments on a copy, and reverts it through the gate like a playbook."""
 
 import dataclasses
-import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -16,18 +15,21 @@ from hermes.core.incident import IncidentDetails
 from hermes.core.messages import Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import run_command
+from hermes.skills.supervisors.units import same_service
 from hermes.sre.cause import (
     EXPERIMENT,
     CauseFinder,
     CauseResult,
     FailingCase,
     FixCandidate,
+    ServiceNames,
     unfinished_text,
 )
-from hermes.sre.checks import CheckResult, ProbeChecks
+from hermes.sre.checks import CheckResult, ProbeChecks, mentioned_services
 from hermes.sre.context import IncidentWork
 from hermes.sre.policies import RecentChangePolicy
-from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.discovery import discover_probes
+from hermes.sre.probes.probe import SERVICE_STATE_KINDS, Probe
 from hermes.sre.undo import ChangeRecorder
 from hermes.sre.verify import Baseline, add_checks, failing_checks
 from hermes.tools.executor import Executor
@@ -39,9 +41,6 @@ MAX_LOOKS = 4
 NO_FAILING_CHECK = "no check that observes the fault fails now"
 
 
-_JOINING = re.compile(r"[,;/&+]|\b(?:and|plus)\b")
-_DEPENDING = re.compile(r"\b(?:reach|connect|upstream|from|via|behind|to|against|backend)", re.I)
-"""What makes two names a service and one that it needs, and not two that fail."""
 EnterPhase = Callable[[IncidentPhase, int, str], Awaitable[None]]
 
 
@@ -104,18 +103,41 @@ class ExperimentResponder:
 
     async def find_unobserved_fault(self, number: int, baseline: Baseline) -> str:
         """Why the end of the failing checks is not the end of the problem: the alert names other
-        services as failing, which no check has observed. Empty where it does not."""
-        services = unobserved_services(self._work.details, baseline)
-        if not services:
+        services, and one of them fails, or no check has observed what it is named for. Empty where
+        all are fine. One that may be named without a fault is fine when its own checks pass."""
+        finder, failing = self._work.context.cause_finder, failing_services(baseline)
+        if finder is None or not finder.available or not failing:
             return ""
-        case, finder = _failing_case(self._work, baseline, number), self._work.context.cause_finder
-        probes: Sequence[Probe] = ()
-        if finder is not None and finder.available:
-            probes = await _observe(finder, dataclasses.replace(case, services=services))
-        found = await failing_checks(self._work, probes) if probes else []
+        case = _failing_case(self._work, baseline, number)
+        host = await finder.list_services(case, failing)
+        others = unobserved_services(self._work.details, baseline, host)
+        if not others:
+            return ""
+        results = await self._check_services(others, baseline)
+        found = [each for each in results if not each.ok and not each.unknown]
+        answered = {each.service for each in results if not each.unknown}
+        rest = [each for each in others if each not in host.incidental or each not in answered]
+        if rest and not found:
+            probes = await _observe(finder, dataclasses.replace(case, services=rest))
+            found = await failing_checks(self._work, probes) if probes else []
+        if not rest and not found:
+            return ""
         shown = "; ".join(f"{each.check} fails: {each.detail}" for each in found)
-        names = ", ".join(services)
+        names = ", ".join(rest or dict.fromkeys(each.service for each in found))
         return f"the alert also names {names}: {shown or 'no check has observed what fails there'}"
+
+    async def _check_services(
+        self, names: Sequence[str], baseline: Baseline
+    ) -> Sequence[CheckResult]:
+        """Their own checks, and those that the host offers: state, ports and answers."""
+        environment = self._work.context.environment
+        derived = (await discover_probes(environment)).probes
+        probes = {
+            each.name: each
+            for each in (*derived, *_probes_of(baseline))
+            if each.service in names and each.kind in SERVICE_STATE_KINDS
+        }
+        return await ProbeChecks(tuple(probes.values()), environment)() if probes else ()
 
     @property
     def may_ask(self) -> bool:
@@ -363,28 +385,29 @@ async def _observe(finder: CauseFinder, case: FailingCase) -> Sequence[Probe]:
     return ()
 
 
-def unobserved_services(details: IncidentDetails, baseline: Baseline) -> list[str]:
-    """Services that the alert names together with one whose checks fail, and that have no
-    failing check themselves."""
-    checks, text = baseline.independent_checks, details.facts.combined_text
-    probes = checks.probes if isinstance(checks, ProbeChecks) else ()
-    failing = {each.service for each in probes if each.service and each.name in baseline.failing}
-    others = {each.service for each in probes if each.service} - failing
+def unobserved_services(
+    details: IncidentDetails, baseline: Baseline, host: ServiceNames
+) -> list[str]:
+    """Services that the alert names in any way, and that had no failing check. Where no check of
+    any service failed, nothing is expected of the others."""
+    failing = failing_services(baseline)
+    if not failing:
+        return []
+    known = {*host.names, *(each.service for each in _probes_of(baseline) if each.service)}
+    mentioned = mentioned_services(details.facts.combined_text, known)
     return sorted(
-        other for other in others if any(_named_together(text, other, each) for each in failing)
+        other for other in mentioned if not any(same_service(other, each) for each in failing)
     )
 
 
-def _named_together(text: str, one: str, other: str) -> bool:
-    """`shop and billing`, `shop, billing`; not `shop cannot reach billing`."""
-    first, second = (rf"(?<![\w-]){re.escape(each)}(?![\w-])" for each in (one, other))
-    between = re.findall(rf"{first}(.{{1,60}}?){second}|{second}(.{{1,60}}?){first}", text)
-    return any(
-        _JOINING.search(each) and not _DEPENDING.search(each)
-        for pair in between
-        for each in pair
-        if each
-    )
+def failing_services(baseline: Baseline) -> list[str]:
+    probes = _probes_of(baseline)
+    return sorted({e.service for e in probes if e.service and e.name in baseline.failing})
+
+
+def _probes_of(baseline: Baseline) -> Sequence[Probe]:
+    checks = baseline.independent_checks
+    return checks.probes if isinstance(checks, ProbeChecks) else ()
 
 
 def _observes(result: CheckResult, baseline: Baseline) -> bool:

@@ -27,7 +27,8 @@ To add a page:
 `show` and `submit` may raise `HermesError` (an error page with status 409), `UnknownIdError` (404)
 and `HttpRefusal`. A page has at most `MAX_ROWS` rows and 200 KB; older rows by a cursor in the
 query (`?before=ID`). The page is shown again when an event is written whose kind begins with one of
-`live`; what has a stable `id` keeps its focus and its open `<details>`. Cells of a table carry
+`live`; what has a stable `id` keeps its focus and its open `<details>`, and what is enclosed in the
+marks of `page_parts` is sent alone. Cells of a table carry
 `data-label`, because a table becomes cards on a narrow screen; rows for the keys j and k carry
 `data-row`.
 """

@@ -1,11 +1,17 @@
 """The dashboard: sessions, pages, forms, static files, and the stream that keeps pages current."""
 
+import re
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import anyio
+import msgspec
 
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.protocols import Journal
@@ -39,6 +45,7 @@ from hermes.web.event_stream import (
     next_or_ping,
     stream_event,
 )
+from hermes.web.page_parts import PagePatch, PageVersion, RenderedPage, split_page
 from hermes.web.pages import (
     NAVIGATION,
     DashboardStatus,
@@ -61,6 +68,11 @@ MAX_EVENTS_READ = 1000
 EVERYTHING = "*"
 """In place of the kinds of events: there were too many to read."""
 
+MAX_OUTLINES = 32
+"""Versions of pages that browsers have; a browser with another one gets the whole page."""
+VERSION_HEADER = "x-page-version"
+LEAST_PAUSE_S, PAUSE_FACTOR = 0.1, 5.0
+"""Between two patches: a page that is slow to make is made less often."""
 LOOPBACK = "127.0.0.1"
 
 Respond = Callable[[HttpRequest], Awaitable[HttpReply]]
@@ -90,6 +102,8 @@ class Dashboard:
         self._templates = TemplateSet()
         self._notices: dict[str, Notice] = {}
         self._streams: dict[str, int] = {}
+        self._outlines: dict[str, PageVersion] = {}
+        """By version, the one that was used last at the end."""
         names = {page.name for page in self._pages}
         self._navigation = [each for each in NAVIGATION if each.name in names]
 
@@ -139,18 +153,38 @@ class Dashboard:
             visitor = await self._visitor(request)
             if visitor is None:
                 return self._ask_for_login(request)
-            position = await self._journal.last()
-            context = await page.show(request, visitor)
-            more = {
-                "page": page,
-                "visitor": visitor,
-                "notice": self._notices.pop(visitor.session, None),
-                "position": position,
-                "bar": await self._status.bar(),
-            }
-            return self._render(request, page.template, {**context, **more})
+            notice = self._notices.pop(visitor.session, None)
+            rendered = await self._render_page(page, request, visitor, notice)
+            known = self._outlines.get(request.headers.get(VERSION_HEADER, ""))
+            self._remember(rendered.outline)
+            if known is not None and page.live:
+                body = msgspec.json.encode(rendered.patch_from(known))
+                return HttpReply(body=body, headers=PAGE_HEADERS)
+            body = rendered.html.encode()
+            return HttpReply(body=body, content_type=HTML_TYPE, headers=PAGE_HEADERS)
 
         return respond
+
+    async def _render_page(
+        self, page: Page, request: HttpRequest, visitor: Visitor, notice: Notice | None = None
+    ) -> RenderedPage:
+        """Every version of a page is made here, so that rights are checked for each of them."""
+        position = await self._journal.last()
+        context = await page.show(request, visitor)
+        more = {
+            "page": page,
+            "visitor": visitor,
+            "notice": notice,
+            "position": position,
+            "bar": await self._status.bar(),
+        }
+        return split_page(self._render_text(request, page.template, {**context, **more}))
+
+    def _remember(self, outline: PageVersion) -> None:
+        self._outlines.pop(outline.version, None)
+        self._outlines[outline.version] = outline
+        while len(self._outlines) > MAX_OUTLINES:
+            self._outlines.pop(next(iter(self._outlines)))
 
     def _submit(self, form: Form) -> Respond:
         async def respond(request: HttpRequest) -> HttpReply:
@@ -224,18 +258,20 @@ class Dashboard:
             raise HttpRefusal(HTTPStatus.TOO_MANY_REQUESTS, "too many open tabs")
         text = request.headers.get("last-event-id", "") or request.query.get("after", "")
         after = int(text[:18]) if text.isascii() and text.isdigit() else await self._journal.last()
-        secret = read_cookies(request)[SESSION_COOKIE]
-        stream = self._changes(visitor, secret, after)
+        stream = self._changes(request, visitor, after)
         return HttpReply(content_type=STREAM_TYPE, headers=STREAM_HEADERS, stream=stream)
 
     async def _changes(
-        self, visitor: Visitor, secret: str, after: int
+        self, request: HttpRequest, visitor: Visitor, after: int
     ) -> AsyncGenerator[bytes, None]:
-        """Which kinds of events were written; what they say is on the pages alone."""
+        """Which kinds of events were written, and what differs on the page of the reading tab."""
         self._streams[visitor.session] = self._streams.get(visitor.session, 0) + 1
+        shown = self._find_page(request)
+        known = self._outlines.get(request.query.get("version", ""))
+        pause_s = 0.0
         try:
             yield PING
-            while await self._sessions.find(secret) is not None:
+            while (visitor_now := await self._visitor(request)) is not None:
                 newest, kinds = await self._journal.last(), set[str]()
                 if newest - after > MAX_EVENTS_READ:
                     after, kinds = newest, {EVERYTHING}
@@ -243,12 +279,42 @@ class Dashboard:
                     kinds.add(recorded.event.kind)
                     newest = max(newest, recorded.seq)
                 if kinds:
-                    yield stream_event({"kinds": sorted(kinds)}, name="change", id=newest)
+                    began, patch = time.perf_counter(), None
+                    if shown is not None and _concerns(shown[0], kinds):
+                        rendered = await self._try_render(*shown, visitor_now)
+                        if rendered is not None:
+                            patch = rendered.patch_from(known)
+                            known = rendered.outline
+                            self._remember(known)
+                    pause_s = max(LEAST_PAUSE_S, PAUSE_FACTOR * (time.perf_counter() - began))
+                    yield _change_event(kinds, patch, newest)
                 after = max(after, newest)
+                await anyio.sleep(pause_s)
+                pause_s = 0.0
                 if await next_or_ping(partial(self._wait, after)) is None:
                     yield stream_event({"at": datetime.now(UTC).isoformat()}, name="alive")
         finally:
             self._streams[visitor.session] -= 1
+
+    def _find_page(self, request: HttpRequest) -> tuple[Page, HttpRequest] | None:
+        """The page of the tab that reads the stream, and the request that shows it."""
+        address = urlsplit(request.query.get("page", ""))
+        path = unquote(address.path)
+        for page in self._pages:
+            pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", page.path)
+            if page.live and (found := re.fullmatch(pattern, path)):
+                query = dict(parse_qsl(address.query, keep_blank_values=True))
+                return page, replace(request, path=path, query=query, params=found.groupdict())
+        return None
+
+    async def _try_render(
+        self, page: Page, request: HttpRequest, visitor: Visitor
+    ) -> RenderedPage | None:
+        """None when the page cannot be shown now: the browser asks for it, and sees why."""
+        try:
+            return await self._render_page(page, request, visitor)
+        except (HermesError, HttpRefusal, UnknownIdError):
+            return None
 
     async def _wait(self, after: int) -> bool:
         await self._journal.changed(after)
@@ -273,6 +339,10 @@ class Dashboard:
         *,
         status: HTTPStatus = HTTPStatus.OK,
     ) -> HttpReply:
+        body = split_page(self._render_text(request, template, context)).html.encode()
+        return HttpReply(status=status, body=body, content_type=HTML_TYPE, headers=PAGE_HEADERS)
+
+    def _render_text(self, request: HttpRequest, template: str, context: Mapping[str, Any]) -> str:
         theme = read_cookies(request).get(THEME_COOKIE, "")
         common = {
             "page": None,
@@ -285,8 +355,18 @@ class Dashboard:
             "path": request.path,
             "now": datetime.now(UTC),
         }
-        body = self._templates.render(template, {**common, **context})
-        return HttpReply(status=status, body=body, content_type=HTML_TYPE, headers=PAGE_HEADERS)
+        return self._templates.render(template, {**common, **context})
+
+
+def _concerns(page: Page, kinds: set[str]) -> bool:
+    return EVERYTHING in kinds or any(kind.startswith(page.live) for kind in kinds)
+
+
+def _change_event(kinds: set[str], patch: PagePatch | None, newest: int) -> bytes:
+    data: dict[str, Any] = {"kinds": sorted(kinds)}
+    if patch is not None:
+        data["patch"] = patch
+    return stream_event(data, name="change", id=newest)
 
 
 async def serve_alone(routes: Sequence[HttpRoute], ready: Callable[[str], None]) -> None:

@@ -8,7 +8,7 @@
   const prefixes = (body.dataset.live || "").split(" ").filter(Boolean);
   const byId = (id) => document.getElementById(id);
   let waiting = 0, refreshing = false, again = false, lastRefresh = 0, tookMs = 0, lastSign = Date.now();
-  let position = Number(body.dataset.position) || 0;
+  let position = Number(body.dataset.position) || 0, version = body.dataset.version;
 
   // Times
   const span = (s) => s < 60 ? `${s} s` : s < 3600 ? `${Math.floor(s / 60)} min`
@@ -51,18 +51,52 @@
     const selection = getSelection();
     return !!selection && !selection.isCollapsed && main.contains(selection.anchorNode);
   };
-  const morph = (html) => {
+  const typed = (node) => node.matches?.("textarea, input[type=text], input[type=search]") && node.value !== node.defaultValue;
+  const callbacks = { beforeNodeMorphed: (node, fresh) => !typed(node) && !node.isEqualNode(fresh), beforeAttributeUpdated: (name, node) => !(name === "open" && node.matches("details, dialog")) };
+  const morph = (from, to) => {
+    if (from.id === "bar") to.querySelector("#stream")?.replaceWith(byId("stream").cloneNode(true));
+    Idiomorph.morph(from, to, { callbacks, ignoreActiveValue: true });
+  };
+  const showPage = (html) => {
     const fresh = new DOMParser().parseFromString(html, "text/html");
-    const typed = (node) => node.matches?.("textarea, input[type=text], input[type=search]") && node.value !== node.defaultValue;
-    const callbacks = { beforeNodeMorphed: (node, fresh) => !typed(node) && !node.isEqualNode(fresh), beforeAttributeUpdated: (name, node) => !(name === "open" && node.matches("details, dialog")) };
     for (const id of ["main", "bar", "side", "bottom"]) {
       const from = byId(id), to = fresh.getElementById(id);
-      if (!from || !to) continue;
-      if (id === "bar") to.querySelector("#stream")?.replaceWith(byId("stream").cloneNode(true));
-      Idiomorph.morph(from, to, { callbacks, ignoreActiveValue: true });
+      if (from && to) morph(from, to);
     }
     document.title = fresh.title;
+    version = fresh.body.dataset.version;
+  };
+  const parse = (html) => {
+    const template = document.createElement("template"); // also takes a row without its table
+    template.innerHTML = html;
+    return template.content.firstElementChild;
+  };
+  const showPatch = (patch) => {
+    const added = new Map();
+    for (const id of patch.removed || []) byId(id)?.remove();
+    for (const [id, html] of Object.entries(patch.replaced || {})) {
+      const from = byId(id), to = parse(html);
+      if (from) morph(from, to); else added.set(id, to);
+    }
+    for (const ids of patch.ordered || []) {
+      const known = ids.map(byId).filter(Boolean);
+      if (!known.length) continue;
+      let next = known[0];
+      while (next && ids.includes(next.id)) next = next.nextElementSibling;
+      for (const id of ids.toReversed()) {
+        const element = added.get(id) || byId(id);
+        if (element.nextElementSibling !== next || !element.parentNode) known[0].parentNode.insertBefore(element, next);
+        next = element;
+      }
+    }
+    if (patch.title) document.title = patch.title;
+    version = patch.to;
+  };
+  const shown = () => {
     showTimes();
+    waiting = 0;
+    byId("new-chip").hidden = true;
+    main.dispatchEvent(new CustomEvent("refreshed"));
   };
   const refresh = async (forced = false) => {
     if (refreshing) { again = true; return; }
@@ -70,16 +104,16 @@
     refreshing = true;
     lastRefresh = Date.now();
     try {
-      const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
-      const html = await answer.text();
+      const answer = await fetch(location.href, { headers: { accept: "text/html", "x-page-version": version }, cache: "no-store" });
+      const asPatch = answer.headers.get("content-type")?.startsWith("application/json");
+      const fresh = asPatch ? await answer.json() : await answer.text();
       tookMs = Date.now() - lastRefresh;
       if (answer.status === 401) { location.reload(); return; }
       if (answer.ok) {
         if (!forced && inUse()) { showChip(); return; }
-        morph(html);
-        waiting = 0;
-        byId("new-chip").hidden = true;
-        main.dispatchEvent(new CustomEvent("refreshed"));
+        if (asPatch && fresh.from !== version) again = true; // a newer patch came meanwhile
+        else (asPatch ? showPatch : showPage)(fresh);
+        shown();
       }
     } catch { /* the stream says that the connection is lost */ } finally {
       refreshing = false;
@@ -111,7 +145,10 @@
     const announce = byId("announce");
     announce.setAttribute("aria-live", urgent ? "assertive" : "polite");
     setText(announce, ours.some((kind) => kind.startsWith("incident.opened")) ? "A new incident" : "The page has changed");
-    schedule();
+    if (!message.patch) schedule();
+    else if (inUse()) showChip();
+    else if (refreshing || (message.patch.from && message.patch.from !== version)) schedule();
+    else { showPatch(message.patch); shown(); }
   };
 
   // One stream per browser: the tab with the lock reads it and tells the others.
@@ -120,16 +157,20 @@
     if (!event.data.ask) heard(event.data); // a new tab asks: it may have missed what was told before
     else if (source?.readyState === EventSource.OPEN) channel.postMessage({ kinds: ["*"], position });
   };
-  const tell = (message) => { heard(message); if (channel) channel.postMessage(message); };
+  const tell = ({ patch, ...message }) => { // the patch is for the page of this tab
+    if (channel) channel.postMessage(message);
+    heard({ patch, ...message });
+  };
   let source = null, tries = 0;
   const close = () => { if (source) source.close(); source = null; };
   const open = () => {
     close();
-    source = new EventSource(`/live?after=${position}`);
+    const page = encodeURIComponent(location.pathname + location.search);
+    source = new EventSource(`/live?after=${position}&version=${version}&page=${page}`);
     body.dataset.stream = "own";
     source.onopen = () => { tries = 0; tell({}); };
     source.addEventListener("alive", () => tell({}));
-    source.addEventListener("change", (event) => tell({ kinds: JSON.parse(event.data).kinds, position: Number(event.lastEventId) }));
+    source.addEventListener("change", (event) => tell({ ...JSON.parse(event.data), position: Number(event.lastEventId) }));
     source.onerror = () => {
       tell({ lost: true });
       close();
