@@ -1,8 +1,8 @@
 """An init script is used for a daemon only where it started that daemon."""
 
-import subprocess
 from pathlib import Path
 
+import anyio
 import pytest
 
 from hermes.skills.supervisors.units import HostUnit, PlainDaemon, list_units
@@ -26,9 +26,9 @@ async def list_unit(folder: Path, pid_file: str, script: str = INIT_SCRIPT) -> H
     async def run(text: str) -> str:
         for path in ("/etc/init.d", "/run/systemd/system", "/run/openrc", "/var/log"):
             text = text.replace(path, str(folder / Path(path).name))
-        done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=False)
+        done = await anyio.run_process(["bash", "-c", text], check=False)
         # The supervisors of the machine that runs the test are not those of the host.
-        return done.stdout if "redis-title" in text else ""
+        return done.stdout.decode() if "redis-title" in text else ""
 
     daemon = PlainDaemon(
         name="redis-server",

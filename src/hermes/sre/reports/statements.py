@@ -75,7 +75,7 @@ def repaired_at(incident: Incident) -> datetime | None:
 
 
 def find_recurrence(incident: Incident, opened: Sequence[IncidentOpened]) -> IncidentRecurrence:
-    """`opened`: events of other incidents; those of the same problem are counted, as triage does."""
+    """`opened`: events of other incidents; those of the same problem count, as in triage."""
     details = incident.details
     earliest = details.opened_at - RECURRENCE_PERIOD
     own = incident_signature(details.service, details.labels, details.title)
