@@ -349,3 +349,13 @@ def test_the_suites_run_on_the_examples(
     done = run_hermes("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_example.py")
     assert done.returncode == 0, done.stdout[-3000:]
     assert "failed" not in done.stdout
+
+
+def test_a_plug_in_that_cannot_be_loaded_takes_no_name_from_another(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    install_file(home, 'ENTRY_POINTS = {"hermes.tools": {"uptime": 5}}\n', "a_broken.py")
+    install_file(home)
+    assert outside_plugins("tools", home)["uptime"].origin.endswith("example.py")
+    problems = list(plugin_problems(home))
+    assert len(problems) == 1
+    assert "a_broken.py: uptime in hermes.tools is int" in problems[0]

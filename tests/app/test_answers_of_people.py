@@ -26,23 +26,29 @@ from hermes.settings.load import LoadedSettings, load
 
 pytestmark = pytest.mark.anyio
 
-PEOPLE = """
-people:
-  ann: {unix: ann, telegram: 1, slack: U1, email: ann@example.org, groups: [oncall]}
-  ben: {unix: ben, telegram: 2, slack: U2, email: ben@example.org, groups: [oncall]}
-  cleo: {unix: cleo, telegram: 3, slack: U3, email: cleo@example.org}
-"""
-SENDERS = {
-    "telegram": {"ann": "1", "ben": "2", "cleo": "3", "paired": "8", "stranger": "9"},
-    "slack": {"ann": "U1", "ben": "U2", "cleo": "U3", "paired": "U8", "stranger": "U9"},
-    "email": {
-        "ann": "ann@example.org",
-        "ben": "ben@example.org",
-        "cleo": "cleo@example.org",
-        "paired": "p@example.org",
-        "stranger": "s@example.org",
-    },
-}
+CHANNELS = (
+    "telegram", "slack", "discord", "whatsapp", "signal", "matrix", "mattermost", "email",
+)  # fmt: skip
+NUMBERS = {"ann": 1, "ben": 2, "cleo": 3, "paired": 8, "stranger": 9}
+
+
+def sender_id(channel: str, who: str) -> str:
+    """An id as the platform has it: a number, a name with a letter, or an address."""
+    forms = {"slack": "U{}", "email": "{}@example.org", "matrix": "@{}:example.org"}
+    return forms.get(channel, "{}").format(NUMBERS[who])
+
+
+SENDERS = {channel: {who: sender_id(channel, who) for who in NUMBERS} for channel in CHANNELS}
+
+
+def person_line(name: str, groups: str) -> str:
+    ids = ", ".join(f"{channel}: '{SENDERS[channel][name]}'" for channel in CHANNELS)
+    return f"  {name}: {{unix: {name}, {ids}, groups: [{groups}]}}"
+
+
+PEOPLE = "\n".join(
+    ["people:", person_line("ann", "oncall"), person_line("ben", "oncall"), person_line("cleo", "")]
+)
 ASKED = "ask-20260304-050607-4f2a1c"
 OTHER = "ask-20260304-050607-bbbbbb"
 
@@ -129,7 +135,7 @@ ROLES = {
 }
 
 
-@pytest.mark.parametrize("channel", ["telegram", "slack", "email"])
+@pytest.mark.parametrize("channel", CHANNELS)
 @pytest.mark.parametrize("who", ROLES)
 @pytest.mark.parametrize("how", WAYS)
 async def test_an_approval_in_a_chat_counts_or_says_why_not(
@@ -160,7 +166,7 @@ async def test_an_approval_in_a_chat_counts_or_says_why_not(
         ]
 
 
-@pytest.mark.parametrize("channel", ["telegram", "slack"])
+@pytest.mark.parametrize("channel", CHANNELS)
 @pytest.mark.parametrize("who", ROLES)
 async def test_agreement_in_other_words_is_only_talk(
     loaded: LoadedSettings, channel: str, who: str
@@ -229,6 +235,7 @@ async def test_an_answer_to_another_action_than_the_one_shown_does_not_count(
     assert (await answer(loaded, journal, "ben", hash="h1")).counts
 
 
+@pytest.mark.parametrize("channel", [each for each in CHANNELS if each != "email"])
 @pytest.mark.parametrize(
     ("events", "refusal"),
     [
@@ -241,9 +248,9 @@ async def test_an_answer_to_another_action_than_the_one_shown_does_not_count(
     ],
 )
 async def test_an_old_question_is_over_whoever_answers(
-    loaded: LoadedSettings, events: list[Event], refusal: str
+    loaded: LoadedSettings, channel: str, events: list[Event], refusal: str
 ) -> None:
-    pressed = message("telegram", "ben", "press")
+    pressed = message(channel, "ben", "press")
     journal = await journal_with(*events)
     done = await answer_by_message(loaded, journal, pressed, allowed=True)
     assert done is not None

@@ -1,10 +1,20 @@
 """Where no check observed an incident, two copies tell the failing state from the recovered one."""
 
-import pytest
+import subprocess
+from pathlib import Path
 
-from hermes.app.contrast_checks import ContrastCheck, find_contrasts
+import pytest
+from msgspec.structs import replace
+
+from hermes.app.contrast_checks import (
+    ContrastCheck,
+    ServiceAnswer,
+    ServiceMeasures,
+    ServicePlace,
+    find_contrasts,
+)
 from hermes.declared.collectors.readers import environment_runner
-from hermes.declared.experiments.host_programs import read_host_programs
+from hermes.declared.experiments.host_programs import HostService, read_host_programs
 from hermes.environments.sandboxing import support
 from hermes.gym.box.environment import host_environment
 from hermes.gym.episodes.episode import open_episode
@@ -54,3 +64,17 @@ async def test_the_difference_becomes_a_check(scenario: str, kind: str) -> None:
     found, codes = await contrasts_of(scenario)
     assert [each.probe.name.partition("-")[0] for each in found] == [kind]
     assert codes == [[1, 0]], "it fails on the failing copy alone"
+
+
+def test_a_log_that_is_not_written_any_more_becomes_a_check(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.write_text("1 /\n")
+    service = HostService(name="shop", settings_text=f"access_log={log}\n")
+    place = ServicePlace(service, [8080], ["/"])
+    quiet = ServiceMeasures(answers=((ServiceAnswer(), ServiceAnswer()),))
+    assert not place.compare(quiet, quiet)
+    found = place.compare(quiet, replace(quiet, grown=(str(log),)))
+    assert [each.probe.name for each in found] == ["silent-shop"]
+    for answer, code in (("true", 1), (f"echo 2 / >> {log}", 0)):
+        script = f"curl() {{ {answer}; }}; {found[0].probe.what}"
+        assert subprocess.run(["bash", "-c", script], check=False).returncode == code

@@ -114,11 +114,13 @@ async def test_a_file_is_looked_at_by_the_chosen_model(
     (work / "graph.jpg").write_bytes(picture("JPEG"))
     (work / "bomb.png").write_bytes(bomb())
     (work / "note.txt").write_text("hello")
+    (work / "empty.png").touch()
     async with opened(loaded, work) as house:
         seen = await house.call("vision_analyze", image="graph.jpg", question="what is it?")
         shown = [event async for event in house.application.journal.read(kinds=("tool.requested",))]
         refused = await house.call("vision_analyze", image="bomb.png", question="?")
         text = await house.call("vision_analyze", image="note.txt", question="?")
+        empty = await house.call("vision_analyze", image="empty.png", question="?")
         absent = await house.call("vision_analyze", image="none.png", question="?")
         assert await house.paid() == [("lab:m", 0.5)]
     assert (seen.status, seen.content) == ("ok", "it says: restart nginx")
@@ -129,6 +131,7 @@ async def test_a_file_is_looked_at_by_the_chosen_model(
     assert url.startswith("data:image/jpeg;base64,")
     assert "30,000 × 30,000 pixels" in refused.content
     assert "no picture" in text.content
+    assert "empty.png is empty" in empty.content
     assert "none.png" in absent.content
     assert {refused.status, text.status, absent.status} == {"error"}
 

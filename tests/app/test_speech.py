@@ -84,6 +84,23 @@ async def test_a_program_of_the_host_reads_aloud_whatever_the_text_looks_like(
         await speech.speak("hello", "/tmp/evil.flitevox")
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("サーバーを再起動しました", "flite speaks only English"),
+        ("the host db-1 is full. Диск", "flite speaks only English"),
+        ("\N{CHECK MARK} \N{FIRE}", "made a silent recording"),
+    ],
+)
+async def test_text_that_flite_cannot_read_is_no_recording(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    speech = ApplicationSpeech(settings(tmp_path, speaker="flite"))
+    with pytest.raises(ToolError, match=reason):
+        await speech.speak(text)
+    assert not list((tmp_path / "home" / "audio_cache").glob("*"))
+
+
 def test_which_engine_is_used(tmp_path: Path) -> None:
     nothing = settings(tmp_path, path="/nonexistent")
     assert (transcriber_name(nothing), speaker_name(nothing)) == ("", "")

@@ -44,6 +44,7 @@ def test_files_are_listed_and_a_broken_one_says_why(hermes: Hermes) -> None:
     assert parts["broken"]["status"] == "absent"
     assert "no licence" in parts["broken"]["why"]
     assert "example" in hermes("plugins").stdout
+    assert "hermes.probes" in hermes("plugins", "show", "example.py").stdout
     told = hermes("plugins", "doctor")
     assert told.returncode == 3
     assert "RuntimeError: no licence" in told.stdout

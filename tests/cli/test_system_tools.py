@@ -127,3 +127,25 @@ def test_an_imported_tool_that_changes_something_is_rated_and_named(
     assert "bundled tools: redis_info" in done.stderr
     rows = {row["tool"]: row for row in json.loads(hermes(home, "tools", "--json").stdout)}
     assert (rows["redis_flush"]["risk"], rows["redis_info"]["risk"]) == ("change", "read")
+
+
+def test_an_engine_that_nobody_brings_is_not_set(home: Path) -> None:
+    for key in ("tools.web.search", "speech.provider", "speech.speaker"):
+        told = hermes(home, "config", "set", key, "nosuch")
+        assert isinstance(told.exception, SettingsError), told.output
+        assert str(told.exception).startswith(f"{key}: no ")
+        assert "there are: " in str(told.exception)
+    assert hermes(home, "config", "set", "tools.web.search", "brave,duckduckgo").exit_code == 0
+    with (home / "config.yaml").open("a") as file:
+        file.write("speech: {speaker: nosuch}\n")
+    checked = hermes(home, "config", "check", "--json")
+    assert "speech.speaker: no speech named 'nosuch'" in checked.stdout
+
+
+def test_toolsets_fit_into_a_terminal(home: Path) -> None:
+    rows = hermes(home, "tools", "sets").stdout.splitlines()
+    assert max(map(len, rows)) <= 120
+    told = hermes(home, "tools", "show", "nosuch")
+    assert "delegate" in str(told.exception)
+    told = hermes(home, "config", "set", "tools.images.provider", "foo")
+    assert "expected one of openai, fal, gemini" in str(told.exception)

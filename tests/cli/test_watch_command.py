@@ -90,7 +90,7 @@ def test_a_watch_tells_what_it_found_before_it_ends(hermes: Hermes) -> None:
 
 
 def wait_for(file: Path, words: str) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240
     while not file.exists() or words not in file.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -105,3 +105,12 @@ def test_what_a_database_wrote_is_no_suspect_but_its_settings_and_owners_are() -
     )
     changes = changed(f"{folder}/pg_wal/0001"), changed(f"{folder}/postgresql.conf"), owner
     assert sorted(ranked(*changes)) == [f"{folder}/base/1", f"{folder}/postgresql.conf"]
+
+
+def test_a_pattern_for_the_files_of_a_folder_names_them() -> None:
+    changes = changed("/etc/motd"), changed("/etc/rotate.d/shop.conf")
+    assert ranked(*changes, settings="for f in /etc/rotate.d/*.conf; do")[0].endswith("shop.conf")
+    assert ranked(*changes, settings="/etc/rotate.d/other.conf") == [
+        "/etc/motd",
+        changes[1].item.key,
+    ]

@@ -90,8 +90,9 @@ async def test_what_a_person_attaches_is_not_their_words(tmp_path: Path) -> None
             await connection.prompt(session_id=session, prompt=[sound])
         with pytest.raises(acp.RequestError, match="is not base64"):
             await connection.prompt(session_id=session, prompt=[acp.image_block("?", "image/png")])
-        with pytest.raises(acp.RequestError, match="picture"):
+        with pytest.raises(acp.RequestError, match="picture") as broken:
             await connection.prompt(session_id=session, prompt=[acp.image_block("AAAA", "x")])
+        assert broken.value.code == -32602
         words = acp.text_block("what is in this?")
         await connection.prompt(session_id=session, prompt=[words, file, shown])
     async with open_journal(tmp_path / "home/journal.db") as journal:

@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from hermes.core.errors import EnvironmentFailed, ToolError
-from hermes.environments.local import LocalEnvironment
-from hermes.environments.open import select_variables
+from hermes.environments.local import LocalEnvironment, open_local
+from hermes.environments.open import EnvironmentOpening, select_variables
 from hermes.environments.processes.process_tree import ProcessTree
 from hermes.environments.settings import TerminalSettings
 
@@ -314,3 +314,31 @@ async def test_a_program_does_not_go_on_when_the_one_it_waits_for_is_ended(
         await end(ProcessTree("no-mark", shell.pid))
         shell.wait()
     assert not (tmp_path / "went-on").exists()
+
+
+def opening(home: Path, beside: LocalEnvironment | None = None) -> EnvironmentOpening:
+    return EnvironmentOpening(
+        settings=TerminalSettings(),
+        directory=home,
+        home=home,
+        variables={"PATH": os.environ["PATH"]},
+        beside=beside,
+    )
+
+
+async def test_sessions_of_one_home_share_a_fork_server_that_outlives_them(tmp_path: Path) -> None:
+    async with open_local(opening(tmp_path)) as first:
+        async with open_local(opening(tmp_path, first)) as second:
+            support = await second.kernel_support()
+            assert second.server is first.server
+            helper = first.server._server
+        assert first.server._server is helper, "the end of a session ends it for no other"
+        assert await first.kernel_support() == support
+    assert first.server._server is None
+
+
+async def test_a_session_that_hides_other_files_has_a_fork_server_of_its_own(
+    tmp_path: Path,
+) -> None:
+    first = open_local(opening(tmp_path / "one"))
+    assert open_local(opening(tmp_path / "two", first)).server is not first.server

@@ -124,6 +124,9 @@ async def test_looking_is_free_and_acting_asks_once_for_each_site_and_session(
             shown = await agent.ok("navigate", url=server.address)
             await agent.ok("snapshot")
             await agent.ok("scroll", direction="down")
+            unknown = await agent.call("click", ref="e999")
+            assert unknown.status == "error"
+            assert "e999 is not on this page" in unknown.content
             assert agent.person.asked == []
             agent.person.says = False
             refused = await agent.call("click", ref=reference(shown, "Restart"))
@@ -222,6 +225,8 @@ async def test_without_a_program_the_tools_say_how_to_get_one(tmp_path: Path) ->
     async with open_application(wrong, directory=tmp_path, toolsets=["browser"]) as application:
         absent = {each.tool: each.how for each in application.tooling.catalogue.absent}
         assert "CHROME_PATH names no program" in absent["browser_click"]
+        why = {each.tool: each.why for each in application.tooling.catalogue.absent}
+        assert why["browser_click"] == f"missing: the program {tmp_path / 'none'}"
 
 
 async def test_nothing_of_the_browser_is_loaded_without_need(tmp_path: Path) -> None:

@@ -73,8 +73,10 @@ def test_a_source_is_read_as_people_write_it(tmp_path: Path) -> None:
         assert source is not None, text
         assert (source.place, source.path, source.ref) == wanted
         assert source.publisher == f"github:{wanted[0].split('/')[0]}"
-    for text in ("words", "https://skills.example.com", "x.skill", str(tmp_path / "none")):
+    for text in ("words", "https://skills.example.com", "x.skill"):
         assert parse_source(text) is None
+    with pytest.raises(ExchangeError, match="there is no folder"):
+        parse_source(str(tmp_path / "none"))
     with pytest.raises(ExchangeError, match="out of the repository"):
         parse_source("owner/repo/a/../../etc")
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from cluster_outputs import BUDGET, COMPLETE_ROLLOUT, EVENT_STORM
 
@@ -88,6 +89,24 @@ async def test_a_restarted_watch_does_not_raise_it_again_and_ends_it() -> None:
     assert len(await second.alerts()) == 2
     await second.source.poll(NOW + timedelta(seconds=SETTINGS.quiet + 60))
     assert sum(each.resolved for each in await second.alerts()) == 2
+
+
+async def test_warnings_from_before_the_end_of_an_alert_do_not_raise_it_again() -> None:
+    first = WatchedCluster()
+    await first.source.poll(NOW)
+    raised = await first.alerts()
+    ended = [msgspec.structs.replace(each, at=NOW, resolved=True) for each in raised]
+    await Bus(first.journal).publish(*ended)
+    second = WatchedCluster(first.journal)
+    await second.source.restore(second.journal, NOW)
+    await second.source.poll(NOW + timedelta(seconds=5))
+    assert len(await second.alerts()) == len(raised) + len(ended)
+    newer = WatchedCluster()
+    early = [msgspec.structs.replace(each, at=NOW - timedelta(days=1)) for each in ended]
+    await Bus(newer.journal).publish(*early)
+    await newer.source.restore(newer.journal, NOW)
+    await newer.source.poll(NOW)
+    assert [each.resolved for each in await newer.alerts()].count(False) == len(raised)
 
 
 async def test_a_renamed_context_is_an_alert_that_says_so_and_ends_by_itself() -> None:

@@ -94,7 +94,7 @@ def test_services_are_related_by_the_port_or_name_in_their_settings() -> None:
     programs = HostPrograms(
         services=(
             HostService(name="front", settings_text="port=80\nupstream=127.0.0.1:9001\n"),
-            HostService(name="back", settings_text="port = 9001\n"),
+            HostService(name="back", settings_text="server.bind((host, 80))\nport = 9001\n"),
             HostService(name="mailer", settings_text="port=9002\nmax=9001000\n"),
             HostService(name="report", unit_text="[Unit]\nAfter=front.service\n"),
         )
@@ -102,6 +102,8 @@ def test_services_are_related_by_the_port_or_name_in_their_settings() -> None:
     assert programs.related_to(["front"]) == ("back", "report")
     assert programs.related_to(["back"]) == ("front",)
     assert programs.related_to(["mailer"]) == ()
+    assert programs.services[1].ports == ("9001",)
+    assert HostService(name="a", unit_text="ExecStart=/bin/a --port 9003\n").ports == ("9003",)
 
 
 class TwoServiceHost(ProbedHost):

@@ -21,6 +21,7 @@ from hermes.core.errors import HermesError
 from hermes.core.foreign_text import visible_line
 from hermes.core.messages import AttachedText
 from hermes.core.run_ids import new_id
+from hermes.plumbing.picture_format import PictureRefused, read_picture
 
 logger = logging.getLogger(__name__)
 LOCAL_USER = "local"
@@ -200,9 +201,13 @@ def _read_prompt(blocks: Sequence[Any]) -> EditorPrompt:
 
 def _decode_picture(data: str) -> bytes:
     try:
-        return base64.b64decode(data, validate=True)
+        picture = base64.b64decode(data, validate=True)
+        read_picture(picture)
+    except PictureRefused as error:
+        raise RequestError(INVALID_PARAMS, f"an image cannot be used: {error}") from error
     except ValueError as error:
         raise RequestError(INVALID_PARAMS, f"an image is not base64: {error}") from error
+    return picture
 
 
 def _describe_servers(servers: Sequence[Any]) -> str:

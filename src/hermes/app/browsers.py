@@ -131,8 +131,8 @@ def _missing(loaded: LoadedSettings) -> ToolRequirements:
         return ToolRequirements()
     wrong = loaded.secrets.get(CHROME_PATH_VARIABLE)
     how = f"{CHROME_PATH_VARIABLE} names no program: {wrong}" if wrong else INSTALL_COMMAND
-    if loaded.settings.terminal.backend == "local" and not wrong:
-        return ToolRequirements(programs=("chromium",), how=how)
+    if loaded.settings.terminal.backend == "local":
+        return ToolRequirements(programs=(wrong or "chromium",), how=how)
     return ToolRequirements(settings=("tools.remote_browser",), how=how)
 
 

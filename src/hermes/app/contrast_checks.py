@@ -19,12 +19,16 @@ from hermes.sre.probes.probe import Probe
 START_S = 2.0
 """How long services of a copy have before they are measured."""
 MEASURE_TIMEOUT_S = 25.0
+CHECK_TIMEOUT_S = 15.0
+"""Some ask for fifty pages: on a busy host that takes longer than a usual check may."""
 MIN_BUSY_PERCENT, BUSY_LIMIT_PERCENT, MAX_IDLE_PERCENT = 60.0, 50.0, 35.0
 MIN_GROWTH_KB, GROWTH_FACTOR = 3072, 3
 MAX_PATHS, MAX_PORTS, MAX_FOLDERS = 4, 2, 12
 MIN_SLOW_S, SLOW_FACTOR = 1.0, 6.0
 MIN_BACKLOG, BACKLOG_FACTOR = 12, 3
 ANSWER_TIMEOUT_S = 4.0
+WRITE_S = 0.3
+"""How long a service may take to write what it answered."""
 _MARK = "@@hermes@@"
 _PORT = re.compile(r":(\d{2,5})\b")
 _REQUEST = re.compile(r"\b(?:GET|HEAD)\s+(/[\w./~-]*)")
@@ -47,7 +51,7 @@ kilobytes=$(( ${{b:-0}} - ${{a:-0}} ))
 """
 
 
-class _ServiceAnswer(Value, frozen=True):
+class ServiceAnswer(Value, frozen=True):
     status: int = 0
     seconds: float = 0.0
     body: str = ""
@@ -57,15 +61,17 @@ class _ServiceAnswer(Value, frozen=True):
         return 200 <= self.status < 400
 
 
-class _Measures(Value, frozen=True, kw_only=True):
+class ServiceMeasures(Value, frozen=True, kw_only=True):
     """What one copy showed."""
 
     busy: float | None = None
     growth_kb: float | None = None
-    answers: tuple[tuple[_ServiceAnswer, _ServiceAnswer], ...] = ()
+    answers: tuple[tuple[ServiceAnswer, ServiceAnswer], ...] = ()
     """By address, each asked twice."""
     entries: dict[str, int] = {}
     """How many files are in the folders that the service names."""
+    grown: tuple[str, ...] = ()
+    """Files that the service names and that grew with requests."""
 
 
 class ContrastCheck(Value, frozen=True, kw_only=True):
@@ -85,11 +91,11 @@ async def find_contrasts(
     await anyio.sleep(START_S)
     found: list[ContrastCheck] = []
     for service in services[:2]:
-        place = _ServicePlace(service, _ports(service.name, probes), _paths(text, probes))
-        measures: dict[bool, _Measures] = {}
+        place = ServicePlace(service, _ports(service.name, probes), _paths(text, probes))
+        measures: dict[bool, ServiceMeasures] = {}
 
         async def measure(
-            copy: HostCopy, bad: bool, place: "_ServicePlace", measures: dict[bool, _Measures]
+            copy: HostCopy, bad: bool, place: "ServicePlace", measures: dict[bool, ServiceMeasures]
         ) -> None:
             measures[bad] = await place.measure(copy)
 
@@ -100,7 +106,7 @@ async def find_contrasts(
     return found
 
 
-class _ServicePlace:
+class ServicePlace:
     """One service, where it listens, the paths that its users ask for, and the folders that its
     settings name."""
 
@@ -112,18 +118,21 @@ class _ServicePlace:
         self._port, self._path = (ports[0] if ports else 0), (paths[0] if paths else "/")
         self._folders = list(dict.fromkeys(named_paths(service.settings_text)))[:MAX_FOLDERS]
 
-    async def measure(self, copy: HostCopy) -> _Measures:
+    async def measure(self, copy: HostCopy) -> ServiceMeasures:
         busy = await self._number(copy, _BUSY.format(unit=self._unit, idle=0), "percent")
+        sizes = await self._file_sizes(copy)
         first, second = [await self._ask(copy) for _ in range(2)]
+        later = await self._file_sizes(copy)
         growth = None
         if self._port:
             script = _GROWTH.format(unit=self._unit, idle=0, port=self._port, path=self._path)
             growth = await self._number(copy, script, "kilobytes")
-        return _Measures(
+        return ServiceMeasures(
             busy=busy,
             growth_kb=growth,
             answers=tuple(zip(first, second, strict=True)),
             entries=await self._count_entries(copy),
+            grown=tuple(path for path, size in later.items() if size > sizes.get(path, size)),
         )
 
     async def _number(self, copy: HostCopy, script: str, name: str) -> float | None:
@@ -131,7 +140,7 @@ class _ServicePlace:
         matched = re.search(rf"{_MARK} (-?\d+)", ran.output)
         return float(matched[1]) if matched else None
 
-    async def _ask(self, copy: HostCopy) -> list[_ServiceAnswer]:
+    async def _ask(self, copy: HostCopy) -> list[ServiceAnswer]:
         limit, report = f"-m {ANSWER_TIMEOUT_S:g}", rf"\n{_MARK} %{{http_code}} %{{time_total}}\n"
         lines = [f"curl -s {limit} -w {quote(report)} {quote(url)}" for url in self._urls]
         if not lines:
@@ -139,10 +148,10 @@ class _ServicePlace:
         ran = await copy.run("\n".join(lines), timeout_s=MEASURE_TIMEOUT_S)
         parts = _ANSWER.split(ran.output)
         found = [
-            _ServiceAnswer(int(status), float(seconds), body)
+            ServiceAnswer(int(status), float(seconds), body)
             for body, status, seconds in zip(parts[::3], parts[1::3], parts[2::3], strict=False)
         ]
-        return [*found, *([_ServiceAnswer()] * (len(lines) - len(found)))]
+        return [*found, *([ServiceAnswer()] * (len(lines) - len(found)))]
 
     async def _count_entries(self, copy: HostCopy) -> dict[str, int]:
         names = " ".join(quote(each) for each in self._folders)
@@ -153,7 +162,16 @@ class _ServicePlace:
         pairs = [line.partition(" ") for line in ran.output.splitlines()]
         return {path: int(count) for count, _, path in pairs if count.isdigit()}
 
-    def compare(self, bad: _Measures, good: _Measures) -> list[ContrastCheck]:
+    async def _file_sizes(self, copy: HostCopy) -> dict[str, int]:
+        names = " ".join(quote(each) for each in self._folders)
+        if not names or not self._urls:
+            return {}
+        script = f"sleep {WRITE_S}; stat -L -c '%s %F:%n' -- {names} 2>/dev/null; true"
+        ran = await copy.run(script, timeout_s=MEASURE_TIMEOUT_S)
+        found = re.findall(r"^(\d+) regular (?:empty )?file:(.+)$", ran.output, re.MULTILINE)
+        return {path: int(size) for size, path in found}
+
+    def compare(self, bad: ServiceMeasures, good: ServiceMeasures) -> list[ContrastCheck]:
         found = [
             self._answer_check(url, one, two)
             for url, one, two in zip(self._urls, bad.answers, good.answers, strict=True)
@@ -163,13 +181,14 @@ class _ServicePlace:
             for path, count in bad.entries.items()
         ]
         found += [self._busy_check(bad, good), self._growth_check(bad, good)]
+        found += [self._silence_check(path) for path in good.grown if path not in bad.grown]
         return [each for each in found if each is not None]
 
     def _answer_check(
         self,
         url: str,
-        bad: tuple[_ServiceAnswer, _ServiceAnswer],
-        good: tuple[_ServiceAnswer, _ServiceAnswer],
+        bad: tuple[ServiceAnswer, ServiceAnswer],
+        good: tuple[ServiceAnswer, ServiceAnswer],
     ) -> ContrastCheck | None:
         if not all(each.ok for each in good):
             return None
@@ -200,7 +219,15 @@ class _ServicePlace:
         script = f'[ "$(ls -- {quote(path)} | wc -l)" -le {limit} ]'
         return self._check("backlog", script, f"{bad} files wait in {path}")
 
-    def _busy_check(self, bad: _Measures, good: _Measures) -> ContrastCheck | None:
+    def _silence_check(self, path: str) -> ContrastCheck:
+        """For a log: requests are no longer written there."""
+        url, file = self._urls[0], quote(path)
+        size = f"stat -L -c %s -- {file} 2>/dev/null || echo 0"
+        asks = f"curl -s -o /dev/null -m {ANSWER_TIMEOUT_S:g} {quote(url)}"
+        script = f'a=$({size}); {asks}; {asks}; sleep {WRITE_S}; [ "$({size})" -gt "$a" ]'
+        return self._check("silent", script, f"requests are not written to {path}")
+
+    def _busy_check(self, bad: ServiceMeasures, good: ServiceMeasures) -> ContrastCheck | None:
         if bad.busy is None or good.busy is None:
             return None
         if bad.busy < MIN_BUSY_PERCENT or good.busy > MAX_IDLE_PERCENT:
@@ -208,7 +235,7 @@ class _ServicePlace:
         script = f'{_BUSY.format(unit=self._unit, idle=1)}[ "$percent" -lt {BUSY_LIMIT_PERCENT:g} ]'
         return self._check("busy", script, f"it wants {bad.busy:g} % of a processor")
 
-    def _growth_check(self, bad: _Measures, good: _Measures) -> ContrastCheck | None:
+    def _growth_check(self, bad: ServiceMeasures, good: ServiceMeasures) -> ContrastCheck | None:
         if bad.growth_kb is None or good.growth_kb is None or bad.growth_kb < MIN_GROWTH_KB:
             return None
         if bad.growth_kb < GROWTH_FACTOR * max(1.0, good.growth_kb):
@@ -220,7 +247,13 @@ class _ServicePlace:
 
     def _check(self, what: str, script: str, detail: str) -> ContrastCheck:
         name = f"{what}-{self._service}"[:48]
-        probe = Probe(name=name, kind="command", what=script.strip(), service=self._service)
+        probe = Probe(
+            name=name,
+            kind="command",
+            what=script.strip(),
+            service=self._service,
+            timeout=CHECK_TIMEOUT_S,
+        )
         return ContrastCheck(probe=probe, detail=detail)
 
 

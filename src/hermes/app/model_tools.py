@@ -6,6 +6,7 @@ of the agent before anything is sent.
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,14 +47,27 @@ _IMAGE_DEFAULTS: dict[str, tuple[str, str, str, float]] = {
 
 
 def vision_reference(loaded: LoadedSettings, chosen: str = "") -> str:
-    """The model that looks at pictures: the chosen one if it sees; empty: there is none."""
+    """The model that looks at pictures: the chosen one if it sees, else `model.vision`; one with a
+    key comes first. Empty: there is none."""
     settings = loaded.settings.model
-    try:
+    found = [settings.vision] if settings.vision else []
+    with suppress(SettingsError):  # a model that cannot be resolved is reported where it is opened
         if resolve_reference(chosen or settings.default, settings).card.vision:
-            return chosen or settings.default
-    except SettingsError:
-        pass  # a model that cannot be resolved is reported where it is opened
-    return settings.vision
+            found.insert(0, chosen or settings.default)
+    usable = (each for each in found if not _lacks_key(loaded, each))
+    return next(usable, found[0] if found else "")
+
+
+def model_key_variable(loaded: LoadedSettings, reference: str) -> str:
+    """The name of the secret with the key of a model; empty: it needs none, or is not known."""
+    with suppress(SettingsError):
+        return resolve_reference(reference, loaded.settings.model).provider.key_variable
+    return ""
+
+
+def _lacks_key(loaded: LoadedSettings, reference: str) -> bool:
+    variable = model_key_variable(loaded, reference)
+    return bool(variable) and not loaded.secrets.get(variable)
 
 
 def image_provider(loaded: LoadedSettings) -> str:
@@ -193,9 +207,8 @@ def image_endpoint(loaded: LoadedSettings, provider: str) -> "ImageEndpoint":
     from hermes.integrations.pictures.providers import ImageEndpoint
 
     own = loaded.settings.tools.images
-    url, model, variable, price = _IMAGE_DEFAULTS[provider]
-    variable = own.key_variable or variable
-    variable = "" if variable == "none" else variable
+    url, model, _, price = _IMAGE_DEFAULTS[provider]
+    variable = image_key_variable(loaded, provider)
     known = own.url in ("", url) and own.model in ("", model)
     return ImageEndpoint(
         url=own.url or url,
@@ -204,6 +217,12 @@ def image_endpoint(loaded: LoadedSettings, provider: str) -> "ImageEndpoint":
         key_variable=variable,
         price_usd=own.price_usd if own.price_usd is not None else (price if known else None),
     )
+
+
+def image_key_variable(loaded: LoadedSettings, provider: str) -> str:
+    """The name of the secret with the key of that provider; empty: it needs none."""
+    variable = loaded.settings.tools.images.key_variable or _IMAGE_DEFAULTS[provider][2]
+    return "" if variable == "none" else variable
 
 
 class ApplicationMixture:

@@ -74,6 +74,13 @@ def _program(loaded: LoadedSettings, name: str) -> str | None:
     return shutil.which(name, path=loaded.secrets.get("PATH"))
 
 
+def _is_silent(wav: Path) -> bool:
+    """False for one that cannot be read: not every engine makes plain WAV files."""
+    with suppress(ToolError):
+        return read_wav(wav).silent
+    return False
+
+
 class ApplicationSpeech:
     """Implements `core.speech.SpeechService`. Engines are opened by their first use."""
 
@@ -161,6 +168,8 @@ class ApplicationSpeech:
             await engine.speak(text, voice, wav)
             if not wav.exists() or not wav.stat().st_size:
                 raise ToolError(f"{name} made no recording")
+            if await to_thread.run_sync(_is_silent, wav):
+                raise ToolError(f"{name} made a silent recording: it cannot read this text")
             made = wav
             if _program(self._loaded, FFMPEG) is not None:
                 result = await self._run_program(encoding_command(wav, ogg))

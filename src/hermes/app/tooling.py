@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,12 @@ from hermes.tools.cronjob import CRONJOB_TOOL, JobVerb, make_cronjob
 from hermes.tools.memory import make_memory, make_session_search
 from hermes.tools.skills import make_skills
 from hermes.tools.terminal import make_terminal, make_try_on_copy
-from hermes.tools.toolsets import HostCapabilities, ToolCatalog, build_catalog
+from hermes.tools.toolsets import (
+    HostCapabilities,
+    ToolAvailability,
+    ToolCatalog,
+    build_catalog,
+)
 
 if TYPE_CHECKING:
     from hermes.core.speech import SpeechService
@@ -30,9 +36,14 @@ if TYPE_CHECKING:
     from hermes.plumbing.addresses import AddressGuard
 
 
-def configured_environment(loaded: LoadedSettings, folder: Path) -> Environment:
-    """The environment that the settings name, not yet entered."""
-    return open_environment(environment_options(loaded, folder))
+def configured_environment(
+    loaded: LoadedSettings, folder: Path, *, beside: Environment | None = None
+) -> Environment:
+    """The environment that the settings name, not yet entered.
+
+    It may share a helper process with `beside`, an open one of this process that outlives it.
+    """
+    return open_environment(replace(environment_options(loaded, folder), beside=beside))
 
 
 def environment_options(loaded: LoadedSettings, folder: Path) -> EnvironmentOpening:
@@ -54,6 +65,8 @@ DELEGATE_TOOL, SESSION_SEARCH_TOOL, COPY_TOOL = "delegate", "session_search", "t
 
 
 MODEL_TOOLS = ("vision_analyze", "image_generate", "mixture_of_agents")
+PROVIDER_TOOLS = frozenset((*MODEL_TOOLS, "web_search", "transcribe", "text_to_speech"))
+"""Tools whose chosen provider may need a key of its own."""
 
 
 class AgentTooling(Value, frozen=True):
@@ -196,6 +209,7 @@ def build_tooling(
         home=loaded.home,
         members=members,
         open_speech=lambda: _open_speech(loaded),
+        check=lambda name: check_provider(name, loaded, model),
     )
     return AgentTooling(
         catalogue,
@@ -203,6 +217,15 @@ def build_tooling(
         detected,
         (*problems, *catalogue.problems),
     )
+
+
+def check_provider(tool: str, loaded: LoadedSettings, model: str = "") -> ToolAvailability | None:
+    """What the configured provider of a tool lacks; None: nothing."""
+    if tool not in PROVIDER_TOOLS:
+        return None
+    from hermes.app.tool_availability import check_configuration
+
+    return check_configuration(tool, loaded, model)
 
 
 def _open_speech(loaded: LoadedSettings) -> "SpeechService":

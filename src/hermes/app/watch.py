@@ -18,7 +18,7 @@ from hermes.app.journal_upkeep import JournalMonitor, write_warning
 from hermes.app.learned_checks import open_learned_checks
 from hermes.app.models import ModelReachability, refuse_own_address
 from hermes.app.policy import LazyPolicy, with_waiting_approvals, with_watch_mode
-from hermes.app.probes import AdaptProbe, find_probes, follow_services
+from hermes.app.probes import AdaptProbe, AdmittedProbes, find_probes, follow_services
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
 from hermes.app.schedule.state_recording import keep_recording
 from hermes.app.skills.playbook_cache import PlaybookCache
@@ -36,7 +36,6 @@ from hermes.sre.coordination import CauseClaims, WorkWithdrawal
 from hermes.sre.notifications.notifier import Notifier
 from hermes.sre.probes.inventory import InventoryStore
 from hermes.sre.probes.learned.watching import LearnedObserver
-from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.scheduler import ProbeScheduler
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import WATCH_RUN, IncidentWatch
@@ -70,27 +69,14 @@ class RunningWatch:
 
     application: Application
     watch: IncidentWatch
-    probes: tuple[Probe, ...]
-    alone: bool
-    """No model is used."""
-    found_now: bool
-    """There is no file of probes: these were found by discovery."""
+    found: AdmittedProbes
+    """Its probes, as they run."""
+    job_settings: LoadedSettings
+    """Those that jobs run under: without the mode of the watch."""
     address: str = ""
     """Addresses that alerts can be sent to."""
-    refused: tuple[str, ...] = ()
-    """Probes that do more than read, with the reason: they do not run."""
-    missing: tuple[str, ...] = ()
-    """Expected services that do not run."""
-    questions: tuple[str, ...] = ()
-    """Questions that only a person can answer."""
-    lacks: str = ""
-    """What the host lacks, and what is used instead."""
-
     reachability: ModelReachability | None = None
     """None where no model is used."""
-
-    job_settings: LoadedSettings | None = None
-    """Those that jobs run under: without the mode of the watch."""
     scheduler: ProbeScheduler | None = None
     """What runs the probes; None in a gym box, where nothing is scheduled."""
 
@@ -101,7 +87,7 @@ class RunningWatch:
         from hermes.app.schedule.scheduler import keep_schedule
 
         loaded, application = self.job_settings, self.application
-        if loaded is None or self.scheduler is None:
+        if self.scheduler is None:
             return
         try:
             specs = builtin_jobs(loaded)
@@ -197,95 +183,119 @@ async def open_watch(
 
     `adapt` may change a probe, or leave it out. `api`: what is served beside alerts.
     """
-    job_settings = loaded
-    loaded, asked = (
-        with_watch_mode(with_waiting_approvals(loaded)),
-        "" if model == NO_MODEL else model,
-    )
+    job_settings, loaded = loaded, with_watch_mode(with_waiting_approvals(loaded))
+    in_box = environment is not None  # of the gym, which will not exist again
     async with open_application(
         loaded,
         origin="incident",
-        model=asked,
+        model="" if model == NO_MODEL else model,
         toolsets=loaded.settings.tools.toolsets,  # playbooks need them, with any model
         directory=folder,
         environment=environment,
     ) as application:
         monitor = _open_journal_monitor(application)
         await _claim_watch(application)
-        host_environment, policy = (
-            application.agent_dependencies.environment,
-            application.agent_dependencies.executor.policy,
-        )
-        # An environment passed as an argument is a gym box: it will not exist again.
-        store = InventoryStore(
-            loaded.home if environment is None else None, host_environment.target
-        )
-        found = await find_probes(loaded, host_environment, policy, store)
-        probes = tuple(each for each in map(adapt, found.probes) if each is not None)
-        learned = open_learned_checks(loaded, host_environment, stored=environment is None)
-        scheduler = ProbeScheduler(
-            probes,
-            host_environment,
-            application.bus,
-            home=loaded.home,
-            settings=loaded.settings.sre.probes,
-            learned=learned,
-        )
-        responder = None if model == NO_MODEL else _open_model_responder(application)
-        playbooks = PlaybookCache(loaded, application.journal)
-        watch = IncidentWatch(
-            application.bus,
-            Triage(loaded.settings.sre.triage),
-            LazyIncidentHandler(application, playbooks, store, scheduler, learned, responder),
-            max_concurrent=loaded.settings.sre.at_once,
-            probes=len(probes),
-            until_writable=monitor.until_writable if monitor else None,
-        )
+        parts = await _join_parts(application, monitor, model, adapt, in_box=in_box)
         notifications = _open_notifications(application, outputs)
+
+        def gauges() -> Mapping[str, float]:
+            found = monitor.gauges() if monitor else {}
+            return {**found, "messages_waiting": float(notifications.outbox.waiting)}
+
         async with anyio.create_task_group() as group:
             if monitor is not None:
                 group.start_soon(monitor.run)
-            group.start_soon(_fill_playbooks, playbooks)
-            if environment is None:
+            group.start_soon(_fill_playbooks, parts.playbooks)
+            if not in_box:
                 group.start_soon(keep_recording, loaded)
                 group.start_soon(application.keep_hooks, job_settings)
                 group.start_soon(application.keep_traces, write_warning)
             await notifications.start(group)
-            await group.start(watch.run)
-
-            def gauges() -> Mapping[str, float]:
-                found = monitor.gauges() if monitor else {}
-                return {**found, "messages_waiting": float(notifications.outbox.waiting)}
-
+            await group.start(parts.watch.run)
             address = await _open_alert_sources(
-                group, application, watch, gauges, listen=listen, api=api
+                group, application, parts.watch, gauges, listen=listen, api=api
             )
-            if environment is None:
-                group.start_soon(
-                    follow_services, loaded, host_environment, policy, store, scheduler, adapt
-                )
-            if probes or found.found_now:
-                group.start_soon(scheduler.run)
+            if not in_box:
+                group.start_soon(parts.follow_services, application, adapt)
+            if parts.found.probes or parts.found.found_now:
+                group.start_soon(parts.scheduler.run)
             yield RunningWatch(
                 application,
-                watch,
-                probes,
-                responder is None,
-                found.found_now,
+                parts.watch,
+                parts.found,
+                job_settings,
                 address,
-                refused=found.refused,
-                missing=tuple(found.missing),
-                questions=tuple(each.text for each in found.questions),
-                lacks=found.lacks,
-                reachability=ModelReachability(loaded, application.agent_dependencies.model.name)
-                if responder is not None
-                else None,
-                job_settings=job_settings,
-                scheduler=scheduler if environment is None else None,
+                parts.reachability,
+                None if in_box else parts.scheduler,
             )
             if not _rebuild_event(application).is_set():
                 await notifications.finish()
             group.cancel_scope.cancel()
+
+
+@dataclass(frozen=True)
+class WatchParts:
+    """What notices faults and works on them."""
+
+    found: AdmittedProbes
+    inventory: InventoryStore
+    scheduler: ProbeScheduler
+    playbooks: PlaybookCache
+    watch: IncidentWatch
+    reachability: ModelReachability | None
+
+    async def follow_services(self, application: Application, adapt: AdaptProbe) -> None:
+        dependencies = application.agent_dependencies
+        await follow_services(
+            application.loaded,
+            dependencies.environment,
+            dependencies.executor.policy,
+            self.inventory,
+            self.scheduler,
+            adapt,
+        )
+
+
+async def _join_parts(
+    application: Application,
+    monitor: JournalMonitor | None,
+    model: str,
+    adapt: AdaptProbe,
+    *,
+    in_box: bool,
+) -> WatchParts:
+    loaded, dependencies = application.loaded, application.agent_dependencies
+    host = dependencies.environment
+    inventory = InventoryStore(None if in_box else loaded.home, host.target)
+    found = await find_probes(loaded, host, dependencies.executor.policy, inventory)
+    adapted = tuple(each for each in map(adapt, found.probes) if each is not None)
+    learned = open_learned_checks(loaded, host, stored=not in_box)
+    scheduler = ProbeScheduler(
+        adapted,
+        host,
+        application.bus,
+        home=loaded.home,
+        settings=loaded.settings.sre.probes,
+        learned=learned,
+    )
+    responder = None if model == NO_MODEL else _open_model_responder(application)
+    playbooks = PlaybookCache(loaded, application.journal)
+    watch = IncidentWatch(
+        application.bus,
+        Triage(loaded.settings.sre.triage),
+        LazyIncidentHandler(application, playbooks, inventory, scheduler, learned, responder),
+        max_concurrent=loaded.settings.sre.at_once,
+        probes=len(adapted),
+        until_writable=monitor.until_writable if monitor else None,
+    )
+    return WatchParts(
+        msgspec.structs.replace(found, probes=adapted),
+        inventory,
+        scheduler,
+        playbooks,
+        watch,
+        ModelReachability(loaded, dependencies.model.name) if responder is not None else None,
+    )
 
 
 def _open_model_responder(application: Application) -> "ModelResponder | None":

@@ -181,6 +181,13 @@ class PluginSource(Value, frozen=True):
             )
         return found
 
+    def can_load(self) -> bool:
+        try:
+            self.load()
+        except PluginError:
+            return False
+        return True
+
 
 class PluginFile(Value, frozen=True):
     path: str
@@ -221,12 +228,15 @@ def plugin_names(group: str, home: Path | None = None) -> list[str]:
 
 
 def outside_plugins(group: str, home: Path | None = None) -> dict[str, PluginSource]:
-    """The plug-ins of outside authors by name. A name that is taken is left out and reported."""
+    """The plug-ins of outside authors by name. A name that is taken is left out and reported; one
+    that cannot be loaded takes no name from another."""
     found: dict[str, PluginSource] = {}
     groups = (group, LATER_GROUPS.get(group))
     for source in _sources(home):
         if source.group in groups and source.name not in BUILT_IN.get(group, {}):
-            found.setdefault(source.name, source)
+            first = found.setdefault(source.name, source)
+            if first is not source and not first.can_load():
+                found[source.name] = source
     return found
 
 
@@ -256,15 +266,15 @@ def _source_problem(source: PluginSource, taken: dict[tuple[str, str], str]) -> 
     if source.group not in BUILT_IN:
         known = ", ".join(f"{_GROUP_PREFIX}{each}" for each in BUILT_IN)
         return f"no group {_GROUP_PREFIX}{source.group}; there are: {known}"
-    built_in = "Hermes itself" if source.name in BUILT_IN[source.group] else ""
-    first = built_in or taken.setdefault((source.group, source.name), source.origin)
-    if first != source.origin:
-        return f"the name {source.name} in {_GROUP_PREFIX}{source.group} is taken by {first}"
+    place = f"the name {source.name} in {_GROUP_PREFIX}{source.group}"
+    if source.name in BUILT_IN[source.group]:
+        return f"{place} is taken by Hermes itself"
     try:
         source.load()
     except PluginError as error:
         return str(error).removeprefix(f"{source.origin}: ")
-    return ""
+    first = taken.setdefault((source.group, source.name), source.origin)
+    return "" if first == source.origin else f"{place} is taken by {first}"
 
 
 def plugin_problems(home: Path | None = None) -> Iterator[str]:

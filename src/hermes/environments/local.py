@@ -63,14 +63,23 @@ NO_BASH_MESSAGE = (
 
 
 def open_local(opening: EnvironmentOpening) -> "LocalEnvironment":
+    hidden = tuple(str(opening.home / name) for name in OWN_SECRETS)
     return LocalEnvironment(
         opening.folder,
         with_shim(opening.variables),
         settings=opening.settings,
         processes=opening.home / "processes",
-        hidden=tuple(str(opening.home / name) for name in OWN_SECRETS),
+        hidden=hidden,
         sudo=open_password_agent(opening.secrets.get(PASSWORD_VARIABLE, ""), owner=os.getpid()),
+        server=_shared_server(opening.beside, hidden),
     )
+
+
+def _shared_server(beside: object, hidden: tuple[str, ...]) -> ForkServerClient | None:
+    """The fork server of an open environment that hides the same files."""
+    if not isinstance(beside, LocalEnvironment):
+        return None
+    return beside.server if beside.server.hidden == ForkServerClient(hidden).hidden else None
 
 
 def expected_kernel_support() -> KernelSupport:
@@ -92,6 +101,7 @@ class LocalEnvironment:
     `variables` are all variables of commands (see `select_variables`). `processes` is the folder
     in which a later session finds background processes; without one they end with the session.
     `hidden` are files that confined commands find empty, unless they were judged to read secrets.
+    `server` is that of another environment with the same hidden files, which closes it.
     """
 
     name = "local"
@@ -107,6 +117,7 @@ class LocalEnvironment:
         processes: Path | None = None,
         hidden: tuple[str, ...] = (),
         sudo: SudoPasswordAgent | None = None,
+        server: ForkServerClient | None = None,
     ) -> None:
         self.target = socket.gethostname()
         self._directory = directory
@@ -115,7 +126,8 @@ class LocalEnvironment:
         self._processes = processes
         self._sudo = sudo
         self._leftovers = LeftoverPipes()
-        self.server = ForkServerClient(hidden)
+        self._shares_server = server is not None
+        self.server = server or ForkServerClient(hidden)
         self._started: list[LocalProcess | PtyProcess] = []
         self._confined_trees: set[str] = set()
         """Marks of confined commands: what they leave running ends with the session."""
@@ -159,7 +171,8 @@ class LocalEnvironment:
             for process in self._started:
                 process.close()
             self._open = None
-            await self.server.close()
+            if not self._shares_server:
+                await self.server.close()
         self._leftovers.close()
         self._stack.close()
 

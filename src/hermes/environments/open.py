@@ -69,6 +69,8 @@ class EnvironmentOpening:
     """Keys of the cloud services."""
     own: Any = None
     """The section `terminal.<name>` of a plug-in, as the struct that it declares."""
+    beside: Environment | None = None
+    """An open environment of this process that stays open longer; its helper may be shared."""
 
     @property
     def folder(self) -> Path:

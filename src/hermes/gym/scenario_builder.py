@@ -167,8 +167,6 @@ class ScenarioBuilder:
         self._triggers: list[FaultTrigger] = []
         self._spec: dict[str, Any] = {}
 
-    # What is drawn
-
     def draw_service(self) -> ServiceLayout:
         """A service that will break, beside its neighbour."""
         return self.draw_services(1)[0]
@@ -219,8 +217,6 @@ class ScenarioBuilder:
     def history(self, *commands: str) -> str:
         """A script that writes root's shell history, with these commands in it."""
         return shell_history_script(self.rng, *commands)
-
-    # What is on the host
 
     def file(
         self, path: str, text: str | bytes = "", *, mode: int = 0o644, owner: int = 0
@@ -343,8 +339,6 @@ class ScenarioBuilder:
         self.files(*self.neighbour.files)
         self.units(self.neighbour.unit)
         self.collateral(*self.neighbour.unharmed)
-
-    # The fault, and how a fix is recognized
 
     @property
     def _first_service(self) -> ServiceLayout:

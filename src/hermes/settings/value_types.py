@@ -89,7 +89,7 @@ _TYPE_TEXTS: dict[Any, str] = {
 
 def _describe_option(kind: Any) -> str:
     if get_origin(kind) is Literal:
-        return "one of " + ", ".join(map(str, get_args(kind)))
+        return "one of " + ", ".join(str(each) for each in get_args(kind) if each != "")
     if _is_list(kind):
         return "a list"
     if section_type(kind) is not None or get_origin(kind) in (dict, Mapping) or kind is dict:

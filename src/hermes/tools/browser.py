@@ -65,7 +65,11 @@ class BrowserTool:
         return BrowserTool(self._made, self._browsers, run)
 
     def fit(self, arguments: Mapping[str, Any]) -> object:
-        return self._made.fit(arguments)
+        """Nobody is asked about an element that is not on the page."""
+        fitted = self._made.fit(arguments)
+        if self._run and "ref" in arguments:
+            self._browsers.describe(self._run, str(arguments["ref"]))
+        return fitted
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         return await self._made(context, arguments)

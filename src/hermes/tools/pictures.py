@@ -22,6 +22,7 @@ from hermes.core.messages import (
 from hermes.core.protocols import StoresBytes, ToolContext
 from hermes.core.run_ids import new_id
 from hermes.tools.declare import ToolRequirements, about, check_arguments, json_schema
+from hermes.tools.files.common import EMPTY_FILE_TEXT
 from hermes.tools.picture_storage import check_picture
 
 VISION_TOOL, IMAGE_TOOL = "vision_analyze", "image_generate"
@@ -145,6 +146,8 @@ async def _read_picture(context: ToolContext, path: str) -> bytes:
         text = (
             result.content if result.status != "ok" or "cannot be shown" in result.content else ""
         )
+        if result.content.strip() == EMPTY_FILE_TEXT:
+            text = f"{path} is empty"
         raise ToolError(text or f"{path} is no picture: PNG, JPEG, WebP and GIF can be seen")
     return await context.artifacts.load_bytes(result.pictures[0].artifact)
 

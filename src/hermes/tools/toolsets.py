@@ -336,6 +336,7 @@ def build_catalog(
     home: Path | None = None,
     members: Mapping[str, Sequence[str]] | None = None,
     open_speech: "Callable[[], SpeechService] | None" = None,
+    check: Callable[[str], ToolAvailability | None] = lambda name: None,
 ) -> ToolCatalog:
     """The tools that the settings request.
 
@@ -343,7 +344,8 @@ def build_catalog(
     toolset `declared`. `elsewhere` are names of tools that a higher layer makes, such as
     `delegate`. Tools of plug-ins form the toolset `plugins`; those in files are found in `home`.
     `members` are the tools of toolsets whose files were read. Raises `SettingsError` for a toolset
-    that does not exist. `open_speech` is for the tools for speech.
+    that does not exist. `open_speech` is for the tools for speech. `check` says what the configured
+    provider of a tool lacks; None: nothing.
     """
     present, extra = present or HostCapabilities(), extra or {}
     plugins = {
@@ -368,10 +370,11 @@ def build_catalog(
             continue
         own: ToolRequirements = getattr(found, "needs", ToolRequirements())
         verdict = check_availability(name, (set_needs, own), present)
-        if verdict.available:
+        lacking = (check(name) if verdict.available else None) or verdict
+        if lacking.available:
             tools[name] = found
         else:
-            absent.append(verdict)
+            absent.append(lacking)
     higher = frozenset(elsewhere) & wanted.keys()
     return ToolCatalog(tools, tuple(absent), higher, tuple(problems), sets)
 

@@ -258,8 +258,6 @@ class ChatService:
             worker.close()
         return new_id("run")
 
-    # What becomes of a message.
-
     async def _dispatch(self, event: ChatReceived, *, resumed: bool = False) -> None:
         message = event.message
         plain = not (message.voice or message.edited)
@@ -335,8 +333,6 @@ class ChatService:
             return True
         return False
 
-    # Approvals and incidents.
-
     async def _take_press(self, event: ChatReceived) -> None:
         text = await self._answer_press(event)
         channel = self._context.channels.get(event.message.address.channel)
@@ -394,8 +390,6 @@ class ChatService:
     async def choose_voice(self, event: ChatReceived, *, on: bool) -> None:
         chosen = ChatVoiceChosen(run=event.run, session=event.session, on=on, by=event.person)
         await self._publish(chosen)
-
-    # Background processes.
 
     async def _report_processes(self) -> None:
         """Tell a chat about the processes that its session started."""

@@ -137,8 +137,6 @@ class SessionWorker:
         self._interrupted_by_message = False
         self._question: OpenQuestion | None = None
 
-    # What others ask for.
-
     @property
     def waiting(self) -> int:
         steered = self.conversation.waiting if self.conversation is not None else 0
@@ -193,8 +191,6 @@ class SessionWorker:
         self._changed.set()
         self._changed = anyio.Event()
 
-    # Its life.
-
     async def work(self, after: "SessionWorker | None" = None) -> None:
         """Until the session is idle or closed. `after` had the same run and gives it back first."""
         if after is not None:
@@ -211,9 +207,10 @@ class SessionWorker:
         channel = Address.parse(self.to).channel
         application = self._context.restricted.get(channel, self._context.application)
         loaded, folder = application.loaded, self._context.folder
+        shared = application.agent_dependencies.environment
         failure: HermesError | None = None
         async with (
-            configured_environment(loaded, folder) as environment,
+            configured_environment(loaded, folder, beside=shared) as environment,
             anyio.create_task_group() as group,
         ):
             try:
@@ -415,8 +412,6 @@ class SessionWorker:
         if self._question is None or self._question.id != question or not number.isdecimal():
             return False
         return self._question.choose(int(number))
-
-    # What it tells.
 
     def _display(self) -> TurnDisplay:
         to = Address.parse(self.to)

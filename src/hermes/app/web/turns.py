@@ -173,7 +173,9 @@ class ApiSession:
         """Work on turns until none comes for a while. `run` is resumed; without it, one begins."""
         application = self._application
         folder = Path(application.directory)
-        async with configured_environment(application.loaded, folder) as environment:
+        async with configured_environment(
+            application.loaded, folder, beside=application.agent_dependencies.environment
+        ) as environment:
             if run:
                 self._conversation = await application.resume(run, environment=environment)
             else:

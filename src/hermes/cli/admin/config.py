@@ -154,7 +154,7 @@ def _setting_warnings(loaded: LoadedSettings) -> list[str]:
     from hermes.core.plugins import plugin_names, suggest_plugin
     from hermes.models.catalog import resolve_reference
 
-    found = list(loaded.warnings)
+    found = [*loaded.warnings, *_engine_warnings(loaded)]
     backend = loaded.settings.terminal.backend
     if backend not in plugin_names("environments", loaded.home):
         hint = suggest_plugin("environments", backend, loaded.home)
@@ -166,6 +166,32 @@ def _setting_warnings(loaded: LoadedSettings) -> list[str]:
     if variable and not loaded.secrets.get(variable):
         found.append(f"{variable} is not set; `hermes setup` asks for it")
     return found
+
+
+def _engine_warnings(loaded: LoadedSettings) -> list[str]:
+    from hermes.app.tool_availability import find_engine_problem
+
+    settings = loaded.settings
+    chosen = [("tools.web.search", name) for name in settings.tools.web.search]
+    chosen += [("speech.provider", settings.speech.provider)]
+    chosen += [("speech.speaker", settings.speech.speaker)]
+    found = ((key, find_engine_problem(key, name, loaded.home)) for key, name in chosen)
+    return [f"{key}: {problem}" for key, problem in found if problem]
+
+
+def _refuse_unknown_engine(key: str, value: str) -> None:
+    """Raises `SettingsError` for a name that no built-in and no plug-in has."""
+    from hermes.app.tool_availability import ENGINE_GROUPS, find_engine_problem
+    from hermes.settings.edit import key_path
+    from hermes.settings.value_types import parse_value, type_at
+
+    if key not in ENGINE_GROUPS:
+        return
+    path, root = key_path(key, home_folder())
+    given = parse_value(value, type_at(root, path))
+    for name in [given] if isinstance(given, str) else given:
+        if problem := find_engine_problem(key, name, home_folder()):
+            raise SettingsError(f"{key}: {problem}")
 
 
 def _masked_secrets(loaded: LoadedSettings) -> dict[str, str]:
@@ -208,6 +234,7 @@ def set_(key: str, value: str | None) -> None:
         value = sys.stdin.read().strip()
     if not value:
         raise click.UsageError(f"no value for {key}; `hermes config unset {key}` removes it")
+    _refuse_unknown_engine(key, value)
     file = set_value(home_folder(), key, value)
     echo(f"{key} set in {file}")
 

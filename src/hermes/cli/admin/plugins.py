@@ -1,5 +1,7 @@
 """`hermes plugins list`, `show` and `doctor`."""
 
+from pathlib import Path
+
 import click
 
 from hermes.app.plugins import PluginOverview, list_plugins
@@ -34,6 +36,10 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         echo(NO_PLUGINS)
 
 
+def _names_of(plugin: PluginOverview) -> tuple[str, ...]:
+    return plugin.name, plugin.origin, Path(plugin.origin).name
+
+
 @cli_command("""
 hermes plugins show hermes-example
 hermes plugins show example --json
@@ -42,7 +48,7 @@ hermes plugins show example --json
 def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show one package or file: its parts, what it needs, and whether it can be loaded."""
     found = list_plugins(load_settings(ctx).home)
-    one = next((each for each in found if name in (each.name, each.origin)), None)
+    one = next((each for each in found if name in _names_of(each)), None)
     if one is None:
         known = [each.name for each in found]
         raise SettingsError(f"no plug-in {name!r}; {suggest_name(name, known) or NO_PLUGINS}")

@@ -8,11 +8,12 @@ import msgspec
 from hermes.app.browsers import list_browser_tools
 from hermes.app.mcp_servers import list_mcp_tools
 from hermes.app.systems import list_declared_tools
-from hermes.app.tooling import host_capabilities
+from hermes.app.tooling import check_provider, host_capabilities
 from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command, cli_group
 from hermes.cli.output import echo, note, print_fields, print_json, print_table
+from hermes.cli.render.terminal_text import clip
 from hermes.core.errors import HermesError
 from hermes.core.protocols import Tool
 from hermes.settings.load import LoadedSettings
@@ -96,7 +97,7 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     if found is None:
         lacking = next((one for one in everything.absent if one.tool == name), None)
         if lacking is None:
-            known = ", ".join(sorted(everything.tools))
+            known = ", ".join(sorted({*everything.tools, *CONVERSATION_TOOLS}))
             raise HermesError(f"there is no tool {name!r}; there are: {known}")
         raise HermesError(f"{name} is not available: {lacking.why}. {lacking.how}")
     if as_json:
@@ -132,8 +133,19 @@ def sets(ctx: click.Context, as_json: bool) -> None:
         print_json(rows)
     else:
         print_table(
-            ("toolset", "on", "tools", "includes", "for"), [tuple(r.values()) for r in rows]
+            ("toolset", "on", "tools", "includes", "for"),
+            [
+                (
+                    row["toolset"],
+                    row["on"],
+                    len(known[str(row["toolset"])].tools),
+                    clip(", ".join(known[str(row["toolset"])].includes), 26),
+                    row["about"],
+                )
+                for row in rows
+            ],
         )
+        note("which tools these are: hermes tools, or hermes tools sets --json")
 
 
 @cli_command("""
@@ -250,4 +262,5 @@ def _full_catalog(loaded: LoadedSettings) -> ToolCatalog:
         extra=extra,
         home=loaded.home,
         members=members,
+        check=lambda name: check_provider(name, loaded),
     )

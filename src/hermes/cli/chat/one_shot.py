@@ -80,6 +80,10 @@ async def ask_once(
     return code
 
 
+FILE_COLUMNS = 400
+"""The width of lines where the output is no terminal."""
+
+
 class _OneShotOutput:
     def __init__(self, conversation: Conversation, output_options: OneShotOptions) -> None:
         self._conversation = conversation
@@ -92,7 +96,7 @@ class _OneShotOutput:
             block_mode=False,
             reasoning=output_options.reasoning,
             progress=output_options.progress,
-            width=lambda: shutil.get_terminal_size().columns,
+            width=lambda: shutil.get_terminal_size((FILE_COLUMNS, 24)).columns,
         )
         self._streams = (
             output_options.stream and not output_options.quiet and not output_options.as_json

@@ -216,7 +216,8 @@ async def _report_unreachable_model(reachability: "ModelReachability") -> None:
 
 
 def _print_start(running: "RunningWatch") -> None:
-    probes = "1 probe" if len(running.probes) == 1 else f"{len(running.probes)} probes"
+    found = running.found
+    probes = "1 probe" if len(found.probes) == 1 else f"{len(found.probes)} probes"
     echo(f"on call: {probes}, {running.responder_text}")
     echo(running.mode_text)
     cluster = running.application.loaded.settings.sre.kubernetes
@@ -224,17 +225,17 @@ def _print_start(running: "RunningWatch") -> None:
         where = ", ".join(cluster.namespaces) or "all namespaces"
         name = cluster.context or cluster.kubeconfig
         note(f"cluster {name} ({where}): warnings and faults are read every {cluster.every:g} s")
-    if running.found_now:
+    if found.found_now:
         note("no probes.yaml yet: these probes were discovered; `--discover --write` keeps them")
-    if running.lacks:
-        note(running.lacks)
-    for each in running.missing:
+    if found.lacks:
+        note(found.lacks)
+    for each in found.missing:
         note(f"expected and not running: {each}")
-    for each in running.questions:
-        note(f"question: {each}")
+    for question in found.questions:
+        note(f"question: {question.text}")
     for each in running.application.tooling.problems:
         note(f"tool left out: {each}")
-    for each in running.refused:
+    for each in found.refused:
         note(f"probe left out: {each}")
     if running.address:
         note(f"alerts are received at {running.address}/alerts")

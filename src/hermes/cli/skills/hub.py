@@ -341,4 +341,9 @@ def _print_quarantine(kept: list[QuarantinedSkill], *, as_json: bool) -> None:
 
 
 def _quarantine_data(skill: QuarantinedSkill) -> dict[str, Any]:
-    return {"name": skill.name, "digest": skill.digest, "source": skill.source}
+    return {
+        "name": skill.name,
+        "digest": skill.digest,
+        "source": skill.source,
+        "finding_count": len(skill.findings),
+    }

@@ -53,6 +53,7 @@ _OPPOSITES = {"start": "stop", "stop": "start", "enable": "disable", "disable": 
 JOB_TIMEOUT_S, COMMAND_TIMEOUT_S = 20.0, 30.0
 MAX_JOBS = 4
 MIN_PARALLEL_TRIALS, MAX_PARALLEL_TRIALS = 2, 4
+PORT_TRIES = 12
 START_LEAD_S = 0.4
 """How long a service may take from its start until it holds its ports and locks."""
 
@@ -175,8 +176,7 @@ class CopyTrial:
                 await clear_growth(copy, self._setup, reverted, affected)
             if reverted or started:
                 await restart_services(copy, affected)
-            for job in self._setup.jobs[:MAX_JOBS]:
-                await copy.run(job.shell_command, timeout_s=JOB_TIMEOUT_S)
+            await repeat_jobs(copy, self._setup)
             await send_requests(copy, self._setup)
             yield copy
 
@@ -327,6 +327,28 @@ def service_steps(
         (f"systemctl {verb} {unit}", f"systemctl {_OPPOSITES[verb]} {unit}")
         for verb in service_reversal(change)
     ]
+
+
+async def repeat_jobs(copy: HostCopy, setup: CopySetup) -> None:
+    """What scheduled jobs did on the host since the change."""
+    if setup.jobs:
+        await wait_for_ports(copy, setup)
+    for job in setup.jobs[:MAX_JOBS]:
+        await copy.run(job.shell_command, timeout_s=JOB_TIMEOUT_S)
+
+
+async def wait_for_ports(copy: HostCopy, setup: CopySetup) -> None:
+    """On the host a job finds the services running, with their files open. One that does not come
+    up shows in the checks."""
+    services = [each for name in setup.services if (each := setup.programs.named(name))]
+    ports = [each.ports[0] for each in services if each.running and each.ports]
+    waits = [
+        f"for i in {' '.join(map(str, range(PORT_TRIES)))}; do"
+        f" (: < /dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.1; done"
+        for port in ports
+    ]
+    if waits:
+        await copy.run(f"bash -c {shlex.quote('; '.join(waits))}", timeout_s=JOB_TIMEOUT_S)
 
 
 async def send_requests(copy: HostCopy, setup: CopySetup) -> None:

@@ -54,7 +54,11 @@ COPIED_KINDS = ("supervisord", "runit", "s6", "openrc", "sysvinit", "daemon")
 _UNIT_ACTIONS = ("start", "stop", "restart", "reload_definitions")
 _VARIABLES_BETWEEN = re.compile(r",\s*(?=[A-Za-z_]\w*=)")
 """supervisord writes all variables in one line."""
-_LISTENS = re.compile(r"\b(?:port|listen|bind)\W{1,4}(?:[\w.]+:)?(\d{2,5})\b", re.IGNORECASE)
+_LISTENS = re.compile(
+    r"(?:^\s*(?:port|listen|bind)\b\s*[=: ]|\s--?(?:port|listen|bind)[= ])"
+    r"\s*(?:[\w.]+:)?(\d{2,5})\b(?!\s*\))",
+    re.MULTILINE | re.IGNORECASE,
+)
 _OWN_COMMAND = re.compile(r"/hermes\b.* watch\b")
 _SCHEDULE = re.compile(r"^\s*(?:@\w+|(?:[\d*,/\w-]+\s+){4}[\d*,/\w-]+)\s+(\S.*)$")
 

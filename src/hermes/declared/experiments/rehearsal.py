@@ -18,6 +18,7 @@ from hermes.declared.experiments.copy_trial import (
     clear_growth,
     open_copy,
     put_back,
+    repeat_jobs,
     restart_services,
     send_requests,
 )
@@ -75,6 +76,7 @@ async def rehearse_revert(
     why = ""
     try:
         async with open_copy(setup) as copy:
+            await repeat_jobs(copy, setup)
             await send_requests(copy, setup)
             await trial.settle(copy, _first_failure(trial))
             await put_back(copy, setup, causes)

@@ -5,7 +5,8 @@ ruled out. Then the smallest set of changes is searched that is sufficient for t
 confirmed that the fault is gone when only these are reverted.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Literal
 
 import anyio
@@ -79,6 +80,7 @@ class _Investigation:
         self._results: dict[tuple[str, ...], TrialResult] = {}
         self._sure: set[tuple[str, ...]] = set()
         """Those of the results that were patiently obtained."""
+        self._rehearsed: set[tuple[str, ...]] = set()
         self._left_out = 0
         self.rehearse: RehearseRevert | None = None
 
@@ -114,10 +116,8 @@ class _Investigation:
     async def _try_both_ways(self, everything: Sequence[Revert]) -> tuple[TrialResult, TrialResult]:
         """Without any revert, and with all. A single change is the cause or none: its revert is
         rehearsed at the same time."""
-        single = len(everything) == 1 and len(self._trial.part_lines(everything[0].suspect)) < 2
-        async with anyio.create_task_group() as rehearsal:
-            if single and self.rehearse is not None:
-                rehearsal.start_soon(self._rehearse, self.rehearse, everything)
+        likely_causes = everything if len(everything) == 1 else ()
+        async with self._rehearse_early(likely_causes) as rehearsal:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._try, "reproduce", [])
                 group.start_soon(self._try, "revert-all", everything)
@@ -128,8 +128,28 @@ class _Investigation:
             unchanged = await self._try("reproduce", [])
             reverted = await self._try("revert-all", everything)
             if (unchanged.outcome, reverted.outcome) != ("fails", "passes"):
-                rehearsal.cancel_scope.cancel()
+                rehearsal.cancel()
         return unchanged, reverted
+
+    @asynccontextmanager
+    async def _rehearse_early(
+        self, causes: Sequence[Revert]
+    ) -> AsyncGenerator[anyio.CancelScope, None]:
+        """Beside the experiments that tell whether these are the causes; `cancel` if not. Not for
+        changes with several parts, of which only one may be a cause."""
+        whole = causes and all(len(self._trial.part_lines(each.suspect)) < 2 for each in causes)
+        results: list[TrialResult] = []
+
+        async def run(rehearse: RehearseRevert) -> None:
+            results.append(await rehearse(causes))
+
+        async with anyio.create_task_group() as group:
+            if whole and self.rehearse is not None and _labels(causes) not in self._rehearsed:
+                group.start_soon(run, self.rehearse)
+            yield group.cancel_scope
+        if results and not group.cancel_scope.cancel_called:
+            self._rehearsed.add(_labels(causes))
+            await self._note("rehearse", _labels(causes), (), results[0])
 
     def _leave_out(self, labels: Sequence[str]) -> list[Revert]:
         """These changes stay in force on every copy; the others are examined."""
@@ -153,7 +173,11 @@ class _Investigation:
         left = list(self._suspects)
         confirmed = TrialResult(outcome="fails")
         for _ in range(MAX_INDEPENDENT_CAUSES):
-            found = await self._minimise([Revert(suspect=each) for each in left])
+            candidates = [Revert(suspect=each) for each in left]
+            async with self._rehearse_early(candidates[:1]) as rehearsal:
+                found = await self._minimise(candidates)
+                if [*found.changes] != candidates[:1]:
+                    rehearsal.cancel()
             if not found.minimal:
                 return self._end("impossible", f"not found in {self._limits.trials} experiments")
             causes += await self._minimise_parts(found.changes)
@@ -240,7 +264,8 @@ class _Investigation:
 
     async def _confirm(self, causes: Sequence[Revert]) -> TrialResult:
         """Whether it passes with only these reverted. The revert is rehearsed at the same time."""
-        if self.rehearse is None or _labels(causes) in self._results:
+        labels = _labels(causes)
+        if self.rehearse is None or labels in self._results or labels in self._rehearsed:
             return await self._try("revert-only", causes)
         async with anyio.create_task_group() as group:
             group.start_soon(self._rehearse, self.rehearse, causes)
@@ -251,6 +276,7 @@ class _Investigation:
 
     async def _rehearse(self, rehearse: RehearseRevert, causes: Sequence[Revert]) -> None:
         await self._note("rehearse", _labels(causes), (), await rehearse(causes))
+        self._rehearsed.add(_labels(causes))
 
     @property
     def _trials_left(self) -> int:

@@ -255,8 +255,9 @@ def names_item(text: str, key: str) -> bool:
 
 
 def _has_path(text: str, path: str) -> bool:
-    """A longer path that begins like it, such as a file of a folder, does not count."""
-    end = r"(?:/\*?)?(?![\w/-]|\.\w)"
+    """A longer path that begins like it, such as a file of a folder, does not count; a pattern for
+    all files of a folder does."""
+    end = r"(?:/(?:\*[\w.*?-]*)?)?(?![\w/-]|\.\w)"
     return re.search(rf"(?<![\w./-]){re.escape(path)}{end}", text) is not None
 
 

@@ -87,8 +87,6 @@ class BrowserPage:
         self._names: dict[tuple[str, str, int], str] = {}
         self._changed = anyio.Event()
 
-    # Events
-
     def note(self, session: str, method: str, parameters: Mapping[str, Any]) -> None:
         handler = _HANDLERS.get(method)
         if handler is not None:
@@ -182,8 +180,6 @@ class BrowserPage:
         if self.dialog is not None:
             raise DialogOpened(self.dialog.describe())
 
-    # Commands
-
     async def call(
         self, method: str, parameters: Mapping[str, Any] | None = None, *, session: str = ""
     ) -> dict[str, Any]:
@@ -246,8 +242,6 @@ class BrowserPage:
             session=frame.session if frame else "",
         )
         return int(found["executionContextId"])
-
-    # Snapshots
 
     async def frames(self) -> list[PageFrame]:
         found: list[PageFrame] = []

@@ -103,8 +103,6 @@ class ChromiumSession:
         )
         await self._devtools.call("Target.setAutoAttach", _ATTACH)
 
-    # What the tools do
-
     async def navigate(self, url: str) -> str:
         url = url.strip()
         if "://" not in url and not url.partition(":")[0].isalpha():
@@ -205,8 +203,6 @@ class ChromiumSession:
         taken = await page.call("Page.captureScreenshot", {"format": "jpeg", "quality": 70})
         return Screenshot(taken["data"], int(size["clientWidth"]), int(size["clientHeight"]))
 
-    # Acts
-
     async def _act(self, page: BrowserPage, act: Any) -> str:
         """Does it, waits for what it causes, and shows what is different."""
         page.check_usable()
@@ -277,8 +273,6 @@ class ChromiumSession:
         shown = shown[:MAX_NOTES_SHOWN] + ([f"and {more} more"] if more > 0 else [])
         return "".join(f"\n[{note}]" for note in shown)
 
-    # Pages
-
     @property
     def front(self) -> BrowserPage | None:
         """The page in front; None when none is open."""
@@ -311,8 +305,6 @@ class ChromiumSession:
         page.end("the page was closed")
         self._pages.pop(page.target, None)
         await self._devtools.post("Target.closeTarget", {"targetId": page.target})
-
-    # Events
 
     def _note(self, session: str, method: str, parameters: dict[str, Any]) -> None:
         if method == "Target.attachedToTarget":

@@ -23,6 +23,8 @@ FLITE_VOICE = "slt"
 MAX_ANSWER_BYTES = 64 * 2**20
 AUDIO_PLACEHOLDER, TEXT_PLACEHOLDER, LANGUAGE_PLACEHOLDER = "{audio}", "{text}", "{language}"
 _MAX_ERROR_CHARS = 300
+_LAST_LATIN_LETTER = 0x24F
+"""Letters with accents are read as if they had none."""
 _MAX_TEXT_BYTES = 1_000_000
 
 
@@ -123,6 +125,11 @@ class FliteVoice:
         self._run, self._voice = opening.run_program, opening.voice
 
     async def speak(self, text: str, voice: str, to: Path) -> None:
+        if unknown := next((each for each in text if _is_foreign_letter(each)), ""):
+            raise ToolError(
+                f"flite speaks only English and cannot read {unknown!r}; espeak-ng knows a hundred "
+                "languages: hermes config set speech.speaker espeak-ng, and set speech.language"
+            )
         chosen = _voice_name(voice or self._voice or FLITE_VOICE)
         await _run_on_words(self._run, [FLITE, "-voice", chosen, "-o", str(to), "-f"], text)
 
@@ -221,6 +228,10 @@ def _voice_name(text: str) -> str:
     if not all(each.isalnum() or each in "-_+" for each in text) or text.startswith("-"):
         raise ToolError(f"{visible_line(text, 40)!r} is no name of a voice")
     return text
+
+
+def _is_foreign_letter(each: str) -> bool:
+    return each.isalpha() and ord(each) > _LAST_LATIN_LETTER
 
 
 def _status_problem(answer: HttpAnswer) -> str:

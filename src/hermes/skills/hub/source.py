@@ -96,6 +96,8 @@ def _local_source(plain: str) -> SkillSource | None:
     if not folder.exists() and "@" in plain:
         named, _, ref = plain.rpartition("@")
         folder = Path(named).expanduser()
+    if not folder.exists():
+        raise ExchangeError(f"there is no folder {plain}")
     if not folder.is_dir() or (folder / ".well-known/skills/index.json").is_file():
         return None  # a bundle, or a folder of signed skills
     git = (folder / ".git").exists() or (folder / "HEAD").is_file()

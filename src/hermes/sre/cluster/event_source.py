@@ -90,6 +90,8 @@ class KubernetesEventSource:
     ) -> None:
         self._publish, self._settings, self._environment = publish, settings, environment
         self._firing: dict[str, AlertRaised] = {}
+        self._closed_at: dict[str, datetime] = {}
+        """By fingerprint, when an alert was over: its older warnings are no new fault."""
         self._failed = 0
         self._silent: dict[str, AlertRaised] = {}
         self._found_last: frozenset[str] = frozenset()
@@ -98,12 +100,14 @@ class KubernetesEventSource:
         self._cut_off = False
 
     async def restore(self, journal: Journal, now: datetime) -> None:
-        """Read the alerts that an earlier watch raised and did not resolve."""
+        """Read the alerts that an earlier watch raised, and when it resolved them."""
         async for recorded in journal.read(kinds=["alert.raised"], since=now - ALERT_HISTORY):
             event = recorded.event
             if isinstance(event, AlertRaised) and event.source == KUBERNETES_SOURCE:
                 self._firing.pop(event.fingerprint, None)
-                if not event.resolved:
+                if event.resolved:
+                    self._closed_at[event.fingerprint] = event.at
+                else:
                     self._firing[event.fingerprint] = event
 
     async def run(self) -> None:
@@ -127,7 +131,8 @@ class KubernetesEventSource:
         wanted = [
             each
             for each in groups
-            if each.count >= self._settings.repeats or each.key in self._firing
+            if each.key in self._firing
+            or (each.count >= self._settings.repeats and not self._is_over(each))
         ]
         alerts = self._silent | {each.fingerprint: each for each in map(warning_alert, wanted)}
         for alert in alerts.values():
@@ -137,6 +142,7 @@ class KubernetesEventSource:
                 continue
             over = msgspec.structs.replace(self._firing[fingerprint], at=now, resolved=True)
             await self._publish(over)
+            self._closed_at[fingerprint] = now
             del self._firing[fingerprint]
 
     async def _raise(self, alert: AlertRaised) -> None:
@@ -144,6 +150,13 @@ class KubernetesEventSource:
         if alert.fingerprint not in self._firing:
             await self._publish(alert)
             self._firing[alert.fingerprint] = alert
+
+    def _is_over(self, group: WarningGroup) -> bool:
+        """Whether its alert was resolved after the last of these warnings, and it works."""
+        closed_at = self._closed_at.get(group.key)
+        if closed_at is None or max(each.at for each in group.events) > closed_at:
+            return False
+        return group.workload is None or is_available(group.workload)
 
     def _may_continue(self, alert: AlertRaised) -> bool:
         """Whether silence is no end: its workload is not available, or warnings were cut off."""

@@ -9,6 +9,9 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
 
+EMPTY_FILE_TEXT = "[empty file]"
+"""What is shown of a file without content."""
+
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),

@@ -10,7 +10,13 @@ from hermes.core.protocols import Environment, StoresBytes, Tool, ToolContext
 from hermes.tools.declare import about, tool
 from hermes.tools.dependencies import ToolDependencies, content_digest
 from hermes.tools.executor import MAX_PREVIEW_CHARS
-from hermes.tools.files.common import decode_text, explain_missing_path, printable, shell_path
+from hermes.tools.files.common import (
+    EMPTY_FILE_TEXT,
+    decode_text,
+    explain_missing_path,
+    printable,
+    shell_path,
+)
 
 READ_CHUNK_BYTES = 256 * 1024
 """A file up to this size is read at once; of a larger one only the window."""
@@ -166,7 +172,7 @@ def _select_lines(text: str, offset: int, limit: int) -> str:
     if every[-1] == "":
         every.pop()
     if not every:
-        return "[empty file]"
+        return EMPTY_FILE_TEXT
     if offset > len(every):
         raise ToolError(f"line {offset} is past the end: there are {len(every)} lines")
     chosen = [_FileLine(line) for line in every[offset - 1 : offset - 1 + limit]]
