@@ -68,10 +68,10 @@ def escalation_lines(incident: Incident) -> list[str]:
     first, last = list(_wrap(head)), list(_wrap(where))
     commands = list(_wrap(_labelled(known, COMMAND_LABELS)))
     facts, rest = list(_wrap(_labelled(known, FACT_LABELS))), list(_wrap(gaps))
-    room = max(0, MAX_LINES - len(first) - len(commands) - len(last))
-    # What is known comes first; what is not known keeps at most the room that facts leave, or half.
-    rest = rest[: max(room - len(facts), room // 2)]
-    return [*first, *facts[: room - len(rest)], *commands, *rest, *last]
+    left = max(0, MAX_LINES - len(first) - len(commands) - len(last))
+    # What is known comes first; what is not known keeps at most what facts leave, or half.
+    rest = rest[: max(left - len(facts), left // 2)]
+    return [*first, *facts[: left - len(rest)], *commands, *rest, *last]
 
 
 def _symptoms(incident: Incident) -> list[str] | None:
