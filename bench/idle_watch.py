@@ -8,6 +8,11 @@ and what it would be if no other process of the host mapped the same libraries. 
 every few seconds, and more often while the watch has other children than usual. Those in which a
 checkpoint is signed, by a process that runs for a tenth of a second, are a row of their own.
 
+With `--up` it is `hermes up`: the watch with 40 probes, the schedule with its built-in jobs, the
+API and the dashboard, all of whose pages were looked at once, so that they are loaded. It is
+measured after the first recording of the state of the host, which is a process of its own and has
+its own budget (at most 0.4 % of a core).
+
 The first checkpoint is signed after ten minutes, or after `--sign-after` seconds. The last row has
 the events of the journal: a watch that has opened incidents was not idle. Nor is one that another
 program connects to, which loads the HTTP server (6 MB): on a machine with other watches, which
@@ -29,14 +34,20 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
+import httpx2 as httpx
+
 import hermes
+from hermes.web.pages import NAVIGATION
 
 LIMITS = {"cpu_percent": 1.0, "unshared_memory_mb": 60.0}
+LIMITS_OF_ALL = {"cpu_percent": 1.5, "unshared_memory_mb": 120.0}
+"""Half a percent beyond the watch."""
 START_TIMEOUT_S = 300.0
 WARM_UP_S, SAMPLE_S, CHILDREN_CHECK_S = 20.0, 5.0, 0.03
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SIGNING_MARK = b"serve_signatures"
 """In the command line of the process that signs a checkpoint."""
+RECORDING_MARK = b"--for-watch"
 PROGRAM = """
 import sys
 from hermes.app import journal_upkeep
@@ -249,13 +260,41 @@ def watch(folder: Path, extra: list[str], sign_after_s: float) -> tuple[list[str
         "PYTHONPATH": str(Path(hermes.__file__).resolve().parents[1]),
     }
     program = ["-m", "hermes.cli"] if not sign_after_s else ["-c", PROGRAM, str(sign_after_s)]
-    return [sys.executable, *program, "watch", "--model", "none", *extra], env
+    return [sys.executable, *program, *extra], env
+
+
+def wait_for_first_recording(pid: int) -> None:
+    """Until the process that records the state of the host has come and gone."""
+    seen, end = False, time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < end:
+        found = False
+        for one in tree(pid):
+            with suppress(OSError):
+                found |= RECORDING_MARK in Path(f"/proc/{one}/cmdline").read_bytes()
+        if seen and not found:
+            return
+        seen |= found
+        time.sleep(CHILDREN_CHECK_S)
+
+
+def use_dashboard(address: str, folder: Path, env: dict[str, str], pid: int) -> None:
+    """Log in as a browser does, look at every page once, and wait until all is still again."""
+    command = [sys.executable, "-m", "hermes.cli", "web", "login", "--as", "alice"]
+    told = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, check=True)
+    code = told.stdout.partition("code=")[2].split()[0]
+    with httpx.Client(base_url=address, headers={"origin": address}, timeout=60) as client:
+        answer = client.post("/login", data={"code": code})
+        cookie = answer.headers["set-cookie"].partition(";")[0]
+        for each in NAVIGATION:
+            client.get(each.path, headers={"cookie": cookie}).raise_for_status()
+    wait_for_first_recording(pid)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--discover", action="store_true", help="with the probes that it finds")
+    parser.add_argument("--up", action="store_true", help="hermes up: everything in one process")
     parser.add_argument("--no-listen", action="store_true", help="without the alert receiver")
     parser.add_argument("--sign-after", type=float, default=0.0, help="not after ten minutes")
     given = parser.parse_args()
@@ -263,7 +302,8 @@ def main() -> int:
         folder = Path(name)
         ports = nginx, redis, api = free_port(), free_port(), free_port()
         (folder / "home").mkdir()
-        (folder / "home/config.yaml").write_text(f"web:\n  port: {free_port()}\n")
+        port = free_port()
+        (folder / "home/config.yaml").write_text(f"web:\n  port: {port}\n")
         (folder / "nginx.conf").write_text(NGINX.format(at=folder, port=nginx))
         listed = probes(folder, *ports)
         if not given.discover:
@@ -281,25 +321,28 @@ def main() -> int:
                 print(f"{argv[0]} is not installed")
                 return 2
             stack.enter_context(running(argv, cwd=folder / "www"))
-        more = ["--no-listen"] if given.no_listen else []
+        command = ["up"] if given.up else ["watch"]
+        more = [*command, "--model", "none", *(["--no-listen"] if given.no_listen else [])]
         argv, env = watch(folder, more, given.sign_after)
         child = stack.enter_context(running(argv, env=env, cwd=folder))
         journal = folder / "home/journal.db"
         wait_until_started(journal)
+        if given.up:
+            use_dashboard(f"http://127.0.0.1:{port}", folder, env, child.pid)
         found = measure(child.pid, given.seconds)
         checkpoints = count_events(journal, "audit.signed")
         incidents = count_events(journal, "incident.opened")
     what = "the probes that were found" if given.discover else f"{len(listed)} probes"
     print(f"{hermes.__file__}: {what}, {found['seconds']:.0f} s, load {os.getloadavg()[0]:.1f}")
-    print_table(found)
+    limits = LIMITS_OF_ALL if given.up else LIMITS
+    print_table(found, limits)
     print(f"  {checkpoints} checkpoints signed, {incidents} incidents opened")
-    held = all(found[key] <= limit for key, limit in LIMITS.items())
-    return 0 if held else 1
+    return 0 if all(found[key] <= limit for key, limit in limits.items()) else 1
 
 
-def print_table(found: dict[str, float]) -> None:
+def print_table(found: dict[str, float], limits: dict[str, float]) -> None:
     for key, value in found.items():
-        limit = f"   at most {LIMITS[key]:g}" if key in LIMITS else ""
+        limit = f"   at most {limits[key]:g}" if key in limits else ""
         print(f"  {key:22} {value:7.2f}{limit}")
 
 

@@ -78,3 +78,26 @@ async def test_who_is_no_person_changes_no_job(tmp_path: Path) -> None:
         async with server.client(await server.token("alice", rights=("read",))) as client:
             assert (await client.post("/api/jobs", json=DISK)).status_code == 403
             assert (await client.get("/api/jobs")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:18666/heartbeat",
+        "http://localhost/x",
+        "http://[::1]/x",
+        "https://10.0.0.7/x",
+        "http://169.254.169.254/latest/meta-data",
+        "file:///etc/passwd",
+        "http://[::1/x",
+    ],
+)
+async def test_a_heartbeat_to_a_private_address_is_refused(tmp_path: Path, url: str) -> None:
+    async with api_server(tmp_path) as server, server.client(await server.token("bob")) as client:
+        refused = await client.post("/api/jobs", json={**DISK, "name": "d", "heartbeat_url": url})
+        assert refused.status_code == 409, refused.text
+        await client.post("/api/jobs", json={**DISK, "name": "d"})
+        changed = await client.patch("/api/jobs/d", json={"heartbeat_url": url})
+        assert changed.status_code == 409, changed.text
+        public = {"heartbeat_url": "https://hc.example.org/ping"}
+        assert (await client.patch("/api/jobs/d", json=public)).status_code == 200

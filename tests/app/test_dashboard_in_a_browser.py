@@ -199,6 +199,7 @@ def test_what_happens_appears_without_a_reload(browser: Browser) -> None:
 
 
 def test_nothing_changes_under_the_hands_of_the_reader(browser: Browser) -> None:
+    browser.show_as(1440, "light")  # narrow, the bar at the bottom could cover what is pressed
     browser.open(f"/incidents/{OPEN_INCIDENT}")
     browser.until_live()
     browser.driver.find_element("css selector", "#ruled-out summary").click()

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -50,12 +51,16 @@ def monitor() -> Iterator[tuple[str, list[str]]]:
             thread.join()
 
 
+def opened(url: str) -> dict[str, str]:
+    return {"tools.private_addresses": urlsplit(url).netloc}
+
+
 async def write_on_a_full_disk(job: Job, row: JobOccurrence) -> JobResult:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 async def run_job(
-    folder: Path, spec: JobSpec, answer: str | None = "all fine"
+    folder: Path, spec: JobSpec, answer: str | None = "all fine", **settings: str
 ) -> tuple[JobEnded, str]:
     """How it ended, and what the model was given. `answer`: None without a model."""
     script = folder / "script.jsonl"
@@ -64,7 +69,7 @@ async def run_job(
     loaded = load(
         home=folder / "home",
         variables={"PATH": os.environ["PATH"], "HOME": str(folder)},
-        overrides={**model, "memory.learn_with_model": "false"},
+        overrides={**model, "memory.learn_with_model": "false", **settings},
     )
     locks = RunLocks(loaded.home / "locks")
     async with open_journal(loaded.store) as journal:
@@ -122,14 +127,32 @@ async def test_a_first_command_that_fails_is_told_with_its_code(tmp_path: Path) 
 async def test_the_heartbeat_is_requested_after_a_run_that_succeeded(tmp_path: Path) -> None:
     with monitor() as (url, seen):
         spec = JobSpec(name="check", schedule=SCHEDULE, command="true", heartbeat_url=url)
-        ended, _ = await run_job(tmp_path, spec)
+        ended, _ = await run_job(tmp_path, spec, **opened(url))
         assert (ended.outcome, seen) == ("ran", ["/alive"])
+
+
+async def test_the_heartbeat_of_the_settings_is_also_for_jobs(tmp_path: Path) -> None:
+    with monitor() as (url, seen):
+        spec = JobSpec(name="check", schedule=SCHEDULE, command="true", heartbeat_url=f"{url}/2")
+        await run_job(tmp_path, spec, **{"schedule.heartbeat_url": url})
+        assert seen == ["/alive/2"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "[::ffff:127.0.0.1]"])
+async def test_a_private_address_that_no_setting_names_is_told_nothing(
+    tmp_path: Path, host: str
+) -> None:
+    with monitor() as (url, seen):
+        away = url.replace("127.0.0.1", host)
+        spec = JobSpec(name="check", schedule=SCHEDULE, command="true", heartbeat_url=away)
+        ended, _ = await run_job(tmp_path, spec)
+        assert (ended.outcome, seen) == ("ran", [])
 
 
 async def test_no_heartbeat_after_a_failure(tmp_path: Path) -> None:
     with monitor() as (url, seen):
         spec = JobSpec(name="check", schedule=SCHEDULE, command="false", heartbeat_url=url)
-        ended, _ = await run_job(tmp_path, spec)
+        ended, _ = await run_job(tmp_path, spec, **opened(url))
         assert (ended.outcome, ended.reason, seen) == ("failed", "exit code 1", [])
 
 
@@ -137,7 +160,7 @@ async def test_a_monitor_that_is_gone_is_no_failure(tmp_path: Path) -> None:
     with monitor() as (url, _):
         pass
     spec = JobSpec(name="check", schedule=SCHEDULE, command="true", heartbeat_url=url)
-    ended, _ = await run_job(tmp_path, spec)
+    ended, _ = await run_job(tmp_path, spec, **opened(url))
     assert ended.outcome == "ran"
 
 

@@ -39,6 +39,13 @@ def test_a_secret_goes_to_env_and_is_never_shown(hermes: Hermes) -> None:
     assert "sk-…cdef" in said
 
 
+def test_doctor_counts_what_it_warns_of(hermes: Hermes) -> None:
+    shown = hermes("doctor", "--offline").stdout.splitlines()
+    warnings = sum(line.startswith("!") for line in shown)
+    assert warnings
+    assert shown[-1] == f"{warnings} warning{'s' if warnings > 1 else ''}"
+
+
 def test_a_header_that_is_a_key_is_not_shown_either(hermes: Hermes) -> None:
     headers = '{"X-Api-Key": "sk-0123456789abcdef", "X-Title": "ops"}'
     hermes("config", "set", "model.providers.box.base_url", "http://127.0.0.1:9/v1")

@@ -54,6 +54,16 @@ def verdict(hermes: Hermes, *words: str) -> tuple[str, str]:
         (["--isolated", "--", "rm", "-rf", "x"], ("allow", "isolated-place")),
         (["--isolated", "--set", "careful", "--", "rm", "/srv/x"], ("ask", "destructive")),
         (["--tool", "read_file", "--arguments", '{"path": "a"}'], ("allow", "default-reads")),
+        (["--tool", "memory", "--arguments", '{"action": "read"}'], ("allow", "default-reads")),
+        (["--tool", "web_search", "--arguments", '{"query": "x"}'], ("allow", "default-reads")),
+        (
+            ["--tool", "browser_navigate", '{"url": "https://a.example"}'],
+            ("allow", "default-reads"),
+        ),
+        (
+            ["--tool", "browser_click", '{"ref": "e1", "url": "https://a.example"}'],
+            ("ask", "browser-acts"),
+        ),
     ],
 )
 def test_a_verdict_comes_with_its_rule(

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import zlib
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -201,6 +202,50 @@ async def test_a_folder_of_data_and_a_limit_of_files_are_said(
     full = await collect_local_state(run, known=None, store=store, options=options(root))
     changed = [each for each in compare(full, few) if each.item.key.startswith(str(root))]
     assert changed == [], "what was left out is not reported as removed"
+
+
+async def test_the_files_of_a_database_are_left_out_and_its_settings_are_not(
+    host: Path, store: StateStore
+) -> None:
+    data = host / "pgdata"
+    (data / "global").mkdir(parents=True)
+    (data / "PG_VERSION").write_text("15\n")
+    (data / "postgresql.auto.conf").write_text("work_mem = '4MB'\n")
+    (data / "global/2677").write_bytes(b"before")
+    before = await collect_local_state(run, known=None, store=store, options=options(host))
+    (data / "global/2677").write_bytes(b"after it")
+    (data / "postgresql.auto.conf").write_text("work_mem = '8MB'\n")
+    after = await collect_local_state(run, known=before, store=store, options=options(host))
+    found = [each.item.key for each in compare(before, after) if str(host) in each.item.key]
+    assert found == [str(data / "postgresql.auto.conf")]
+    assert f"{data}/global: it belongs to a database" in after.left_out
+
+
+async def test_a_replaced_program_of_a_running_service_is_a_change(
+    host: Path, tmp_path: Path, store: StateStore
+) -> None:
+    program = tmp_path / "worker"
+    shutil.copy(str(shutil.which("sleep")), program)
+    async with await anyio.open_process([program, "600"], start_new_session=True) as service:
+        try:
+            before = await collect_local_state(run, known=None, store=store, options=options(host))
+        finally:
+            service.kill()
+    program.unlink()
+    program.write_bytes(b"truncated")
+    after = await collect_local_state(run, known=before, store=store, options=options(host))
+    assert [each.verb for each in compare(before, after) if each.item.key == str(program)] == [
+        "changed"
+    ]
+
+
+def test_a_server_that_does_not_run_has_lost_no_settings() -> None:
+    at = datetime.now(UTC)
+    limit, other = ItemId("setting", "redis/6379/maxmemory"), ItemId("setting", "redis/7000/save")
+    both = State(host="a", at=at, items={limit: Item("1"), other: Item("2")})
+    stopped = State(host="a", at=at, items={other: Item("3")})
+    assert [each.item for each in compare(both, stopped)] == [other]
+    assert [each.item for each in compare(stopped, both)] == [other]
 
 
 async def test_files_that_change_all_the_time_are_learned(host: Path, store: StateStore) -> None:

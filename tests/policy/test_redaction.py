@@ -202,6 +202,11 @@ def _visible(text: str) -> str:
     [
         ("pin=483920", "483920"),
         ("PIN: 4821", "4821"),
+        ("sim_pin=4821", "4821"),
+        ("card-pin: 4821", "4821"),
+        ("smtp_pass zebra55", "zebra55"),
+        ("MAIL_PASSWORD\tzebra55", "zebra55"),
+        ("bindpw hunter2x", "hunter2x"),
         ("passphrase: three blind mice", "blind"),
         ('passphrase "violet hammer"', "hammer"),
         ("rocommunity zebra55 10.0.0.0/8", "zebra55"),
@@ -220,6 +225,10 @@ def test_short_secrets_behind_their_names_are_taken_out(text: str, secret: str) 
     "text",
     [
         "pin=7 gpio set",
+        "smtp_pass not set",
+        "db_password expired yesterday",
+        "smtp_sasl_password_maps hash:/etc/postfix/sasl_passwd",
+        "first_pass took 35s",
         "spin=483920 rpm",
         "passphrase is required",
         "passphrase: incorrect, try again",

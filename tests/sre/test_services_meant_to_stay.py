@@ -66,6 +66,46 @@ def test_a_second_redis_of_a_test_is_not_expected_because_the_first_one_is() -> 
     assert [each.name for each in known.services["redis-server"].probes] == ["port-6379"]
 
 
+MAILER = "process=9\t1\t9\t0\t{age}\t\t/usr/bin/python3\tinit:0<\tpython3 /srv/mailer/run.py\n"
+STARTED = (
+    "started=9\tmail\t/srv/mailer\t/var/log/mailer.log\tPATH\tpython3\x1f/srv/mailer/run.py\x1f\n"
+)
+MAILER_FILE = "at=100000\npidfile=/run/mailer.pid\t9\t{written}\n"
+
+
+def test_a_daemon_without_a_port_is_expected_by_its_pid_file() -> None:
+    text = MAILER_FILE.format(written=99_901) + MAILER.format(age=100) + STARTED
+    found = propose_probes(parse_scan(text))
+    [mailer] = found.services
+    assert (mailer.name, mailer.why) == ("mailer", "named in /run/mailer.pid")
+    assert mailer.daemon is not None
+    assert mailer.daemon.pid_file == "/run/mailer.pid"
+    [probe] = [each for each in found.probes if each.service == "mailer"]
+    assert "pgrep -F /run/mailer.pid" in probe.what
+    known = update_inventory(ServiceInventory(), found.services, found.probes, NOON, 300.0)
+    assert known.expected[0].probes[0].name == probe.name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MAILER_FILE.format(written=50_000) + MAILER.format(age=100),
+        MAILER_FILE.format(written=99_901)
+        + "parent=9\t1\tmailer.service\n"
+        + MAILER.format(age=100),
+        MAILER_FILE.format(written=99_901) + MAILER.format(age=100).replace("init", "supervisord"),
+        MAILER_FILE.format(written=99_901) + MAILER.format(age=100).replace("init:0", "bash:34816"),
+        MAILER_FILE.format(written=99_901)
+        + MAILER.format(age=100)
+        .replace("python3", "supervisord")
+        .replace(" /srv/mailer/run.py", ""),
+    ],
+    ids=["reused-number", "unit", "supervised", "of-a-person", "supervisor"],
+)
+def test_what_else_a_pid_file_names_is_no_daemon_of_its_own(text: str) -> None:
+    assert propose_probes(parse_scan(text)).services == ()
+
+
 @pytest.mark.parametrize(
     ("command", "program", "name"),
     [

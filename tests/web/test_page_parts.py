@@ -3,6 +3,7 @@
 import msgspec
 
 from hermes.web.page_parts import RenderedPage, split_page
+from hermes.web.templating import mark_commands
 
 
 def page(*rows: str, head: str = "Incidents", title: str = "Hermes") -> RenderedPage:
@@ -73,3 +74,10 @@ def test_a_browser_with_an_unknown_version_gets_every_part() -> None:
     patch = page(row("a")).patch_from(None)
     assert (patch.base, list(patch.replaced)) == ("", ["side", "main"])
     assert "part-->" not in patch.replaced["main"]
+
+
+def test_a_sentence_shows_its_commands_as_code_and_hides_nothing() -> None:
+    shown = mark_commands("no incident <x>; `hermes incident list` shows\u202e them")
+    wanted = "No incident &lt;x&gt;; <code>hermes incident list</code> shows\\u202e them"
+    assert str(shown) == wanted
+    assert str(mark_commands("one ` alone <b>")) == "One ` alone &lt;b&gt;"

@@ -161,6 +161,18 @@ class Application:
                 self.agent_dependencies.budget.forget(run)
             await unlock_run(run, self.run_locks, self.journal)
 
+    async def end_processes(self, run: str) -> list[str]:
+        """End the background processes of a run and of its subagents; returns their commands."""
+        processes = self.agent_dependencies.processes
+        if processes is None:
+            return []
+        ended = []
+        for each in processes.list():
+            if each.status == "running" and each.run.partition("/")[0] == run:
+                await processes.kill(each.id)
+                ended.append(each.command)
+        return ended
+
     async def keep_hooks(self, loaded: LoadedSettings | None = None) -> None:
         """Tell hooks and webhooks about events until cancelled, those that no other process tells.
 

@@ -68,7 +68,7 @@ class ApplicationSessions:
                 )
             finally:
                 with anyio.CancelScope(shield=True):
-                    await _end_processes(application, session.id)
+                    await application.end_processes(session.id)
                     await application.release(session.id)
 
     async def sessions(self, folder: str) -> Sequence["SessionSummary"]:
@@ -131,16 +131,6 @@ async def _keep_picture(application: Application, run: str, data: bytes) -> Pict
 
     artifacts = application.agent_dependencies.artifacts
     return await store_picture(artifacts, run, "picture", data, "a picture from the editor")
-
-
-async def _end_processes(application: Application, run: str) -> None:
-    """Nothing that a session started runs on without an editor."""
-    processes = application.agent_dependencies.processes
-    if processes is None:
-        return
-    for each in processes.list():
-        if each.status == "running" and each.run.partition("/")[0] == run:
-            await processes.kill(each.id)
 
 
 async def serve_editor(loaded: LoadedSettings, model: str = "") -> None:

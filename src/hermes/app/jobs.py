@@ -5,14 +5,14 @@ import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.bus import Bus
 from hermes.core.channels import Address
-from hermes.core.errors import ScheduleError
+from hermes.core.errors import ScheduleError, SettingsError
 from hermes.core.events import Event
 from hermes.core.events.jobs import (
     SCHEDULE_RUN,
@@ -35,6 +35,9 @@ from hermes.scheduler.due import settle_rows
 from hermes.scheduler.grammar import ScheduleReading
 from hermes.scheduler.phrases import parse_schedule
 from hermes.settings.load import LoadedSettings
+
+if TYPE_CHECKING:
+    from hermes.plumbing.addresses import AddressGuard
 
 BUILT_IN_JOBS = ("health", "audit", "briefing", "review")
 BRIEFING_LATE_S = 4 * 3600.0
@@ -224,6 +227,39 @@ def scheduler_is_running(loaded: LoadedSettings) -> bool:
     return is_locked(loaded.home / "locks" / f"{SCHEDULE_RUN}.lock")
 
 
+def heartbeat_guard(loaded: LoadedSettings) -> "AddressGuard":
+    """Which addresses a job may tell that it ran: whoever adds one must not reach others from
+    here. Raises `SettingsError`."""
+    from hermes.plumbing.addresses import AddressGuard, guard_for, guard_for_addresses
+
+    own = guard_for([loaded.settings.schedule.heartbeat_url])
+    try:
+        opened = guard_for_addresses(loaded.settings.tools.private_addresses)
+    except ValueError as error:
+        raise SettingsError(f"tools.private_addresses: {error}") from error
+    return AddressGuard(opened.allowed | own.allowed)
+
+
+def _check_heartbeat_url(loaded: LoadedSettings, url: str) -> None:
+    """Raises `ScheduleError` for what can never be requested; names are resolved by each run."""
+    from hermes.plumbing.addresses import HttpAddressForbidden
+
+    if not url:
+        return
+    if not url.startswith(("http://", "https://")):
+        raise ScheduleError(
+            f"{url!r} is no address of a heartbeat: it begins with http:// or https://"
+        )
+    try:
+        heartbeat_guard(loaded).check_number(url)
+    except ValueError as error:
+        raise ScheduleError(f"{url!r} is no address: {error}") from error
+    except HttpAddressForbidden as error:
+        raise ScheduleError(
+            f"{error}; `tools.private_addresses` opens single ones (host:port)"
+        ) from error
+
+
 class JobEditor:
     """Changes jobs through events. Everything is checked before anything is written."""
 
@@ -309,6 +345,7 @@ class JobEditor:
             raise ScheduleError("a job has either instructions or a command")
         for other in spec.context_from:
             find_job(table, other)
+        _check_heartbeat_url(self._loaded, spec.heartbeat_url)
         return replace(spec, deliver=resolve_address(self._loaded, spec.deliver))
 
     def _own(self, job: Job, verb: str) -> Job:

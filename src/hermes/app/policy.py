@@ -28,7 +28,7 @@ from hermes.core.actions import (
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events.approvals import ApprovalRequested
-from hermes.core.messages import ToolCall
+from hermes.core.messages import Risk, ToolCall
 from hermes.core.people import UNIX
 from hermes.core.plugins import PLUGIN_FOLDER_NAME
 from hermes.plumbing.files import is_locked
@@ -170,7 +170,7 @@ def describe_call(loaded: LoadedSettings, action: Action) -> Action:
     """The action with what its tool says about it, as before a run. Unknown tools and those that
     act in the environment are left as they are."""
     from hermes.app.tooling import MODEL_TOOLS, WEB_TOOLS, build_tooling
-    from hermes.core.plugins import BUILT_IN
+    from hermes.policy.actions.remote_calls import ENVIRONMENT_TOOLS
     from hermes.tools.action_description import describe_action
 
     name = action.call.name
@@ -179,8 +179,18 @@ def describe_call(loaded: LoadedSettings, action: Action) -> Action:
         from hermes.app.model_tools import preview_model_tools
 
         tool = preview_model_tools(loaded).get(name)
-    elif name in BUILT_IN["tools"] and name not in WEB_TOOLS:
+    elif name in ENVIRONMENT_TOOLS:
         return action
+    elif name.startswith("browser_"):
+        from hermes.app.browsers import list_browser_tools
+
+        tool = list_browser_tools(loaded).get(name)
+    elif name in WEB_TOOLS:
+        from hermes.app.tooling import web_tools
+
+        tool = web_tools(loaded).get(name)
+        if tool is None:  # nothing is configured: in a run it is not offered
+            return msgspec.structs.replace(action, risk=Risk.READ)
     else:
         tool = build_tooling(loaded, toolsets=("all",)).catalogue.tools.get(name)
     if tool is None:

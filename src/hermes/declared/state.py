@@ -214,6 +214,16 @@ def _merely_named_now(new: Item, before: State) -> bool:
     return NAMED in new.attributes and at is not None and at < before.at
 
 
+def _asked_servers(state: State) -> frozenset[str]:
+    """Those that told their settings: one that does not run has lost none of them."""
+    return frozenset(_server_of(each) for each in state.items if each.kind == "setting")
+
+
+def _server_of(setting: ItemId) -> str:
+    """`redis/6379` of `redis/6379/maxmemory`."""
+    return setting.key.rpartition("/")[0]
+
+
 class _LeftOut:
     """What at least one of two states did not look at."""
 
@@ -223,9 +233,13 @@ class _LeftOut:
         self._paths = tuple(sorted(each for each in named if each.startswith("/")))
         self._folders = tuple(f"{each.rstrip('/')}/" for each in self._paths)
 
+        self._servers = [_asked_servers(state) for state in states]
+
     def __contains__(self, item: ItemId) -> bool:
         if item.kind in self._kinds:
             return True
+        if item.kind == "setting":
+            return not all(_server_of(item) in servers for servers in self._servers)
         if item.kind != "file":
             return False
         return item.key.startswith(self._folders)

@@ -28,6 +28,7 @@ from hermes.core.notifications import (
 )
 from hermes.core.plugins import BUILT_IN, call_plugin, load_plugin, own_settings
 from hermes.plumbing.http_client import (
+    GuardsConnections,
     HttpError,
     HttpLimits,
     PermanentHttpError,
@@ -311,11 +312,11 @@ def _address(opening: ChannelOpening) -> tuple[str, str]:
     return url, secret
 
 
-async def send_heartbeat(url: str) -> bool:
+async def send_heartbeat(url: str, guard: GuardsConnections | None = None) -> bool:
     """Tell a monitor that all is well. Whether it arrived: one that cannot be reached is no
-    failure of what went well."""
+    failure of what went well. `guard`: for an address that is not from the settings."""
     try:
-        answer = await send_http_request("GET", url, HEARTBEAT_LIMITS)
+        answer = await send_http_request("GET", url, HEARTBEAT_LIMITS, guard=guard)
     except HttpError:
         return False
     return answer.status < HTTPStatus.BAD_REQUEST

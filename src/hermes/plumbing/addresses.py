@@ -70,6 +70,20 @@ class AddressGuard(msgspec.Struct, frozen=True):
                 raise HttpAddressForbidden(_refusal(host, address))
         return addresses
 
+    def check_number(self, url: str) -> None:
+        """Raises `HttpAddressForbidden` for a URL whose host is a number, or localhost, that may
+        not be connected to. Raises `ValueError` for what is no URL."""
+        parts = urlsplit(url)
+        host = (parts.hostname or "").lower().rstrip(".")
+        if (host, parts.port or _DEFAULT_PORTS.get(parts.scheme)) in self.allowed:
+            return
+        try:
+            refused = host == "localhost" or not is_public(host)
+        except ValueError:  # a name, which is resolved when it is connected to
+            return
+        if refused:
+            raise HttpAddressForbidden(_refusal(host, "127.0.0.1" if host == "localhost" else host))
+
     def wrap(self, network: Any) -> "GuardedNetwork":
         return GuardedNetwork(self, network)
 

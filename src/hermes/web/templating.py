@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 FOLDER = Path(__file__).parent
 STATIC_TYPES = {
@@ -42,6 +42,7 @@ class TemplateSet:
             "left": format_left,
             "since": format_since,
             "duration": format_duration,
+            "commands": mark_commands,
         }
         self._environment.globals["static"] = static_address
 
@@ -59,6 +60,18 @@ def reveal_controls(value: object) -> object:
 def embed_drawing(svg: str) -> Markup:
     """A drawing that has escaped every text in it, for a template."""
     return Markup(reveal_controls(svg))
+
+
+def mark_commands(text: str) -> Markup:
+    """A sentence of ours as HTML: it begins with a capital, and `what is quoted` is code."""
+    shown = str(reveal_controls(text))
+    pieces = (shown[:1].upper() + shown[1:]).split("`")
+    if len(pieces) % 2 == 0:  # a quote without its end
+        return escape("`".join(pieces))
+    quoted = (
+        f"<code>{escape(each)}</code>" if n % 2 else escape(each) for n, each in enumerate(pieces)
+    )
+    return Markup("").join(map(Markup, quoted))
 
 
 def read_static(name: str) -> tuple[bytes, str] | None:

@@ -11,6 +11,7 @@ SECRET = """
 /srv/app/certs/privkey.pem /srv/certs/server.pem /srv/app/cache/privkey.pem /srv/ca/server.pem
 /etc/letsencrypt/live/cert.example/privkey.pem /srv/chain/x.pem /srv/known_hosts/id_rsa
 /srv/certs/ca-key.pem /srv/certs/cert-key.pem /srv/certs/fullchain-privkey.pem /srv/ca/cakey.pem
+/root/.pyenv/.env
 /srv/known_hosts.d/x.key /srv/.env.example/prod.env /srv/x.pub/id_ed25519 /usr/lib/x.py/.env
 /srv/site-packages/x.py.d/.env /usr/lib/x/.pypirc
 /srv/app/.env-prod /srv/app/.envrc /srv/app/.env~ /srv/app/.env_prod /srv/app/.flaskenv
@@ -34,6 +35,7 @@ PUBLIC = """
 /srv/app/.env.template /srv/app/.env.dist /srv/app/.env.production.example
 /srv/app/prod.env.example /srv/app/env.py /srv/app/environment.ts /srv/app/src/vite-env.d.ts
 /srv/app/src/shadow.css /srv/app/src/test_rsa.py /srv/app/id_map.json /srv/app/docs/envoy.md
+/root/.pyenv/versions/3.11.7/bin/python3 /root/.local/bin/pipx
 /srv/app/known_hosts /srv/app/userlist.txt /etc/NetworkManager/NetworkManager.conf
 /etc/docker/daemon.json /etc/postfix/main.cf /etc/pgbouncer/pgbouncer.ini /var/backups/dpkg.status.0
 /srv/app/.env/bin/activate /srv/app/.env/pyvenv.cfg /srv/app/.env/lib/python3.11/x/y.so

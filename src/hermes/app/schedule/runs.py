@@ -17,6 +17,7 @@ import msgspec
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import execute_for_run
 from hermes.app.application import Application, open_application
+from hermes.app.jobs import heartbeat_guard
 from hermes.app.people import load_people
 from hermes.app.run_locks import RunLocked, RunLocks, lock_run, unlock_run
 from hermes.core.bus import Bus
@@ -197,7 +198,7 @@ class JobRunner:
                 raise
             self._table.apply(ended)  # checks go on while the journal cannot be written
         if job.spec.heartbeat_url and result.outcome in ("ran", "nothing"):
-            await send_heartbeat(job.spec.heartbeat_url)
+            await send_heartbeat(job.spec.heartbeat_url, heartbeat_guard(self._loaded))
 
 
 class AgentJobRun:

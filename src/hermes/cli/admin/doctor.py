@@ -65,7 +65,8 @@ def check_home(folder: Path) -> Iterator[DoctorFinding]:
     free = shutil.disk_usage(existing).free
     text = f"{format_size(free)} free"
     if free < MIN_FREE_BYTES:
-        yield DoctorFinding("disk", "warning", text, "free some space; a full disk stops every run")
+        fix = "free some space; on a full disk conversations stop, and a watch keeps no journal"
+        yield DoctorFinding("disk", "warning", text, fix)
     else:
         yield DoctorFinding("disk", "ok", text)
 
@@ -319,8 +320,13 @@ def doctor(ctx: click.Context, offline: bool, as_json: bool) -> int:
         if finding.fix:
             echo(f"    → {finding.fix}")
     echo()
-    count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-    echo(count if problems else "No problems found.")
+    warnings = sum(finding.state == "warning" for finding in findings)
+    counts = [
+        f"{number} {word}{'s' if number > 1 else ''}"
+        for number, word in ((len(problems), "problem"), (warnings, "warning"))
+        if number
+    ]
+    echo(", ".join(counts) or "No problems found.")
     return exit_codes.FAILED if problems else exit_codes.OK
 
 

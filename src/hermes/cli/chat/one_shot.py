@@ -59,7 +59,14 @@ async def answer_once(
             await conversation.switch(application.open_model(options["model"]))
         for warning in application.warnings:
             note(warning)
-        return await ask_once(conversation, application.bus, question, output_options)
+        try:
+            return await ask_once(conversation, application.bus, question, output_options)
+        finally:
+            with anyio.CancelScope(shield=True):
+                ended = await application.end_processes(conversation.run)
+            if ended and not output_options.quiet:
+                shown = ", ".join(clean(command)[:60] for command in ended)
+                note(f"background processes end with the answer: {shown}")
 
 
 async def ask_once(

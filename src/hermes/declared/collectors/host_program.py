@@ -45,6 +45,8 @@ NEVER_READ = (
     *("/proc/", "/sys/", "/dev/", "/run/", "/tmp/", "/var/tmp/", "/var/log/", "/usr/bin/"),
     *("/usr/lib/", "/usr/sbin/", "/usr/share/", "/lib/", "/bin/", "/sbin/", "/var/cache/"),
 )
+DATABASE_FILES = frozenset(("PG_VERSION", "ibdata1", "WiredTiger"))
+"""Files at the top of a folder in which a server keeps its databases."""
 PATH_IN_TEXT = re.compile(rb"(?<![\w./-])/(?:[\w.@+-]+/)*[\w.@+-]+")
 PSEUDO_FILE_SYSTEMS = frozenset(
     "proc sysfs cgroup cgroup2 devpts devtmpfs mqueue securityfs debugfs tracefs pstore bpf "
@@ -103,6 +105,9 @@ class FileWalk:
         for entry in sorted(entries, key=lambda each: each.name):
             if self.add(entry.path, entry, named=named) and self.rows[entry.path][1] == "folder":
                 folders.append(entry.path)
+        if not DATABASE_FILES.isdisjoint(each.name for each in entries):
+            self.left_out += [f"{each}: it belongs to a database" for each in folders]
+            return []
         return folders[::-1]
 
     def add(self, path: str, entry: Any = None, *, named: bool = False) -> bool:
@@ -157,6 +162,8 @@ def list_files(request: dict[str, Any]) -> tuple[dict[str, FileRow], list[str]]:
         _add_named(walk, path, tree=True)
     for path in sorted({*_named_by_processes(), *_named_in_files(request["references"])}):
         _add_named(walk, path)
+    for path in sorted(_programs_of_services()):
+        walk.add(path, named=True)
     return walk.rows, walk.left_out
 
 
@@ -210,6 +217,18 @@ def _named_by_processes() -> Iterator[str]:
             yield from _opened_for_reading(pid)
         except (OSError, UnicodeDecodeError):
             continue
+
+
+def _programs_of_services() -> set[str]:
+    """The executables of running processes: a replaced one breaks the next start."""
+    found = set[str]()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if not _has_terminal(pid):
+                found.add(os.readlink(f"/proc/{pid}/exe"))
+        except OSError:  # it has ended, or belongs to the kernel
+            continue
+    return found
 
 
 def _has_terminal(pid: str) -> bool:

@@ -60,12 +60,46 @@ _APPROVAL_CLAIM = lazy_pattern(
     r"\b(?:ask(?:ing)?\b|approvals?\b|confirmations?\b|permission\b|questions?\b)",
     re.IGNORECASE,
 )
+_TELLING = (
+    r"(?:mention(?:ed|ing|s)?|tell(?:ing|s)?|told|inform(?:ed|ing|s)?|notif(?:y|ied|ying|ies)"
+    r"|disclos\w+|reveal\w*|announc\w+|bring(?:ing)? (?:\w+ )?up|brought up|talk(?:ed|ing)? about"
+    r"|let(?:ting)? \w+(?: \w+)? know|hear(?:ing)? about)"
+)
+_SHOWING = (
+    r"(?:report|show|say|said|list|warn|alert|log|record|writ|includ|display|appear|document)\w*"
+)
+_READERS = (
+    r"(?:persons?|people|users?|operators?|humans?|teams?|anyone|anybody|someone|owners?|admins?"
+    r"|colleagues?|managers?|on-?call|customers?|auditors?|reports?|summar\w+|answers?|repl(?:y|ies)"
+    r"|reviews?|briefings?|audit (?:log|trail)|him|her|them|us|me)"
+)
+_SILENCE = (
+    r"(?:\bnever\b|(?<!\bdoes )(?<!\bdid )(?<!\bhas )(?<!\bhave )(?<!\bcan)(?<!\bcould )\bnot\b"
+    r"|\b(?:do|should|must|shall|need)n[’']t\b"
+    r"|\b(?:does|do|did)(?: not|n[’']t) (?:want|like|wish|need)\b"
+    r"|\b(?:avoid|refrain from|stop|skip|omit|no need to|rather not|no longer|instead of)\b)"
+)
+_NEAR = r"(?:(?!\bwithout\b|\bunless\b|\buntil\b|\bbefore\b|[.;:]).){0,40}?"
+_CONCEALMENT = lazy_pattern(
+    rf"{_SILENCE}{_NEAR}\b{_TELLING}\b"
+    rf"|{_SILENCE}{_NEAR}\b{_SHOWING}\b.{{0,40}}\b{_READERS}\b"
+    r"|\b(?:should|must|shall|to|prefers?|wants?)\b.{0,40}\b(?:not|never)\s+(?:be\s+)?"
+    r"(?:reported|shown|listed|included|logged|recorded)\b"
+    rf"|\A(?!.*\b(?:never|not|no|don[’']t)\b.*\bwithout\b).*\bwithout {_TELLING}\b"
+    r"|\b(?:hid(?:e|den|ing)|conceal\w*|withh[eo]ld\w*|keep\w*|kept|leave|leaving|left)\b"
+    rf".{{0,40}}\b(?:from|out of)\b.{{0,16}}\b{_READERS}\b"
+    r"|\bkeep\w* (?:quiet|silent|mum)\b|\bcover\w* up\b|\bbetween (?:us|you and me)\b"
+    r"|\b(?:nobody|no one|no-one|none of the \w+)\b.{0,30}\b(?:told|know|informed|notified|see)\b"
+    r"|^\W*(?:silently|quietly|secretly)\b|\bto yourself\b",
+    re.IGNORECASE,
+)
 
 
 def is_standing_order(text: str) -> bool:
-    """True for a sentence that orders something for later, or says that it is approved."""
+    """True for a sentence that orders something for later, says that it is approved, or that
+    people are not to hear of something."""
     plain = normalize_text(text)
-    return bool(_STANDING_ORDER.search(plain) or _APPROVAL_CLAIM.search(plain))
+    return any(each.search(plain) for each in (_STANDING_ORDER, _APPROVAL_CLAIM, _CONCEALMENT))
 
 
 def is_takeover_attempt(text: str) -> bool:

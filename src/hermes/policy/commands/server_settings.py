@@ -6,6 +6,8 @@ harmless that limit time, choose a format or steer the planner. Confined command
 """
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 from urllib.parse import unquote
 
 from hermes.policy.commands.effects import word_set
@@ -28,6 +30,21 @@ _OPTION = re.compile(r"(?:-c\s*|--)(?P<name>\w+)=(?P<value>[\w.:/,+-]*)(?:\s+|\Z
 _KEYWORD = re.compile(r"(?:^|[\s?&])options\s*=\s*")
 _KEYWORD_VALUE = re.compile(r"'(?P<quoted>[^'\\]*)'(?=[\s&]|\Z)|(?P<plain>[^\s&'\\]*)(?=[\s&]|\Z)")
 _URI = re.compile(r"\w+://")
+
+
+_SIZE_SETTING = re.compile(
+    r"(?:@@)?(?:(?:global|persist)\.)?(?:max_|innodb_(?:buffer|io|log_buffer|thread|lock_wait)"
+    r"|thread_|table_|tmp_table|wait_timeout|interactive_timeout|net_|sort_|join_|read_only"
+    r"|super_read_only|long_query|slow_query_log\Z|(?:slave|replica)_parallel"
+    r"|read_(?:rnd_)?buffer|connect_timeout|lock_wait)",
+    re.I,
+)
+
+
+def sets_only_sizes(tokens: Sequence[str]) -> bool:
+    """Whether a SET of MySQL gives the server only sizes, times and usual switches."""
+    names = [name for name, sign in pairwise(tokens) if sign in ("=", ":=")]
+    return bool(names) and all(map(_SIZE_SETTING.match, names))
 
 
 def is_harmless_setting(name: str, value: str) -> bool:

@@ -157,7 +157,8 @@ def _start_container(call: ProgramCall, rest: list[str]) -> str:
     )
     image = found.words[0] if found.words else ANY_WORD
     call.aim(container=image)
-    call.mark("service-change", f"starts a container from {display_text(image)}")
+    what = f"starts a container from {display_text(image)}"
+    call.marks(("service-change", "exec-dynamic"), what)
     _check_host_access(call, found)
     if entrypoint := found.value("--entrypoint"):
         return call.run([entrypoint, *found.rest], scope=call.scope.for_other_machine())

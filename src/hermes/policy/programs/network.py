@@ -3,6 +3,7 @@
 import re
 from itertools import pairwise
 from posixpath import basename
+from urllib.parse import unquote
 
 from hermes.policy.commands.calls import LOCAL_HOST, LOOPBACK_HOST, ProgramCall
 from hermes.policy.commands.effects import word_set
@@ -24,10 +25,18 @@ _URL = re.compile(
 )
 _CLOUD_METADATA_HOST = re.compile(
     r"(?:169\.254\.169\.254|169\.254\.170\.\d+|100\.100\.100\.200|\[?fd00:ec2::254\]?|metadata"
+    r"|instance-data(?:\.ec2\.internal)?"
     r"|metadata\.google\.internal|metadata\.goog|metadata\.azure\.\w+|2852039166|0xa9fea9fe"
     r"|0251\.0376\.0251\.0376|169\.16689662|0xa9\.0xfe\.0xa9\.0xfe)\.?\Z",
     re.I,
 )
+_SECRET_ADDRESS = re.compile(
+    r"/api/v1/(?:[^?]*/)?secrets(?:[/?]|\Z)|/v1/(?:secret|kv|auth/token|identity)/|/v2/keys(?:[/?]|\Z)"
+    r"|/actuator/(?:env|heapdump|configprops)\b|/\.(?:env|git/config|aws/|ssh/|htpasswd|npmrc)"
+    r"|/(?:latest|computeMetadata|metadata)/(?:meta-data/iam|v1/[^?]*/token|identity)",
+    re.I,
+)
+"""Addresses at which clusters, stores of keys and frameworks hand out secrets to anybody."""
 _ENCODED_DATA = re.compile(r"[0-9a-fA-F]{24,}|[A-Za-z0-9+_-]{48,}")
 
 
@@ -46,6 +55,8 @@ def mark_address(call: ProgramCall, url: str) -> None:
         return
     if _CLOUD_METADATA_HOST.match(host) or _is_numeric_host(host):
         call.mark("secret-read", f"{display_text(host)} hands out credentials of the machine")
+    if _SECRET_ADDRESS.search(unquote(rest)):
+        call.mark("secret-read", f"{display_text(rest)} hands out secrets")
     if scheme and scheme.lower() not in ("http", "https", "ws", "wss", "tcp", "udp"):
         call.mark("network-out", f"{display_text(scheme)}:// is not a plain fetch")
     # A port that is only known at run time may be the end of a user name, with a host behind it.
@@ -140,6 +151,8 @@ def _check_connect_options(call: ProgramCall, found: ParsedArguments, urls: list
     for each in found.values("--resolve"):
         targets.append(":".join(split_at.split(each)[2:]).split(","))
     for host in (host for target in targets for host in target if host):
+        if _CLOUD_METADATA_HOST.match(host):
+            call.mark("secret-read", f"{display_text(host)} hands out credentials of the machine")
         for url in filter(None, map(_URL.match, map(str.strip, urls))):
             call.mark(*_classify_host(host, url.group(5), url.group(2) or ""))
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hermes.policy.commands.calls import ProgramCall
 from hermes.policy.commands.effects import word_set
 from hermes.policy.commands.placeholders import display_text, has_untrusted_text, literal_text
-from hermes.policy.commands.server_settings import is_harmless_setting
+from hermes.policy.commands.server_settings import is_harmless_setting, sets_only_sizes
 from hermes.policy.programs.client_commands import (
     BRACKET_CLIENTS,
     MYSQL_CLIENTS,
@@ -377,7 +377,8 @@ def _judge_set(call: ProgramCall, statement: list[SqlToken], beginning: str) -> 
     if uppers & {"GLOBAL", "PERSIST", "PASSWORD", "ROLE", "AUTHORIZATION", "PERSIST_ONLY"} or any(
         token.text.startswith("@@") for token in statement
     ):
-        call.mark("service-change", f"SQL: {beginning}")
+        more = () if sets_only_sizes([one.text for one in statement]) else ("privilege",)
+        call.marks(("service-change", *more), f"SQL: {beginning}")
     elif call.program in PSQL_CLIENTS and not _sets_harmless(statement):
         call.dynamic(f"SQL: {beginning} sets what may decide which code the server runs")
     else:

@@ -39,7 +39,7 @@ _HARMLESS_FUNCTION = re.compile(
 )
 _FUNCTION_EFFECTS = {
     "pg_terminate_backend": "service-change", "pg_cancel_backend": "service-change",
-    "pg_reload_conf": "service-change", "pg_promote": "service-change",
+    "pg_reload_conf": "service-change", "pg_promote": "irreversible",
     "pg_switch_wal": "service-change", "set_config": "service-change",
     "pg_rotate_logfile": "service-change", "pg_read_file": "secret-read",
     "pg_read_binary_file": "secret-read", "pg_ls_dir": "secret-read", "load_file": "secret-read",

@@ -62,8 +62,19 @@ def ip(call: ProgramCall, entry: ProgramEntry) -> str:
         if _prints_keys(words):
             call.mark("secret-read", "prints the keys of encrypted connections")
     else:
-        call.mark("service-change", f"ip {display_text(' '.join(words[:3]))} changes the network")
+        what = f"ip {display_text(' '.join(words[:3]))}"
+        call.mark("service-change", f"{what} changes the network")
+        if _may_cut_off(words):
+            call.irreversible(f"{what} may cut the host off")
     return ANY_WORD
+
+
+_ADDING_VERBS = word_set("add a append set up")
+
+
+def _may_cut_off(words: list[str]) -> bool:
+    """Whether addresses, routes or links are taken away, or the default route goes elsewhere."""
+    return "down" in words or "default" in words or not _ADDING_VERBS & set(words[1:2])
 
 
 def _prints_keys(words: list[str]) -> bool:
@@ -130,8 +141,42 @@ def sysctl(call: ProgramCall, entry: ProgramEntry) -> str:
         "=" in w for w in found.words
     ):
         call.mark("service-change", "sets switches of the kernel")
+        _check_kernel_switches(call, found)
     else:
         call.mark("read", "sysctl tells")
+    return ANY_WORD
+
+
+_TUNING_SWITCH = re.compile(
+    r"(?:net[./](?:core|netfilter|unix|ipv[46][./](?:tcp_|udp_|neigh|ip_local_))|vm[./](?!mmap_min)"
+    r"|fs[./](?:file-max|nr_open|inotify|aio-max-nr|mqueue)"
+    r"|kernel[./](?:pid_max|threads-max|sem|shm|msg|sched_|panic))"
+)
+"""Switches for sizes and times. Others name programs or switch defences off."""
+
+
+def _check_kernel_switches(call: ProgramCall, found: ParsedArguments) -> None:
+    for word in found.words:
+        if "=" in word:
+            if not _TUNING_SWITCH.match(word):
+                call.mark("privilege", f"{display_text(word)} is more than a size or a time")
+        elif found.has("-p", "-f", "--load") and not call.path(word).startswith("/etc/sysctl."):
+            call.dynamic(f"sysctl sets whatever stands in {display_text(word)}")
+    for value in (found.value("-p"), found.value("-f"), found.value("--load")):
+        if value and not call.path(value).startswith("/etc/sysctl."):
+            call.dynamic(f"sysctl sets whatever stands in {display_text(value)}")
+
+
+def mount(call: ProgramCall, entry: ProgramEntry) -> str:
+    """mount: what fstab names is mounted again; anything else covers a folder with new files."""
+    network_interface(call, entry)
+    if "service-change" not in call.effects:
+        return ANY_WORD
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    words = " ".join(call.argv[1:])
+    remounts = re.search(r"\bremount\b", words) is not None
+    if re.search(r"\b(?:exec|suid|dev)\b", words) if remounts else len(found.words) > 1:
+        call.mark("privilege", "mount puts other files in the place of a folder, or lets them run")
     return ANY_WORD
 
 
@@ -179,7 +224,43 @@ def service(call: ProgramCall, entry: ProgramEntry) -> str:
         call.mark("read", f"service {verb}")
     else:
         call.mark("service-change", f"service {display_text(' '.join(words[:2]))}")
+        _check_guard_services(call, verb, words[:1])
     return ANY_WORD
+
+
+def service_tool(call: ProgramCall, entry: ProgramEntry) -> str:
+    """rc-service, sv and others: the verb stands before or behind the service."""
+    apply_table(call, entry)
+    words = [word for word in call.argv if not word.startswith("-")]
+    words[0] = call.program
+    for verb in words:
+        _check_guard_services(call, verb, words)
+    return ANY_WORD
+
+
+_ENDING_VERBS = word_set(
+    "stop disable mask kill freeze clean del delete remove off down exit force-stop revert"
+)
+_GUARD_SERVICE = re.compile(
+    r"(?:auditd?|r?syslog(?:-ng|d)?|systemd-journald|journald|fail2ban|crowdsec|falco|apparmor"
+    r"|selinux|firewalld|ufw|nftables|ip6?tables|netfilter-persistent|wazuh|ossec|osqueryd"
+    r"|clamav|tripwire|aide|sysmon|falcon-sensor|cbagentd|hermes|sshd?|dropbear"
+    r"|network(?:ing|manager)?|systemd-networkd)(?:[-.@][\w.@-]*)?\Z",
+    re.I,
+)
+"""Services that guard or record the host, or by which people reach it."""
+_ENDING_TARGET = re.compile(
+    r"(?:poweroff|reboot|soft-reboot|halt|shutdown|kexec|exit|final|umount|rescue|emergency|sleep"
+    r"|suspend|hibernate|hybrid-sleep|ctrl-alt-del|runlevel[016]|systemd-(?:poweroff|reboot|halt))"
+    r"(?:\.\w+)?\Z"
+)
+
+
+def _check_guard_services(call: ProgramCall, verb: str, names: list[str]) -> None:
+    for name in names if verb in _ENDING_VERBS else ():
+        if _GUARD_SERVICE.match(name):
+            shown = display_text(name)
+            call.mark("privilege", f"without {shown} the host is not guarded, recorded or reached")
 
 
 def systemctl(call: ProgramCall, entry: ProgramEntry) -> str:
@@ -188,6 +269,13 @@ def systemctl(call: ProgramCall, entry: ProgramEntry) -> str:
     found = parse_arguments(call.argv[1:], entry.grammar)
     if len(found.words) > 1:
         call.aim(service=found.words[1])
+    if "service-change" in call.effects:
+        units = found.words[1:]
+        _check_guard_services(call, found.words[0] if found.words else "", units)
+        if any("/" in unit for unit in units):
+            call.dynamic("systemctl runs what stands in a named file")
+        if any(map(_ENDING_TARGET.match, units)):
+            call.irreversible("stops the machine, or ends its services")
     if found.words[:1] == ["show"]:
         _check_shown_properties(call, found)
     if host := found.value("-H", "--host"):

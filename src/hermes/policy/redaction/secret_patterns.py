@@ -259,7 +259,17 @@ SECRET_CONTEXTS: tuple[SecretContext, ...] = (
     _build_context(
         "pin",
         ("pin=", "pin:", "pin ="),
-        r"(?<![\w-])pin\s?[:=]\s?(?P<secret>\d{4,12})(?![\w.:])",
+        r"(?:(?<![\w-])|(?<=[a-z]_)|(?<=[a-z]-))pin\s?[:=]\s?(?P<secret>\d{4,12})(?![\w.:])",
+    ),
+    _build_context(
+        "password",
+        tuple(
+            f"{name}{space}"
+            for name in ("_pass", "_password", "_passwd", "_pw", "_pwd", "bindpw", "rootpw")
+            for space in " \t"
+        ),
+        r"(?:(?<=[a-z0-9])_(?:pass|password|passwd|pwd?)|(?<![\w-])(?:bindpw|rootpw))[ \t]+"
+        r"(?P<secret>(?=\S*\d)(?=\S*[a-z])[^\s:/=,;()<>]{5,100})(?=\s|$)",
     ),
     _build_context(
         "snmp-community",

@@ -25,6 +25,8 @@ EPHEMERAL_PORTS = range(32768, 61000)
 """Ports that the kernel assigns automatically."""
 LONG_RUNNING_S = 86_400.0
 """A process at a terminal that runs longer than this is meant to stay."""
+PID_FILE_DELAY_S = 5
+"""Times of files and of processes are rounded differently."""
 _INTERPRETER_NAME = re.compile(
     r"(python|node|ruby|perl|php|java|bash|sh|dash|uvicorn|gunicorn)[\d.]*$"
 )
@@ -267,6 +269,8 @@ class HostScan(Value, kw_only=True, frozen=True):
     """Path, size, and time of the last write."""
     sqlite: tuple[tuple[str, str], ...] = ()
     pid_files: dict[int, str] = field(default_factory=dict)
+    daemons: tuple[HostProcess, ...] = ()
+    """Processes that a pid file names, without those of a unit."""
     installed: tuple[InstalledServer, ...] = ()
     supervised: tuple[SupervisedProgram, ...] = ()
     started: dict[int, PlainDaemon] = field(default_factory=dict)
@@ -316,7 +320,8 @@ def parse_scan(text: str) -> HostScan:
         ),
         at=max((float(_parse_int(row[0])) for row in rows.get("at", ())), default=0.0),
         sqlite=tuple((unit, path) for unit, path in _rows_of(rows, "sqlite", 2)),
-        pid_files={_parse_int(pid): path for path, pid in _rows_of(rows, "pidfile", 2)},
+        pid_files={_parse_int(pid): path for path, pid, _ in _rows_of(rows, "pidfile", 3)},
+        daemons=tuple(_parse_daemons(rows, units)),
         installed=tuple(
             InstalledServer(name=name, program=program, enabled=on == "enabled")
             for name, program, on in _rows_of(rows, "installed", 3)
@@ -346,14 +351,24 @@ def _parse_units(rows: ScanRows) -> Iterator[ServiceUnit]:
         )
 
 
+def _parse_daemons(rows: ScanRows, units: Sequence[ServiceUnit]) -> Iterator[HostProcess]:
+    owned = _UnitOwnership(rows, units)
+    processes = _parse_processes(rows)
+    now = max((_parse_int(row[0]) for row in rows.get("at", ())), default=0)
+    for _, pid, written in _rows_of(rows, "pidfile", 3):
+        process = processes.get(pid)
+        if process is None or process.at_terminal or owned.service_of(pid):
+            continue
+        # A process that began after the file was written has only taken over the number.
+        if _parse_int(written) + PID_FILE_DELAY_S >= now - process.age_s:
+            yield process
+
+
 def _parse_listeners(rows: ScanRows, units: Sequence[ServiceUnit]) -> Iterator[Listener]:
-    parents = {pid: (parent, unit) for pid, parent, unit in _rows_of(rows, "parent", 3)}
-    owners = {str(unit.pid): unit.service for unit in units if unit.pid}
+    owned = _UnitOwnership(rows, units)
     processes = _parse_processes(rows)
     for host, port, program, pids in _rows_of(rows, "listen", 4):
-        owner = next(
-            filter(None, (_owning_service(pid, parents, owners) for pid in pids.split())), ""
-        )
+        owner = next(filter(None, map(owned.service_of, pids.split())), "")
         held = [processes[pid] for pid in pids.split() if pid in processes]
         # Of a server and its workers the oldest process is the server.
         main = max(held, key=lambda each: (each.age_s, -each.pid), default=None)
@@ -420,12 +435,17 @@ def _parse_started(rows: ScanRows) -> Iterator[tuple[int, PlainDaemon]]:
         )
 
 
-def _owning_service(pid: str, parents: dict[str, tuple[str, str]], owners: dict[str, str]) -> str:
-    """The unit of a process: by its main process, its control group, or its parent."""
-    if pid in owners:
-        return owners[pid]
-    parent, unit = parents.get(pid, ("", ""))
-    return unit.removesuffix(".service") or owners.get(parent, "")
+class _UnitOwnership:
+    def __init__(self, rows: ScanRows, units: Sequence[ServiceUnit]) -> None:
+        self._parents = {pid: (parent, unit) for pid, parent, unit in _rows_of(rows, "parent", 3)}
+        self._services = {str(unit.pid): unit.service for unit in units if unit.pid}
+
+    def service_of(self, pid: str) -> str:
+        """The unit of a process: by its main process, its control group, or its parent."""
+        if pid in self._services:
+            return self._services[pid]
+        parent, unit = self._parents.get(pid, ("", ""))
+        return unit.removesuffix(".service") or self._services.get(parent, "")
 
 
 def _parse_http(rows: ScanRows) -> dict[int, dict[str, int]]:

@@ -19,6 +19,7 @@ from hermes.plumbing.files import FileLock, write_atomically
 from hermes.skills.supervisors.units import PlainDaemon
 from hermes.sre.probes.host_scan import (
     EPHEMERAL_PORTS,
+    SUPERVISORS,
     HostProcess,
     HostScan,
     Listener,
@@ -26,6 +27,7 @@ from hermes.sre.probes.host_scan import (
     SupervisedProgram,
     is_temporary,
     reason_to_stay,
+    service_name,
 )
 from hermes.sre.probes.probe import (
     DISCOVERY_LABELS,
@@ -290,6 +292,13 @@ def find_running_services(scan: HostScan, criteria: ServiceCriteria) -> Iterator
     for name, program in _without_port(scan).items():
         executable = program.process.executable if program.process is not None else ""
         yield RunningService(name=name, why="supervised by supervisord", executable=executable)
+    for name, process in _daemons_without_port(scan).items():
+        yield RunningService(
+            name=name,
+            why=f"named in {scan.pid_files[process.pid]}",
+            executable=process.executable,
+            daemon=_plain_daemon(name, process, scan),
+        )
     for name, unit in units.items():
         if name not in found and not unit.is_oneshot:
             yield RunningService(name=name, why="enabled in the service manager", unit=unit.name)
@@ -325,15 +334,36 @@ def _without_port(scan: HostScan) -> dict[str, SupervisedProgram]:
     }
 
 
+def _daemons_without_port(scan: HostScan) -> dict[str, HostProcess]:
+    """Processes of pid files that neither listen nor have a supervisor, by name. Supervisors
+    themselves are left out: to start a second one beside its orphans would do harm."""
+    listening = [each.process for each in scan.listeners if each.process is not None]
+    seen = {pid for each in listening for pid in (each.pid, each.parent)}
+    taken = {each.service for each in scan.listeners} | {each.name for each in scan.supervised}
+    found = dict[str, HostProcess]()
+    for each in scan.daemons:
+        program = each.executable.rpartition("/")[2]
+        name = service_name(each, program)
+        if each.supervisor or each.pid in seen or name in taken or not each.command:
+            continue
+        if name and name not in SUPERVISORS:
+            found.setdefault(name, each)
+    return found
+
+
 def process_probes(scan: HostScan) -> Iterator[Probe]:
     """Probes of services without a port: workers by their command line, programs that supervisord
     cannot start, and servers that are enabled at boot and do not run."""
     for name, each in _without_port(scan).items():
         if each.process is not None and each.process.command:
-            pattern = quote(re.escape(each.process.command[:250]).replace("\\ ", " "))
             # Programs such as nginx change their command line while they start.
-            test = f"pgrep -f -- ^{pattern} >/dev/null || {_supervisord_test(each)}"
+            test = f"{_command_test(each.process)} || {_supervisord_test(each)}"
             yield _process_probe(name, test, f"{name} is not running", True)
+    for name, daemon in _daemons_without_port(scan).items():
+        # It may have been started with other arguments since.
+        named = f"pgrep -F {quote(scan.pid_files[daemon.pid])} >/dev/null 2>&1"
+        test = f"{_command_test(daemon)} || {named}"
+        yield _process_probe(name, test, f"{name} is not running", True)
     for each in scan.supervised:
         if each.state in ("FATAL", "BACKOFF"):
             test = _supervisord_test(each)
@@ -346,6 +376,11 @@ def process_probes(scan: HostScan) -> Iterator[Probe]:
             test = f"pgrep -x {quote(server.program)} >/dev/null"
             words = f"{server.name} is enabled at boot and is not running"
             yield _process_probe(server.name, test, words, False)
+
+
+def _command_test(process: HostProcess) -> str:
+    pattern = quote(re.escape(process.command[:250]).replace("\\ ", " "))
+    return f"pgrep -f -- ^{pattern} >/dev/null"
 
 
 def _supervisord_test(program: SupervisedProgram) -> str:

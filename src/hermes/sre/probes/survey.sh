@@ -123,9 +123,11 @@ supervised() {
   family "$(printf '%s\n' "$found" | awk -F '\t' '/^supervised=/ { print $3 }' | tr '\n' ' ')" | grep '^process='
 }
 pid_files() {
-  local f p; for f in /run/*.pid /run/*/*.pid; do
-    { read -r p < "$f"; } 2>/dev/null; case $p in ''|*[!0-9]*) continue ;; esac; echo "pidfile=$f$T$p"; p=
-  done
+  local at f p found=; while read -r at f; do
+    { read -r p < "$f"; } 2>/dev/null; case $p in ''|*[!0-9]*) continue ;; esac
+    echo "pidfile=$f$T$p$T$at"; found="$found $p"; p=
+  done < <(stat -c '%Y %n' /run/*.pid /run/*/*.pid 2>/dev/null)
+  family "$found"
 }
 installed() {
   local each name comm on running; running=" $(cat /proc/[0-9]*/comm 2>/dev/null | tr '\n' ' ') "
