@@ -129,3 +129,18 @@ def test_only_a_disk_that_is_gone_asks() -> None:
     assert (verdict.state, verdict.question) == ("failing", INTENDED_QUESTION)
     command = Probe(name="own", kind="command", what="exit 4")
     assert judge_probe(command, gone, (), ProbeSettings()).question == ""
+
+
+@pytest.mark.parametrize("kind", ["log", "config", "certificate", "load", "answers"])
+def test_what_could_not_be_read_in_time_is_unknown(kind: ProbeKind) -> None:
+    """A busy host was not looked at; nobody refused an answer."""
+    late = ProbeResult(probe="it", code=None)
+    verdict = judge_probe(Probe(name="it", kind=kind), late, (), ProbeSettings())
+    assert (verdict.state, verdict.detail) == ("unknown", "it could not be read within 5 s")
+
+
+@pytest.mark.parametrize("kind", ["port", "http", "redis", "disk", "command", "tls"])
+def test_who_does_not_answer_in_time_fails(kind: ProbeKind) -> None:
+    late = ProbeResult(probe="it", code=None)
+    verdict = judge_probe(Probe(name="it", kind=kind), late, (), ProbeSettings())
+    assert (verdict.state, verdict.detail) == ("failing", "no answer within 5 s")

@@ -280,6 +280,16 @@ def test_a_service_of_the_same_name_in_another_namespace_was_not_seen_before() -
     assert world.open("c", service="web", alertname="PodDown", namespace="shop").seen_before == 1
 
 
+def test_two_logs_of_a_host_are_two_problems() -> None:
+    world = World()
+    world.open("a", service="", host="web-1", kind="log", title="9.5 lines a minute of /var/log/a")
+    world.wait(3600, step=60)
+    again = world.open(
+        "b", service="", host="web-1", kind="log", title="42.0 lines a minute of /var/log/b"
+    )
+    assert again.seen_before == 0
+
+
 def test_after_a_change_silence_is_no_recovery() -> None:
     world = World()
     opened = world.open("a", service="web")

@@ -1,14 +1,16 @@
 """Prepares the response to incidents: models, checks, reports and learning."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermes.app.application import Application
-from hermes.app.models import is_bundled
+from hermes.app.models import is_bundled, lacks_capable_model
 from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.playbook_cache import PlaybookCache
 from hermes.app.tooling import any_system_configured
+from hermes.core.errors import SettingsError
 from hermes.core.events.experiments import FixTested
 from hermes.core.events.incidents import ChangeBegan
 from hermes.core.events.skills import PlaybookStarted, SkillChanged, SkillUsed
@@ -238,10 +240,14 @@ def open_cluster(settings: KubernetesSettings) -> "ClusterInspection | None":
 
 
 def open_model_responder(application: Application) -> ModelResponder | None:
-    """Responders with models, where one is set up that can use tools; the bundled one cannot."""
+    """Responders with models, where one is set up that can use tools; the bundled one cannot.
+    One that nobody chose or gave a key to is not set up."""
     settings, dependencies = application.loaded.settings, application.agent_dependencies
     if is_bundled(dependencies.model.name) or not settings.sre.agents:
         return None
+    with suppress(SettingsError):  # a scripted model
+        if lacks_capable_model(application.loaded, dependencies.model.name):
+            return None
     if settings.sre.minds == "alone":
         return open_single_model_responder(application)
     from hermes.sre.responders.model_team import ModelTeam, check_team_settings, models_by_role

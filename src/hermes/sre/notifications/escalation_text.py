@@ -67,9 +67,11 @@ def escalation_lines(incident: Incident) -> list[str]:
     ]
     first, last = list(_wrap(head)), list(_wrap(where))
     commands = list(_wrap(_labelled(known, COMMAND_LABELS)))
-    rest = list(_wrap(gaps))[: max(0, MAX_LINES - len(first) - len(commands) - len(last))]
-    left = MAX_LINES - len(first) - len(commands) - len(rest) - len(last)
-    return [*first, *list(_wrap(_labelled(known, FACT_LABELS)))[:left], *commands, *rest, *last]
+    facts, rest = list(_wrap(_labelled(known, FACT_LABELS))), list(_wrap(gaps))
+    left = max(0, MAX_LINES - len(first) - len(commands) - len(last))
+    # What is known comes first; what is not known keeps at most what facts leave, or half.
+    rest = rest[: max(left - len(facts), left // 2)]
+    return [*first, *facts[: left - len(rest)], *commands, *rest, *last]
 
 
 def _symptoms(incident: Incident) -> list[str] | None:
@@ -110,11 +112,18 @@ def _gap_lines(incident: Incident) -> Iterator[tuple[str, str]]:
     for text in found.ruled_out if found is not None else ():
         yield "excluded by the model", text
     reason = closed.reason if closed is not None else ""
+    known = {_why(reason)}
     for text in found.gaps if found is not None else ():
-        if text not in (reason, reason[:300]):
+        if text not in (reason, reason[:300]) and _why(text) not in known:
+            known.add(_why(text))
             yield "not checked or not known", text
     reason = _REFUSED_CHECK.sub(r"a rule refused what the playbook \1 wanted to run", reason)
     yield "why escalated", visible_line(reason, MAX_REASON_CHARS)
+
+
+def _why(gap: str) -> str:
+    """What follows the thing that was not checked: many gaps may have one reason."""
+    return (gap.partition(": ")[2] or gap)[:MAX_REASON_CHARS]
 
 
 def _wrap(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -46,6 +46,11 @@ LEAVE_MARGIN = {"load": 0.1, "zombies": 0.1, "cpu": 0.05}
 DEFAULT_LEAVE_MARGIN = 0.02
 MIN_RESULTS_TO_ENTER, MIN_RESULTS_TO_LEAVE = 20, 10
 """Results in a row just above the limit that fail, and just below it that are fine."""
+LOOKING_KINDS = (
+    *("cpu", "load", "memory", "processes", "zombies", "forecast"),
+    *("log", "answers", "certificate", "config", "cron"),
+)
+"""Nobody answers these: without a result in time the host was too busy to look."""
 ProbeState = Literal["fine", "failing", "unknown"]
 
 
@@ -260,6 +265,8 @@ def _state_by_exit_code(probe: Probe, result: ProbeResult) -> tuple[ProbeState, 
         return "fine", result.text or "as it should be"
     if result.code == QUESTION_EXIT_CODE and probe.kind == "disk":
         return "failing", result.text
+    if result.timed_out and probe.kind in LOOKING_KINDS:
+        return "unknown", f"it could not be read within {probe.timeout:g} s"
     if result.timed_out:
         return "failing", f"no answer within {probe.timeout:g} s"
     if result.code == 127:

@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
-from hermes.core.events.incidents import IncidentChecked, IncidentOpened, LayerInvestigated
+from hermes.core.events.incidents import (
+    IncidentChecked,
+    IncidentDiagnosed,
+    IncidentOpened,
+    LayerInvestigated,
+)
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
 from hermes.core.incident import Incident
 from hermes.core.messages import Value
@@ -17,6 +22,7 @@ from hermes.core.tool_calls import fold_finished_calls
 from hermes.sre.cause import EXPERIMENT
 from hermes.sre.reports.actions import ANSWER_TOOLS, events_of_type
 from hermes.sre.reports.experiments import excluded_by_experiments
+from hermes.sre.triage.alert_series import incident_signature, opened_signature
 
 RECURRENCE_PERIOD = timedelta(days=14)
 
@@ -69,14 +75,15 @@ def repaired_at(incident: Incident) -> datetime | None:
 
 
 def find_recurrence(incident: Incident, opened: Sequence[IncidentOpened]) -> IncidentRecurrence:
-    """`opened`: events of other incidents; those with the same fingerprint are counted."""
+    """`opened`: events of other incidents; those of the same problem count, as in triage."""
     details = incident.details
     earliest = details.opened_at - RECURRENCE_PERIOD
+    own = incident_signature(details.service, details.labels, details.title)
     before = [
         event.incident
         for event in opened
         if details.fingerprint
-        and event.fingerprint == details.fingerprint
+        and (event.fingerprint == details.fingerprint or opened_signature(event) == own)
         and event.incident != details.incident
         and earliest <= event.at <= details.opened_at
     ]
@@ -133,7 +140,7 @@ def cause_status(incident: Incident) -> CauseStatus:
     """Found: a diagnosis with evidence that a verified fix confirms, or a false alarm with
     evidence. Every other diagnosis is supposed."""
     found, verified = incident.diagnosis, incident.verified
-    if found is None or not found.mechanism:
+    if found is None or not found.mechanism or lists_symptoms(found):
         return "unknown"
     if not found.evidence:
         return "supposed"
@@ -141,6 +148,11 @@ def cause_status(incident: Incident) -> CauseStatus:
         return "found"
     fixed = found.verdict == "fix" and incident.resolved_by_checks
     return "found" if fixed and verified is not None and found.at <= verified.at else "supposed"
+
+
+def lists_symptoms(found: IncidentDiagnosed) -> bool:
+    """Nobody searched for the cause: it says what was seen, which may belong to something else."""
+    return found.verdict == "escalate" and 0 < found.confidence <= SYMPTOM_CONFIDENCE
 
 
 def cause_line(incident: Incident) -> tuple[str, str]:

@@ -35,8 +35,15 @@ def alarm_name(labels: Mapping[str, str], title: str, check: str = "") -> str:
 
 
 def incident_signature(service: str, labels: Mapping[str, str], title: str) -> str:
-    """Two services of one name in two namespaces are two services."""
-    return f"{service}\n{labels.get('namespace', '')}\n{alarm_name(labels, title)}"
+    """Two services of one name in two namespaces are two services. Without a service the kind of a
+    probe names no problem: two logs of a host are two."""
+    known = labels if service else {name: labels[name] for name in labels if name != "kind"}
+    return f"{service}\n{labels.get('namespace', '')}\n{alarm_name(known, title)}"
+
+
+def opened_signature(event: IncidentOpened) -> str:
+    labels = {name: value for name, value in event.facts if name != ALERT_TEXT_FACT}
+    return incident_signature(event.service, labels, event.title)
 
 
 class RecurrenceHistory:
@@ -45,10 +52,7 @@ class RecurrenceHistory:
         self._times: dict[str, deque[tuple[datetime, str]]] = {}
 
     def add(self, event: IncidentOpened) -> None:
-        labels = {name: value for name, value in event.facts if name != ALERT_TEXT_FACT}
-        for key in {event.fingerprint, incident_signature(event.service, labels, event.title)} - {
-            ""
-        }:
+        for key in {event.fingerprint, opened_signature(event)} - {""}:
             times = self._times.setdefault(key, deque(maxlen=MAX_TIMES))
             if all(id != event.incident for _, id in times):
                 times.append((event.at, event.incident))

@@ -9,10 +9,15 @@ known | while IFS="$T" read -r n at user dir log file line; do
   logs=$(ls -1tr "$log" /var/log/"$n"/*.log /var/log/"$n".log /var/log/"${n%-server}"/*.log 2>/dev/null | sort -u)
   state=active; [ -n "$pid" ] || state=failed
   [ -n "$pid" ] || [ -z "$logs" ] || ! tail -q -n 6 $logs 2>/dev/null | grep -qiE "$told" || state=inactive
-  # The init script that has its pid file owns it.
+  # The init script that has its pid file owns it. Another one of the same name would start another
+  # instance, with other data.
   kind=daemon; unit=$n; b=${file##*/}; b=${b%.pid}
   if [ ! -d /run/systemd/system ] && [ ! -d /run/openrc ] && [ "$file" != - ]; then
-    for s in "$b" "$n"; do [ -x /etc/init.d/"$s" ] && kind=sysvinit && unit=$s && break; done
+    for s in "$b" "$n"; do
+      [ -x /etc/init.d/"$s" ] || continue
+      [ "$s" = "$b" ] || grep -qsF "/$b.pid" /etc/init.d/"$s" || continue
+      kind=sysvinit; unit=$s; break
+    done
   fi
   printf "unit=$unit\t%s\t%s\n" kind "$kind" state "$state" pid "${pid:-0}" restarts 0 since "@$at" file "$([ "$kind" = sysvinit ] && echo /etc/init.d/"$unit")" define "ExecStart=$line" define "User=$user" define "WorkingDirectory=$dir"
   for l in $logs; do printf "unit=$unit\tlog\t%s\n" "$l"; done

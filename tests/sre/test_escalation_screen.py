@@ -1,0 +1,89 @@
+"""The screen of an escalation has facts first, each reason once, and no cause that nobody found."""
+
+from datetime import timedelta
+
+import pytest
+from incident_story import BEGAN, RUN, Tale
+
+from hermes.core.events.incidents import EscalationLine, IncidentOpened
+from hermes.core.incident import Incident, fold_incidents
+from hermes.core.protocols import JournalRecord
+from hermes.sre.notifications.escalation_text import escalation_lines
+from hermes.sre.reports.statements import cause_line, cause_status, find_recurrence
+
+NO_KEY = "there is no key for OpenRouter: set OPENROUTER_API_KEY or run `hermes setup`"
+LAYERS = ("processes", "service", "data", "network", "changes")
+FACTS = (
+    EscalationLine(about="process", text="supervisord: shop has failed; it has ended 24 times"),
+    EscalationLine(about="error", text="PermissionError: '/srv/shop/config.json'"),
+    EscalationLine(about="file", text="/srv/shop/config.json: owner root, mode -rw-------"),
+    EscalationLine(about="port", text="nobody listens at port 8000"),
+    EscalationLine(about="change", text="14 s before it failed: owner changed: config.json"),
+    EscalationLine(about="command", text="ls -ld /srv/shop/config.json"),
+)
+
+
+def fold(tale: Tale) -> Incident:
+    records = [JournalRecord(number, each) for number, each in enumerate(tale.events, start=1)]
+    return fold_incidents(records)[tale.run]
+
+
+def test_one_reason_for_many_gaps_is_given_once_and_facts_stay() -> None:
+    tale = Tale()
+    tale.opened("shop: nothing answers at 127.0.0.1:8000", service="shop")
+    gaps = tuple(f"{each} was not investigated completely: {NO_KEY}" for each in LAYERS)
+    reason = f"the findings were not combined: {NO_KEY}"
+    tale.diagnosed(
+        mechanism="", confidence=0.0, verdict="escalate", gaps=(reason, *gaps), escalation=FACTS
+    )
+    tale.closed("escalated", "nobody", reason=reason)
+    text = "\n".join(escalation_lines(fold(tale)))
+    assert text.count("no key") == 1
+    assert all(each.text in text for each in FACTS)
+
+
+def test_many_gaps_leave_room_for_what_is_known() -> None:
+    tale = Tale()
+    tale.opened("shop: nothing answers at 127.0.0.1:8000", service="shop")
+    gaps = tuple(
+        f"{number} could not be asked: reason {number} " + "x" * 150 for number in range(9)
+    )
+    tale.diagnosed(mechanism="", confidence=0.0, verdict="escalate", gaps=gaps, escalation=FACTS)
+    tale.closed("escalated", "nobody", reason="no playbook matched")
+    lines = escalation_lines(fold(tale))
+    assert len(lines) <= 23
+    assert all(each.text in "\n".join(lines) for each in FACTS)
+
+
+@pytest.mark.parametrize(("confidence", "state"), [(0.1, "unknown"), (0.4, "supposed")])
+def test_symptoms_that_were_only_listed_are_no_cause(confidence: float, state: str) -> None:
+    tale = Tale()
+    tale.opened("box: 99.7 percent of the processors are busy", service="")
+    seen = "nginx says: connect() failed (111: Connection refused)"
+    tale.diagnosed(
+        1, component="", mechanism=seen, value="", confidence=confidence, verdict="escalate"
+    )
+    tale.closed("escalated", "nobody", reason="no playbook matched")
+    incident = fold(tale)
+    assert cause_status(incident) == state
+    assert (seen in cause_line(incident)[1]) == (state == "supposed")
+
+
+def test_every_view_counts_the_same_earlier_incidents() -> None:
+    """Another fingerprint of the same service and the same kind of probe counts in triage."""
+    tale = Tale()
+    tale.opened(
+        "nginx: status 404", service="nginx", fingerprint="b", facts=(("kind", "http"),),
+        seen_before=1,
+    )  # fmt: skip
+    earlier, other = (
+        IncidentOpened(
+            run=name, incident=name, at=BEGAN - timedelta(hours=1), title="nginx: status 502",
+            severity="P1", service=service, fingerprint=name, facts=(("kind", "http"),),
+        )
+        for name, service in (("one", "nginx"), ("two", "shop"))
+    )  # fmt: skip
+    found = find_recurrence(fold(tale), [earlier, other])
+    assert (found.times, found.before) == (2, ("one",))
+    assert fold(tale).details.seen_before == found.times - 1
+    assert RUN not in found.before
