@@ -7,11 +7,11 @@ from hermes.environments.confinement.read_check import SecretPatterns
 from hermes.policy.actions.unnamed_reads import secret_patterns
 from hermes.policy.commands.paths import PathClassifier
 
+ROOT = "/root"
 SECRET = """
 /srv/app/certs/privkey.pem /srv/certs/server.pem /srv/app/cache/privkey.pem /srv/ca/server.pem
 /etc/letsencrypt/live/cert.example/privkey.pem /srv/chain/x.pem /srv/known_hosts/id_rsa
 /srv/certs/ca-key.pem /srv/certs/cert-key.pem /srv/certs/fullchain-privkey.pem /srv/ca/cakey.pem
-/root/.rbenv/.env
 /srv/known_hosts.d/x.key /srv/.env.example/prod.env /srv/x.pub/id_ed25519 /usr/lib/x.py/.env
 /srv/site-packages/x.py.d/.env /usr/lib/x/.pypirc
 /srv/app/.env-prod /srv/app/.envrc /srv/app/.env~ /srv/app/.env_prod /srv/app/.flaskenv
@@ -35,7 +35,6 @@ PUBLIC = """
 /srv/app/.env.template /srv/app/.env.dist /srv/app/.env.production.example
 /srv/app/prod.env.example /srv/app/env.py /srv/app/environment.ts /srv/app/src/vite-env.d.ts
 /srv/app/src/shadow.css /srv/app/src/test_rsa.py /srv/app/id_map.json /srv/app/docs/envoy.md
-/root/.rbenv/versions/3.3.0/bin/ruby /root/.local/bin/pipx
 /srv/app/known_hosts /srv/app/userlist.txt /etc/NetworkManager/NetworkManager.conf
 /etc/docker/daemon.json /etc/postfix/main.cf /etc/pgbouncer/pgbouncer.ini /var/backups/dpkg.status.0
 /srv/app/.env/bin/activate /srv/app/.env/pyvenv.cfg /srv/app/.env/lib/python3.11/x/y.so
@@ -55,6 +54,20 @@ def test_names_that_only_look_so_stay_free(path: str) -> None:
     assert not SecretPatterns(secret_patterns()).match(path)
     if "-packages/" not in path:  # the names of modules are known to the supervisor alone
         assert "secret-read" not in effects(f"fold -w4 {path}")
+
+
+@pytest.mark.parametrize(
+    ("path", "secret"),
+    [
+        (".pyenv/versions/3.11.7/bin/python3", False),
+        (".local/share/pipx/venvs/hermes/bin/hermes", False),
+        (".pyenv/versions/3.11.7/bin.old/python3", True),
+        (".local/share/keyrings/login", True),
+        (".bashrc", True),
+    ],
+)
+def test_programs_below_the_home_of_root_are_no_secrets(path: str, secret: bool) -> None:
+    assert ("secret-read" in effects(f"head -c 100 {ROOT}/{path}")) == secret
 
 
 @pytest.mark.parametrize(
