@@ -303,6 +303,24 @@ def test_two_lines_of_a_log_between_two_looks_are_no_trouble(
     assert native_logs.probe_log(probe, before)[0] == code
 
 
+@pytest.mark.parametrize(
+    ("log", "service"),
+    [
+        ("/var/log/supervisor/shop-stderr---supervisor-x1.log", "shop"),
+        ("/var/log/shop/app.log", "shop"),
+        ("/var/log/shop-api.log", "shop-api"),
+        ("/var/log/nginx/error.log", "nginx"),
+        ("/var/log/workshop.log", ""),
+    ],
+)
+def test_a_log_belongs_to_the_service_that_its_path_names(log: str, service: str) -> None:
+    scan = parse_scan(
+        "listen=127.0.0.1\t80\tnginx\t 7\nlisten=127.0.0.1\t81\tshop-api\t 8\n"
+        f"supervised=shop\tRUNNING\t9\nlog={log}\t10\t1000\nat=1000\n"
+    )
+    assert [each.service for each in propose_probes(scan).probes if each.kind == "log"] == [service]
+
+
 def test_a_file_system_below_a_temporary_folder_is_not_probed() -> None:
     scan = parse_scan(
         "disk=/tmp\t10\t900000\ndisk=/tmp/build/data\t10\t900000\ninodes=/tmp/build/data\t2\n"

@@ -13,7 +13,7 @@ from hermes.core.bus import Bus
 from hermes.core.errors import StoreError
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.events.operations import HealthChecked, ReserveRestored
-from hermes.core.incident import WATCH_RUN, Incident
+from hermes.core.incident import WATCH_RUN, Incident, IncidentDetails
 from hermes.core.knowledge import SYSTEM_NOTE_PREFIX
 from hermes.core.messages import Completion, Message, ToolSpec, Value
 from hermes.core.protocols import Journal
@@ -261,10 +261,13 @@ class ChecksModel:
         if not (kinds or named or wants_incidents or wants_health or subject):
             return NO_MODEL_ANSWER
         parts = [*self._from_checks(checked, kinds, name, named)] if checked else []
-        if wants_incidents or wants_health or not parts:
-            parts.append(await self._incidents())
-        elif words & _PAST_WORDS and (past := await self._incidents_about(words - GENERIC_WORDS)):
+        past = ""
+        if wants_incidents or words & _PAST_WORDS:
+            past = await self._incidents_about(words - GENERIC_WORDS, titles=not wants_incidents)
+        if past:
             parts.append(past)
+        elif wants_incidents or wants_health or not parts:
+            parts.append(await self._incidents())
         return "\n\n".join([*parts, LIMITS_NOTE])
 
     def _from_checks(
@@ -286,18 +289,14 @@ class ChecksModel:
         _, results, asked = await check_health_now(self._loaded, self._folder)
         return CheckRound(looked=tuple(results), probes=asked.probes, refused=asked.refused)
 
-    async def _incidents_about(self, words: frozenset[str]) -> str:
-        """The latest incidents of what the question names; empty without one."""
+    async def _incidents_about(self, words: frozenset[str], *, titles: bool) -> str:
+        """The latest incidents of what the question names; empty without one. `titles`: also those
+        that have one of the words in their title."""
         try:
             known = await list_incidents(self._journal)
         except StoreError as error:
             return f"The journal cannot be read, so I do not know about incidents: {error}"
-        of = [
-            each
-            for each in known
-            if words & {*_WORD.findall(f"{each.details.service} {each.details.title}".casefold())}
-            or words & {each.details.service.casefold().removesuffix("-server")}
-        ]
+        of = [each for each in known if words & _words_about(each.details, titles)]
         lines = map(_incident_line, reversed(of[-MAX_SHOWN_INCIDENTS:]))
         more = "`hermes incident show ID` has what is known of each."
         return "\n".join(["Incidents in the journal:", *lines, more]) if of else ""
@@ -315,6 +314,12 @@ class ChecksModel:
             lines.append("The latest that are over:")
             lines += map(_incident_line, reversed(closed[-MAX_SHOWN_INCIDENTS:]))
         return "\n".join(lines)
+
+
+def _words_about(details: IncidentDetails, titles: bool) -> frozenset[str]:
+    service = details.service.casefold()
+    text = f"{service} {details.title.casefold()}" if titles else service
+    return frozenset((service.removesuffix("-server"), *_WORD.findall(text)))
 
 
 _DISCOVER_HINT = "`hermes watch --discover` looks for services and writes checks for them."

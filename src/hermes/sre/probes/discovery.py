@@ -404,21 +404,36 @@ def _cron_probes(scan: HostScan) -> Iterator[Probe]:
 
 
 def _log_probes(scan: HostScan) -> Iterator[Probe]:
-    services = sorted((unit.service for unit in scan.units), key=len, reverse=True)
+    services = _names_of_services(scan)
     for path, _, at in scan.logs:
         if scan.at - at > _MAX_LOG_AGE_S:
             continue
-        service = next((name for name in services if name in path), "")
         yield Probe(
             name=probe_name("log", path.removeprefix("/var/log/")),
             kind="log",
             what=path,
-            service=service,
+            service=_service_of_log(path, services),
             interval=LOG_INTERVAL_S,
             limit=LOG_LINES_A_MINUTE,
             baseline=True,
             severity="P3",
         )
+
+
+def _names_of_services(scan: HostScan) -> list[str]:
+    """The longest first."""
+    names = {unit.service for unit in scan.units}
+    names |= {each.service for each in scan.listeners} | {each.name for each in scan.supervised}
+    return sorted(names - {""}, key=lambda name: (-len(name), name))
+
+
+def _service_of_log(path: str, services: Sequence[str]) -> str:
+    """The service that the name of the file contains as a word, or that of a folder above it."""
+    for part in reversed(path.removeprefix("/var/log/").split("/")):
+        for name in services:
+            if re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", part):
+                return name
+    return ""
 
 
 def _journal_probes(scan: HostScan) -> Iterator[Probe]:
