@@ -163,7 +163,7 @@ def test_a_job_is_added_after_its_meaning_was_shown(tmp_path: Path) -> None:
         assert done.status_code == 303
         assert "look-at-the-queues is added" in (await client.get("/schedules")).text
         again = await client.post("/schedules/job/look-at-the-queues/run", data={"csrf": csrf})
-        assert again.status_code == 409 and "no process runs the schedule" in again.text
+        assert again.status_code == 409 and "No process runs the schedule" in again.text
 
     run_seeded(tmp_path, work)
 

@@ -113,7 +113,6 @@ def test_methods_in_headers_manifests_and_our_own_records_ask(command: str) -> N
     "command",
     [
         "curl -s -H 'Accept: text/plain' 'http://localhost/x?method=get'",
-        "helm get values web",
         "sqlite3 app.db 'select 1'",
         "ls -la ~/.hermes",
     ],

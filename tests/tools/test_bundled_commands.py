@@ -44,6 +44,8 @@ GIVEN: dict[str, Any] = {
     "sql": "select count(*) from orders",
 }
 READING = {"read", "network-read", "network-local"}
+PRINTING_SECRETS = {"helm_values"}
+"""Tools that only read, and whose answer may hold passwords: the policy asks."""
 
 
 def load_tools() -> dict[str, ConnectedCommand]:
@@ -69,6 +71,8 @@ def test_the_policy_finds_what_the_file_says(name: str) -> None:
     found = analyse_command(tool.command(arguments(name)), cwd="/srv")
     assert not found.problems
     effects = found.effects - READING
+    assert ("secret-read" in effects) is (name in PRINTING_SECRETS)
+    effects -= {"secret-read"}
     expected: dict[Risk, set[str]] = {
         Risk.READ: set(),
         Risk.CHANGE: {"service-change", "write"},
