@@ -9,12 +9,7 @@ from probe_house import free_port, this_host
 from test_trouble_ahead import a_config, children, needs, nginx_file, running_nginx
 
 from hermes.core.bus import Bus
-from hermes.core.incident import IncidentDetails
 from hermes.memory.journal.in_memory import InMemoryJournal
-from hermes.skills.supervisors.commands import HostSupervisors
-from hermes.skills.supervisors.units import HostUnit, UnitListing
-from hermes.sre.escalation.host_scripts import HostRows, escalation_subject
-from hermes.sre.escalation.next_commands import next_commands
 from hermes.sre.probes.evaluation import ProbeHistory, save_history
 from hermes.sre.probes.probe_runner import run_probes
 from hermes.sre.probes.scheduler import ProbeScheduler
@@ -102,16 +97,3 @@ async def test_a_failed_reload_is_seen_in_a_log_of_any_name(tmp_path: Path) -> N
         assert children(nginx.pid) == {worker}
     assert found.code == 1
     assert "the last reload of nginx failed" in found.text
-
-
-def test_no_restart_is_proposed_while_the_configuration_would_prevent_the_start() -> None:
-    text = "bad\nasked by the probe config-web (config nginx:/srv/nginx.conf)"
-    details = IncidentDetails(incident="i", run="i", title="bad", service="web", text=text)
-    subject = escalation_subject(details)
-    unit = HostUnit(name="web", kind="supervisord", state="active", pid=7, place="/srv/sup.conf")
-    found = HostRows({}, {}, (), UnitListing(units=(unit,)))
-    proposed = [
-        each.command for each in next_commands(found, subject, HostSupervisors([unit]), (), ())
-    ]
-    assert proposed[0] == "nginx -t -c /srv/nginx.conf"
-    assert not any("restart" in each for each in proposed)

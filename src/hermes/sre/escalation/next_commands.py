@@ -194,7 +194,9 @@ def _named_commands(found: HostRows, errors: str) -> Iterator[NextCommand]:
         yield NextCommand("dmesg | tail -n 30", "shows why, if the kernel did it")
     if _SESSION_WORDS.search(errors):
         yield NextCommand(*STATE_VIEWS["postgres"])
-    for row in found.of("path"):
+    refused = [line for line in errors.splitlines() if OWNER_WORDS.search(line)]
+    paths = sorted(found.of("path"), key=lambda row: not any(row[0] in line for line in refused))
+    for row in paths:
         if SETTINGS_FILE.search(row[0]) and _SETTING_WORDS.search(errors):
             yield settings_command(row[0], "shows the settings that the error names")
         elif owner:
@@ -239,6 +241,8 @@ def _changing_commands(
 
 def _render(supervisors: HostSupervisors, action: str, unit: HostUnit) -> str:
     """Empty where its supervisor has no such command, or none that a person would type."""
+    if unit.kind == "sysvinit" and action != "log":
+        return f"service {quote(unit.name)} {action}"
     try:
         command = supervisors.render(action, unit.name)
     except UnsupportedActionError:
