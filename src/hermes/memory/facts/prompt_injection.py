@@ -93,13 +93,28 @@ _CONCEALMENT = lazy_pattern(
     r"|^\W*(?:silently|quietly|secretly)\b|\bto yourself\b",
     re.IGNORECASE,
 )
+_INTERPRETER = r"(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?(?:\w*sh|python[\d.]*|perl|ruby|node|php)\b"
+_FETCHED_CODE = lazy_pattern(
+    rf"\b(?:curl|wget|fetch)\b[^\n]*\|\s*{_INTERPRETER}"
+    rf"|(?:{_INTERPRETER}(?:\s+-c)?|\b(?:source|eval)|(?<!\S)\.)\s+[\"']?(?:<\(|\$\(|`)\s*(?:curl|wget)\b",
+    re.IGNORECASE,
+)
+_SECRETS = r"(?:secret|password|token|credential|private key|\.env\b|id_rsa|/etc/shadow)"
+_SENDING = r"\b(?:fetch|request|call|visit|send|sent|post|upload|forward|cop(?:y|ied))\w*\b"
+_SENT_SECRETS = lazy_pattern(
+    rf"{_SENDING}(?=.*https?://|.*\w@\w).{{0,80}}\b(?:with|including|containing)\b.{{0,40}}{_SECRETS}"
+    rf"|https?://.{{0,120}}{_SENDING}.{{0,40}}\b(?:with|including|containing)\b.{{0,40}}{_SECRETS}"
+    rf"|{_SENDING}.{{0,60}}{_SECRETS}.{{0,60}}\b(?:to|at)\b.{{0,30}}(?:https?://|\w@\w)",
+    re.IGNORECASE,
+)
 
 
 def is_standing_order(text: str) -> bool:
-    """True for a sentence that orders something for later, says that it is approved, or that
-    people are not to hear of something."""
+    """True for a sentence that orders something for later, says that it is approved, that people
+    are not to hear of something, or that code or secrets go over the network."""
     plain = normalize_text(text)
-    return any(each.search(plain) for each in (_STANDING_ORDER, _APPROVAL_CLAIM, _CONCEALMENT))
+    patterns = (_STANDING_ORDER, _APPROVAL_CLAIM, _CONCEALMENT, _FETCHED_CODE, _SENT_SECRETS)
+    return any(each.search(plain) for each in patterns)
 
 
 def is_takeover_attempt(text: str) -> bool:
