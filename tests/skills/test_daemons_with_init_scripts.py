@@ -16,7 +16,12 @@ start-stop-daemon --start --pidfile $PIDFILE --exec /usr/bin/redis-server -- /et
 """
 
 
-async def list_unit(folder: Path, pid_file: str, script: str = INIT_SCRIPT) -> HostUnit:
+async def list_unit(
+    folder: Path,
+    pid_file: str,
+    script: str = INIT_SCRIPT,
+    *arguments: str,
+) -> HostUnit:
     """The unit of a redis that has ended, on a host with the init script of its package."""
     scripts = folder / "init.d"
     scripts.mkdir()
@@ -32,7 +37,7 @@ async def list_unit(folder: Path, pid_file: str, script: str = INIT_SCRIPT) -> H
 
     daemon = PlainDaemon(
         name="redis-server",
-        command=("/usr/bin/redis-server", "/etc/redis/shop.conf"),
+        command=("/usr/bin/redis-server", *(arguments or ("/etc/redis/redis.conf",))),
         title="redis-title 127.0.0.1:6379",
         user="redis",
         folder="/var/lib/redis-shop",
@@ -61,3 +66,19 @@ async def test_the_init_script_that_names_the_pid_file_owns_the_daemon(tmp_path:
     script = INIT_SCRIPT.replace("redis-server.pid", "6379.pid")
     unit = await list_unit(tmp_path, "/run/redis/6379.pid", script)
     assert (unit.name, unit.kind) == ("redis-server", "sysvinit")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (("/etc/redis/shop.conf",), "daemon"),
+        (("--port", "6380", "-c", "/srv/shop/redis.conf"), "daemon"),
+        (("/etc/redis-server/main.conf",), "sysvinit"),
+        (("--daemonize", "yes"), "sysvinit"),
+    ],
+)
+async def test_an_init_script_with_other_settings_is_not_that_of_the_daemon(
+    tmp_path: Path, arguments: tuple[str, ...], kind: str
+) -> None:
+    pid_file = "/run/redis/redis-server.pid"
+    assert (await list_unit(tmp_path, pid_file, INIT_SCRIPT, *arguments)).kind == kind

@@ -45,6 +45,9 @@ RunScript = Callable[[str], Awaitable[str]]
 """Runs a read-only script on the host; its output, or an empty text when it could not be run."""
 
 
+_SETTINGS_FILE = re.compile(r"/\S+\.(?:conf|cnf|cfg|ini|ya?ml|toml|json|properties)")
+
+
 class PlainDaemon(Value, kw_only=True, frozen=True):
     """How a daemon without a supervisor was started, as seen while it ran."""
 
@@ -67,6 +70,12 @@ class PlainDaemon(Value, kw_only=True, frozen=True):
     def command_line(self) -> str:
         """As its process shows it."""
         return self.title or " ".join(self.command)
+
+    @property
+    def settings_file(self) -> str:
+        """The file of settings that its command names; empty without one."""
+        values = (word.rpartition("=")[2] for word in self.command[1:])
+        return next(filter(_SETTINGS_FILE.fullmatch, values), "")
 
 
 class HostUnit(Value, kw_only=True, frozen=True):
@@ -297,7 +306,7 @@ def _one_supervisor_each(units: Sequence[HostUnit], notes: list[str]) -> UnitLis
 
 
 def describe_daemons(daemons: Sequence[PlainDaemon]) -> str:
-    """For the shell, a line each: name, time, user, folder, log, pid file and command."""
+    """For the shell, a line each: name, time, user, folder, log, pid file, settings, command."""
     return "\n".join(
         "\t".join(
             re.sub(r"[\t\n]", " ", field) or "-"
@@ -308,6 +317,7 @@ def describe_daemons(daemons: Sequence[PlainDaemon]) -> str:
                 each.folder,
                 each.log,
                 each.pid_file,
+                each.settings_file,
                 each.command_line,
             )
         )

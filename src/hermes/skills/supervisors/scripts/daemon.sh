@@ -2,20 +2,21 @@ known() { printf '%s\n' {{remembered}}; }
 all=$(head -c 400 /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | awk '/^==> \/proc\/[0-9]+\/cmdline <==$/{split($2,w,"/"); p=w[3]; next} p!="" && NF{sub(/ +$/,""); print p, $0; p=""}')
 # A daemon without a supervisor has failed when it is gone, unless its log reports a requested shutdown.
 told='shutdown request|user requested shutdown|sigterm|sigquit|signal (3|15)[^0-9]|terminated by|shutting down|exiting on signal'
-known | while IFS="$T" read -r n at user dir log file line; do
+known | while IFS="$T" read -r n at user dir log file conf line; do
   [ -n "$n" ] || continue
   pid=; [ -f "$file" ] && pid=$(head -n 1 "$file" | tr -cd 0-9)
   [ -n "$pid" ] && [ -d /proc/"$pid" ] || pid=$(printf '%s\n' "$all" | awk -v l="$line" 'BEGIN{l=substr(l,1,380)} {p=$1; sub(/^[0-9]+ /,""); if(substr($0,1,380)==l){print p; exit}}')
   logs=$(ls -1tr "$log" /var/log/"$n"/*.log /var/log/"$n".log /var/log/"${n%-server}"/*.log 2>/dev/null | sort -u)
   state=active; [ -n "$pid" ] || state=failed
   [ -n "$pid" ] || [ -z "$logs" ] || ! tail -q -n 6 $logs 2>/dev/null | grep -qiE "$told" || state=inactive
-  # The init script that has its pid file owns it. Another one of the same name would start another
-  # instance, with other data.
+  # The init script that has its pid file and its settings owns it. Another one of the same name
+  # would start another instance, with other data.
   kind=daemon; unit=$n; b=${file##*/}; b=${b%.pid}
   if [ ! -d /run/systemd/system ] && [ ! -d /run/openrc ] && [ "$file" != - ]; then
     for s in "$b" "$n"; do
       [ -x /etc/init.d/"$s" ] || continue
       [ "$s" = "$b" ] || grep -qsF "/$b.pid" /etc/init.d/"$s" || continue
+      case $conf in -|/etc/"$s"/*) ;; *) grep -qsF "$conf" /etc/init.d/"$s" /etc/default/"$s" || continue ;; esac
       kind=sysvinit; unit=$s; break
     done
   fi
