@@ -52,6 +52,13 @@ def test_a_process_below_a_temporary_folder_is_not_meant_to_stay(folder: str) ->
     assert reason_to_stay(young, 6379, {}, ServiceCriteria(temporary_folders=()), folder)
 
 
+def test_a_program_from_a_temporary_folder_is_not_meant_to_stay() -> None:
+    script = HostProcess(pid=9, session=9, age_s=7200, command="python3 -u /tmp/blocker.py 8000")
+    assert reason_to_stay(script, 8000, {}, ServiceCriteria(), "/") == ""
+    program = HostProcess(pid=9, session=9, age_s=7200, executable="/var/tmp/x/server")
+    assert reason_to_stay(program, 8000, {}, ServiceCriteria(), "/") == ""
+
+
 def test_a_second_redis_of_a_test_is_not_expected_because_the_first_one_is() -> None:
     scan = parse_scan(
         "listen=127.0.0.1\t6379\tredis-server\t 7\nlisten=127.0.0.1\t23413\tredis-server\t 9\n"

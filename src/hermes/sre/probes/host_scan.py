@@ -169,10 +169,11 @@ def is_temporary(
     own_program = process.executable.rpartition("/")[2]
     others = [name for name, _ in process.ancestors if name != own_program]
     is_job = len(others) > 1 and process.session != process.pid
+    program = (process.executable, *process.command.split()[:3])  # an interpreter and its script
     return (
         process.at_terminal
         or folder in criteria.temporary_folders
-        or is_below(folder, criteria.temporary_folders)
+        or any(is_below(path, criteria.temporary_folders) for path in (folder, *program))
         or (is_job and port in EPHEMERAL_PORTS)
     )
 
