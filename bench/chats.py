@@ -236,7 +236,7 @@ def telegram_settings(folder: Path, url: str, replies: list[dict[str, Any]]) -> 
 
 
 class TimedTelegram(TelegramStandin):
-    """It notes when it was first told that somebody types."""
+    """It notes the first typing indicator that it receives."""
 
     typed_at = 0.0
 

@@ -1,5 +1,6 @@
 """States of real files: what is read, what is left out, and that nothing is read twice."""
 
+import ast
 import base64
 import json
 import os
@@ -14,6 +15,7 @@ import anyio
 import pytest
 
 from hermes.core.errors import EnvironmentFailed
+from hermes.declared.collectors import host_program
 from hermes.declared.collectors.collect import (
     CollectOptions,
     collect_local_state,
@@ -237,6 +239,13 @@ async def test_a_replaced_program_of_a_running_service_is_a_change(
     assert [each.verb for each in compare(before, after) if each.item.key == str(program)] == [
         "changed"
     ]
+
+
+def test_the_program_for_other_hosts_runs_on_python_3_7() -> None:
+    """Which has no `set[str]()`, a call that newer ones accept."""
+    tree = ast.parse(Path(host_program.__file__).read_text(), feature_version=(3, 7))
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    assert [each.lineno for each in calls if isinstance(each.func, ast.Subscript)] == []
 
 
 def test_a_server_that_does_not_run_has_lost_no_settings() -> None:

@@ -65,7 +65,7 @@ def test_an_ordinary_value_says_nothing_without_its_name(
     file = FixedFile(path="/etc/shop.conf", failing=f"{failing}\n", fixed=f"{fixed}\n")
     edits = value_edits(file)
     assert edits is not None
-    assert [each.tells_itself for each in edits] == [absurd]
+    assert [each.has_absurd_value for each in edits] == [absurd]
 
 
 @pytest.mark.parametrize("line", ["wait=0", "wait: 0", "  wait = 00"])

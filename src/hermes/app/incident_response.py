@@ -241,7 +241,7 @@ def open_cluster(settings: KubernetesSettings) -> "ClusterInspection | None":
 
 def open_model_responder(application: Application) -> ModelResponder | None:
     """Responders with models, where one is set up that can use tools; the bundled one cannot.
-    One that nobody chose or gave a key to is not set up."""
+    A default model without a key is not set up."""
     settings, dependencies = application.loaded.settings, application.agent_dependencies
     if is_bundled(dependencies.model.name) or not settings.sre.agents:
         return None

@@ -228,8 +228,8 @@ def scheduler_is_running(loaded: LoadedSettings) -> bool:
 
 
 def heartbeat_guard(loaded: LoadedSettings) -> "AddressGuard":
-    """Which addresses a job may tell that it ran: whoever adds one must not reach others from
-    here. Raises `SettingsError`."""
+    """The addresses that a heartbeat may be sent to: a job must not reach private ones through
+    it. Raises `SettingsError`."""
     from hermes.plumbing.addresses import AddressGuard, guard_for, guard_for_addresses
 
     own = guard_for([loaded.settings.schedule.heartbeat_url])

@@ -215,7 +215,7 @@ def _merely_named_now(new: Item, before: State) -> bool:
 
 
 def _asked_servers(state: State) -> frozenset[str]:
-    """Those that told their settings: one that does not run has lost none of them."""
+    """Servers whose settings were read: one that does not run has lost none of them."""
     return frozenset(_server_of(each) for each in state.items if each.kind == "setting")
 
 

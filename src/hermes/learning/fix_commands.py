@@ -67,9 +67,9 @@ class ValueEdit(Value, frozen=True, kw_only=True):
     """None: the line was missing."""
 
     @property
-    def tells_itself(self) -> bool:
-        """Whether the wrong value says by itself that it is wrong, on any host and under any name:
-        none, all or an absurd amount of something."""
+    def has_absurd_value(self) -> bool:
+        """Whether the wrong value is wrong on any host and under any name: none, all or an absurd
+        amount of something."""
         before = self.failing_value or ""
         plain = re.fullmatch(r"[\w.-]+", self.value) and re.fullmatch(r"\w+", self.name)
         return plain is not None and _ABSURD_VALUE.fullmatch(before) is not None
@@ -188,7 +188,7 @@ def _commands_of(file: FixedFile, kept: str) -> Iterator[FixCommand]:
 def _set_value(edit: ValueEdit, path: str) -> str:
     if edit.failing_value is None:
         return f"echo {shlex.quote(edit.key + edit.value)} >> {path}"
-    if edit.tells_itself:
+    if edit.has_absurd_value:
         script = f"s{SED_DELIMITER}^({edit.pattern}).*{SED_DELIMITER}\\1{edit.value}{SED_DELIMITER}"
         return f"sed -i -E {shlex.quote(script)} {path}"
     if edit.moved_path:

@@ -119,7 +119,7 @@ def _structural_sources(fix: PeopleFix, unit: str) -> list[str]:
     found = []
     for each in fix.files:
         edits = value_edits(each) or ()
-        found += [_absurd_value_source(edit, unit) for edit in edits if edit.tells_itself]
+        found += [_absurd_value_source(edit, unit) for edit in edits if edit.has_absurd_value]
         found += [
             source
             for edit in edits
@@ -308,7 +308,7 @@ def _written_value_checks(fix: PeopleFix) -> list[str]:
 
 
 def _find_written(edit: ValueEdit) -> str:
-    if edit.tells_itself:
+    if edit.has_absurd_value:
         return f"grep -qE {shlex.quote(f'^{edit.pattern}{edit.value}[[:space:]]*$')}"
     text = edit.moved_path[1] if edit.moved_path else (edit.key + edit.value).strip()
     return f"grep -qF {shlex.quote(text)}"

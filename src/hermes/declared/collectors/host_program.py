@@ -221,7 +221,7 @@ def _named_by_processes() -> Iterator[str]:
 
 def _programs_of_services() -> set[str]:
     """The executables of running processes: a replaced one breaks the next start."""
-    found = set[str]()
+    found: set[str] = set()  # `set[str]()` needs Python 3.9
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             if not _has_terminal(pid):
