@@ -50,7 +50,7 @@ LOOKING_KINDS = (
     *("cpu", "load", "memory", "processes", "zombies", "forecast"),
     *("log", "answers", "certificate", "config", "cron"),
 )
-"""Nobody answers these: without a result in time the host was too busy to look."""
+"""Probes that ask no service: without a result in time the host was too busy to look."""
 ProbeState = Literal["fine", "failing", "unknown"]
 
 

@@ -151,7 +151,7 @@ def cause_status(incident: Incident) -> CauseStatus:
 
 
 def lists_symptoms(found: IncidentDiagnosed) -> bool:
-    """Nobody searched for the cause: it says what was seen, which may belong to something else."""
+    """No cause was searched for: it says what was seen, which may belong to something else."""
     return found.verdict == "escalate" and 0 < found.confidence <= SYMPTOM_CONFIDENCE
 
 
