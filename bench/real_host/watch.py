@@ -153,7 +153,9 @@ class Watch:
         """Start it again where it has ended without being asked to; that is a finding."""
         with self._lock:
             if self._process and self._process.poll() is not None:
-                self.deaths.append(f"the watch ended with exit code {self._process.returncode}")
+                said = self._output.read_bytes().decode(errors="replace").splitlines()[-3:]
+                code = self._process.returncode
+                self.deaths.append(f"the watch ended with exit code {code}: {' / '.join(said)}")
                 self._start()
 
     def end(self) -> None:
