@@ -20,12 +20,14 @@ from hermes.sre.probes.probe_list import build_probe_list
 from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
+# startsecs: an exit is a failed start, however long a busy machine takes to run the command.
 PROGRAMS = """
 [program:cache]
 command=/bin/sleep 1000
 [program:web]
 command=/bin/sh -c "echo unknown directive; exit 1"
 startretries=0
+startsecs=1000
 """
 STARTED = "2026-11-18 01:58:00,000 INFO supervisord started with pid 7\n"
 
@@ -107,7 +109,7 @@ def supervisord_that_gave_up(folder: Path, program: str) -> Iterator[None]:
     file, log = folder / "sup.conf", folder / "supervisord.log"
     file.write_text(
         f"[supervisord]\nnodaemon=true\nlogfile={log}\npidfile={folder}/pid\n"
-        f"[program:{program}]\ncommand=/bin/false\nstartretries=0\n"
+        f"[program:{program}]\ncommand=/bin/false\nstartretries=0\nstartsecs=1000\n"
     )
     with subprocess.Popen(["supervisord", "-c", str(file)], stdout=subprocess.DEVNULL) as process:
         try:

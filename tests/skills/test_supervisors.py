@@ -214,6 +214,7 @@ stdout_logfile=/var/log/api.log
 [program:broken]
 command=/bin/sh -c "echo cannot open /etc/broken.conf; exit 3"
 startretries=1
+startsecs=1000
 redirect_stderr=true
 stdout_logfile=/var/log/broken.log
 [program:paused]
