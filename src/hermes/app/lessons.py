@@ -6,13 +6,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-import msgspec
 from msgspec.structs import replace
 
 from hermes.app.application import Application
 from hermes.app.contrast_checks import find_contrasts
 from hermes.app.copied_checks import expected_readings, run_on_copy
-from hermes.app.incident_states import IncidentStates, load_state, read_kept_states
+from hermes.app.incident_states import (
+    IncidentStates,
+    encode_probe,
+    kept_probes,
+    load_state,
+    read_kept_states,
+)
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
@@ -94,8 +99,7 @@ class _LessonWork:
         self._recovered = load_state(store, recovered.state, "recovered")
         known = failing.known_good
         self._known = load_state(store, known, "known good") if known else None
-        probes = [msgspec.json.decode(each, type=Probe) for each in failing.probes]
-        self._checks = ProbeChecks(probes, self._environment)
+        self._checks = ProbeChecks(kept_probes(failing), self._environment)
         self._began = time.monotonic()
 
     async def run(self) -> PeopleLesson:
@@ -173,7 +177,7 @@ class _LessonWork:
             self._kept,
             at=datetime.now(UTC),
             readings=(*passing, *readings),
-            probes=(*self._kept.probes, *(msgspec.json.encode(each).decode() for each in probes)),
+            probes=(*self._kept.probes, *map(encode_probe, probes)),
         )
         await self._writer.states.publish(self._kept)
         return True
