@@ -4,12 +4,13 @@ import json
 import re
 import subprocess
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from real_host.faults import NAMES, Outage, Stage
+from real_host.faults import FAILS_WITH, NAMES, Outage, Stage
 from real_host.namespace import CommandError, Namespace
 from real_host.observer import Observer, Pressure, PressureRecord, Truth
 from real_host.outages import BY_NAME
@@ -41,6 +42,8 @@ class Record:
     plan: Plan
     outage: Outage
     partners: int
+    checks: tuple[str, ...] = ()
+    """Those of its outage that no other outage of the scene makes fail."""
     caused: float = 0.0
     seen: float = 0.0
     ended: float = 0.0
@@ -59,6 +62,9 @@ class Record:
     load: float = 0.0
     waited_s: float = 0.0
     invalid: str = ""
+
+    def __post_init__(self) -> None:
+        self.checks = self.checks or self.outage.checks
 
     def after(self, notice: Notice | None, since: float) -> float | None:
         return round(notice.arrived - since, 1) if notice else None
@@ -93,6 +99,8 @@ class View:
     health_code: int
     warning: str = ""
     """What the list of incidents said on standard error: what it cannot know."""
+    until: float = 0.0
+    """When the last of them had answered; on a busy machine that takes a while."""
 
 
 @dataclass
@@ -115,6 +123,12 @@ class Played:
     audit_code: int = -1
     journal_code: int = -1
     problem: str = ""
+
+
+def own_checks(outage: Outage, others: Iterable[Outage]) -> tuple[str, ...]:
+    """What tells that this outage is over, while others may last."""
+    shared = {c for each in others for name in each.services for c in FAILS_WITH.get(name, ())}
+    return tuple(check for check in outage.checks if check not in shared) or outage.checks
 
 
 def was_named_for(record: Record, seconds: float) -> bool:
@@ -189,7 +203,11 @@ class Player:
         return played
 
     def _play_scene(self, scene: Scene) -> None:
-        records = [Record(self.plan, BY_NAME[name], len(scene.outages)) for name in scene.outages]
+        outages = [BY_NAME[name] for name in scene.outages]
+        records = [
+            Record(self.plan, each, len(outages), own_checks(each, set(outages) - {each}))
+            for each in outages
+        ]
         self._observer.wait(tuple(self._observer.samples), False, time.time(), FINE_AGAIN_S)
         files = self._configuration()
         for number, record in enumerate(records):
@@ -246,7 +264,7 @@ class Player:
             time.sleep(0.3)
 
     def _note_health(self, record: Record) -> None:
-        since = self._observer.fine_since(record.outage.checks)
+        since = self._observer.fine_since(record.checks)
         healed = bool(since) and time.time() - since > HEALTHY_S and since > record.seen
         record.healed_early, record.ended = healed and bool(record.seen), since if healed else 0.0
 
@@ -296,7 +314,7 @@ class Player:
         code, text = self._watch.ask("health --json")
         health = json.loads(text) if text.startswith("{") else None
         self._views.append(
-            View(at, list(records), during, from_json(listed), health, code, warning)
+            View(at, list(records), during, from_json(listed), health, code, warning, time.time())
         )
 
     def _collect(self, played: Played) -> None:

@@ -7,7 +7,7 @@ from real_host.judge import judge, seconds_of
 from real_host.observer import Sample, Truth
 from real_host.outages import BY_NAME
 from real_host.plans import PLANS
-from real_host.scene import Played, Record, View, change_before, sort_notices
+from real_host.scene import Played, Record, View, change_before, own_checks, sort_notices
 from real_host.watch import Notice
 
 CAUSED, FINE, END = 1000.0, 1060.0, 1150.0
@@ -91,6 +91,40 @@ def test_what_was_said_before_an_outage_does_not_count_for_it() -> None:
 
 def test_a_recovery_while_the_service_still_fails_is_untrue() -> None:
     assert faults(a_host(a_notice("resolved", 1030.0, "INCIDENT RESOLVED: nginx"))) == ["untrue"]
+
+
+def test_a_recovery_while_only_the_way_through_another_service_fails_is_true() -> None:
+    """redis was started again; the cart, which is asked for through nginx, still hangs."""
+    outages = BY_NAME["redis-stopped"], BY_NAME["nginx-hangs"]
+    redis = own_checks(outages[0], outages[1:])
+    assert redis == ("redis", "shop-api")
+    assert own_checks(outages[1], outages[:1]) == ("nginx",)
+    said = a_notice("resolved", 1030.0, "INCIDENT RESOLVED: redis", incident="other")
+    played = a_host(said)
+    record = Record(PLANS[0], outages[0], 2, redis, caused=CAUSED, ended=1020.0, fine=FINE)
+    record.incidents.add("other")
+    played.records.append(record)
+    assert not [f for f in judge(played) if "still failed" in f.text]
+    record.checks = record.outage.checks
+    for second in range(1000, 1060):
+        played.observer.samples["cart"][second - 900] = Sample(second, second + 0.1, "timed out")
+    assert [f.fault for f in judge(played) if "still failed" in f.text] == ["untrue"]
+
+
+def test_a_duration_spans_a_later_outage_that_harms_the_same_service() -> None:
+    """nginx was fine for ten seconds only, which is no recovery."""
+    played = a_host(duration="150 s")
+    assert [f.fault for f in judge(played) if "duration" in f.text] == ["untrue"]
+    later = Record(PLANS[0], BY_NAME["nginx-hangs"], 1, caused=1070.0, ended=1150.0, fine=1150.0)
+    played.records.append(later)
+    assert not [f for f in judge(played) if "duration" in f.text]
+
+
+def test_health_is_not_blamed_for_an_outage_that_ended_while_it_looked() -> None:
+    played = a_host()
+    played.views[0].health, played.views[0].health_code = {"probes": []}, 0
+    played.views[0].until = FINE + 5
+    assert judge(played) == []
 
 
 def test_a_model_where_there_is_none_is_untrue() -> None:
