@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from real_host.collateral import find_collateral, read_configuration
 from real_host.faults import FAILS_WITH, NAMES, Outage, Stage
 from real_host.namespace import CommandError, Namespace
 from real_host.observer import Observer, Pressure, PressureRecord, Truth
@@ -28,7 +29,6 @@ ESCALATION_S = 8.0  # an incident is given so long to be escalated before the ou
 RESOLUTION_LIMIT_S = 240.0  # experiments, two announcements of 30 s, checked for 20 s, when busy
 GIVEN_UP_S = 12.0  # after the last escalation, for an incident that is still worked on
 HEALTHY_S = 6.0  # so long all is fine before the outage counts as ended by the product
-CONFIGURATION = "/etc/nginx /etc/redis /etc/shop /etc/supervisor /etc/hosts /srv"
 KILL_GAP_S = (1.0, 25.0)  # after the watch is on call again
 KILLS_PER_HOST = 12
 VICTIMS = ("nginx", "shop-api", "redis", "postgres")
@@ -209,23 +209,24 @@ class Player:
             for each in outages
         ]
         self._observer.wait(tuple(self._observer.samples), False, time.time(), FINE_AGAIN_S)
-        files = self._configuration()
+        files = read_configuration(self._stage.host)
         for number, record in enumerate(records):
             if number:
                 self._follow(records, scene.gap_s, until_detected=False)
             self._cause(record)
         self._follow(records, DETECTION_LIMIT_S + PATIENCE_S, until_detected=True)
         self._look(records, during=True)
-        broken = self._configuration()
+        broken = read_configuration(self._stage.host)
         self._wait_for_resolution(records)
-        left = self._configuration() - broken - files
+        left = find_collateral(files, broken, read_configuration(self._stage.host))
+        collateral = ", ".join(sorted(left))
         for record in reversed(records):
             self._end(record)
         everything = tuple(check for record in records for check in record.outage.checks)
         fine = self._observer.wait(everything, False, time.time(), FINE_AGAIN_S)
         for record in records:
             record.fine = record.ended if record.healed_early else fine or time.time()
-            record.collateral = ", ".join(sorted({line.split()[-1] for line in left}))
+            record.collateral = collateral
             if not fine:
                 record.invalid = f"the bench could not end it: {self._observer.problems()}"
         self._follow(records, RECOVERY_LIMIT_S + PATIENCE_S, until_recovered=True)
@@ -241,15 +242,6 @@ class Player:
         record.seen = seen
         if not seen:
             record.invalid = "the bench itself saw nothing fail"
-
-    def _configuration(self) -> frozenset[str]:
-        """The files of the host, a line each with their hash, and one with mode and owner."""
-        found = self._stage.host.run(
-            f"find {CONFIGURATION} -type f -exec sha256sum {{}} +;"
-            f"find {CONFIGURATION} -printf 'mode %m %u %p\\n'",
-            check=False,
-        )
-        return frozenset(line for line in found.stdout.splitlines() if "/__pycache__" not in line)
 
     def _wait_for_resolution(self, records: list[Record]) -> None:
         """Until all is fine again, the product has given up, or a playbook had a fair chance."""

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+from real_host.collateral import FileState, find_collateral
 from real_host.judge import judge, seconds_of
 from real_host.observer import Sample, Truth
 from real_host.outages import BY_NAME
@@ -125,6 +127,40 @@ def test_health_is_not_blamed_for_an_outage_that_ended_while_it_looked() -> None
     played.views[0].health, played.views[0].health_code = {"probes": []}, 0
     played.views[0].until = FINE + 5
     assert judge(played) == []
+
+
+FIRST, OTHER, WRONG = b"127.0.0.1 localhost db.internal\n", b"10.0.0.5 mirror\n", b"127.0.0.66 db\n"
+HOSTS = {
+    "before": FIRST + OTHER,
+    "broken": b"127.0.0.1 localhost\n" + OTHER + WRONG,
+    "one line put back": FIRST + OTHER + WRONG,
+    "another line removed": FIRST + WRONG,
+    "a line added": FIRST + OTHER + b"127.0.0.2 db\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("left", "found"),
+    [
+        ("before", []),
+        ("broken", []),
+        ("one line put back", []),
+        ("another line removed", ["/etc/hosts"]),
+        ("a line added", ["/etc/hosts"]),
+    ],
+)
+def test_a_file_of_which_only_the_cause_was_put_back_is_no_collateral(
+    left: str, found: list[str]
+) -> None:
+    states = {name: {"/etc/hosts": FileState("100644 0", text)} for name, text in HOSTS.items()}
+    assert [*find_collateral(states["before"], states["broken"], states[left])] == found
+
+
+def test_a_new_file_another_mode_and_a_removed_file_are_collateral() -> None:
+    before = {"/srv/a": FileState("100644 0", b"1\n")}
+    left = {"/srv/a": FileState("100600 0", b"1\n"), "/srv/b": FileState("100644 0", b"2\n")}
+    assert [*find_collateral(before, before, left)] == ["/srv/a", "/srv/b"]
+    assert [*find_collateral(before, before, {})] == ["/srv/a"]
 
 
 def test_a_model_where_there_is_none_is_untrue() -> None:
