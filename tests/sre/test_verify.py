@@ -84,6 +84,7 @@ async def test_a_proof_names_what_still_fails(scripted: Scripted) -> None:
     assert "x: bad" in proof.why
 
 
+@pytest.mark.command
 async def test_a_playbook_whose_own_unit_still_fails_is_undone_though_another_check_turned_green(
     host: Host,
 ) -> None:
@@ -95,6 +96,7 @@ async def test_a_playbook_whose_own_unit_still_fails_is_undone_though_another_ch
     assert not host.well("shop")
 
 
+@pytest.mark.command
 async def test_a_check_that_the_restart_of_the_fixer_turns_green_keeps_no_change(
     scripted: Scripted,
 ) -> None:
@@ -107,6 +109,7 @@ async def test_a_check_that_the_restart_of_the_fixer_turns_green_keeps_no_change
     assert events(scripted, IncidentVerified)[0].ok is False
 
 
+@pytest.mark.command
 async def test_a_fix_whose_symptom_no_check_saw_is_undone_and_handed_over(host: Host) -> None:
     host.watched = ("other",)
     (host.folder / "well-other").touch()
@@ -123,6 +126,7 @@ def symptom(host: Host, name: str, command: str) -> None:
     file.write_text(file.read_text() + more)
 
 
+@pytest.mark.command
 async def test_a_symptom_check_of_a_playbook_that_failed_before_is_evidence(host: Host) -> None:
     host.watched = ()
     host.playbook("web", MEND)
@@ -131,6 +135,7 @@ async def test_a_symptom_check_of_a_playbook_that_failed_before_is_evidence(host
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
 
 
+@pytest.mark.command
 async def test_a_playbook_whose_symptom_is_not_there_does_not_act(host: Host) -> None:
     host.playbook("web", MEND)
     symptom(host, "web", "true")
@@ -238,6 +243,7 @@ async def test_the_history_of_an_alert_tells_how_often_it_returns() -> None:
     assert await read_alert_period_s(journal, "") == 0.0
 
 
+@pytest.mark.command
 async def test_an_intermittent_symptom_between_two_looks_is_no_recovery(scripted: Scripted) -> None:
     """One request in five fails: a window of a few looks would pass by chance."""
     scripted.settings = structs.replace(
@@ -249,6 +255,7 @@ async def test_an_intermittent_symptom_between_two_looks_is_no_recovery(scripted
     assert ending.outcome == "escalated"
 
 
+@pytest.mark.command
 async def test_recovery_is_told_with_the_checks_that_show_it(scripted: Scripted) -> None:
     scripted.looks = [[failed("http-80")], [passed("http-80")]]
     ending = await commanded(scripted)

@@ -11,6 +11,7 @@ from hermes.environments.copies import HostCopy
 _STATUS = re.compile(r"(?:status(?: is)?|bad:) (\d{3})\b")
 _NO_ANSWER = re.compile(r"no answer|nothing answers|refused|failed to connect|reset by peer", re.I)
 _TOO_LATE = re.compile(r"timed? ?out|too slow|within \d", re.I)
+_FULL = re.compile(r"\d+ percent of .+ are (?:in use|used)\b")
 FailureKind = Literal["status", "no-answer", "too-late", "other"]
 
 
@@ -42,6 +43,11 @@ class ExpectedReadings(Value, frozen=True, kw_only=True):
     def is_answered(self) -> bool:
         """Whether all failing checks got an answer, with a wrong status."""
         return all(failure_kind(each.detail)[0] == "status" for each in self.failing)
+
+    @property
+    def full_stores(self) -> tuple[str, ...]:
+        """What is full, by the failing checks: no revert empties it."""
+        return tuple(found[0] for each in self.failing if (found := _FULL.search(each.detail)))
 
     def judge(self, readings: Sequence[CheckReading]) -> TrialOutcome:
         """`fails`: one of the failing checks fails in the same way. `passes`: all of them pass, and
