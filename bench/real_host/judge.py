@@ -98,8 +98,16 @@ def stated_recovery(notice: Notice) -> float:
 def still_fails(played: Played, record: Record, notice: Notice) -> bool:
     """Only an incident about this very service is judged; one may cover several."""
     about_it = any(names(record.outage, text) for text in (notice.title, notice.text))
-    fails = [played.observer.fails_at(check, notice.arrived) for check in record.checks]
-    return about_it and any(fails)
+    checks = [check for check in record.checks if speaks_of(notice, check)]
+    return about_it and any(played.observer.fails_at(check, notice.arrived) for check in checks)
+
+
+def speaks_of(notice: Notice, check: str) -> bool:
+    """A full disk is not the same as what its service answers: the disk itself must be named."""
+    if not check.startswith("disk:"):
+        return True
+    path = check.removeprefix("disk:")
+    return path in notice.words or f"disk{path.replace('/', '-')}" in notice.words
 
 
 def texts(played: Played) -> Iterator[tuple[str, str]]:

@@ -113,6 +113,29 @@ def test_a_recovery_while_only_the_way_through_another_service_fails_is_true() -
     assert [f.fault for f in judge(played) if "still failed" in f.text] == ["untrue"]
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("RECOVERED: 110 lines a minute of shop-api.log\nalso failed: nginx", []),
+        ("RECOVERED: nginx\nresolved by probe disk-var-log-nginx", ["untrue"]),
+        ("RECOVERED: 100 percent of /var/log/nginx are in use", ["untrue"]),
+    ],
+)
+def test_only_who_speaks_of_the_disk_says_that_it_has_space_again(
+    words: str, expected: list[str]
+) -> None:
+    title, _, text = words.partition("\n")
+    played = a_host(a_notice("recovered", 1030.0, title, text, incident="other"))
+    full = Record(PLANS[0], BY_NAME["nginx-disk-full"], 1, caused=CAUSED, ended=1059.0, fine=FINE)
+    full.incidents.add("other")
+    played.records.append(full)
+    for second in range(1000, 1060):
+        disk = played.observer.samples["disk:/var/log/nginx"]
+        disk[second - 900] = Sample(second, second + 0.1, "0 kB free")
+    found = [f.fault for f in judge(played) if "nginx-disk-full still failed" in f.text]
+    assert found == expected
+
+
 def test_a_duration_spans_a_later_outage_that_harms_the_same_service() -> None:
     """nginx was fine for ten seconds only, which is no recovery."""
     played = a_host(duration="150 s")

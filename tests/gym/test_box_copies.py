@@ -99,6 +99,17 @@ async def test_fresh_folders_and_removed_files() -> None:
         await copy.close()
 
 
+async def test_what_the_host_removed_from_a_fresh_folder_does_not_come_back() -> None:
+    _, service = shop_service("orders", 4321, '["a"]')
+    files = [HostFile(path=f"/run/{name}", text=name) for name in ("kept", "used-up")]
+    host = HostSpec(name="web-1", units=(service,), files=tuple(files))
+    async with Box([build_host_plan(host)]) as box:
+        await box.run("rm /run/used-up")
+        copy = await host_environment(box).copy()
+        assert (await copy.run("cd /run; ls kept used-up 2>/dev/null")).output == "kept\n"
+        await copy.close()
+
+
 async def test_a_full_disk_is_full_in_the_copy_and_can_be_emptied_there() -> None:
     async with shop_box(disks=(HostDisk("/data", 4),)) as box:
         await box.run("head -c 5M /dev/zero > /data/blob")

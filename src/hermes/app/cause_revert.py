@@ -117,7 +117,7 @@ def activation_steps(
     """`started`: services that another step starts. With files from before they are restarted all
     the same: one that was down when the host was read may run again by now, with the wrong ones."""
     return [
-        CauseFixStep(command=each.command, undo="true")
+        CauseFixStep(command=each.command, undo=each.undo)
         for each in rehearsed.activations
         if each.kind != "restart" or each.target not in started or files
     ]

@@ -16,6 +16,7 @@ from hermes.declared.experiments.copied_checks import (
     RunChecks,
 )
 from hermes.declared.experiments.host_programs import HostPrograms, HostService, ScheduledJob
+from hermes.declared.experiments.job_tables import TableJobs, find_table_jobs, start_script
 from hermes.declared.experiments.put_back import (
     CannotRevertError,
     archive_script,
@@ -76,6 +77,9 @@ class CopySetup:
     requests: str = ""
     """A script with requests that users made: a copy has no users."""
     limits: CopyLimits = field(default_factory=CopyLimits)
+
+    def table_jobs(self, reverted: Sequence[Revert]) -> TableJobs:
+        return find_table_jobs(self.suspects, reverted, self.store.content)
 
     def stopped_by(self, reverted: Sequence[Revert]) -> set[str]:
         """The services that these reverts stop: started again, they would undo the revert."""
@@ -160,8 +164,12 @@ class CopyTrial:
                 blocked=tuple(e.suspect.label for e in reverted if paths & set(e.suspect.paths)),
                 copied=not isinstance(error, CannotCopyError),
             )
-        detail = self._setup.expected.describe(readings)
-        return TrialResult(outcome=outcome, detail=detail, seconds=time.monotonic() - began)
+        return TrialResult(
+            outcome=outcome,
+            detail=self._setup.expected.describe(readings),
+            seconds=time.monotonic() - began,
+            failing=self._setup.expected.alike(readings),
+        )
 
     @asynccontextmanager
     async def open(self, reverted: Sequence[Revert]) -> AsyncGenerator[HostCopy, None]:
@@ -174,9 +182,11 @@ class CopyTrial:
             if reverted:
                 await put_back(copy, self._setup, reverted)
                 await clear_growth(copy, self._setup, reverted, affected)
-            if reverted or started:
+            jobs = self._setup.table_jobs(reverted)
+            await start_jobs_first(copy, self._setup, jobs.in_force)
+            if reverted or started or jobs.in_force:
                 await restart_services(copy, affected)
-            await repeat_jobs(copy, self._setup)
+            await repeat_jobs(copy, self._setup, jobs)
             await send_requests(copy, self._setup)
             yield copy
 
@@ -329,12 +339,24 @@ def service_steps(
     ]
 
 
-async def repeat_jobs(copy: HostCopy, setup: CopySetup) -> None:
+async def start_jobs_first(copy: HostCopy, setup: CopySetup, jobs: Sequence[ScheduledJob]) -> None:
+    """On the host they may have run before the failing services were started again, and may hold
+    what these need."""
+    for name in setup.services if jobs else ():
+        await copy.stop(name)
+    for job in jobs[:MAX_JOBS]:
+        await copy.run(start_script(job), timeout_s=JOB_TIMEOUT_S)
+
+
+async def repeat_jobs(copy: HostCopy, setup: CopySetup, changed: TableJobs) -> None:
     """What scheduled jobs did on the host since the change."""
-    if setup.jobs:
+    jobs = [each for each in setup.jobs if each not in changed.gone]
+    if jobs or changed.in_force:
         await wait_for_ports(copy, setup)
-    for job in setup.jobs[:MAX_JOBS]:
+    for job in jobs[:MAX_JOBS]:
         await copy.run(job.shell_command, timeout_s=JOB_TIMEOUT_S)
+    for job in changed.in_force[:MAX_JOBS]:
+        await copy.run(start_script(job), timeout_s=JOB_TIMEOUT_S)
 
 
 async def wait_for_ports(copy: HostCopy, setup: CopySetup) -> None:
