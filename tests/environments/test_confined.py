@@ -484,7 +484,8 @@ async def test_other_processes_can_be_seen_where_the_verdict_needs_it(
 ) -> None:
     if not (await here.kernel_support()).root:
         pytest.skip("only root can make the mount namespace")
-    victim = subprocess.Popen(["sleep", "60"])  # noqa: ASYNC220
+    busy = "while :; do sleep 0.1; done"  # a call to be seen ends strace, when nobody reads on
+    victim = subprocess.Popen(["bash", "-c", busy])  # noqa: ASYNC220
     try:
         look = f"ls -l /proc/{victim.pid}/fd | wc -l; echo changed > {tmp_path}/kept"
         seeing = ConfinementProfile(special=("processes",))
@@ -493,7 +494,7 @@ async def test_other_processes_can_be_seen_where_the_verdict_needs_it(
         assert blocked == [f"write to {tmp_path}/kept by bash"]
         _, _, blocked = await run(here, f"kill {victim.pid}", seeing)
         assert blocked == [f"signal to process {victim.pid} by bash"]
-        traced = f"timeout 0.5 strace -p {victim.pid} 2>&1 | head -1"
+        traced = f"timeout 60 strace -p {victim.pid} 2>&1 | head -1"
         assert "not permitted" in (await run(here, traced, seeing))[1]
         attached = await run(here, traced, ConfinementProfile(special=("processes", "attach")))
         assert "attached" in attached[1]
