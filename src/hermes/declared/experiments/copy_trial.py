@@ -166,8 +166,12 @@ class CopyTrial:
                 blocked=tuple(e.suspect.label for e in reverted if paths & set(e.suspect.paths)),
                 copied=not isinstance(error, CannotCopyError),
             )
-        detail = self._setup.expected.describe(readings)
-        return TrialResult(outcome=outcome, detail=detail, seconds=time.monotonic() - began)
+        return TrialResult(
+            outcome=outcome,
+            detail=self._setup.expected.describe(readings),
+            seconds=time.monotonic() - began,
+            failing=self._setup.expected.alike(readings),
+        )
 
     @asynccontextmanager
     async def open(self, reverted: Sequence[Revert]) -> AsyncGenerator[HostCopy, None]:

@@ -46,6 +46,12 @@ class RootCause(Value, frozen=True, kw_only=True):
     why: str = ""
     """Why there is no proved cause."""
 
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """The checks that failed on an unchanged copy as on the host."""
+        unchanged = [each.result for each in self.experiments if each.purpose == "reproduce"]
+        return unchanged[-1].failing if unchanged else ()
+
 
 async def discard_experiment(experiment: Experiment) -> None:
     return None
