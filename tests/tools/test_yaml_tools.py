@@ -77,6 +77,7 @@ def test_values_become_words_flags_and_nothing(folder: Path) -> None:
     assert told.split("|' ")[1] == "'a b' '?' --loud 'x y' '$z'"
 
 
+@pytest.mark.command
 async def test_it_runs_in_the_environment_like_any_tool(folder: Path, place: Any) -> None:
     house = House(place, {"greet": one(folder, GREET)})
     assert await house.ok("greet", name="$(touch hacked)") == "hello $(touch hacked)!|"
@@ -90,6 +91,7 @@ async def test_it_runs_in_the_environment_like_any_tool(folder: Path, place: Any
 HOSTILE = ["; touch hacked", "$(touch hacked)", "`touch hacked`", "'\ntouch hacked\n'", "a\\"]
 
 
+@pytest.mark.command
 @pytest.mark.parametrize("value", HOSTILE)
 async def test_hostile_values_never_run(folder: Path, place: Any, value: str) -> None:
     text = (
@@ -102,6 +104,7 @@ async def test_hostile_values_never_run(folder: Path, place: Any, value: str) ->
     assert (await place.run("ls")).output == ""
 
 
+@pytest.mark.command
 async def test_a_value_is_not_taken_for_an_option(folder: Path, place: Any) -> None:
     text = (
         "name: find\ndescription: d\nrisk: read\ncommand: echo {{x}} -- {{y}} {{z}} {{n}}\n"
@@ -128,6 +131,7 @@ async def test_a_pattern_must_match_the_whole_value(folder: Path, place: Any) ->
     assert "dash" in await house.fails("ping", host="-oProxyCommand".lower())
 
 
+@pytest.mark.command
 async def test_numbers_keep_their_limits_and_failures_show(folder: Path, place: Any) -> None:
     text = (
         "name: out\ndescription: d\nrisk: destroy\ncommand: 'echo no; exit {{n}}'\n"
