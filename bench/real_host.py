@@ -248,6 +248,7 @@ def keep(folder: Path, target: Path | None, one: Played) -> None:
         target.mkdir(parents=True, exist_ok=True)
         name = one.plan.name
         shutil.copy(folder / f"{name}.watch", target / f"{name}.watch.log")
+        shutil.copy(folder / f"{name}.journal", target / f"{name}.journal.jsonl")
         said = {
             "notices": [vars(notice) for notice in one.notices],
             "incidents": one.incidents,

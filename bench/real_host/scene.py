@@ -313,6 +313,8 @@ class Player:
         played.stats = watch.ask_json("incident stats")
         played.audit_code = watch.ask("audit verify")[0]
         played.journal_code = watch.ask("journal verify")[0]
+        journal = watch.ask("journal export")[1]
+        (self._folder / f"{self.plan.name}.journal").write_text(journal)
 
 
 def change_before(played: Played, record: Record) -> str:

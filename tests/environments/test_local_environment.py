@@ -90,6 +90,18 @@ async def test_it_runs_nothing_before_it_is_open_or_after(tmp_path: Path) -> Non
         await place.run("true")
 
 
+async def test_a_process_without_descriptors_is_a_place_that_failed(here: LocalEnvironment) -> None:
+    """Whoever runs commands, such as the watch, knows what to do then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors(), hard))
+    try:
+        with pytest.raises(EnvironmentFailed, match="cannot run a command"):
+            await here.run("true")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (await here.run("echo again")).output == "again\n"
+
+
 async def test_the_operator_limits_how_long_a_command_may_ask_for(tmp_path: Path) -> None:
     settings = TerminalSettings(max_timeout=0.2)
     variables = {"PATH": os.environ["PATH"]}

@@ -189,6 +189,22 @@ async def test_a_probe_is_held_to_what_it_was_judged_to_do(tmp_path: Path) -> No
 
 
 @confines
+async def test_a_probe_whose_path_leads_elsewhere_now_is_unknown_and_no_other(
+    tmp_path: Path,
+) -> None:
+    """Such as the link to the current release, which changes while a watch runs."""
+    (tmp_path / "current").symlink_to("/var/tmp")
+    moved = mark_admitted(
+        written("moved", "true"), ConfinementProfile(writable=(str(tmp_path / "current"),))
+    )
+    async with this_host(tmp_path) as here:
+        found = await run_probes(here, [moved, command("other", "true")])
+    assert found["other"].code == 0
+    assert "leads to /var/tmp" in found["moved"].not_run_reason
+    assert judge_probe(moved, found["moved"], (), ProbeSettings()).state == "unknown"
+
+
+@confines
 async def test_a_declared_command_gets_the_profile_of_its_verdict(tmp_path: Path) -> None:
     probes = [
         written("reads", "test -e /etc/hostname"),

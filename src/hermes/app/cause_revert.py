@@ -84,7 +84,7 @@ class CauseRevert:
             if (each := programs.named(cause.suspect.change.item.key)) is not None
         }
         after = [
-            CauseFixStep(command=each.command, undo="true")
+            CauseFixStep(command=each.command, undo=each.undo)
             for each in rehearsed.activations
             if each.kind != "restart" or each.target not in started
         ]

@@ -204,7 +204,7 @@ async def read_host_programs(run: RunCommand, daemons: Sequence[PlainDaemon] = (
     others = await _other_units(run, daemons)
     units |= {name: _unit_text(unit) for name, (unit, _) in others.items()}
     states |= {name: unit.state for name, (unit, _) in others.items()}
-    jobs = [job for table, text in tables.items() for job in _parse_table(table, text)]
+    jobs = [job for table, text in tables.items() for job in parse_job_table(table, text)]
     files = await _read_named_files(run, [*units.values(), *(job.command for job in jobs)])
     return HostPrograms(
         services=tuple(
@@ -333,7 +333,12 @@ def _split_by_marks(output: str) -> list[tuple[list[str], str]]:
     return found
 
 
-def _parse_table(table: str, text: str) -> list[ScheduledJob]:
+def is_job_table(path: str) -> bool:
+    """Whether cron reads it."""
+    return path == "/etc/crontab" or path.startswith(("/etc/cron.d/", "/var/spool/cron/"))
+
+
+def parse_job_table(table: str, text: str) -> list[ScheduledJob]:
     """Tables of users have no column for the user: the file has its name."""
     own = table.startswith("/var/spool/cron")
     jobs = []
