@@ -1,7 +1,7 @@
 """An announcement runs unless somebody stops it, so only what restarts or tunes is announced."""
 
 import pytest
-from policy_house import call, gate
+from policy_setup import call, gate
 
 GATE = gate()
 
