@@ -155,7 +155,7 @@ class House:
             self.most = max(self.most, self.now)
             if self.now == others:
                 self.gate.set()
-            with anyio.fail_after(5):
+            with anyio.fail_after(120):
                 await self.gate.wait()
             self.now -= 1
             return f"{others} met"
