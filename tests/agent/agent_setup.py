@@ -115,7 +115,7 @@ class AgentSetup:
             self.most = max(self.most, self.now)
             if self.now == others:
                 self.gate.set()
-            with anyio.fail_after(5):
+            with anyio.fail_after(120):
                 await self.gate.wait()
             self.now -= 1
             return f"{others} met"

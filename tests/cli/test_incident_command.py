@@ -231,7 +231,7 @@ def watcher(hermes: Hermes) -> Iterator[None]:
 
     async def watch() -> None:
         async with SqliteJournal.open(hermes.home / "journal.db") as journal:
-            with anyio.fail_after(20):
+            with anyio.fail_after(120):
                 while True:
                     read_up_to = await journal.last()
                     async for each in journal.read(kinds=("alert.raised",)):

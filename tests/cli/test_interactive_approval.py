@@ -54,7 +54,7 @@ class TerminalSetup:
 
     async def answer(self, *lines: str) -> None:
         for line in lines:
-            with anyio.fail_after(5):
+            with anyio.fail_after(120):
                 while not self.questions.label:  # noqa: ASYNC110 - asked in another task
                     await anyio.sleep(0.001)
             self.labels.append(self.questions.label)

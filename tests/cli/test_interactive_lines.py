@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 async def chat(script: Sequence[object], source: int, page: StringIO) -> ScriptedApplication:
     session = open_session(LineTerminal(source, page, width=0), ChatDisplay())
     application = ScriptedApplication(script, session.approver, ask=session.approver.ask)
-    with anyio.fail_after(10):
+    with anyio.fail_after(120):
         await session.run(application, ChatInfo(version="1"))
     return application
 
@@ -76,7 +76,7 @@ async def test_ctrl_c_interrupts_a_turn_without_a_screen() -> None:
     page = StringIO()
 
     async def until(true: Callable[[], object]) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             while not true():  # noqa: ASYNC110 - a page has no event to wait for
                 await anyio.sleep(0.005)
 

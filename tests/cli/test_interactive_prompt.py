@@ -44,7 +44,7 @@ class Chat:
         self._keys.send_text(text)
 
     async def until(self, true: Callable[[], object]) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             while not true():  # noqa: ASYNC110 - a screen has no event to wait for
                 await anyio.sleep(0.005)
 
@@ -86,7 +86,7 @@ async def chatting(
             yield chat
             if not chat.over.is_set():
                 chat.type(CTRL_C + CTRL_C + CTRL_D)
-            with anyio.fail_after(10):
+            with anyio.fail_after(120):
                 await chat.over.wait()
 
 
@@ -197,7 +197,7 @@ async def test_ctrl_c_clears_the_line_and_twice_at_an_empty_prompt_leaves() -> N
         await chat.until(lambda: chat.prompt.buffer.text == "")
         chat.type(CTRL_C)
         chat.type(CTRL_C)
-        with anyio.fail_after(5):
+        with anyio.fail_after(120):
             await chat.over.wait()
 
 
@@ -405,6 +405,6 @@ async def test_a_screen_that_swallows_everything_does_not_stop_the_chat() -> Non
         session = open_session(prompt, ChatDisplay(spinner=True))
         application = ScriptedApplication([says("unseen")], session.approver)
         keys.send_text("hi" + ENTER + CTRL_D)
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             await session.run(application, FACTS)
     assert any(isinstance(event, TurnEnded) for event in application.journal.events)

@@ -94,7 +94,7 @@ def converse(hermes: Hermes, answers: list[tuple[str, str]], until: str = "Done.
         os.write(outer, f"{answer}\n".encode())
     if until != "Done.":
         process.send_signal(signal.SIGINT)
-    assert (process.wait(timeout=30) == 0) == (until == "Done.")
+    assert (process.wait(timeout=120) == 0) == (until == "Done.")
     os.close(outer)
     return shown
 

@@ -102,7 +102,7 @@ def session_folders() -> set[str]:
 
 async def read_all(process: BackgroundProcess) -> str:
     pieces = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         while piece := await process.output():
             pieces.append(piece)
     return b"".join(pieces).decode(errors="replace")

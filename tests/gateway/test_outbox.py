@@ -81,7 +81,7 @@ async def telling(
 ) -> AsyncGenerator[Outbox, None]:
     outbox = Outbox(Bus(journal), [SinkTransport(sink) for sink in sinks], settings)
     async with anyio.create_task_group() as group:
-        with anyio.fail_after(30):
+        with anyio.fail_after(120):
             await group.start(outbox.run)
             yield outbox
         group.cancel_scope.cancel()

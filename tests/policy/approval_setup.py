@@ -106,7 +106,7 @@ class ApprovalSetup:
         verdict = PolicyVerdict(
             verdict="ask", rule="r", hash=self.hash(action), ask=ask or AskOptions(), **more
         )
-        with anyio.fail_after(10):
+        with anyio.fail_after(120):
             return await self.approvals(action, verdict)
 
     async def answered(self, by: str, approved: bool = True, **more: Any) -> None:
@@ -137,7 +137,7 @@ class ApprovalSetup:
         return [event.outcome for event in self.events("approval.settled")]
 
 
-async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     with anyio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await anyio.sleep(0.001)

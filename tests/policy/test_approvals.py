@@ -193,8 +193,11 @@ async def test_a_yes_to_something_that_has_changed_is_no_yes() -> None:
 
 async def test_a_question_whose_turn_is_interrupted_is_withdrawn() -> None:
     setup = ApprovalSetup(wait=True)
-    with anyio.move_on_after(0.05):
-        await setup.ask()
+    async with anyio.create_task_group() as turn:
+        turn.start_soon(setup.ask)
+        await until(lambda: setup.requests)
+        await anyio.wait_all_tasks_blocked()
+        turn.cancel_scope.cancel()
     assert setup.outcomes == ["withdrawn"]
 
 

@@ -1,7 +1,6 @@
 """A playbook played in a real shell: what it does, where it stops, how it goes back."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -181,11 +180,9 @@ async def test_it_stops_at_the_first_step_that_does_not_do_what_it_should(tmp_pa
 
 async def test_a_step_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
     setup = RunnerSetup(tmp_path)
-    began = time.monotonic()
-    played = await setup.play(book(tmp_path, step="sleep 60", timeout="1"))
+    played = await setup.play(book(tmp_path, step="sleep 6000", timeout="1"))
     assert (played.outcome, played.step) == ("unmet", "mend")
     assert "timed out" in played.detail
-    assert time.monotonic() - began < 30
 
 
 async def test_a_rule_that_says_no_ends_it(tmp_path: Path) -> None:

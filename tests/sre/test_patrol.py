@@ -1,6 +1,5 @@
 """The rhythm of the watch: told once when something breaks, once when it is mended."""
 
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -122,34 +121,31 @@ async def test_one_bad_look_is_no_alert(world: World) -> None:
     assert await world.alerts() == []
 
 
-async def test_trouble_is_told_within_an_interval_and_two_seconds(world: World) -> None:
+async def test_trouble_is_confirmed_long_before_the_next_interval(world: World) -> None:
     pages = Pages()
+    pages.status = 500
     with web_server(pages) as port:
         url = f"http://127.0.0.1:{port}/"
-        probe = Probe(name="page", kind="http", what=url, interval=3.0, fails=2)
+        probe = Probe(name="page", kind="http", what=url, interval=3600.0, fails=2)
         async with this_host(world.folder) as here:
             patrol = world.patrol(probe, here=here)
             async with watching(patrol):
-                await until(lambda: len(pages.asked) >= 1)
-                began, pages.status = time.monotonic(), 500
                 await world.until(1)
-                took = time.monotonic() - began
-    assert took <= probe.interval + 2
-    assert len(pages.asked) >= 3
+    assert len(pages.asked) >= 2
 
 
 async def test_a_probe_that_hangs_delays_no_alert_of_another(world: World) -> None:
-    hangs = Probe(name="hangs", kind="command", what="sleep 60", interval=0.5, timeout=4.0)
+    hangs = Probe(name="hangs", kind="command", what="sleep 6000", interval=0.5, timeout=600.0)
+    late = Probe(name="late", kind="command", what="sleep 6000", interval=0.5, timeout=0.5)
     async with this_host(world.folder) as here:
-        patrol = world.patrol(hangs, world.probe(), here=here)
+        patrol = world.patrol(hangs, late, world.probe(), here=here)
         async with watching(patrol):
             await until(lambda: patrol.rounds >= 2)
             world.flag.touch()
-            began = time.monotonic()
             await world.until_told("flag")
-            assert time.monotonic() - began < 4
-            await world.until_told("hangs")
+            await world.until_told("late")
     assert patrol.skipped > 0
+    assert "hangs" not in {each.check for each in await world.alerts()}
 
 
 async def test_a_watch_that_was_killed_tells_nothing_twice(world: World) -> None:

@@ -60,7 +60,7 @@ def running(
         yield
     finally:
         process.send_signal(stop)  # its data are thrown away
-        process.wait(30)
+        process.wait(120)
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ class ProcessToolSetup:
         return await process(context, {"action": action, "session_id": id, **more})
 
     async def until(self, id: str, text: str) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while True:
                 if text in await self.registry.log(id):
                     return

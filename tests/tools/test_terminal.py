@@ -95,11 +95,11 @@ async def test_background_work_is_started_with_what_to_watch(tmp_path: Path) -> 
             assert told.startswith("started: session_id proc_")
             (view,) = registry.list("run")
             assert view.id in told
-            await registry.wait(view.id, timeout=20)
+            await registry.wait(view.id, timeout=120)
             assert any(isinstance(event, ProcessMatched) for event in setup.journal.events)
             await terminal(context, {"command": "[ -t 0 ] && echo yes", "pty": True})
             _, second = registry.list("run")
-            await registry.wait(second.id, timeout=20)
+            await registry.wait(second.id, timeout=120)
             assert (await registry.poll(second.id))[1] == "yes\r\n"
 
 

@@ -87,7 +87,7 @@ class ToolSetup:
         return [event.kind for event in self.journal.events]
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     with anyio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110 - another process cannot set an event of ours
             await anyio.sleep(0.01)

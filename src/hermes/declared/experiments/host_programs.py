@@ -19,6 +19,8 @@ RunCommand = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
 MAX_NAMED_FILES = 80
 MAX_FILE_KB, MAX_TOTAL_KB = 32, 150
 """An environment keeps about so much of the output of one command."""
+MAX_OWN_FILES, OWN_FILE = 20, "its own file:"
+"""Programs such as nginx read a folder below /etc that no unit names."""
 _MARK = "@@hermes@@"
 _UNITS_SCRIPT = f"""
 systemctl list-units --all --type=service --no-legend --plain --no-pager 2>/dev/null |
@@ -28,6 +30,8 @@ systemctl list-units --all --type=service --no-legend --plain --no-pager 2>/dev/
     [ "$state" = inactive ] && [ ! -e "/etc/systemd/system/$name" ] && continue
     echo "{_MARK} unit $name $state"
     systemctl cat "$name" 2>/dev/null
+    find "/etc/${{name%.service}}" -maxdepth 3 -name '*.conf' 2>/dev/null |
+      head -n {MAX_OWN_FILES} | sed 's/^/# {OWN_FILE} /'
   done
 for table in /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/* /var/spool/cron/*; do
   [ -f "$table" ] || continue

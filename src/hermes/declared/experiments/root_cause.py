@@ -46,6 +46,12 @@ class RootCause(Value, frozen=True, kw_only=True):
     why: str = ""
     """Why there is no proved cause."""
 
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """The checks that failed on an unchanged copy as on the host."""
+        unchanged = [each.result for each in self.experiments if each.purpose == "reproduce"]
+        return unchanged[-1].failing if unchanged else ()
+
 
 async def discard_experiment(experiment: Experiment) -> None:
     return None
@@ -121,8 +127,8 @@ class _Investigation:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._try, "reproduce", [])
                 group.start_soon(self._try, "revert-all", everything)
-                # Where more trials can run at a time, the search begins with the likely case.
-                likely = everything[: max(0, self._limits.at_once - 2)] if everything[2:] else ()
+                # The search begins with the likely case at the same time: all of them mostly wait.
+                likely = everything[: max(1, self._limits.at_once - 2)] if everything[1:] else ()
                 for each in likely:
                     group.start_soon(self._keep_only, [each])
             unchanged = await self._try("reproduce", [])
@@ -194,6 +200,8 @@ class _Investigation:
 
     async def _minimise(self, candidates: Sequence[Revert]) -> MinimalSet[Revert]:
         """Of these, the smallest set that fails on top of the known good state."""
+        if self._is_known_to_fail(candidates[:1]):
+            return MinimalSet(changes=tuple(candidates[:1]), trials=0, minimal=True)
 
         async def fails_with(kept: Sequence[Revert]) -> bool | None:
             return _as_failure(await self._keep_only(kept))
@@ -204,6 +212,11 @@ class _Investigation:
             at_once=self._limits.at_once,
             max_trials=self._trials_left,
         )
+
+    def _is_known_to_fail(self, kept: Sequence[Revert]) -> bool:
+        """Whether a trial with only these in force has failed before."""
+        known = self._results.get(_labels(self._all_but(kept)))
+        return bool(kept) and known is not None and known.outcome == "fails"
 
     async def _minimise_parts(self, changes: Sequence[Revert]) -> list[Revert]:
         """The same for the parts of these changes; as a whole where it does not help."""
@@ -284,6 +297,10 @@ class _Investigation:
 
     async def _keep_only(self, kept: Sequence[Revert], *, patient: bool = False) -> TrialOutcome:
         """All other changes, and all other parts of these, are reverted."""
+        result = await self._try("keep-only", self._all_but(kept), kept, patient=patient)
+        return result.outcome
+
+    def _all_but(self, kept: Sequence[Revert]) -> list[Revert]:
         by_suspect = {each.suspect.key: each for each in kept}
         reverted = []
         for suspect in self._suspects:
@@ -294,8 +311,7 @@ class _Investigation:
                 numbers = range(len(self._trial.part_lines(suspect)))
                 others = [each for each in numbers if each not in one.parts]
                 reverted += [self._part_of(suspect, *others)] if others else []
-        result = await self._try("keep-only", reverted, kept, patient=patient)
-        return result.outcome
+        return reverted
 
     async def _try(
         self,
