@@ -291,7 +291,8 @@ async def put_back(copy: HostCopy, setup: CopySetup, reverted: Sequence[Revert])
     """All but what has piled up. Raises `CannotRevertError`, `EnvironmentFailed`."""
     reverted = [each for each in reverted if not each.suspect.is_growth]
     await _replace_files(copy, setup, reverted)
-    await copy.reload_units()
+    if any("/systemd/" in path for each in reverted for path in each.suspect.paths):
+        await copy.reload_units()
     for each in reverted:
         change = each.suspect.change
         service = setup.programs.named(change.item.key) if change.item.kind == "service" else None
@@ -407,8 +408,8 @@ async def send_requests(copy: HostCopy, setup: CopySetup) -> None:
 
 async def restart_services(copy: HostCopy, units: Sequence[str]) -> None:
     """A unit that does not start shows in the checks."""
-    for unit in units:
-        await copy.restart(unit)
+    if units:
+        await copy.restart(*units)
 
 
 async def _run(copy: HostCopy, script: str, stdin: bytes = b"") -> None:

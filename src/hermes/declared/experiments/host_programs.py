@@ -169,6 +169,19 @@ class HostPrograms(Value, frozen=True, kw_only=True):
     def readers_of(self, paths: Sequence[str]) -> tuple[HostService, ...]:
         return tuple(each for each in self.services if any(each.reads(path) for path in paths))
 
+    def users_of(self, commands: Sequence[str]) -> tuple[HostService, ...]:
+        """Services with a file in a place that one of these commands names."""
+        places = [path for each in commands for path in named_paths(each) if path.count("/") > 1]
+        return tuple(
+            each
+            for each in self.services
+            if any(
+                f"{place}/" in text or names_item(text, place)
+                for place in places
+                for text in (each.unit_text, each.settings_text)
+            )
+        )
+
     def jobs_of(self, suspects: Sequence[Suspect]) -> tuple[ScheduledJob, ...]:
         paths = [each.change.item.key for each in suspects if each.change.item.kind == "file"]
         return tuple(each for each in self.jobs if any(each.concerns(path) for path in paths))
