@@ -51,7 +51,7 @@ def layer(house: House, name: str) -> LayerInvestigated:
 async def test_one_that_hangs_is_cut_off_and_what_it_had_said_stays(tmp_path: Path) -> None:
     slow = Hangs([runs(LOOK), finds("half of it", LOOK, last=False)])
     house = House(
-        {"processes": finder(), "network": slow}, replace(TWO, looking=AgentBudget(seconds=2.0))
+        {"processes": finder(), "network": slow}, replace(TWO, looking=AgentBudget(seconds=6.0))
     )
     house.models = {**house.models, "synthesis": ScriptedModel([concludes("fix", GUESS)])}
     synthesis = await investigated(house, tmp_path)
@@ -59,7 +59,7 @@ async def test_one_that_hangs_is_cut_off_and_what_it_had_said_stays(tmp_path: Pa
     assert layer(house, "processes").status == "done"
     cut = layer(house, "network")
     assert (cut.status, cut.findings) == ("failed", ("half of it",))
-    assert "stopped after 2 s" in cut.gaps[0]
+    assert "stopped after 6 s" in cut.gaps[0]
 
 
 @pytest.mark.parametrize(
