@@ -37,22 +37,22 @@ async def test_a_killed_run_goes_on_by_itself_and_repeats_no_command(tmp_path: P
         process.send_signal(signal.SIGKILL)
         await process.wait()
         (tmp_path / "stop").touch()  # the command itself may have outlived us
-    async with agent_victim.living(tmp_path, agent_victim.SCRIPT) as means:
-        assert await find_interrupted_runs(means.bus.journal) == ["victim"]
-        talk = await Conversation.resume(means, "victim")
+    async with agent_victim.living(tmp_path, agent_victim.SCRIPT) as dependencies:
+        assert await find_interrupted_runs(dependencies.bus.journal) == ["victim"]
+        talk = await Conversation.resume(dependencies, "victim")
         check_valid(talk.messages)
         assert await talk.carry_on() == "it had been started, so I looked first"
         results = [m.result for m in talk.messages if m.result]
         assert [r.status for r in results] == ["ok", "error"]
         assert "not known whether it took effect" in results[1].content
-        assert await find_interrupted_runs(means.bus.journal) == []
+        assert await find_interrupted_runs(dependencies.bus.journal) == []
     assert (tmp_path / "log").read_text() == "before\nonce\n"
 
 
 async def test_interrupting_ends_a_real_command_at_once(tmp_path: Path) -> None:
     script = [calls(call("terminal", id="c", command="touch started; sleep 60")), says("ok")]
-    async with agent_victim.living(tmp_path, script) as means:
-        talk = await Conversation.begin(means)
+    async with agent_victim.living(tmp_path, script) as dependencies:
+        talk = await Conversation.begin(dependencies)
         with anyio.fail_after(120):
             async with anyio.create_task_group() as group:
                 group.start_soon(talk.say, "go")
@@ -61,4 +61,4 @@ async def test_interrupting_ends_a_real_command_at_once(tmp_path: Path) -> None:
         check_valid(talk.messages)
         assert talk.ended is not None
         assert talk.ended.outcome == "interrupted"
-        assert (await Conversation.resume(means, talk.run)).messages == talk.messages
+        assert (await Conversation.resume(dependencies, talk.run)).messages == talk.messages

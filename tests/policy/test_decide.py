@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from policy_house import call, gate, placed, policy_text
+from policy_setup import call, gate, placed, policy_text
 
 from hermes.core.actions import Policy
 from hermes.core.messages import Risk

@@ -79,10 +79,10 @@ async def main(home: Path) -> None:
     os.setgroups([])
     os.setgid(NUMBER)
     os.setuid(NUMBER)
-    told, before = json.loads(sys.stdin.read()), desks()
+    told, before = json.loads(sys.stdin.read()), session_folders()
     variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG")}
-    desk = open_password_agent(told["password"], owner=os.getpid())
-    place = LocalEnvironment(home, variables, processes=home / "processes", sudo=desk)
+    session_folder = open_password_agent(told["password"], owner=os.getpid())
+    place = LocalEnvironment(home, variables, processes=home / "processes", sudo=session_folder)
     async with place:
         for step in told["steps"]:
             if "run" in step:
@@ -92,10 +92,10 @@ async def main(home: Path) -> None:
                 process = await place.start(step["start"], pty=step.get("pty", False))
                 output = await read_all(process)
                 tell(code=await process.wait(), output=output)
-    tell(left=sorted(desks() - before))
+    tell(left=sorted(session_folders() - before))
 
 
-def desks() -> set[str]:
+def session_folders() -> set[str]:
     found = Path(tempfile.gettempdir()).glob(".hermes-sudo-*")
     return {file.name for file in found if file.stat().st_uid == os.getuid()}
 

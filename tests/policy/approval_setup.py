@@ -1,4 +1,4 @@
-"""A house for approvals: the real engine on a journal in memory, clocks that a test can set."""
+"""What approvals need in tests: the real engine, a journal in memory, clocks set by hand."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -30,8 +30,8 @@ class Clocks:
         self.ticks += seconds
 
 
-class Sitter:
-    """Somebody at the terminal, who answers when told to, and notices when it is settled."""
+class TerminalPerson:
+    """A person at the terminal, who answers when told to, and is told when it is settled."""
 
     def __init__(self, by: str = "me") -> None:
         self.by = by
@@ -56,7 +56,7 @@ class Sitter:
         return self.says
 
 
-class Desk:
+class ApprovalSetup:
     """One process with its engine; `again` is its next life on the same journal."""
 
     def __init__(
@@ -84,8 +84,8 @@ class Desk:
             tick=0.005,
         )
 
-    def again(self, party: Any = None) -> "Desk":
-        return Desk(party, journal=self.journal, clocks=self.clocks, **self._manners)
+    def again(self, party: Any = None) -> "ApprovalSetup":
+        return ApprovalSetup(party, journal=self.journal, clocks=self.clocks, **self._manners)
 
     def _keep(self, request: ApprovalRequested, by: str) -> str:
         self.kept.append(f"{request.hash} by {by}")
