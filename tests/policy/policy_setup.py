@@ -1,4 +1,4 @@
-"""What the tests of the gate share: documents from text, deeds from a few words, a real gate."""
+"""What tests of the policy share: documents from text, actions from a few words, a real policy."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
