@@ -64,7 +64,7 @@ def test_other_files_have_no_jobs(store: StateStore) -> None:
 @pytest.mark.parametrize(
     ("command", "pattern"),
     [
-        ("/usr/bin/python3 -S /root/a.py 80 >> /var/log/a.log 2>&1", r"/root/a\.py 80'"),
+        ("/usr/bin/python3 -S /home/www/a.py 80 >> /var/log/a.log 2>&1", r"/www/a\.py 80'"),
         ("/srv/stray 'one word'", "'/srv/stray one word'"),
         ("cd /srv; ./stray", ""),
         ("/srv/stray | logger", ""),

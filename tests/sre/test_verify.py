@@ -30,7 +30,14 @@ from hermes.sre.context import IncidentWork
 from hermes.sre.probes.evaluation import ProbeState, ProbeVerdict
 from hermes.sre.probes.probe import Probe, ProbeKind
 from hermes.sre.settings import VerifySettings
-from hermes.sre.verify import Baseline, take_baseline, verify, watch_recovery
+from hermes.sre.verify import (
+    Baseline,
+    FixRehearsal,
+    add_later_failures,
+    take_baseline,
+    verify,
+    watch_recovery,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -269,7 +276,7 @@ async def test_a_fix_gets_the_time_that_it_took_on_a_copy(
     async with scripted.ground() as ground:
         work = IncidentWork(ground, case)
         baseline = await take_baseline(work)
-        verified = await verify(work, baseline, 1, rehearsal_s=rehearsal_s)
+        verified = await verify(work, baseline, 1, rehearsal=FixRehearsal(seconds=rehearsal_s))
     assert verified.ok is ok
 
 
@@ -338,3 +345,63 @@ def test_a_probe_that_reads_what_a_fixer_writes_or_resets_is_no_evidence(
     probe = Probe(name="x", kind=kind, service="web")
     seen = check_result_of(probe, ProbeVerdict(probe="x", state=state, detail=text))
     assert (seen.proves, seen.service) == (proves, "web")
+
+
+def of(service: str, result: CheckResult) -> CheckResult:
+    return structs.replace(result, service=service)
+
+
+DOWN, CACHE = of("web", failed("http-80")), of("cache", failed("port-6379"))
+CACHE_FINE = of("cache", passed("port-6379"))
+
+
+async def test_what_other_services_failed_with_before_the_change_is_no_fault_of_the_fix(
+    scripted: Scripted,
+) -> None:
+    scripted.looks = [[DOWN, CACHE_FINE], [DOWN, CACHE], [of("web", passed("http-80")), CACHE]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await add_later_failures(work, await take_baseline(work))
+        verified = await verify(work, baseline, 1)
+    assert (verified.ok, verified.why) == (True, "")
+
+
+async def test_what_begins_to_fail_with_the_change_counts_against_the_fix(
+    scripted: Scripted,
+) -> None:
+    scripted.looks = [[DOWN, CACHE_FINE]] * 2 + [[of("web", passed("http-80")), CACHE]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await add_later_failures(work, await take_baseline(work))
+        verified = await verify(work, baseline, 1, concerns="web")
+    assert (verified.ok, verified.helped) == (False, False)
+
+
+async def test_what_the_same_service_failed_with_later_has_to_pass_as_well(
+    scripted: Scripted,
+) -> None:
+    tls, fine = of("web", failed("tls-443")), of("web", passed("http-80"))
+    scripted.looks = [[DOWN], [DOWN, tls], [fine, tls]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await add_later_failures(work, await take_baseline(work))
+        verified = await verify(work, baseline, 1)
+    assert not verified.ok
+    assert "tls-443" in verified.why
+
+
+@pytest.mark.parametrize(("explained", "helped"), [("port-6379", True), ("http-80", False)])
+async def test_a_revert_stays_if_the_checks_pass_that_a_copy_has_explained(
+    scripted: Scripted, explained: str, helped: bool
+) -> None:
+    scripted.looks = [[DOWN, CACHE], [DOWN, CACHE_FINE]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        rehearsal = FixRehearsal(explained=(explained,))
+        baseline = await take_baseline(work)
+        verified = await verify(work, baseline, 1, concerns="web", rehearsal=rehearsal)
+    assert (verified.ok, verified.helped) == (False, helped)

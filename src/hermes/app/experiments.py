@@ -457,6 +457,7 @@ class _FinderWork:
             evidence=tuple(self._numbers),
             recovered=setup.expected.failing_names if rehearsed.works else (),
             rehearsal_s=rehearsal_s,
+            explained=cause.explained,
         )
 
     async def _find_authors(self, known: State, causes: Sequence[Revert]) -> list[str]:

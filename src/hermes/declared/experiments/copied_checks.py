@@ -52,10 +52,10 @@ class ExpectedReadings(Value, frozen=True, kw_only=True):
     def judge(self, readings: Sequence[CheckReading]) -> TrialOutcome:
         """`fails`: one of the failing checks fails in the same way. `passes`: all of them pass, and
         so do all others that pass on the host."""
+        if self.alike(readings):
+            return "fails"
         now = {each.name: each for each in readings}
         same = [each for each in self.failing if each.name in now]
-        if any(fails_alike(each, now[each.name]) for each in same):
-            return "fails"
         bad = [
             each
             for each in readings
@@ -63,6 +63,15 @@ class ExpectedReadings(Value, frozen=True, kw_only=True):
         ]
         lost = len(same) < len(self.failing) or any(now[each.name].unknown for each in same)
         return "unclear" if bad or lost else "passes"
+
+    def alike(self, readings: Sequence[CheckReading]) -> tuple[str, ...]:
+        """The names of the checks that fail as on the host."""
+        now = {each.name: each for each in readings}
+        return tuple(
+            each.name
+            for each in self.failing
+            if each.name in now and fails_alike(each, now[each.name])
+        )
 
     def _counts(self, name: str) -> bool:
         return name in self.passing or any(each.name == name for each in self.failing)
