@@ -93,6 +93,7 @@ def test_a_listing_says_how_far_the_work_is_and_steers_no_terminal(filled: Herme
     assert "open, investigate" in done.stdout
     assert "\x1b" not in done.stdout
     assert "resolved" in done.stdout
+    assert "no incident matches" in filled("incident", "list", "--service", "nothing").stderr
 
 
 def test_a_home_without_a_journal_has_no_incidents(hermes: Hermes) -> None:
