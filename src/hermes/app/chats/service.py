@@ -52,6 +52,7 @@ from hermes.core.protocols import Journal, JournalRecord
 from hermes.core.run_ids import new_id
 from hermes.gateway.inbox import Inbox, InboxDecision, session_of
 from hermes.gateway.settings import ChannelSettings
+from hermes.plumbing.heap import HeapTrim
 from hermes.plumbing.units import format_duration
 
 SHUTDOWN_GRACE_S = 20.0
@@ -94,6 +95,7 @@ class ChatService:
         self._incident_of_thread = incident_of_thread
         self._inboxes: dict[str, Inbox] = {}
         self._workers: dict[str, SessionWorker] = {}
+        self._heap_trim = HeapTrim()
         self._group: TaskGroup | None = None
         self._receiving = anyio.Lock()
         self.shutdown_grace_s = SHUTDOWN_GRACE_S
@@ -299,6 +301,7 @@ class ChatService:
         finally:
             if self._workers.get(worker.session) is worker:
                 del self._workers[worker.session]
+            self._heap_trim.note_release()
 
     def running_worker(self, session: str) -> SessionWorker | None:
         return self._workers.get(session)
