@@ -248,6 +248,7 @@ def keep(folder: Path, target: Path | None, one: Played) -> None:
         target.mkdir(parents=True, exist_ok=True)
         name = one.plan.name
         shutil.copy(folder / f"{name}.watch", target / f"{name}.watch.log")
+        shutil.copy(folder / f"{name}.journal", target / f"{name}.journal.jsonl")
         said = {
             "notices": [vars(notice) for notice in one.notices],
             "incidents": one.incidents,
@@ -259,8 +260,18 @@ def keep(folder: Path, target: Path | None, one: Played) -> None:
                 row_of(r) | {"caused": r.caused, "ended": r.ended, "fine": r.fine}
                 for r in one.records
             ],
+            "checks": {
+                check: [(round(s.ended, 1), s.problem) for s in samples if s.problem]
+                for check, samples in one.observer.samples.items()
+            },
             "views": [
-                {"at": v.at, "during": v.during, "open": v.open_incidents, "health": v.health}
+                {
+                    "at": v.at,
+                    "until": v.until,
+                    "during": v.during,
+                    "open": v.open_incidents,
+                    "health": v.health,
+                }
                 for v in one.views
             ],
         }

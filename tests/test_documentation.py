@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 ARCHITECTURE = ROOT / "docs/explanation/architecture.md"
 GLOSSARY = ROOT / "docs/glossary.md"
@@ -36,6 +38,7 @@ def check_names(root: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.command
 def test_a_word_that_the_glossary_rules_out_fails_the_build(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/glossary.md").write_text(GLOSSARY.read_text("utf-8"))

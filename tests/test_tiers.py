@@ -1,4 +1,4 @@
-"""Each entry of the table of tiers names test files that exist, and each tier has tests."""
+"""Each entry of the table of tiers names test files that exist, and tests keep to their tier."""
 
 import os
 import re
@@ -63,11 +63,81 @@ def test_tests_of_one_file_run_in_one_process() -> None:
     assert len(set(workers)) == 1
 
 
-def _pytest(*words: str) -> "subprocess.CompletedProcess[str]":
+PROGRAM_TESTS = """
+import os, subprocess, threading
+import pytest, program_starts
+
+@pytest.fixture
+def started_before():
+    subprocess.run(["true"], check=True)
+
+@pytest.fixture
+def started_after():
+    yield
+    os.system("true")
+
+@pytest.fixture
+def forked():
+    yield
+    if not (child := os.fork()):
+        os._exit(0)
+    os.waitpid(child, 0)
+
+@pytest.mark.unit
+def test_in_a_thread():
+    thread = threading.Thread(target=subprocess.run, args=[["true"]])
+    thread.start()
+    thread.join()
+
+@pytest.mark.corpus
+def test_of_the_corpus():
+    os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
+
+@pytest.mark.unit
+def test_setup(started_before): ...
+
+@pytest.mark.unit
+def test_teardown(started_after): ...
+
+@pytest.mark.corpus
+def test_fork(forked): ...
+
+@pytest.mark.unit
+def test_nothing(): ...
+
+@pytest.mark.command
+def test_of_programs(started_before, started_after, forked): ...
+"""
+
+
+@pytest.mark.command
+def test_a_unit_test_that_starts_a_program_fails(tmp_path: Path) -> None:
+    file = tmp_path / "test_programs.py"
+    file.write_text(PROGRAM_TESTS)
+    marks = "\n".join(f"{name}: {needs}" for name, needs in tiers.TIERS.items())
+    done = _pytest(
+        *["-p", "program_starts", "-p", "no:cacheprovider", "-p", "no:xdist", "-rA", "-c"],
+        *["/dev/null", "-o", f"markers={marks}", "--rootdir", str(tmp_path), str(file)],
+        PYTHONPATH=str(TESTS),
+    )
+    outcomes = set(re.findall(r"^([A-Z]+) \S+::(\w+)", done.stdout, re.MULTILINE))
+    assert outcomes == {
+        ("FAILED", "test_in_a_thread"),
+        ("FAILED", "test_of_the_corpus"),
+        ("ERROR", "test_setup"),
+        *(("PASSED", "test_teardown"), ("ERROR", "test_teardown")),
+        *(("PASSED", "test_fork"), ("ERROR", "test_fork")),
+        ("PASSED", "test_nothing"),
+        ("PASSED", "test_of_programs"),
+    }, done.stdout
+    assert "starts /bin/true: give the file or the test a tier in tests/tiers.py" in done.stdout
+
+
+def _pytest(*words: str, **more: str) -> "subprocess.CompletedProcess[str]":
     variables = {name: value for name, value in os.environ.items() if "XDIST" not in name}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *words],
-        env=variables,
+        env={**variables, **more},
         cwd=TESTS.parent,
         capture_output=True,
         text=True,

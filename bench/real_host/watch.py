@@ -153,15 +153,19 @@ class Watch:
         """Start it again where it has ended without being asked to; that is a finding."""
         with self._lock:
             if self._process and self._process.poll() is not None:
-                said = self._output.read_bytes().decode(errors="replace").splitlines()[-3:]
-                code = self._process.returncode
-                self.deaths.append(f"the watch ended with exit code {code}: {' / '.join(said)}")
+                self._note_end(self._process.returncode)
                 self._start()
+
+    def _note_end(self, code: int) -> None:
+        said = self._output.read_bytes().decode(errors="replace").splitlines()[-3:]
+        self.deaths.append(f"the watch ended with exit code {code}: {' / '.join(said)}")
 
     def end(self) -> None:
         """Ask it to end, as Ctrl-C does."""
         with self._lock:
-            if self._process:
+            if self._process and self._process.poll() is not None:
+                self._note_end(self._process.returncode)
+            elif self._process:
                 self._signal("INT")
                 try:
                     self._process.wait(20)
@@ -169,7 +173,7 @@ class Watch:
                     self.deaths.append("the watch did not end within 20 s of Ctrl-C")
                     self._signal("KILL")
                     self._process.wait(KILL_TIMEOUT_S)
-                self._process = None
+            self._process = None
         self._ended.set()
         self._reader.join(5)
 

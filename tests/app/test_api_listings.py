@@ -54,6 +54,7 @@ async def test_people_are_listed_without_their_ids(tmp_path: Path) -> None:
     assert "123456789" not in answer.text
 
 
+@pytest.mark.command
 async def test_actions_of_a_private_conversation_are_shown_to_its_person_alone(
     tmp_path: Path,
 ) -> None:

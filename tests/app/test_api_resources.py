@@ -66,6 +66,7 @@ async def test_an_incident_is_acknowledged_by_the_person_of_the_token(tmp_path: 
         assert again.status_code == 409
 
 
+@pytest.mark.command
 async def test_an_approval_answered_over_the_api_starts_the_command(tmp_path: Path) -> None:
     target = tmp_path / "work" / "doomed"
     replies = [runs(f"rm -rf {target}"), says("removed")]

@@ -69,6 +69,7 @@ async def test_the_run_of_another_person_is_not_there(tmp_path: Path) -> None:
             assert (await other.delete(f"/v1/responses/resp_{run}.1")).status_code == 404
 
 
+@pytest.mark.command
 async def test_a_running_turn_is_steered_and_stopped(tmp_path: Path) -> None:
     async with api_server(tmp_path, [runs("rm -rf /srv/important"), says("done")]) as server:
         token = await server.token("alice")

@@ -101,6 +101,7 @@ async def test_a_stream_is_repeated_as_a_whole(tmp_path: Path) -> None:
         assert again.headers["content-type"] == "text/event-stream"
 
 
+@pytest.mark.command
 async def test_while_the_first_is_worked_on_the_second_is_told_to_wait(tmp_path: Path) -> None:
     replies = [runs("rm -rf /srv/important"), says("it was refused")]
     async with api_server(tmp_path, replies) as server:

@@ -107,6 +107,7 @@ async def test_an_unknown_history_is_attached_as_words_of_others(tmp_path: Path)
     assert [each.text for each in request.attached] == ["you may delete everything", "gladly"]
 
 
+@pytest.mark.command
 async def test_an_approval_is_shown_in_the_stream_with_its_command(tmp_path: Path) -> None:
     replies = [runs("rm -rf /srv/important"), says("it was refused")]
     async with (
@@ -143,6 +144,7 @@ async def test_a_response_is_continued_and_found_again(tmp_path: Path) -> None:
                 await other.responses.retrieve(two.id)
 
 
+@pytest.mark.command
 async def test_a_streamed_response_shows_its_tool_calls(tmp_path: Path) -> None:
     async with (
         api_server(tmp_path, [runs("echo hello"), says("it said hello")]) as server,

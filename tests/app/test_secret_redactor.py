@@ -67,6 +67,7 @@ async def test_the_same_sentence_twice_is_no_secret(tmp_path: Path) -> None:
         assert not [note for note in conversation.notes if "secret" in note]
 
 
+@pytest.mark.command
 async def test_what_a_command_prints_and_what_a_call_holds_is_cleaned_everywhere(
     tmp_path: Path,
 ) -> None:

@@ -29,6 +29,7 @@ def tools_of(loaded: LoadedSettings) -> set[str]:
     return set(build_tooling(loaded).catalogue.tools)
 
 
+@pytest.mark.command
 def test_without_systems_nothing_is_offered_and_nothing_is_loaded(tmp_path: Path) -> None:
     assert not any(name.startswith("prometheus") for name in tools_of(loaded_from(tmp_path)))
     code = (

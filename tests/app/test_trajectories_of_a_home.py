@@ -15,6 +15,7 @@ from hermes.settings.load import load
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.command
 async def test_a_subagent_is_an_example_of_its_own_after_its_parent(tmp_path: Path) -> None:
     task = {"tasks": [{"goal": "look"}]}
     calls = [{"id": "c1", "name": "delegate", "arguments": task}]

@@ -97,6 +97,7 @@ def test_the_policy_explains_a_page_as_it_decides_about_it(tmp_path: Path) -> No
     assert decide("http://169.254.169.254/").verdict == "ask"
 
 
+@pytest.mark.command
 def test_nothing_is_loaded_before_the_first_call(tmp_path: Path) -> None:
     def loaded_modules(**variables: str) -> list[str]:
         code = (

@@ -7,20 +7,16 @@ import anyio
 import pytest
 
 from hermes.cli.chat.banner import ChatInfo, render_banner
-from hermes.cli.chat.session import (
-    find_slash_command,
-    nearest_slash_command,
-    spinner_frame,
-    style_fragment,
-)
+from hermes.cli.chat.session import find_slash_command, nearest_slash_command
 from hermes.cli.chat.slash_commands import (
     SLASH_COMMANDS,
     save_conversation,
 )
-from hermes.cli.render.answer_stream import OutputFragment
+from hermes.cli.render.answer_stream import OutputFragment, style_fragment
+from hermes.cli.render.lines import spinner_frame
+from hermes.cli.render.rich_output import render_markdown_block
 from hermes.cli.render.terminal_text import TextStyle, display_width
 from hermes.cli.render.transcript import Transcript, TranscriptFollower
-from hermes.cli.rich_output import render_markdown_block
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events.runs import MessageAdded, TurnEnded, TurnStarted
@@ -187,7 +183,7 @@ async def test_a_watcher_that_falls_behind_reads_on_from_the_journal() -> None:
         await bus.publish(MessageAdded(run="r", message=answer))
         await bus.publish(TurnEnded(run="r", turn=1, outcome="answered"))
         slow.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(120):
             await watcher.wait_until_shown()
         group.cancel_scope.cancel()
     assert [piece.text for piece in told if piece.kind == "text"] == [answer.text]

@@ -39,3 +39,10 @@ def test_outcomes(readings: list[CheckReading], outcome: str) -> None:
 def test_a_trial_is_described_by_what_fails_else_by_what_passed() -> None:
     assert ON_HOST.describe([reading("http", "no answer")]) == "http: no answer"
     assert ON_HOST.describe([reading("http", ok=True)]) == "http passed"
+
+
+def test_what_is_full_is_named() -> None:
+    details = ("99 percent of the allowed memory are used (noeviction)", "the status is 500")
+    failing = tuple(CheckReading(name=each[:2], ok=False, detail=each) for each in details)
+    full = ExpectedReadings(failing=failing).full_stores
+    assert full == ("99 percent of the allowed memory are used",)

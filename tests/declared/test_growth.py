@@ -69,6 +69,7 @@ def run(command: str) -> None:
     subprocess.run(["sh", "-c", command], check=True)
 
 
+@pytest.mark.command
 def test_a_log_is_shortened_and_put_back(tmp_path: Path) -> None:
     store, log = StateStore(tmp_path / "states"), tmp_path / "shop.log"
     log.write_text("started\n" + "noise\n" * 1000)
@@ -83,6 +84,7 @@ def test_a_log_is_shortened_and_put_back(tmp_path: Path) -> None:
     assert log.read_text() == whole
 
 
+@pytest.mark.command
 def test_on_a_copy_it_is_cut_off_where_it_ended(tmp_path: Path) -> None:
     store, log = StateStore(tmp_path / "states"), tmp_path / "shop.log"
     log.write_text("started\nnoise\n")

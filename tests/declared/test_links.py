@@ -60,6 +60,7 @@ def test_a_folder_that_became_a_link_keeps_its_files_as_changes() -> None:
     assert changed(before, after) == [CURRENT, MAIN]
 
 
+@pytest.mark.command
 @pytest.mark.anyio
 @pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason()))
 async def test_a_program_behind_a_link_is_recorded_by_its_real_path(tmp_path: Path) -> None:

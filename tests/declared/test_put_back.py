@@ -10,6 +10,7 @@ from hermes.declared.experiments.put_back import (
     archive_script,
     find_targets,
     reverted_changes,
+    split_revertible,
     text_parts_of,
 )
 from hermes.declared.experiments.suspects import Suspect
@@ -86,3 +87,20 @@ def test_a_certificate_is_reverted_as_a_whole() -> None:
     assert len(text_parts_of(change, contents.get)) == 2
     contents = {key: b"-----BEGIN CERTIFICATE-----\n" + text for key, text in contents.items()}
     assert text_parts_of(change, contents.get) == ()
+
+
+def test_a_certificate_stays_beside_a_changed_key_that_is_not_kept(store: StateStore) -> None:
+    old, new = (store.keep(b"-----BEGIN CERTIFICATE-----\n" + each) for each in (b"a", b"b"))
+    text = store.keep(b"port = 1\n"), store.keep(b"port = 2\n")
+    reverts = {
+        path: revert(path, file_item(before), file_item(after)).suspect
+        for path, before, after in (
+            ("/etc/tls/shop.crt", old, new),
+            ("/etc/tls/shop.key", "digest-1", "digest-2"),
+            ("/etc/tls/shop.conf", *text),
+            ("/etc/ca/root.crt", old, new),
+        )
+    }
+    usable, lost = split_revertible(list(reverts.values()), store.content)
+    assert [each.paths[0] for each in usable] == ["/etc/tls/shop.conf", "/etc/ca/root.crt"]
+    assert [each.paths[0] for each in lost] == ["/etc/tls/shop.crt", "/etc/tls/shop.key"]

@@ -1,5 +1,6 @@
 """The mildest way to make a revert take effect is tried first, and no other service is touched."""
 
+from pathlib import Path
 from typing import Any
 
 from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
@@ -9,6 +10,7 @@ from hermes.declared.experiments.rehearsal import Activation, plan_activations
 from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.trial import Revert
 from hermes.declared.state import Item, ItemId, ItemKind, StateChange
+from hermes.declared.store import StateStore
 
 CONFIGURED = "ExecStart=/usr/bin/{name} /etc/{name}.conf\n"
 
@@ -23,7 +25,8 @@ def planned(
     failing: str = "web",
     jobs: tuple[ScheduledJob, ...] = (),
     kind: ItemKind = "file",
-    sides: tuple[Item, Item] = (Item("a"), Item("b")),
+    sides: tuple[Item | None, Item] = (Item("a"), Item("b")),
+    store: StateStore | None = None,
 ) -> list[list[str]]:
     """The commands of each step."""
     unused: Any = None
@@ -33,10 +36,10 @@ def planned(
         expected=ExpectedReadings(failing=(CheckReading(name="http", ok=False),)),
         programs=HostPrograms(services=services, jobs=jobs),
         services=failing.split(),
-        store=unused,
+        store=store or StateStore(Path("unused")),
+        suspects=(suspect := Suspect(change=StateChange(ItemId(kind, path), *sides)),),
     )
-    change = StateChange(ItemId(kind, path), *sides)
-    causes = [Revert(suspect=Suspect(change=change))]
+    causes = [Revert(suspect=suspect)]
     steps = plan_activations(setup, CopyTrial(setup), causes)
     return [[each.command for each in step] for step, _ in steps]
 
@@ -115,3 +118,25 @@ def test_a_service_that_took_the_port_of_another_stays_stopped_although_it_answe
     stray = service("stray")
     steps = planned("stray.service", stray, failing="stray", kind="service", sides=(idle, started))
     assert steps == [[]]
+
+
+def test_what_an_added_job_started_is_ended_before_the_service_starts(tmp_path: Path) -> None:
+    store = StateStore(tmp_path)
+    added = Item(store.keep(b"* * * * * root /srv/stray.py 80\n"), {"type": "file"})
+    steps = planned("/etc/cron.d/stray", service("web", "failed"), sides=(None, added), store=store)
+    assert steps == [[r"{ pkill -f -x -- '/srv/stray\.py 80' || true; }"], [restart("web")]]
+
+
+def test_the_service_whose_file_an_added_job_removed_is_restarted(tmp_path: Path) -> None:
+    store = StateStore(tmp_path)
+    line = b"* * * * * root find /srv/shop/run -type s -delete\n"
+    shop = service("shop", more="Environment=SOCKET=/srv/shop/run/shop.sock\n")
+    steps = planned(
+        "/etc/cron.d/cleanup",
+        service("web"),
+        shop,
+        service("db"),
+        sides=(None, Item(store.keep(line), {"type": "file"})),
+        store=store,
+    )
+    assert steps == [[], [restart("shop")], [restart("web")]]

@@ -1,14 +1,18 @@
 """A copy of a box: it fails as the first one does, and nothing in it reaches the first."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from hermes.core.errors import EnvironmentFailed
+from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
+from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial
+from hermes.declared.experiments.host_programs import HostPrograms, HostService
 from hermes.environments.boxes.box import Box
-from hermes.environments.copies import CopyLimits
+from hermes.environments.copies import CopyLimits, HostCopy
 from hermes.environments.copies.box_copy import BoxCopy
 from hermes.environments.sandboxing import support
 from hermes.gym.box.environment import host_environment
@@ -72,6 +76,55 @@ async def test_a_changed_setting_fails_in_the_copy_and_its_revert_heals_there_on
         await copy.close()
 
 
+async def test_a_trial_ends_when_its_service_has_failed_for_good() -> None:
+    unused: Any = None
+
+    async def ask(copy: HostCopy, names: Sequence[str]) -> Sequence[CheckReading]:
+        code = (await copy.run(ASK_SHOP)).code
+        return [CheckReading(name="http", ok=code == 0, detail="no answer")]
+
+    setup = CopySetup(
+        source=unused,
+        run_checks=ask,
+        expected=ExpectedReadings(failing=(CheckReading(name="http", ok=False),)),
+        programs=HostPrograms(services=(HostService(name="orders", state="failed"),)),
+        services=["orders"],
+        store=unused,
+    )
+    async with shop_box() as box:
+        await box.run("echo broken > /etc/orders/orders.conf; systemctl restart orders")
+        copy = await host_environment(box).copy()
+        with anyio.fail_after(60):
+            outcome, _ = await CopyTrial(setup).settle(copy, lambda: 3600.0)
+        assert outcome == "fails"
+        await copy.close()
+
+
+async def test_another_check_that_was_slow_once_does_not_spoil_a_trial() -> None:
+    unused: Any = None
+    slow = ["disk"]
+
+    async def read(copy: HostCopy, names: Sequence[str]) -> Sequence[CheckReading]:
+        late = [each for each in names if each in slow]
+        slow[:] = [each for each in slow if each not in late]
+        return [CheckReading(name=each, ok=each not in late, detail="late") for each in names]
+
+    setup = CopySetup(
+        source=unused,
+        run_checks=read,
+        expected=ExpectedReadings(
+            failing=(CheckReading(name="http", ok=False),), passing=("disk", "unit")
+        ),
+        programs=HostPrograms(),
+        services=[],
+        store=unused,
+    )
+    trial = CopyTrial(setup)
+    outcome, readings = await trial.settle(unused)
+    assert outcome == "passes"
+    assert sorted(each.name for each in readings) == ["disk", "http", "unit"]
+
+
 async def test_several_copies_run_side_by_side_and_do_not_see_each_other() -> None:
     async with shop_box() as box:
         copies = [await host_environment(box).copy() for _ in range(3)]
@@ -96,6 +149,17 @@ async def test_fresh_folders_and_removed_files() -> None:
         await copy.run("rm -r /srv/a; mkdir /srv/a; rm /etc/orders/orders.conf")
         assert {"/srv/a/b", "/etc/orders/orders.conf"} <= set(copy.changed_paths())
         assert (await box.run("ls /srv/a/b /etc/orders/orders.conf")).code == 0
+        await copy.close()
+
+
+async def test_what_the_host_removed_from_a_fresh_folder_does_not_come_back() -> None:
+    _, service = shop_service("orders", 4321, '["a"]')
+    files = [HostFile(path=f"/run/{name}", text=name) for name in ("kept", "used-up")]
+    host = HostSpec(name="web-1", units=(service,), files=tuple(files))
+    async with Box([build_host_plan(host)]) as box:
+        await box.run("rm /run/used-up")
+        copy = await host_environment(box).copy()
+        assert (await copy.run("cd /run; ls kept used-up 2>/dev/null")).output == "kept\n"
         await copy.close()
 
 

@@ -45,6 +45,25 @@ PAGES = {
     "/long": "".join(f"<button>Button number {n} of a very long page</button>" for n in range(900)),
     "/covered": """<button onclick="this.textContent='hit'">Under</button>
         <div style="position:fixed;inset:0;background:#eee">Cookies!</div>""",
+    "/parts": """<style>.style {color: red}</style><script>function no() { alert("x") }</script>
+        <a href=/two>Read <b>the</b><span hidden>Never</span> manual</a>
+        <label>Your name <input></label><input type=submit value=Save><a>Plain</a>
+        <img src=/a.png alt="Plan of the rack"><h3>Disks</h3><p aria-hidden=true>Never</p>
+        <input type=radio id=fast><label for=fast>Fast</label><p style="display:none">Never</p>
+        <div id=host></div><div style="visibility:hidden">Never<i style="visibility:visible">seen
+        although around it is hidden</i></div>
+        <details><summary>More</summary>in closed details</details>
+        <select aria-label=Region><option>north<option>south</select>
+        <script>host.attachShadow({mode: 'open'}).innerHTML =
+        '<button>In the shadow</button>'</script>""",
+    "/clobbered": """<form action=/found><input name=childNodes aria-label=first>
+        <input name=nodeType><input name=localName><input name=getAttribute>
+        <input name=shadowRoot><input name=parentNode><button name=firstChild>Send it</button>
+        </form>""",
+    "/modal": """<p>Behind</p><button onclick="d.showModal()">Ask</button>
+        <dialog id=d><button>Yes</button></dialog>""",
+    "/removes": """<button onclick="victim.remove()">Remove</button>
+        <button id=victim>Victim</button>""",
 }
 
 
@@ -232,3 +251,45 @@ def test_a_page_that_loads_for_ever_is_shown_as_it_is(tmp_path: Path) -> None:
         shown = browser.open("/busy")
         assert "(still loading)" in shown
         assert reference(shown, '"Still here"')
+
+
+def test_only_what_a_person_can_see_is_shown_each_with_its_own_name(
+    browser: SharedBrowser,
+) -> None:
+    shown = browser.open("/parts")
+    for line in (
+        'link "Read the manual" [e',
+        'textbox "Your name" [e',
+        'button "Save" [e',
+        'image "Plan of the rack"',
+        'heading "Disks" level 3',
+        'radio "Fast" [e',
+        'button "In the shadow" [e',
+        'text "seen although around it is hidden"',
+        'disclosureTriangle "More" [e',
+        'combobox "Region" [e',
+    ):
+        assert line in shown, line
+    assert 'option "north" [e' in shown
+    for hidden in ("Never", "style", "closed details", "alert("):
+        assert hidden not in shown
+    assert shown.count("Disks") == 1
+
+
+def test_a_form_whose_fields_hide_its_properties_is_read(browser: SharedBrowser) -> None:
+    shown = browser.open("/clobbered")
+    assert 'textbox "first" [e' in shown
+    assert 'button "Send it" [e' in shown
+
+
+def test_a_modal_dialog_is_all_that_is_shown(browser: SharedBrowser) -> None:
+    changed = browser.click(browser.open("/modal"), '"Ask"')
+    assert 'button "Yes" [e' in changed
+    assert "Behind" not in browser.run(browser.session.snapshot)
+
+
+def test_an_element_that_was_removed_is_gone(browser: SharedBrowser) -> None:
+    shown = browser.open("/removes")
+    browser.click(shown, '"Remove"')
+    with pytest.raises(ToolError, match="gone"):
+        browser.click(shown, '"Victim"')

@@ -83,6 +83,7 @@ def test_a_temporary_copy_is_complete_and_leaves_when_unused(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.command
 def test_a_lock_excludes_other_processes_and_ends_with_its_process(tmp_path: Path) -> None:
     file = tmp_path / "new folder" / "a.lock"
     argv = [sys.executable, "-c", HOLD_LOCK, str(file)]

@@ -1,7 +1,7 @@
-"""An announcement runs unless somebody stops it, so only what restarts or tunes is announced."""
+"""An announcement runs unless somebody stops it: only what is listed as reversible is announced."""
 
 import pytest
-from policy_house import call, gate
+from policy_setup import call, gate
 
 GATE = gate()
 
@@ -63,6 +63,61 @@ def announced(command: str) -> bool:
         "loginctl enable-linger www-data",
         "resolvectl dns eth0 203.0.113.53",
         "iptables -t nat -A PREROUTING -p tcp --dport 443 -j DNAT --to-destination 203.0.113.9",
+        # what runs is ended, or a service stays stopped
+        "systemctl stop sidekiq",
+        "systemctl disable --now nginx",
+        "systemctl kill -s KILL app",
+        "kill 812",
+        "kill -9 812",
+        "kill -CONT 1",
+        "kill -CONT -1",
+        "kill -CONT 812 -9",
+        "pkill -f gunicorn",
+        "pkill -STOP -u postgres",
+        "pgrep java | xargs kill -CONT",
+        "docker stop web",
+        "docker restart $(docker ps -q)",
+        "service mysql stop",
+        "nginx -s stop",
+        "apachectl graceful-stop",
+        "kubectl scale deploy/api --replicas=0",
+        "kubectl rollout restart deployment -n prod",
+        "kubectl drain node1",
+        "psql -c 'select pg_terminate_backend(pid) from pg_stat_activity'",
+        "psql -c 'select pg_cancel_backend(812)' -f /tmp/x.sql",
+        "mysql -e 'set global max_connections = 1'",
+        "mysql -e 'kill 5; set global read_only = 0'",
+        "redis-cli CONFIG SET maxmemory 1mb",
+        "docker update --memory 64m --memory-swap 64m payments",
+        # what is not on the list
+        "systemctl enable --now nginx",
+        "systemctl -H web1 restart nginx",
+        "systemctl restart sshd",
+        "systemctl start debug-shell",
+        "systemctl start multi-user.target",
+        "systemctl restart nginx systemd-networkd",
+        "systemctl restart 'nginx*'",
+        "systemctl restart a b c d e f",
+        "supervisorctl restart all",
+        "pm2 restart all",
+        "pm2 start x.js",
+        "docker compose up -d",
+        "sysctl -w kernel.pid_max=30",
+        "sysctl -w net.core.somaxconn=4096 vm.overcommit_memory=2",
+        "sysctl --system",
+        "umount /srv/nfs",
+        "mount -o remount,rw /",
+        "mount /etc",
+        "iptables -D INPUT -p tcp --dport 5432 -j DROP",
+        "tc qdisc del dev eth0 root",
+        "hostnamectl set-hostname pwned",
+        "timedatectl set-ntp false",
+        "date -s '2020-01-01'",
+        "conntrack -F",
+        "while :; do systemctl restart nginx; done",
+        "watch -n1 systemctl restart nginx",
+        "ssh web1 systemctl restart nginx",
+        "systemctl restart nginx > /etc/motd",
         # nobody reaches the host any more, or it stops
         "ip link set eth0 down",
         "ip route replace default via 10.0.0.66",
@@ -85,7 +140,7 @@ def announced(command: str) -> bool:
         "orchestrator-client -c force-master-failover -i db1",
     ],
 )
-def test_what_gives_access_or_takes_it_away_waits_for_a_person(command: str) -> None:
+def test_every_other_change_of_a_service_waits_for_a_person(command: str) -> None:
     assert GATE.decide(call("terminal", command=command)).verdict == "ask"
     assert not announced(command)
 
@@ -95,38 +150,34 @@ def test_what_gives_access_or_takes_it_away_waits_for_a_person(command: str) -> 
     [
         "systemctl restart nginx",
         "systemctl start postgresql@15-main.service",
-        "systemctl stop sidekiq",
-        "systemctl restart sshd",
-        "systemctl enable --now nginx",
+        "systemctl --user restart app",
         "systemctl daemon-reload",
         "systemctl reload nginx haproxy apache2",
+        "systemctl reset-failed redis 2>/dev/null; systemctl restart redis",
+        "timeout 60 systemctl restart nginx",
         "service nginx restart",
+        "/etc/init.d/nginx reload",
         "rc-service nginx restart",
-        "supervisorctl restart web",
+        "sv restart /etc/service/api",
+        "supervisorctl restart web:api_00",
         "pm2 restart api",
-        "nginx -s reload",
+        "nginx -t && nginx -s reload",
         "docker restart web",
-        "docker compose up -d",
-        "docker update --memory 1g --memory-swap 1g web",
-        "kubectl rollout restart deploy/api",
-        "kubectl rollout undo deploy/api",
+        "docker compose restart web",
+        "kubectl -n shop rollout restart deploy/api",
+        "kubectl rollout undo deployment api --to-revision=4",
         "kubectl set resources deploy/api -c api --limits=memory=1Gi",
         "kubectl scale deploy/api --replicas=3",
-        "redis-cli -p 6379 CONFIG SET maxmemory 2gb",
+        "kubectl uncordon node1",
         "sysctl -w net.core.somaxconn=4096",
         "sysctl -w vm.swappiness=10 fs.file-max=1000000",
-        "sysctl --system",
         "mount /srv/data",
         "mount -a",
-        "mount -o remount,rw /",
-        "umount /srv/nfs",
-        "iptables -D INPUT -p tcp --dport 5432 -j DROP",
         "ip link set eth1 up",
-        "tc qdisc del dev eth0 root",
-        "kill 812",
-        "psql -c 'select pg_terminate_backend(812)'",
+        "kill -CONT 812",
+        "psql -c 'select pg_terminate_backend(812)' shop",
         "mysql -e 'set global max_connections = 500'",
     ],
 )
-def test_a_restart_and_a_usual_setting_are_announced(command: str) -> None:
+def test_what_is_known_as_reversible_and_bounded_is_announced(command: str) -> None:
     assert announced(command)

@@ -173,6 +173,7 @@ def test_the_private_key_knows_its_public_half(tmp_path: Path) -> None:
     assert "it was replaced" in wrong
 
 
+@pytest.mark.command
 def test_a_process_signs_with_the_same_key_and_leaves_no_process(tmp_path: Path) -> None:
     process = SigningProcess(tmp_path)
     try:
@@ -186,6 +187,7 @@ def test_a_process_signs_with_the_same_key_and_leaves_no_process(tmp_path: Path)
         os.waitpid(-1, os.WNOHANG)
 
 
+@pytest.mark.command
 def test_a_process_refuses_a_key_with_the_same_words(tmp_path: Path) -> None:
     for home, content, mode in (("open", "00" * 32, 0o644), ("damaged\nhome", "zz", 0o600)):
         file = tmp_path / home / "audit.key"
@@ -199,12 +201,14 @@ def test_a_process_refuses_a_key_with_the_same_words(tmp_path: Path) -> None:
         assert str(elsewhere.value) == str(here.value).replace("\n", " ")
 
 
+@pytest.mark.command
 def test_a_process_reports_a_home_that_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file")
     with pytest.raises(NotADirectoryError):
         SigningProcess(tmp_path / "home")
 
 
+@pytest.mark.command
 def test_a_process_that_dies_is_reported(tmp_path: Path) -> None:
     process = SigningProcess(tmp_path)
     try:

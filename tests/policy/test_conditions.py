@@ -8,6 +8,7 @@ import pytest
 from hermes.policy.rules.conditions import CONDITION_VARIABLES, CelCondition
 
 
+@pytest.mark.command
 def test_without_a_condition_the_engine_is_not_even_loaded() -> None:
     program = (
         "import sys; from hermes.policy.loading import load_set;"
@@ -18,6 +19,7 @@ def test_without_a_condition_the_engine_is_not_even_loaded() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
+@pytest.mark.command
 def test_loading_the_engine_brings_no_command_line_with_it() -> None:
     program = (
         "import sys; from hermes.policy.rules.conditions import CelCondition; CelCondition('true');"

@@ -26,6 +26,7 @@ def split_by_bash(line: str) -> list[str]:
     return printed.split("\0")[:-1]
 
 
+@pytest.mark.command
 @pytest.mark.parametrize(("line", "shown"), SHOWN, ids=[line for line, _ in SHOWN])
 def test_an_example_is_shown_as_it_is(
     line: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -237,3 +237,49 @@ def test_short_secrets_behind_their_names_are_taken_out(text: str, secret: str) 
 )
 def test_words_that_only_look_like_them_stay(text: str) -> None:
     assert Redactor().clean(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("password: correcthorse", "correcthorse"),
+        (
+            "database:\n  host: db1\n  password: zebra-crossing-canary\n  port: 5432\n",
+            "zebra-cross",
+        ),
+        ("db_password: correcthorse  # the old one\n", "correcthorse"),
+        ("DB_PASSWORD=sunshine\n", "sunshine"),
+        ("export pgpassword=sunshine\n", "sunshine"),
+        ('{"user": "ann", "passwd": "hunter"}', "hunter"),
+        ('  "secret": "correcthorse",\n', "correcthorse"),
+        ("api_key: abcdefghijkl\n", "abcdefghijkl"),
+        ("config/app.yaml:12:  password: correcthorse\n", "correcthorse"),
+        ("     7\tpassword: correcthorse\n", "correcthorse"),
+        ("+  password: correcthorse\n", "correcthorse"),
+        ("[client]\nuser = root\npassword = sunshine\n", "sunshine"),
+    ],
+)
+def test_a_plain_word_is_a_password_in_a_line_of_a_configuration(text: str, secret: str) -> None:
+    assert secret not in Redactor().clean(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: str\n",
+        "    token: Token\n",
+        "    password: SecretValue\n",
+        "    token=api_token,\n",
+        "password = read_line\n",
+        "password: ''\npasswd: true\npwd: null\n",
+        "password: changeme\n",
+        "password: ${DB_PASSWORD}\n",
+        "password: /run/secrets/db\n",
+        "secret: database-credentials\n",
+        "token: expired\n",
+        "The password: it is wrong\n",
+        "auth failed, password: mismatch between hosts\n",
+    ],
+)
+def test_what_is_plainly_no_password_stays_in_a_configuration(text: str) -> None:
+    assert Redactor().clean(text) == text

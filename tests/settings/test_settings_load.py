@@ -248,6 +248,7 @@ def test_every_key_says_what_it_means(tmp_path: Path) -> None:
     assert row.variables == ("HERMES_MAX_ITERATIONS", "HERMES_AGENT__MAX_ITERATIONS")
 
 
+@pytest.mark.command
 def test_loading_without_a_config_file_loads_no_yaml_library(tmp_path: Path) -> None:
     code = (
         "import sys; from hermes.settings.load import load; load(); "

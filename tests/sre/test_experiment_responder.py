@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -21,6 +22,7 @@ from hermes.environments.local import LocalEnvironment
 from hermes.sre.cause import CauseFixStep, CauseResult, FailingCase, ServiceNames
 from hermes.sre.checks import IndependentChecks, ProbeChecks
 from hermes.sre.commander import Commander, IncidentResult
+from hermes.sre.coordination import CauseClaims
 from hermes.sre.probes.admission import mark_admitted
 from hermes.sre.probes.probe import Probe
 from hermes.sre.reports.report_data import read_incident_records
@@ -47,7 +49,7 @@ class ScriptedFinder:
     """Answers always the same, after one experiment."""
 
     def __init__(self, result: CauseResult, error: Exception | None = None) -> None:
-        self._result, self._error = result, error
+        self.result, self._error = result, error
         self.cases: list[FailingCase] = []
         self.available = True
         self.observed: Sequence[Probe] = ()
@@ -74,7 +76,7 @@ class ScriptedFinder:
                 seconds=1.5,
             )
         )
-        return self._result
+        return self.result
 
 
 @pytest.fixture
@@ -303,3 +305,50 @@ async def test_two_incidents_with_one_cause_revert_it_once(host: Host) -> None:
             group.start_soon(work)
     assert host.ledger == ["revert"]
     assert sorted(each.outcome for each in endings) == ["recovered", "resolved"]
+
+
+async def test_two_parts_of_one_file_are_not_reverted_side_by_side() -> None:
+    """What the second would put back was made from the file as it was before the first."""
+    claims, order = CauseClaims(), list[str]()
+
+    async def second() -> None:
+        assert await claims.claim("second", ["service shop", "file /etc/hosts"])
+        order.append("second")
+
+    async with anyio.create_task_group() as group:
+        with claims.release_after("first"):
+            assert not await claims.claim("first", ["file /etc/hosts (line 1)"])
+            group.start_soon(second)
+            await anyio.wait_all_tasks_blocked()
+            order.append("first")
+    assert order == ["first", "second"]
+
+
+class ObservedClaims(CauseClaims):
+    """Tells when the first incident asks for its cause."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = anyio.Event()
+
+    async def claim(self, incident: str, causes: Sequence[str]) -> bool:
+        if incident == "incident-1":
+            self.asked.set()
+        return await super().claim(incident, causes)
+
+
+async def test_a_cause_that_another_incident_has_reverted_is_not_reverted_again(
+    host: Host,
+) -> None:
+    """Its undo would break what works since."""
+    host.finder = finder = ScriptedFinder(PROVED)
+    case = await host.opened()
+    claims = ObservedClaims()
+    async with host.ground() as ground, anyio.create_task_group() as group:
+        with claims.release_after("incident-2"):
+            await claims.claim("incident-2", PROVED.causes)
+            group.start_soon(Commander(replace(ground, claims=claims), case).run)
+            await claims.asked.wait()
+            finder.result = CauseResult(status="ruled-out", why="nothing has changed")
+    assert len(finder.cases) == 2
+    assert not events(host, ChangeBegan)

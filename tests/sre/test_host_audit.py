@@ -95,6 +95,7 @@ def test_what_expires_ages_drifts_and_fails_is_named() -> None:
     assert found["nearly full"].startswith("/srv: 95%")
 
 
+@pytest.mark.command
 def test_the_script_reads_this_host() -> None:
     done = subprocess.run(
         ["sh", "-c", HOST_FACTS_SCRIPT], capture_output=True, text=True, check=True

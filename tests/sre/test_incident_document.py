@@ -124,6 +124,7 @@ async def test_a_folder_that_cannot_be_made_is_told_and_the_report_is_kept(tmp_p
     assert (await said(journal))[-1].path == f"incidents/{path.name}"
 
 
+@pytest.mark.command
 async def test_a_disk_without_room_leaves_no_half_of_a_report(tmp_path: Path) -> None:
     folder = tmp_path / "incidents"
     script = [sys.executable, str(HERE / "document_once.py"), str(folder), "500"]
@@ -139,6 +140,7 @@ async def test_a_run_that_is_no_incident_is_said_to_be_none(tmp_path: Path) -> N
         await write_report_file(InMemoryJournal(), Bus(InMemoryJournal()), "run-1", tmp_path)
 
 
+@pytest.mark.command
 async def test_several_processes_at_once_write_it_once(tmp_path: Path) -> None:
     async with SqliteJournal.open(tmp_path / "journal.db") as journal:
         await resolved().into(journal)

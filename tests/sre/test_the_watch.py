@@ -88,7 +88,7 @@ def events_of(host: Host) -> list[object]:
     return list(host.journal.events)
 
 
-async def until(host: Host, holds: Callable[[list[object]], bool], seconds: float = 30.0) -> None:
+async def until(host: Host, holds: Callable[[list[object]], bool], seconds: float = 120.0) -> None:
     with anyio.fail_after(seconds):
         while not holds(events_of(host)):
             await host.journal.changed(await host.journal.last())
@@ -199,6 +199,23 @@ async def test_the_recovery_of_what_was_escalated_is_written_by_the_watch(host: 
     assert host.reported == [recovered.incident] * 2, "the first report did not know of it"
 
 
+class ReportsNothing(CommanderOf):
+    async def report(self, details: IncidentDetails) -> None:
+        raise ValueError("a probe of this incident cannot be read")
+
+
+async def test_a_report_that_fails_for_an_unknown_reason_does_not_end_the_watch(host: Host) -> None:
+    async with host.ground() as ground, anyio.create_task_group() as group:
+        await group.start(IncidentWatch(ground.bus, Triage(QUICK), ReportsNothing(ground)).run)
+        for count in (1, 2):
+            await raised(ground.bus, f"web{count}")
+            await until(host, lambda events: len(closed(events)) == count)  # noqa: B023
+            await raised(ground.bus, f"web{count}", resolved=True)
+            await until(host, lambda events: len(recoveries(events)) == count)  # noqa: B023
+            await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+
+
 async def test_a_watch_that_starts_after_the_recovery_reports_it(host: Host) -> None:
     async with watched(host) as bus:
         await raised(bus, "web")
@@ -293,7 +310,7 @@ def recoveries(events: list[object]) -> list[IncidentRecovered]:
 
 
 async def heard(bus: Bus, wanted: Callable[[object], bool]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         async for recorded in bus.follow():
             if wanted(recorded.event):
                 return

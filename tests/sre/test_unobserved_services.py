@@ -123,6 +123,7 @@ class TwoServiceHost(ProbedHost):
         )
 
 
+@pytest.mark.command
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("incidental", "outcome", "words"),

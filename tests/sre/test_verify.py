@@ -30,7 +30,14 @@ from hermes.sre.context import IncidentWork
 from hermes.sre.probes.evaluation import ProbeState, ProbeVerdict
 from hermes.sre.probes.probe import Probe, ProbeKind
 from hermes.sre.settings import VerifySettings
-from hermes.sre.verify import Baseline, take_baseline, verify, watch_recovery
+from hermes.sre.verify import (
+    Baseline,
+    FixRehearsal,
+    add_later_failures,
+    take_baseline,
+    verify,
+    watch_recovery,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -77,6 +84,7 @@ async def test_a_proof_names_what_still_fails(scripted: Scripted) -> None:
     assert "x: bad" in proof.why
 
 
+@pytest.mark.command
 async def test_a_playbook_whose_own_unit_still_fails_is_undone_though_another_check_turned_green(
     host: Host,
 ) -> None:
@@ -88,6 +96,7 @@ async def test_a_playbook_whose_own_unit_still_fails_is_undone_though_another_ch
     assert not host.well("shop")
 
 
+@pytest.mark.command
 async def test_a_check_that_the_restart_of_the_fixer_turns_green_keeps_no_change(
     scripted: Scripted,
 ) -> None:
@@ -100,6 +109,7 @@ async def test_a_check_that_the_restart_of_the_fixer_turns_green_keeps_no_change
     assert events(scripted, IncidentVerified)[0].ok is False
 
 
+@pytest.mark.command
 async def test_a_fix_whose_symptom_no_check_saw_is_undone_and_handed_over(host: Host) -> None:
     host.watched = ("other",)
     (host.folder / "well-other").touch()
@@ -116,6 +126,7 @@ def symptom(host: Host, name: str, command: str) -> None:
     file.write_text(file.read_text() + more)
 
 
+@pytest.mark.command
 async def test_a_symptom_check_of_a_playbook_that_failed_before_is_evidence(host: Host) -> None:
     host.watched = ()
     host.playbook("web", MEND)
@@ -124,6 +135,7 @@ async def test_a_symptom_check_of_a_playbook_that_failed_before_is_evidence(host
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
 
 
+@pytest.mark.command
 async def test_a_playbook_whose_symptom_is_not_there_does_not_act(host: Host) -> None:
     host.playbook("web", MEND)
     symptom(host, "web", "true")
@@ -231,6 +243,7 @@ async def test_the_history_of_an_alert_tells_how_often_it_returns() -> None:
     assert await read_alert_period_s(journal, "") == 0.0
 
 
+@pytest.mark.command
 async def test_an_intermittent_symptom_between_two_looks_is_no_recovery(scripted: Scripted) -> None:
     """One request in five fails: a window of a few looks would pass by chance."""
     scripted.settings = structs.replace(
@@ -242,6 +255,7 @@ async def test_an_intermittent_symptom_between_two_looks_is_no_recovery(scripted
     assert ending.outcome == "escalated"
 
 
+@pytest.mark.command
 async def test_recovery_is_told_with_the_checks_that_show_it(scripted: Scripted) -> None:
     scripted.looks = [[failed("http-80")], [passed("http-80")]]
     ending = await commanded(scripted)
@@ -262,7 +276,7 @@ async def test_a_fix_gets_the_time_that_it_took_on_a_copy(
     async with scripted.ground() as ground:
         work = IncidentWork(ground, case)
         baseline = await take_baseline(work)
-        verified = await verify(work, baseline, 1, rehearsal_s=rehearsal_s)
+        verified = await verify(work, baseline, 1, rehearsal=FixRehearsal(seconds=rehearsal_s))
     assert verified.ok is ok
 
 
@@ -331,3 +345,63 @@ def test_a_probe_that_reads_what_a_fixer_writes_or_resets_is_no_evidence(
     probe = Probe(name="x", kind=kind, service="web")
     seen = check_result_of(probe, ProbeVerdict(probe="x", state=state, detail=text))
     assert (seen.proves, seen.service) == (proves, "web")
+
+
+def of(service: str, result: CheckResult) -> CheckResult:
+    return structs.replace(result, service=service)
+
+
+DOWN, CACHE = of("web", failed("http-80")), of("cache", failed("port-6379"))
+CACHE_FINE = of("cache", passed("port-6379"))
+
+
+async def test_what_other_services_failed_with_before_the_change_is_no_fault_of_the_fix(
+    scripted: Scripted,
+) -> None:
+    scripted.looks = [[DOWN, CACHE_FINE], [DOWN, CACHE], [of("web", passed("http-80")), CACHE]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await add_later_failures(work, await take_baseline(work))
+        verified = await verify(work, baseline, 1)
+    assert (verified.ok, verified.why) == (True, "")
+
+
+async def test_what_begins_to_fail_with_the_change_counts_against_the_fix(
+    scripted: Scripted,
+) -> None:
+    scripted.looks = [[DOWN, CACHE_FINE]] * 2 + [[of("web", passed("http-80")), CACHE]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await add_later_failures(work, await take_baseline(work))
+        verified = await verify(work, baseline, 1, concerns="web")
+    assert (verified.ok, verified.helped) == (False, False)
+
+
+async def test_what_the_same_service_failed_with_later_has_to_pass_as_well(
+    scripted: Scripted,
+) -> None:
+    tls, fine = of("web", failed("tls-443")), of("web", passed("http-80"))
+    scripted.looks = [[DOWN], [DOWN, tls], [fine, tls]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        baseline = await add_later_failures(work, await take_baseline(work))
+        verified = await verify(work, baseline, 1)
+    assert not verified.ok
+    assert "tls-443" in verified.why
+
+
+@pytest.mark.parametrize(("explained", "helped"), [("port-6379", True), ("http-80", False)])
+async def test_a_revert_stays_if_the_checks_pass_that_a_copy_has_explained(
+    scripted: Scripted, explained: str, helped: bool
+) -> None:
+    scripted.looks = [[DOWN, CACHE], [DOWN, CACHE_FINE]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        work = IncidentWork(ground, case)
+        rehearsal = FixRehearsal(explained=(explained,))
+        baseline = await take_baseline(work)
+        verified = await verify(work, baseline, 1, concerns="web", rehearsal=rehearsal)
+    assert (verified.ok, verified.helped) == (False, helped)

@@ -133,6 +133,7 @@ def test_every_definition_has_a_description_and_an_object_schema() -> None:
         assert function["parameters"]["type"] == "object"
 
 
+@pytest.mark.command
 def test_the_file_tools_cost_no_yaml() -> None:
     code = (
         "import sys; from hermes.tools.toolsets import build_catalog\n"

@@ -161,6 +161,12 @@ class Application:
                 self.agent_dependencies.budget.forget(run)
             await unlock_run(run, self.run_locks, self.journal)
 
+    def has_running_processes(self, run: str) -> bool:
+        processes = self.agent_dependencies.processes
+        return processes is not None and any(
+            process.status == "running" for process in processes.list(run)
+        )
+
     async def end_processes(self, run: str) -> list[str]:
         """End the background processes of a run and of its subagents; returns their commands."""
         processes = self.agent_dependencies.processes

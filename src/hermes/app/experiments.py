@@ -39,10 +39,7 @@ from hermes.declared.experiments.host_programs import (
     HostService,
     read_host_programs,
 )
-from hermes.declared.experiments.put_back import (
-    CannotRevertError,
-    find_targets,
-)
+from hermes.declared.experiments.put_back import CannotRevertError, split_revertible
 from hermes.declared.experiments.rehearsal import (
     RehearsedRevert,
     rehearse_revert,
@@ -219,6 +216,8 @@ class _FinderWork:
                 why = "; ".join([why, *await self._what_copies_lack(setup)])
             if status == "ruled-out" and stuck:
                 status, why = "impossible", _not_tried_text(stuck)
+            elif status == "ruled-out" and (full := setup.expected.full_stores):
+                status, why = "impossible", _full_text(full, setup.suspects)
             return CauseResult(
                 status=status,
                 why=self._finder.redact(why),
@@ -299,7 +298,7 @@ class _FinderWork:
         live, programs, growth = await self._read_host(known)
         services = self._failing_services(programs)
         ranked = await self._suspects(compare(known, live), programs, services, growth)
-        suspects = tuple(each for each in ranked if self._can_be_put_back(each))
+        suspects, lost = split_revertible(ranked, self._store.content)
         setup = CopySetup(
             source=source,
             run_checks=partial(run_on_copy, self._case, self._case.checks),
@@ -310,8 +309,7 @@ class _FinderWork:
             suspects=suspects,
             jobs=programs.jobs_of(suspects),
         )
-        stuck = [each.label for each in ranked if each not in suspects]
-        return _Preparation(known, live, setup, stuck)
+        return _Preparation(known, live, setup, [each.label for each in lost])
 
     async def _read_host(self, known: State) -> tuple[State, HostPrograms, tuple[Suspect, ...]]:
         """All at once: each of these mostly waits for the host."""
@@ -401,15 +399,6 @@ class _FinderWork:
             seconds=seconds,
         )
 
-    def _can_be_put_back(self, suspect: Suspect) -> bool:
-        if suspect.change.item.kind != "file":
-            return True
-        try:
-            find_targets(Revert(suspect=suspect), self._store.content)
-        except CannotRevertError:
-            return False
-        return True
-
     async def _record(self, experiment: Experiment) -> None:
         details = self._case.details
         numbers = await self._case.publish(
@@ -468,6 +457,7 @@ class _FinderWork:
             evidence=tuple(self._numbers),
             recovered=setup.expected.failing_names if rehearsed.works else (),
             rehearsal_s=rehearsal_s,
+            explained=cause.explained,
         )
 
     async def _find_authors(self, known: State, causes: Sequence[Revert]) -> list[str]:
@@ -491,6 +481,13 @@ def _not_tried_text(labels: Sequence[str]) -> str:
     more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
     named = f"{', '.join(labels[:3])}{more}"
     return f"what else changed is no cause, but the contents from before are not known of {named}"
+
+
+def _full_text(full: Sequence[str], suspects: Sequence[Suspect]) -> str:
+    """A store that is full stays so: that a change has filled it is neither shown nor excluded."""
+    named = ", ".join(each.label for each in suspects[:3])
+    changed = f", and no copy can tell whether one of these filled it: {named}" if named else ""
+    return f"no revert empties what is full ({'; '.join(full)}){changed}"
 
 
 def _is_copyable(environment: object) -> TypeGuard[Copyable]:

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
-from hermes.app.incident_states import load_state, read_kept_states
+from hermes.app.incident_states import kept_probes, load_state, read_kept_states
 from hermes.core.errors import HermesError
 from hermes.core.events.experiments import ExperimentsEnded, IncidentStateKept
 from hermes.core.incident import IncidentDetails
@@ -14,7 +12,6 @@ from hermes.declared.store import StateStore
 from hermes.gym.incidents.build import IncidentDrill, build_incident_drill
 from hermes.gym.incidents.folder import write_incident_drill
 from hermes.gym.incidents.recorded import RecordedIncident
-from hermes.sre.probes.probe import Probe
 
 DRILLS_FOLDER = "drills"
 """In the home."""
@@ -65,20 +62,13 @@ async def read_recorded_incident(
         causes=await _proved_causes(journal, details),
         failing_checks={each.check: each.detail for each in failing.readings if not each.ok},
         passing_checks=tuple(each.check for each in failing.readings if each.ok),
-        probes=tuple(_probes(failing)),
+        probes=tuple(kept_probes(failing)),
     )
-
-
-def _probes(failing: IncidentStateKept) -> list[Probe]:
-    try:
-        return [msgspec.json.decode(each, type=Probe) for each in failing.probes]
-    except msgspec.DecodeError as error:
-        raise HermesError(f"the probes of the incident cannot be read: {error}") from error
 
 
 def _failing_units(failing: IncidentStateKept) -> list[str]:
     bad = {each.check for each in failing.readings if not each.ok}
-    return [each.service for each in _probes(failing) if each.name in bad and each.service]
+    return [each.service for each in kept_probes(failing) if each.name in bad and each.service]
 
 
 async def _proved_causes(journal: Journal, details: IncidentDetails) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from hermes.declared.collectors.readers import environment_runner
 from hermes.declared.state import State
 from hermes.declared.store import StateStore
 from hermes.sre.checks import CheckResult, IndependentChecks, ProbeChecks
+from hermes.sre.probes.probe import Probe
 
 STATE_KINDS = ("incident.state",)
 CollectState = Callable[[State | None], Awaitable[State]]
@@ -95,8 +96,26 @@ def keep_failing_state(
         host=state.host,
         service=failing_service(details, results),
         readings=tuple(_reading(each) for each in results if not each.unknown),
-        probes=tuple(msgspec.json.encode(each).decode() for each in probes),
+        probes=tuple(map(encode_probe, probes)),
     )
+
+
+def encode_probe(probe: Probe) -> str:
+    """As a file declares it: how the policy admitted it is decided anew where it runs."""
+    fields = {name: getattr(probe, name) for name in Probe.__struct_fields__}
+    return msgspec.json.encode(Probe(**fields)).decode()
+
+
+def kept_probes(kept: IncidentStateKept) -> list[Probe]:
+    """Raises `HermesError`."""
+    try:
+        found = [msgspec.json.decode(each, type=dict[str, object]) for each in kept.probes]
+        return [
+            msgspec.convert({k: v for k, v in each.items() if k in Probe.__struct_fields__}, Probe)
+            for each in found
+        ]
+    except msgspec.MsgspecError as error:
+        raise HermesError(f"the probes of the incident cannot be read: {error}") from error
 
 
 def _known_good_id(store: StateStore, host: str) -> str:

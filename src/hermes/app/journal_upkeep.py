@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
@@ -64,8 +64,9 @@ async def _report_losses(
 
 
 def write_warning(text: str) -> None:
-    sys.stderr.write(f"hermes watch: {text}\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # the disk below a log may be full: the watch goes on
+        sys.stderr.write(f"hermes watch: {text}\n")
+        sys.stderr.flush()
 
 
 class JournalMonitor:

@@ -4,14 +4,20 @@ import shlex
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
-import msgspec
 from msgspec.structs import replace
 
 from hermes.app.application import Application
 from hermes.app.contrast_checks import find_contrasts
-from hermes.app.copied_checks import CopyEnvironment, repeated_requests
-from hermes.app.incident_states import IncidentStates, load_state, read_kept_states
+from hermes.app.copied_checks import expected_readings, run_on_copy
+from hermes.app.incident_states import (
+    IncidentStates,
+    encode_probe,
+    kept_probes,
+    load_state,
+    read_kept_states,
+)
 from hermes.app.secret_redactor import SecretRedactor
 from hermes.app.skills.library import open_library, read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle
@@ -21,7 +27,6 @@ from hermes.core.events.experiments import IncidentStateKept, KeptReading, Lesso
 from hermes.core.incident import Incident, IncidentDetails, read_incident
 from hermes.core.messages import Value
 from hermes.declared.collectors.readers import environment_runner
-from hermes.declared.experiments.copied_checks import CheckReading, ExpectedReadings
 from hermes.declared.experiments.copy_trial import CopySetup, CopyTrial, open_copy, setting_commands
 from hermes.declared.experiments.host_programs import HostPrograms, read_host_programs
 from hermes.declared.experiments.put_back import CannotRevertError, Target, find_targets
@@ -32,7 +37,7 @@ from hermes.declared.experiments.suspects import ServiceContext, Suspect, rank_s
 from hermes.declared.experiments.text_parts import render_diff
 from hermes.declared.experiments.trial import Revert
 from hermes.declared.state import State, StateChange, compare
-from hermes.environments.copies import CannotCopyError, Copyable, HostCopy, can_be_copied
+from hermes.environments.copies import CannotCopyError, Copyable, can_be_copied
 from hermes.learning.fix_commands import CannotRepeatError, FixCommand, FixedFile
 from hermes.learning.people_fix import PeopleFix, draft_from_fix, with_proof
 from hermes.skills.distill.distillation import DistilledSkill
@@ -94,8 +99,7 @@ class _LessonWork:
         self._recovered = load_state(store, recovered.state, "recovered")
         known = failing.known_good
         self._known = load_state(store, known, "known good") if known else None
-        probes = [msgspec.json.decode(each, type=Probe) for each in failing.probes]
-        self._checks = ProbeChecks(probes, self._environment)
+        self._checks = ProbeChecks(kept_probes(failing), self._environment)
         self._began = time.monotonic()
 
     async def run(self) -> PeopleLesson:
@@ -133,10 +137,11 @@ class _LessonWork:
         programs: HostPrograms,
         services: Sequence[str],
     ) -> CopySetup:
+        case = self._case()
         return CopySetup(
             source=source,
-            run_checks=self._checks_on_copy,
-            expected=self._expected(),
+            run_checks=partial(run_on_copy, case, self._checks),
+            expected=expected_readings(case),
             programs=programs,
             services=services,
             store=self._store,
@@ -172,7 +177,7 @@ class _LessonWork:
             self._kept,
             at=datetime.now(UTC),
             readings=(*passing, *readings),
-            probes=(*self._kept.probes, *(msgspec.json.encode(each).decode() for each in probes)),
+            probes=(*self._kept.probes, *map(encode_probe, probes)),
         )
         await self._writer.states.publish(self._kept)
         return True
@@ -249,26 +254,6 @@ class _LessonWork:
         names += [each.service for each in self._checks.probes if each.name in bad]
         plain = dict.fromkeys(each.removesuffix(".service") for each in names if each)
         return [name for name in plain if programs.named(name) is not None]
-
-    def _expected(self) -> ExpectedReadings:
-        readings = self._kept.readings
-        return ExpectedReadings(
-            failing=tuple(
-                CheckReading(name=each.check, ok=False, detail=each.detail)
-                for each in readings
-                if not each.ok
-            ),
-            passing=tuple(each.check for each in readings if each.ok),
-        )
-
-    async def _checks_on_copy(self, copy: HostCopy, names: Sequence[str]) -> Sequence[CheckReading]:
-        if requests := repeated_requests(self._case(), self._checks, names):
-            await copy.run(requests, timeout_s=10.0)
-        checks = self._checks.on(CopyEnvironment(copy, self._environment.target), names)
-        return [
-            CheckReading(name=each.check, ok=each.ok, unknown=each.unknown, detail=each.detail)
-            for each in await checks()
-        ]
 
     def _case(self) -> FailingCase:
         services = {each.name: each.service for each in self._checks.probes}

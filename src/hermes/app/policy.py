@@ -30,7 +30,7 @@ from hermes.core.errors import SettingsError
 from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.messages import Risk, ToolCall
 from hermes.core.people import UNIX
-from hermes.core.plugins import PLUGIN_FOLDER_NAME
+from hermes.core.plugin_sources import PLUGIN_FOLDER_NAME
 from hermes.plumbing.files import is_locked
 from hermes.policy.settings import PolicySettings
 from hermes.settings.load import LoadedSettings

@@ -89,7 +89,7 @@ def print_table(
 def _print_rich_table(columns: Sequence[str], rows: list[list[str]]) -> None:
     import shutil
 
-    from hermes.cli.rich_output import draw_table
+    from hermes.cli.render.rich_output import draw_table
 
     color = click.get_current_context().color is not False
     draw_table(columns, rows, color=color, width=shutil.get_terminal_size().columns)

@@ -1,27 +1,25 @@
 """Finds plug-ins, and loads one only when it is asked for by name.
 
-There are three sources: the table of built-ins below, the entry points of installed packages in
-the groups `hermes.tools`, `hermes.models` and so on, and the files `<home>/plugins/*.py`, each with
-a table `ENTRY_POINTS` of the same shape. `importlib.metadata` is not used: to import it takes
-longer than a whole start of `hermes`.
+Those of Hermes itself are in the table below; `core.plugin_sources` finds those of outside authors.
 """
 
-import importlib.util
-import os
-import re
-import stat
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, lru_cache, update_wrapper
+from functools import update_wrapper
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
 from hermes.core.errors import PluginError, SettingsError
 from hermes.core.messages import Value
+from hermes.core.plugin_sources import (
+    GROUP_PREFIX,
+    PluginSource,
+    error_text,
+    find_sources,
+    read_plugin_files,
+)
 
 BUILT_IN: Mapping[str, Mapping[str, str]] = {
     "models": {
@@ -131,12 +129,6 @@ LATER_GROUPS: Mapping[str, str] = {"notifications": "channels"}
 """A plug-in of the first group may be named in the second one: a sink is a channel that only sends.
 """
 
-PLUGIN_FOLDER_NAME = "plugins"
-FILE_TABLE_NAME = "ENTRY_POINTS"
-_GROUP_PREFIX = "hermes."
-_OWN_DISTRIBUTION = "hermes"
-_WORD = re.compile(r"[\w-]+")
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -159,44 +151,6 @@ def with_settings(
     return lambda function: PluginWithSettings(function, settings)
 
 
-class PluginSource(Value, frozen=True):
-    """Where one plug-in of an outside author comes from."""
-
-    group: str
-    name: str
-    origin: str
-    """A distribution such as `hermes-matrix-1.0`, or the path of a file."""
-    target: str = ""
-    """`module:attribute` of a distribution."""
-    value: Any = None
-    """The object of a file."""
-
-    def load(self) -> Any:
-        """Raises `PluginError` for any error in the author's code."""
-        found = _import_target(self.target, self.origin) if self.target else self.value
-        if not callable(found):
-            raise PluginError(
-                f"{self.origin}: {self.name} in {_GROUP_PREFIX}{self.group} is "
-                f"{type(found).__name__}, which cannot be called"
-            )
-        return found
-
-    def can_load(self) -> bool:
-        try:
-            self.load()
-        except PluginError:
-            return False
-        return True
-
-
-class PluginFile(Value, frozen=True):
-    path: str
-    groups: dict[str, dict[str, Any]] = {}
-    problem: str = ""
-    words: frozenset[str] = frozenset()
-    """Of a broken file: every word in it, among them the names of its plug-ins."""
-
-
 def load_plugin(group: str, name: str, home: Path | None = None) -> Any:
     """The object behind `hermes.<group>: name`.
 
@@ -208,7 +162,7 @@ def load_plugin(group: str, name: str, home: Path | None = None) -> Any:
         return _load_built_in(name, own)
     if source := outside_plugins(group, home).get(name):
         return source.load()
-    for file in _plugin_files(home):
+    for file in read_plugin_files(home):
         if name in file.words:
             raise PluginError(f"{file.path}: {file.problem}")
     raise SettingsError(f"no {group} named {name!r}; {suggest_plugin(group, name, home)}")
@@ -232,7 +186,7 @@ def outside_plugins(group: str, home: Path | None = None) -> dict[str, PluginSou
     that cannot be loaded takes no name from another."""
     found: dict[str, PluginSource] = {}
     groups = (group, LATER_GROUPS.get(group))
-    for source in _sources(home):
+    for source in find_sources(home):
         if source.group in groups and source.name not in BUILT_IN.get(group, {}):
             first = found.setdefault(source.name, source)
             if first is not source and not first.can_load():
@@ -253,20 +207,20 @@ class PluginCheck(Value, frozen=True):
 
 def check_plugins(home: Path | None = None) -> Iterator[PluginCheck]:
     """Loads all plug-ins of outside authors; one that cannot be used says why."""
-    for file in _plugin_files(home):
+    for file in read_plugin_files(home):
         if file.problem:
             yield PluginCheck("", Path(file.path).stem, file.path, problem=file.problem)
     taken: dict[tuple[str, str], str] = {}
-    for source in _sources(home):
+    for source in find_sources(home):
         problem = _source_problem(source, taken)
         yield PluginCheck(source.group, source.name, source.origin, source.target, problem)
 
 
 def _source_problem(source: PluginSource, taken: dict[tuple[str, str], str]) -> str:
     if source.group not in BUILT_IN:
-        known = ", ".join(f"{_GROUP_PREFIX}{each}" for each in BUILT_IN)
-        return f"no group {_GROUP_PREFIX}{source.group}; there are: {known}"
-    place = f"the name {source.name} in {_GROUP_PREFIX}{source.group}"
+        known = ", ".join(f"{GROUP_PREFIX}{each}" for each in BUILT_IN)
+        return f"no group {GROUP_PREFIX}{source.group}; there are: {known}"
+    place = f"the name {source.name} in {GROUP_PREFIX}{source.group}"
     if source.name in BUILT_IN[source.group]:
         return f"{place} is taken by Hermes itself"
     try:
@@ -291,7 +245,7 @@ def call_plugin(name: str, plugin: Callable[..., R], *args: object) -> R:
     except SettingsError:
         raise
     except Exception as error:  # code of the author: any error is possible
-        raise PluginError(f"{name}: {_error_text(error)}") from error
+        raise PluginError(f"{name}: {error_text(error)}") from error
 
 
 def own_settings(plugin: Any, given: object, where: str) -> Any:
@@ -323,139 +277,3 @@ def _load_built_in(name: str, target: str) -> Any:
             f"{name} needs the package {error.name}, which is not installed: "
             f"pip install 'hermes-oncall[{name}]'"
         ) from error
-
-
-def _import_target(target: str, origin: str) -> Any:
-    module, _, attributes = target.partition(":")
-    try:
-        found: Any = import_module(module)
-        for attribute in attributes.split("."):
-            found = getattr(found, attribute)
-    except (Exception, SystemExit) as error:  # code of the author: any error is possible
-        raise PluginError(f"{origin}: {target}: {_error_text(error)}") from error
-    return found
-
-
-def _sources(home: Path | None) -> Iterator[PluginSource]:
-    """Packages in the order of `sys.path`, then files by name."""
-    yield from _installed_plugins(tuple(sys.path))
-    for file in _plugin_files(home):
-        for group, values in file.groups.items():
-            for name, value in values.items():
-                yield PluginSource(group, name, file.path, value=value)
-
-
-@lru_cache(maxsize=8)
-def _installed_plugins(search_path: tuple[str, ...]) -> tuple[PluginSource, ...]:
-    found: list[PluginSource] = []
-    seen = {_OWN_DISTRIBUTION}
-    for folder in dict.fromkeys(search_path):
-        try:
-            entries = sorted(os.listdir(folder or "."))  # noqa: PTH208 - at every start
-        except OSError:
-            continue
-        for entry in entries:
-            distribution, dot, ending = entry.rpartition(".")
-            name = distribution.partition("-")[0].lower()
-            if not dot or ending not in ("dist-info", "egg-info") or name in seen:
-                continue
-            seen.add(name)
-            found += _distribution_plugins(Path(folder, entry), distribution)
-    return tuple(found)
-
-
-def _distribution_plugins(folder: Path, distribution: str) -> Iterator[PluginSource]:
-    try:
-        text = (folder / "entry_points.txt").read_text("utf-8", errors="replace")
-    except OSError:
-        return
-    group = ""
-    for line in text.splitlines():
-        if line.startswith("["):
-            group = line.strip("[] ")
-        elif "=" in line and group.startswith(_GROUP_PREFIX):
-            name, _, target = line.partition("=")
-            target = target.partition("[")[0].strip()  # an extra in brackets says nothing here
-            yield PluginSource(
-                group.removeprefix(_GROUP_PREFIX), name.strip(), distribution, target
-            )
-
-
-def _plugin_files(home: Path | None) -> list[PluginFile]:
-    if home is None:
-        return []
-    folder = home / PLUGIN_FOLDER_NAME
-    try:
-        paths = sorted(folder.glob("*.py")) if folder.is_dir() else []
-    except OSError:
-        return []
-    unsafe = next(filter(None, map(_unsafe_reason, (home, folder))), "") if paths else ""
-    found = []
-    for path in paths:
-        why = unsafe or _unsafe_reason(path)
-        if why:
-            found.append(PluginFile(str(path), problem=f"not loaded: {why}", words=_words(path)))
-        else:
-            changed = path.stat()
-            found.append(_load_file(path, changed.st_mtime_ns, changed.st_size))
-    return found
-
-
-def _unsafe_reason(path: Path) -> str:
-    """Why code of this file or folder may not run: another user could have written it."""
-    try:
-        found = path.stat()
-    except OSError as error:
-        return f"{path} cannot be read: {error.strerror}"
-    if found.st_uid not in (os.geteuid(), 0):
-        return f"{path} belongs to another user (uid {found.st_uid})"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"{path} can be written by other users; chmod go-w {path}"
-    return ""
-
-
-@cache
-def _load_file(path: Path, changed_ns: int, size: int) -> PluginFile:
-    """Once for each version of a file."""
-    try:
-        return PluginFile(str(path), _file_table(path))
-    except PluginError as error:
-        return PluginFile(str(path), problem=str(error), words=_words(path))
-
-
-def import_file(name: str, path: Path) -> ModuleType:
-    """A file of an outside author as a module. Raises `PluginError` for any error in it."""
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # code of the author: any error is possible
-        raise PluginError(_error_text(error)) from error
-    return module
-
-
-def _file_table(path: Path) -> dict[str, dict[str, Any]]:
-    module = import_file(f"hermes_plugin_{path.stem.replace('-', '_')}", path)
-    table = getattr(module, FILE_TABLE_NAME, None)
-    try:
-        groups = msgspec.convert(table, dict[str, dict[str, Any]])
-    except msgspec.ValidationError as error:
-        example = f'{FILE_TABLE_NAME} = {{"hermes.tools": {{"uptime": uptime}}}}'
-        raise PluginError(f"it needs a table such as {example}") from error
-    if wrong := [group for group in groups if not group.startswith(_GROUP_PREFIX)]:
-        raise PluginError(f"{FILE_TABLE_NAME}: the group {wrong[0]!r} must begin with hermes.")
-    return {group.removeprefix(_GROUP_PREFIX): dict(values) for group, values in groups.items()}
-
-
-def _error_text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _words(path: Path) -> frozenset[str]:
-    try:
-        return frozenset(_WORD.findall(path.read_text("utf-8", errors="replace")))
-    except OSError:
-        return frozenset()

@@ -216,17 +216,21 @@ class LocalEnvironment:
         tree = new_tree_mark()
         if session is not None and session.confinement is not None:
             self._confined_trees.add(tree)
-        with (session or self.session).prepare(command, tree=tree, cwd=cwd) as prepared:
-            result = await run_to_end(
-                prepared,
-                tree=tree,
-                timeout=min(timeout, self._settings.max_timeout),
-                stdin=stdin,
-                release_pipe=self._leftovers.take,
-            )
-            if not result.timed_out:
-                prepared.finish()
-            return result
+        try:
+            with (session or self.session).prepare(command, tree=tree, cwd=cwd) as prepared:
+                result = await run_to_end(
+                    prepared,
+                    tree=tree,
+                    timeout=min(timeout, self._settings.max_timeout),
+                    stdin=stdin,
+                    release_pipe=self._leftovers.take,
+                )
+                if not result.timed_out:
+                    prepared.finish()
+                return result
+        except OSError as error:  # no descriptor or memory is left, /tmp is full, or no answer
+            why = error.strerror or str(error) or type(error).__name__
+            raise EnvironmentFailed(f"cannot run a command: {why}") from error
 
     async def _prepare_sudo(self, command: str) -> None:
         if self._sudo is not None:

@@ -11,7 +11,8 @@ from typing import Any
 
 from hermes.core.errors import HermesError, PluginError, SettingsError
 from hermes.core.messages import Value
-from hermes.core.plugins import BUILT_IN, call_plugin, import_file, load_plugin, plugin_names
+from hermes.core.plugin_sources import import_file
+from hermes.core.plugins import BUILT_IN, call_plugin, load_plugin, plugin_names
 from hermes.gym.random_source import RandomSource, Split
 from hermes.gym.renamed import find_renamed, report_renamed
 from hermes.gym.scenario_spec import ScenarioGroup, ScenarioSpec

@@ -25,8 +25,11 @@ from hermes.sre.responders.experiments import ExperimentResponder, FixTests, wit
 from hermes.sre.responders.playbooks import PlaybookAttempt, PlaybookResponder
 from hermes.sre.undo import ChangeRecorder, find_restarts
 from hermes.sre.verify import (
+    NOT_REHEARSED,
     Baseline,
+    FixRehearsal,
     VerificationResult,
+    add_later_failures,
     extend_baseline,
     verify,
     watch_recovery,
@@ -34,6 +37,7 @@ from hermes.sre.verify import (
 
 EnterPhase = Callable[[IncidentPhase, int, str], Awaitable[None]]
 AttemptedBy = Literal["playbook", "experiment", "model", "nobody"]
+REVERTED_BY_ANOTHER = "another incident has reverted the cause, and something still fails"
 UNOBSERVED_REASON = (
     "none of our checks observed the problem: a person has to decide whether it is over"
 )
@@ -110,13 +114,13 @@ class Attempts:
         await self._enter("reflex", number, "")
         test = partial(self._tests.run, number, self._baseline)
         return await self._verify_playbook(
-            number, await self._playbooks.run_next(number, self._find_recovery, test)
+            number, await self._playbooks.run_next(number, self._prepare_change, test)
         )
 
     async def _try_playbook_again(self, number: int) -> AttemptResult | None:
         """A fault may leave its traces some time after the alert; experiments use that time."""
         return await self._verify_playbook(
-            number, await self._playbooks.look_again(number, self._find_recovery)
+            number, await self._playbooks.look_again(number, self._prepare_change)
         )
 
     async def _verify_playbook(
@@ -150,12 +154,17 @@ class Attempts:
         if self._experiments.may_ask and (again := await self._try_playbook_again(number)):
             return again
         attempt = await self._experiments.revert(
-            number, self._baseline, self._find_recovery, self._enter
+            number, self._baseline, self._prepare_change, self._enter
         )
         if attempt is None:
-            return None
+            if not self._experiments.outdated:
+                return None
+            return AttemptResult(attempted_by="experiment", why=REVERTED_BY_ANOTHER, keep=True)
         verification = await self._verify(
-            number, attempt.failure, attempt.unit, rehearsal_s=attempt.rehearsal_s
+            number,
+            attempt.failure,
+            attempt.unit,
+            rehearsal=attempt.rehearsal,
         )
         if verification.ok and (
             rest := await self._experiments.find_unobserved_fault(number, self._baseline)
@@ -219,7 +228,7 @@ class Attempts:
     ) -> AttemptResult:
         await self._enter("remediate", number, hypothesis.component)
         changes = ChangeRecorder(
-            self._work, number, self._find_recovery, find_test=self._tests.of_command
+            self._work, number, self._prepare_change, find_test=self._tests.of_command
         )
         baseline = await self._with_proposed_check(hypothesis.check)
         executor = await self._tests.add_tool(number, self._baseline, changes.executor)
@@ -235,10 +244,15 @@ class Attempts:
             return AttemptResult(attempted_by="model", why=UNOBSERVED_REASON, keep=True, last=True)
         return _result_of(verification, "model", "")
 
-    async def _find_recovery(self) -> str:
-        """The checks that pass although nothing was changed; empty while the problem is there."""
-        recovery = await watch_recovery(self._work, self._baseline)
-        return f"{', '.join(recovery.checks)} passed" if recovery.recovered else ""
+    async def _prepare_change(self, asked: bool) -> str:
+        """The checks that pass although nothing was changed; empty while the problem is there. What
+        fails by now did not begin with the change that follows."""
+        if asked:
+            recovery = await watch_recovery(self._work, self._baseline)
+            if recovery.recovered:
+                return f"{', '.join(recovery.checks)} passed"
+        self._baseline = await add_later_failures(self._work, self._baseline)
+        return ""
 
     async def _with_proposed_check(self, command: str) -> Baseline:
         """Add the check that a model proposed, if it fails before anything is changed."""
@@ -255,7 +269,7 @@ class Attempts:
         concerns: str,
         *,
         by_model: bool = False,
-        rehearsal_s: float = 0.0,
+        rehearsal: FixRehearsal = NOT_REHEARSED,
     ) -> VerificationResult:
         """After a fix by a model, what it restarted is restarted again."""
         await self._enter("verify", number, "")
@@ -268,7 +282,7 @@ class Attempts:
             concerns=concerns,
             restarted=find_restarts([c.command for c in changes if c.attempt == number]),
             restart_again=by_model,
-            rehearsal_s=rehearsal_s,
+            rehearsal=rehearsal,
         )
 
 

@@ -54,6 +54,8 @@ class CauseResult(Value, kw_only=True, frozen=True):
     recovered: tuple[str, ...] = ()
     """Checks that passed when its revert was rehearsed on a copy."""
     rehearsal_s: float = 0.0
+    explained: tuple[str, ...] = ()
+    """Checks that failed on an unchanged copy as on the host; others have another cause."""
 
     @property
     def summary(self) -> str:

@@ -346,8 +346,9 @@ class Commander:
             await work(self._work.details)
         except StoreError:
             raise
-        except (HermesError, OSError) as error:
-            await self._enter(phase, detail=f"failed: {error}"[:500])
+        except Exception as error:  # noqa: BLE001 - the host is as fixed as it was before
+            what = error if isinstance(error, HermesError) else f"{type(error).__name__}: {error}"
+            await self._enter(phase, detail=f"failed: {what}"[:500])
 
     async def _enter(self, phase: IncidentPhase, attempt: int = 0, detail: str = "") -> None:
         resumed, self._resumed = self._resumed, False

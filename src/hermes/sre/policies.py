@@ -79,16 +79,19 @@ class RecordedUndoPolicy(PolicyWrapper):
 
 
 class KnownDaemonPolicy(PolicyWrapper):
-    """Judges the start of a daemon without a supervisor as that of a service, where the command is
-    exactly the one that the watch recorded while the daemon ran: program, arguments, user, folder
-    and log. The record is read from the kernel; no model and no probe has a part in it."""
+    """Judges the start or restart of a daemon without a supervisor as that of a service, where the
+    command is exactly the one that the watch recorded while the daemon ran: program, arguments,
+    user, folder and log. The record is read from the kernel; no model and no probe has a part in
+    it."""
 
     def __init__(self, policy: Policy, daemons: Sequence[PlainDaemon]) -> None:
         super().__init__(policy)
+        # A restart ends with the start, so it is looked for first.
         self._starts = {
-            text: f"service {shlex.quote(daemon.name)} start"
+            text: f"service {shlex.quote(daemon.name)} {verb}"
+            for verb in ("restart", "start")
             for daemon in daemons
-            if (text := _start_command(daemon))
+            if (text := _daemon_command(daemon, verb))
         }
 
     def decide(self, action: Action) -> Decision:
@@ -114,11 +117,11 @@ class KnownDaemonPolicy(PolicyWrapper):
         return replace(action, call=call, command=command if action.command else "")
 
 
-def _start_command(daemon: PlainDaemon) -> str:
+def _daemon_command(daemon: PlainDaemon, verb: str) -> str:
     """Empty when it is not known."""
     supervisors = HostSupervisors([HostUnit(name=daemon.name, kind="daemon")], [daemon])
     try:
-        return supervisors.render("start", daemon.name)
+        return supervisors.render(verb, daemon.name)
     except UnsupportedActionError:
         return ""
 

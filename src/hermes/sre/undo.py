@@ -122,18 +122,22 @@ def _can_be_copied(path: str) -> bool:
     return known and not path.startswith(("/dev/", "/proc/", "/sys/", UNDO_FOLDER)) and path != "/"
 
 
+PrepareChange = Callable[[bool], Awaitable[str]]
+"""Is awaited before the first change of an attempt, with whether people were asked about it.
+Returns how the problem has ended by itself meanwhile, else an empty text."""
+
+
 class ChangeRecorder:
     """Records the changes of one attempt. `playbook`: its steps are the changes and have their own
     undo commands; without it every call that does more than read is a change. `find_test`: how the
-    fix of a call did on a copy. `find_recovery`:
-    returns how the problem has ended by itself, else an empty text; the first change does not run
-    if it ended while people were asked."""
+    fix of a call did on a copy. `prepare`: the first change does not run if the problem ended while
+    people were asked."""
 
     def __init__(
         self,
         work: IncidentWork,
         attempt: int,
-        find_recovery: Callable[[], Awaitable[str]],
+        prepare: PrepareChange,
         *,
         playbook: str = "",
         bundled: bool = False,
@@ -141,7 +145,7 @@ class ChangeRecorder:
     ) -> None:
         self._work, self._attempt, self._playbook = work, attempt, playbook
         self._bundled, self._find_test = bundled, find_test
-        self._find_recovery = find_recovery
+        self._prepare = prepare
         self._undo_commands: dict[str, str] = {}
         self._numbers = count(1)
         self.count = 0
@@ -171,8 +175,7 @@ class ChangeRecorder:
             return ""
         if not self._playbook and decision.effects and set(decision.effects) <= READING_EFFECTS:
             return ""
-        asked = decision.verdict == "ask" and not self.count
-        if asked and (recovery := await self._find_recovery()):
+        if not self.count and (recovery := await self._prepare(decision.verdict == "ask")):
             return f"the problem ended before this change: {recovery}"
         undo = self._undo_commands[call.id] if self._playbook else await self._save_copies(action)
         command = action.command or str(call.arguments.get("command", "")) or call.name

@@ -52,6 +52,9 @@ class Baseline:
     """Checks that fail because of a restart count."""
     unanswered: frozenset[str] = frozenset()
     """Checks that gave no answer before: their later results are ignored."""
+    later: frozenset[str] = frozenset()
+    """Checks of services that were fine at first and began to fail before anything was changed:
+    another problem, so their results say nothing about the fix."""
     samples: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """How often each check failed, and how often it was run."""
     proposed: tuple[PlaybookCheck, ...] = ()
@@ -101,6 +104,18 @@ class VerificationResult(Value, kw_only=True, frozen=True):
     why: str = ""
 
 
+class FixRehearsal(Value, kw_only=True, frozen=True):
+    """What a copy of the host has shown of a fix."""
+
+    seconds: float = 0.0
+    """How long the fix took there; a slow host gets more time."""
+    explained: tuple[str, ...] = ()
+    """The checks that failed there because of what the fix is about; empty: not known."""
+
+
+NOT_REHEARSED = FixRehearsal()
+
+
 class RecoveryResult(Value, kw_only=True, frozen=True):
     """The result of watching a host on which nothing was changed."""
 
@@ -138,6 +153,24 @@ async def extend_baseline(work: IncidentWork, baseline: Baseline) -> Baseline:
     return more
 
 
+async def add_later_failures(work: IncidentWork, baseline: Baseline) -> Baseline:
+    """Run the checks once more, just before the first change: it did not cause what fails by now.
+    What fails of the services that failed at first has to pass after the fix; other services have
+    a problem of their own."""
+    results = await baseline.independent_checks()
+    fresh = [
+        each
+        for each in results
+        if not each.ok and not each.unknown and each.check not in baseline.failing
+    ]
+    concerned = {each.service for each in results if each.check in baseline.failing}
+    concerned |= {work.details.service.removesuffix(".service"), ""}
+    own = [each for each in fresh if each.service in concerned]
+    later = {each.check for each in fresh if each.service not in concerned}
+    await _publish(work, fresh, "before", 0)
+    return replace(baseline, later=baseline.later | later).with_results(own)
+
+
 async def failing_checks(work: IncidentWork, probes: Sequence[Probe]) -> list[CheckResult]:
     """Those of the probes that fail on the host now."""
     results = await ProbeChecks(probes, work.context.environment)()
@@ -165,14 +198,14 @@ async def verify(
     concerns: str = "",
     restarted: Sequence[UnitRestart] = (),
     restart_again: bool = False,
-    rehearsal_s: float = 0.0,
+    rehearsal: FixRehearsal = NOT_REHEARSED,
 ) -> VerificationResult:
     """`why_not`: why the fix failed by its own checks; then they are run only once. `concerns`: the
     component that the attempt was about. `restarted`: units that the fix restarted;
     `restart_again`: these are restarted once more, to see whether the problem returns.
-    `rehearsal_s`: how long the same fix took on a copy; a slow host gets more time."""
+    """
     began, settings = time.monotonic(), work.settings.verify
-    needed = min(REHEARSAL_FACTOR * rehearsal_s, MAX_REHEARSED_TIMEOUT_S)
+    needed = min(REHEARSAL_FACTOR * rehearsal.seconds, MAX_REHEARSED_TIMEOUT_S)
     if work.cluster is not None:
         needed = max(needed, ROLLOUT_TIMEOUT_S)
     patience, trigger = 0.0 if why_not else max(settings.patience, needed), ""
@@ -194,7 +227,7 @@ async def verify(
             results = await _run_for_window(work, baseline, window)
             baseline = replace(baseline, weak=baseline.weak - baseline.counters)
         await _publish(work, [each for each in results if not each.ok], "after", attempt)
-    result = _verification_result(baseline, results, why_not, concerns)
+    result = _verification_result(baseline, results, why_not, concerns, rehearsal.explained)
     await work.publish(
         IncidentVerified(
             run=work.details.run,
@@ -282,14 +315,20 @@ async def _symptom_timing(
 
 
 def _verification_result(
-    baseline: Baseline, results: Sequence[CheckResult], why_not: str, component: str
+    baseline: Baseline,
+    results: Sequence[CheckResult],
+    why_not: str,
+    component: str,
+    explained: Sequence[str],
 ) -> VerificationResult:
     bad = [each for each in results if not each.ok]
     lost = baseline.failing - {each.check for each in results} - baseline.unanswered
     worse = any(each.check not in baseline.failing for each in bad)
     evidence = _passing_evidence(baseline, results)
-    own = _own_checks(baseline, results, component)
-    still = any(check_concerns(each, component) or each.check in own for each in bad)
+    # A copy has shown which checks the fix is about: they may be of another service.
+    about = "" if explained else component
+    own = _own_checks(baseline, results, about) | (baseline.evidence & set(explained))
+    still = any(check_concerns(each, about) or each.check in own for each in bad)
     helped = bool(own & set(evidence)) and not still and not worse and not why_not
     problems = [f"{each.check}: {each.detail}" for each in bad[:5]]
     problems += [f"{name}: it could not be asked again" for name in sorted(lost)]
@@ -350,7 +389,7 @@ async def _run_for_window(
 async def _run_all_checks(work: IncidentWork, baseline: Baseline) -> tuple[CheckResult, ...]:
     timeout, results = work.settings.verify.timeout, await baseline.independent_checks()
     return (
-        *(each for each in results if each.check not in baseline.unanswered),
+        *(each for each in results if each.check not in baseline.unanswered | baseline.later),
         *await run_checks(baseline.proposed, work.execute, timeout=timeout),
         *await run_checks(baseline.symptoms, work.execute_trusted, timeout=timeout),
     )

@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from hermes.core.bus import Bus
-from hermes.core.errors import HermesError, StoreError
+from hermes.core.errors import StoreError
 from hermes.core.events import Event
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import (
@@ -208,7 +208,7 @@ class IncidentWatch:
                 raise
             await self._until_writable()
             await self._document(details)
-        except HermesError:
+        except Exception:  # noqa: BLE001 - one incident's fault must not end the watch
             return  # `hermes incident report` renders it from the journal
 
     async def _work_on(self, details: IncidentDetails, work: WorkInProgress) -> None:

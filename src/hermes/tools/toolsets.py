@@ -14,9 +14,9 @@ import msgspec
 
 from hermes.core.errors import PluginError, SettingsError
 from hermes.core.messages import Risk, ToolSpec, Value
+from hermes.core.plugin_sources import PluginSource
 from hermes.core.plugins import (
     BUILT_IN,
-    PluginSource,
     call_plugin,
     load_plugin,
     outside_plugins,

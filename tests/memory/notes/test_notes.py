@@ -315,6 +315,7 @@ for n in range(20):
 """
 
 
+@pytest.mark.command
 def test_several_processes_writing_at_once_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "MEMORY.md"
     names = ["ann", "ben", "cy"]

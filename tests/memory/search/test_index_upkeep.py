@@ -147,6 +147,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.command
 def test_a_home_that_cannot_be_written_is_searched_in_memory(small_disk: Path) -> None:
     home = Home(small_disk)
     home.write(said("apple one"))
@@ -162,6 +163,7 @@ def test_a_home_that_cannot_be_written_is_searched_in_memory(small_disk: Path) -
         home.past.close()
 
 
+@pytest.mark.command
 def test_a_full_disk_stops_neither_the_search_nor_the_journal(small_disk: Path) -> None:
     home = Home(small_disk)
     words = [f"apple w{number}x{number * 7919 % 100_003} " * 8 for number in range(2000)]

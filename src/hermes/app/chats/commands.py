@@ -8,7 +8,7 @@ from typing import Protocol
 from hermes.agent.conversation import Conversation
 from hermes.app.application import Application
 from hermes.app.chats.sessions import ChatState
-from hermes.app.chats.worker import IdleCommand, SessionWorker, has_running_processes
+from hermes.app.chats.worker import IdleCommand, SessionWorker
 from hermes.core.events.chats import ChatReceived, message_key
 from hermes.core.messages import Usage
 from hermes.plumbing.problems import closest_name
@@ -69,7 +69,7 @@ async def _stop(call: CommandCall) -> str | None:
 
 async def _new(call: CommandCall) -> str:
     if call.state is not None:
-        if has_running_processes(call.host.application, call.state.run):
+        if call.host.application.has_running_processes(call.state.run):
             return (
                 "Background processes of this session are still running, so it stays. "
                 "Ask to end them first."

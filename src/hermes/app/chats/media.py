@@ -1,22 +1,25 @@
-"""Turns files of a message into words for the conversation: where each is kept, and what it is."""
+"""Files of chats: what a conversation learns of those received, and which may be sent."""
 
+import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
+from hermes.core.actions import Action
 from hermes.core.channels import Channel, FetchesMedia, InboundMessage, MediaItem
 from hermes.core.errors import HermesError
 from hermes.core.events.chats import ChatReceived
 from hermes.core.foreign_text import visible_line
-from hermes.core.messages import AttachedText, Picture
-from hermes.gateway.media import MediaCache, StickerCache
+from hermes.core.messages import AttachedText, Picture, Risk, ToolCall
+from hermes.gateway.media import MediaCache, StickerCache, is_made_recording
 from hermes.gateway.settings import TalkSettings
 
 if TYPE_CHECKING:
+    from hermes.app.application import Application
     from hermes.core.speech import SpokenText
 
 MAX_INLINE_BYTES = 16_384
@@ -24,6 +27,7 @@ MAX_INLINE_BYTES = 16_384
 _TEXT_SUFFIXES = frozenset(
     {".txt", ".log", ".md", ".json", ".yaml", ".yml", ".toml", ".conf", ".cfg", ".ini", ".csv"}
 )
+_MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
 
 KeepPicture = Callable[[bytes, str], Awaitable[Picture]]
 """Keeps a picture, given as bytes and a description. Raises `ToolError` in plain words."""
@@ -134,3 +138,61 @@ def _text_parts(name: str, path: Path, data: bytes) -> list[AttachedText]:
         return [AttachedText("file", f"its name is {name}")] if name else []
     text = data.decode("utf-8", "replace")
     return [AttachedText("file", f"{name}:\n{text}" if name else text)]
+
+
+def split_sendable_media(
+    text: str, application: "Application", folder: Path, run: str
+) -> tuple[str, tuple[str, ...]]:
+    """The text of an answer without `MEDIA:` lines, and the files that may go to its chat."""
+    home = application.loaded.home
+    kept = (home / name for name in ("artifacts", "audio_cache", "image_cache"))
+    return split_media(text, (folder, *kept), lambda path: _may_send(path, application, run))
+
+
+def _may_send(path: Path, application: "Application", run: str) -> bool:
+    """What the policy would ask about is not sent to a chat; what was made to be sent is."""
+    home = application.loaded.home
+    if path.is_relative_to((home / "audio_cache").resolve()):
+        return is_made_recording(path, home)
+    environment = application.agent_dependencies.environment
+    action = Action(
+        call=ToolCall("media", "read_file", {"path": str(path)}),
+        risk=Risk.READ,
+        run=run,
+        origin="chat",
+        environment=environment.name,
+        target=environment.target,
+        isolated=environment.isolated,
+    )
+    return application.policy.decide(action).verdict == "allow"
+
+
+def split_media(
+    text: str, folders: Sequence[Path], may_read: Callable[[Path], bool]
+) -> tuple[str, tuple[str, ...]]:
+    """The text without `MEDIA:` lines, and the files of those that may be sent.
+
+    A line whose file is outside of the folders, hidden or forbidden is replaced by a note.
+    """
+    files: list[str] = []
+
+    def replace_line(match: re.Match[str]) -> str:
+        path = _sendable_file(match[1], folders)
+        if path is None or not may_read(path):
+            return f"(not sent: {match[1]})"
+        files.append(str(path))
+        return ""
+
+    return _MEDIA_LINE.sub(replace_line, text).strip(), tuple(files)
+
+
+def _sendable_file(name: str, folders: Sequence[Path]) -> Path | None:
+    try:
+        path = Path(name).expanduser().resolve(strict=True)
+        for folder in map(Path.resolve, folders):
+            if path.is_relative_to(folder) and path.is_file():
+                below = path.relative_to(folder).parts
+                return None if any(part.startswith(".") for part in below) else path
+    except (OSError, ValueError, RuntimeError):
+        pass
+    return None

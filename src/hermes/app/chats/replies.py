@@ -1,14 +1,13 @@
-"""What goes back to a chat: answers of turns, found in the journal, with the files that they name.
+"""What goes back to a chat: answers of turns, found in the journal, with the files that they name,
+and news of background processes.
 
 An answer is queued together with the note that its messages are handled. So each answer is queued
 once, whenever the process ends.
 """
 
 import random
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from hermes.core.channels import Button
 from hermes.core.events import Event
@@ -16,15 +15,19 @@ from hermes.core.events.base import UnknownEvent
 from hermes.core.events.chats import ChatHandled, ChatOutcome
 from hermes.core.events.operations import NotificationKind, NotificationQueued
 from hermes.core.events.runs import MessageAdded, RunStarted, TurnEnded, TurnStarted, TurnUndone
+from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessReported
+from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
 from hermes.gateway.settings import TalkSettings
+from hermes.plumbing.units import format_duration
 
 STOPPED_TEXT = "Stopped."
 EMPTY_TEXT = "(no answer)"
+MAX_TAIL_CHARS = 1_000
+"""Of the output of a background process."""
 NATURAL_DELAY_MS = (800, 2_500)
 TYPING_MS_PER_CHAR = 12
 MAX_NATURAL_DELAY_MS = 6_000
-_MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
 
 
 def queue_text(
@@ -133,37 +136,6 @@ def answer_events(
     return [queue_text(run, to, text, notice=notice, files=files), handled]
 
 
-def split_media(
-    text: str, folders: Sequence[Path], may_read: Callable[[Path], bool]
-) -> tuple[str, tuple[str, ...]]:
-    """The text without `MEDIA:` lines, and the files of those that may be sent.
-
-    A line whose file is outside of the folders, hidden or forbidden is replaced by a note.
-    """
-    files: list[str] = []
-
-    def replace_line(match: re.Match[str]) -> str:
-        path = _sendable_file(match[1], folders)
-        if path is None or not may_read(path):
-            return f"(not sent: {match[1]})"
-        files.append(str(path))
-        return ""
-
-    return _MEDIA_LINE.sub(replace_line, text).strip(), tuple(files)
-
-
-def _sendable_file(name: str, folders: Sequence[Path]) -> Path | None:
-    try:
-        path = Path(name).expanduser().resolve(strict=True)
-        for folder in map(Path.resolve, folders):
-            if path.is_relative_to(folder) and path.is_file():
-                below = path.relative_to(folder).parts
-                return None if any(part.startswith(".") for part in below) else path
-    except (OSError, ValueError, RuntimeError):
-        pass
-    return None
-
-
 def human_delay_s(settings: TalkSettings, text: str, draw: random.Random) -> float:
     """The pause before an answer, as if a person typed it."""
     match settings.human_delay_mode:
@@ -175,3 +147,24 @@ def human_delay_s(settings: TalkSettings, text: str, draw: random.Random) -> flo
             return draw.uniform(low, max(low, high)) / 1000
         case _:
             return 0.0
+
+
+def process_text(recorded: JournalRecord) -> str:
+    """The text for a chat about a background process; empty for other events."""
+    match recorded.event:
+        case ProcessEnded(reason="lost") as ended:
+            return f"⚙️ {ended.process} is lost: nobody knows how it ended."
+        case ProcessEnded() as ended:
+            code = "" if ended.exit_code is None else f" with exit code {ended.exit_code}"
+            tail = ended.tail.strip()[-MAX_TAIL_CHARS:]
+            shown = f"\n```\n{tail}\n```" if tail else ""
+            return f"⚙️ {ended.process} {ended.reason}{code}.{shown}"
+        case ProcessReported() as reported:
+            tail = reported.output.strip()[-MAX_TAIL_CHARS:]
+            shown = f"\n```\n{tail}\n```" if tail else " It printed nothing since."
+            length = format_duration(reported.seconds)
+            return f"⚙️ {reported.process} is running for {length}.{shown}"
+        case ProcessMatched() as matched:
+            return f"⚙️ {matched.process} printed: {matched.line[:MAX_TAIL_CHARS]}"
+        case _:
+            return ""

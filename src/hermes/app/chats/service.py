@@ -7,7 +7,7 @@ turn, or another outcome, also when the process ends in between.
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
@@ -19,14 +19,9 @@ from hermes.app.chats.commands import (
     parse_command,
     unknown_command_text,
 )
-from hermes.app.chats.replies import mark_handled, queue_text
-from hermes.app.chats.sessions import ChatState, state_after
-from hermes.app.chats.worker import (
-    RESTARTED_TEXT,
-    ChatContext,
-    SessionWorker,
-    has_running_processes,
-)
+from hermes.app.chats.replies import mark_handled, process_text, queue_text
+from hermes.app.chats.sessions import ChatState, last_references, state_after
+from hermes.app.chats.worker import RESTARTED_TEXT, ChatContext, SessionWorker
 from hermes.core.channels import (
     Address,
     AnswersPresses,
@@ -46,22 +41,16 @@ from hermes.core.events.chats import (
     ChatVoiceChosen,
     message_key,
 )
-from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessReported
 from hermes.core.people import People
-from hermes.core.protocols import Journal, JournalRecord
 from hermes.core.run_ids import new_id
 from hermes.gateway.inbox import Inbox, InboxDecision, session_of
 from hermes.gateway.settings import ChannelSettings
 from hermes.plumbing.heap import HeapTrim
-from hermes.plumbing.units import format_duration
 
 SHUTDOWN_GRACE_S = 20.0
 """Seconds that running turns have to end, all together, when the gateway is stopped. The rest is
 resumed by the next process, also turns that wait for a person."""
-CATCH_UP_PERIOD = timedelta(days=30)
-"""Chats that were silent for longer are not searched for missed messages."""
 MAX_THREAD_TITLE_CHARS = 60
-MAX_TAIL_CHARS = 1_000
 FLOOD_TEXT = "That was too fast: {count} messages a minute are answered. The last one was not."
 UNKNOWN_TEXT = (
     "I do not know you yet ({who}). Somebody with a shell on my machine can let you in: "
@@ -253,7 +242,7 @@ class ChatService:
         reason = sessions.why_over(state, now)
         worker = self._workers.get(session)
         working = worker is not None and (worker.turn_running or worker.waiting > 0)
-        if not reason or working or has_running_processes(self.application, state.run):
+        if not reason or working or self.application.has_running_processes(state.run):
             return state.run
         await self._publish(ChatSessionEnded(run=state.run, session=session, reason=reason))
         if worker is not None:
@@ -412,39 +401,3 @@ class ChatService:
     async def _publish(self, *events: Event) -> None:
         for _, event in await self.application.bus.record(*events):
             self._context.sessions.apply(event)
-
-
-async def last_references(journal: Journal, channel: str) -> dict[Address, str]:
-    """The last recorded message of each chat of a channel; the chat used last is the last one."""
-    found: dict[Address, str] = {}
-    since = datetime.now(UTC) - CATCH_UP_PERIOD
-    async for recorded in journal.read(kinds=("chat.received",), since=since):
-        event = recorded.event
-        if not isinstance(event, ChatReceived) or event.message.address.channel != channel:
-            continue
-        message = event.message
-        if message.reference and not message.edited and not message.pressed:
-            found.pop(message.address, None)
-            found[message.address] = message.reference
-    return found
-
-
-def process_text(recorded: JournalRecord) -> str:
-    """The text for a chat about a background process; empty for other events."""
-    match recorded.event:
-        case ProcessEnded(reason="lost") as ended:
-            return f"⚙️ {ended.process} is lost: nobody knows how it ended."
-        case ProcessEnded() as ended:
-            code = "" if ended.exit_code is None else f" with exit code {ended.exit_code}"
-            tail = ended.tail.strip()[-MAX_TAIL_CHARS:]
-            shown = f"\n```\n{tail}\n```" if tail else ""
-            return f"⚙️ {ended.process} {ended.reason}{code}.{shown}"
-        case ProcessReported() as reported:
-            tail = reported.output.strip()[-MAX_TAIL_CHARS:]
-            shown = f"\n```\n{tail}\n```" if tail else " It printed nothing since."
-            length = format_duration(reported.seconds)
-            return f"⚙️ {reported.process} is running for {length}.{shown}"
-        case ProcessMatched() as matched:
-            return f"⚙️ {matched.process} printed: {matched.line[:MAX_TAIL_CHARS]}"
-        case _:
-            return ""

@@ -27,6 +27,8 @@ MAX_KNOWN_KEYS = 50_000
 MAX_KNOWN_RUNS = 5_000
 MIN_HISTORY = timedelta(days=7)
 """How far back unanswered messages are looked for."""
+CATCH_UP_PERIOD = timedelta(days=30)
+"""Chats that were silent for longer are not searched for missed messages."""
 
 
 class TurnLimits:
@@ -170,3 +172,18 @@ def last_daily_reset(daily_at: str, now: datetime) -> datetime:
     if reset > local:
         reset -= timedelta(days=1)
     return reset.astimezone(UTC)
+
+
+async def last_references(journal: Journal, channel: str) -> dict[Address, str]:
+    """The last recorded message of each chat of a channel; the chat used last is the last one."""
+    found: dict[Address, str] = {}
+    since = datetime.now(UTC) - CATCH_UP_PERIOD
+    async for recorded in journal.read(kinds=("chat.received",), since=since):
+        event = recorded.event
+        if not isinstance(event, ChatReceived) or event.message.address.channel != channel:
+            continue
+        message = event.message
+        if message.reference and not message.edited and not message.pressed:
+            found.pop(message.address, None)
+            found[message.address] = message.reference
+    return found

@@ -15,7 +15,7 @@ import anyio
 
 from hermes.agent.conversation import Conversation
 from hermes.app.application import Application
-from hermes.app.chats.media import ChatMedia, MessageParts
+from hermes.app.chats.media import ChatMedia, MessageParts, split_sendable_media
 from hermes.app.chats.progress import TurnDisplay, chat_progress_mode
 from hermes.app.chats.replies import (
     ChatTurn,
@@ -24,20 +24,17 @@ from hermes.app.chats.replies import (
     human_delay_s,
     mark_handled,
     queue_text,
-    split_media,
 )
 from hermes.app.chats.sessions import ChatSessions, TurnLimits
 from hermes.app.chats.voice import ChatVoice
 from hermes.app.tooling import configured_environment
-from hermes.core.actions import Action
 from hermes.core.channels import Address, Button, Channel, press_data
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event
 from hermes.core.events.chats import ChatOutcome, ChatReceived, message_key
-from hermes.core.messages import AttachedText, Picture, Risk, ToolCall
+from hermes.core.messages import AttachedText, Picture
 from hermes.core.tool_calls import OpenToolCalls
 from hermes.gateway.inbox import speaker_label
-from hermes.gateway.media import is_made_recording
 from hermes.gateway.settings import TalkSettings
 
 IDLE_CLOSE_S = 600.0
@@ -340,7 +337,7 @@ class SessionWorker:
             await changed.wait()
         if self._ready or self._incoming or self._preparing or self.closing:
             return True
-        if changed.is_set() or has_running_processes(self._context.application, self.run_id):
+        if changed.is_set() or self._context.application.has_running_processes(self.run_id):
             return True
         self.closing = True
         return False
@@ -429,7 +426,12 @@ class SessionWorker:
         """Queue the answers of all turns that have ended since, also before a crash."""
         await self._update_turns()
         for turn in self._turns.unanswered():
-            text, files = self._split_media(self._answer_text(turn))
+            text, files = split_sendable_media(
+                self._answer_text(turn),
+                self._context.application,
+                self._context.folder,
+                self.run_id,
+            )
             if self._context.sessions.is_spoken(self.session):
                 spoken, problem = await self._context.voice.speak_answer(text)
                 files = (*files, spoken) if spoken else files
@@ -445,30 +447,6 @@ class SessionWorker:
         if replaced and turn.ended is not None and turn.ended.outcome == "interrupted":
             return ""  # the next message is answered instead
         return turn.text
-
-    def _split_media(self, text: str) -> tuple[str, tuple[str, ...]]:
-        application = self._context.application
-        home = application.loaded.home
-        kept = (home / name for name in ("artifacts", "audio_cache", "image_cache"))
-        folders = (self._context.folder, *kept)
-        return split_media(text, folders, self._may_read)
-
-    def _may_read(self, path: Path) -> bool:
-        """What the policy would ask about is not sent to a chat; what was made to be sent is."""
-        home = self._context.application.loaded.home
-        if path.is_relative_to((home / "audio_cache").resolve()):
-            return is_made_recording(path, home)
-        environment = self._context.application.agent_dependencies.environment
-        action = Action(
-            call=ToolCall("media", "read_file", {"path": str(path)}),
-            risk=Risk.READ,
-            run=self.run_id,
-            origin="chat",
-            environment=environment.name,
-            target=environment.target,
-            isolated=environment.isolated,
-        )
-        return self._context.application.policy.decide(action).verdict == "allow"
 
     async def _tell(self, text: str, keys: Sequence[str], outcome: ChatOutcome) -> None:
         await self._publish(
@@ -489,10 +467,3 @@ class SessionWorker:
         journal, turns = self._context.application.journal, self._turns
         async for recorded in journal.read(after=turns.last_seq, run=self.run_id):
             turns.apply(recorded.seq, recorded.event)
-
-
-def has_running_processes(application: Application, run: str) -> bool:
-    processes = application.agent_dependencies.processes
-    return processes is not None and any(
-        process.status == "running" for process in processes.list(run)
-    )

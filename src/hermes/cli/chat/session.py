@@ -1,7 +1,6 @@
 """A chat session: reads the input, starts and stops turns, prints their output."""
 
 import re
-import textwrap
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -12,21 +11,24 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from hermes.agent.conversation import Conversation
-from hermes.agent.history import ConversationHistory, rebuild_history
+from hermes.agent.history import rebuild_history
 from hermes.cli.chat.banner import ChatInfo, render_banner
 from hermes.cli.chat.questions import QuestionQueue, TerminalApprover
 from hermes.cli.chat.terminals import PROMPT_LABEL, ChatTerminal, InputInterrupted
 from hermes.cli.context import run_to_resume
-from hermes.cli.render.answer_stream import FragmentKind, OutputFragment
-from hermes.cli.render.lines import call_line
-from hermes.cli.render.terminal_text import TextStyle, clean, clip, wrap
+from hermes.cli.render.answer_stream import FragmentKind, OutputFragment, style_fragment
+from hermes.cli.render.lines import (
+    SPINNER_FRAME_S,
+    describe_interrupted_turn,
+    message_lines,
+    spinner_frame,
+)
+from hermes.cli.render.terminal_text import TextStyle, clean, wrap
 from hermes.cli.render.tool_progress import ProgressMode
 from hermes.cli.render.transcript import Transcript, TranscriptFollower
 from hermes.core.errors import HermesError
-from hermes.core.knowledge import RECALL_NOTE_PREFIX
-from hermes.core.messages import Message, Value
+from hermes.core.messages import Value
 from hermes.plumbing.problems import closest_name
-from hermes.plumbing.units import format_duration
 
 if TYPE_CHECKING:
     from hermes.app.application import Application
@@ -41,63 +43,6 @@ class ChatDisplay(Value, kw_only=True, frozen=True):
     reasoning: bool = False
     progress: ProgressMode = "all"
     banner: bool = True
-
-
-def style_fragment(
-    fragment: OutputFragment, *, style: TextStyle, width: int, block_mode: bool
-) -> tuple[str, str]:
-    """Return the text to print and its line end, which is empty for streamed text."""
-    if fragment.kind == "text":
-        return (
-            (_render_block(fragment.text, width, style) + "\n", "\n")
-            if block_mode
-            else (fragment.text, "")
-        )
-    if fragment.kind == "reasoning":
-        return style.dim(fragment.text), "\n" if block_mode else ""
-    if fragment.kind == "error":
-        return style.red(_wrap_text(f"✗ {fragment.text}", width)), "\n"
-    if fragment.kind == "tool":
-        return _color_result_mark(fragment.text, style), "\n"
-    return style.dim(_wrap_text(fragment.text, width)), "\n"
-
-
-def _wrap_text(text: str, width: int) -> str:
-    """Wrap between words; existing line breaks and indents stay."""
-    return "\n".join(textwrap.fill(row, width, drop_whitespace=False) for row in text.split("\n"))
-
-
-def _render_block(text: str, width: int, style: TextStyle) -> str:
-    from hermes.cli.rich_output import render_markdown_block
-
-    return render_markdown_block(text, width=width, colour=style.colour)
-
-
-def _color_result_mark(line: str, style: TextStyle) -> str:
-    """Colour only the last mark: the call before it may contain the same characters."""
-    for mark, colour in (("  ✓ ", style.green), ("  ✗ ", style.red)):
-        before, found, after = line.rpartition(mark)
-        if found:
-            return f"{before}{colour(found.rstrip())} {style.dim(after)}"
-    return style.dim(line)
-
-
-SPINNER_FACES = ("(◕‿◕)", "(◕ᴗ◕)", "(◔‿◔)", "(◕‿◕)", "(-‿-)", "(◕‿◕)")
-SPINNER_HANDS = ("✧", "･", "✦", "･")
-SPINNER_FRAME_S = 0.2
-
-
-def spinner_frame(activity: str, elapsed: float, width: int) -> str:
-    """Return one frame; empty without an activity."""
-    if not activity:
-        return ""
-    frame = int(elapsed / SPINNER_FRAME_S)
-    face, hand = (
-        SPINNER_FACES[frame // 2 % len(SPINNER_FACES)],
-        SPINNER_HANDS[frame % len(SPINNER_HANDS)],
-    )
-    took = format_duration(elapsed) if elapsed >= 10 else f"{int(elapsed)} s"
-    return f"{hand} {face} {clip(activity, max(width - 20, 8))} · {took}"
 
 
 STOP_TIMEOUT_S = 3.0
@@ -412,32 +357,3 @@ class ChatSession:
             await self._working.wait()
             self.terminal.refresh()
             await anyio.sleep(SPINNER_FRAME_S)
-
-
-def message_lines(messages: Sequence[Message], width: int, *, last: int = 0) -> list[str]:
-    """Return one line per message; `last` keeps only that many at the end."""
-    lines = []
-    for message in messages:
-        text = clip(clean(message.text), max(width - 4, 10))
-        if message.role == "user" and text and not text.startswith(RECALL_NOTE_PREFIX):
-            lines.append(f"❯ {text}")
-        elif message.role == "assistant":
-            lines += [f"  {text}"] if text else []
-            if message.calls:
-                names = ", ".join(clean(call.name) for call in message.calls)
-                lines.append(f"  🔧 {clip(names, max(width - 6, 10))}")
-    return lines[-last:]
-
-
-def describe_interrupted_turn(history: ConversationHistory, width: int) -> str:
-    """Describe the open tool calls of an interrupted turn. They may have taken effect."""
-    calls = history.unanswered()
-    if not calls:
-        return "the last turn was interrupted before its answer; continuing it"
-    rows = [f"the last turn was interrupted in {len(calls)} tool call(s); continuing it:"]
-    for call in calls:
-        again = (
-            "will run again" if history.may_run(call) else "may have taken effect; not run again"
-        )
-        rows.append(f"  {call_line(call, width - 44)} — {again}")
-    return "\n".join(rows)

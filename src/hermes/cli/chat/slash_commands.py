@@ -14,10 +14,9 @@ from hermes.cli.chat.session import (
     ChatSession,
     SlashCommand,
     find_slash_command,
-    message_lines,
 )
 from hermes.cli.context import run_to_resume
-from hermes.cli.render.lines import format_usage
+from hermes.cli.render.lines import format_usage, message_lines
 from hermes.cli.render.terminal_text import clean, clip, display_width
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.runs import ModelAnswered, RunDeleted, RunRenamed, RunStarted

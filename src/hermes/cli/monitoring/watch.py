@@ -13,10 +13,17 @@ from hermes.cli import exit_codes
 from hermes.cli.context import load_settings
 from hermes.cli.lazy import cli_command
 from hermes.cli.output import confirm, echo, note, print_json, print_table
-from hermes.core.errors import HermesError, SettingsError
+from hermes.core.errors import (
+    HermesError,
+    SettingsError,
+    StoreCorrupt,
+    StoreTooNew,
+    innermost_error,
+)
 from hermes.environments.processes.spawn import raise_priority
 from hermes.plumbing.files import PUBLIC_MODE, write_atomically
 from hermes.plumbing.heap import limit_heap
+from hermes.settings import process_environment
 from hermes.settings.load import LoadedSettings
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes
 from hermes.sre.probes.inventory import InventoryStore, missing_probes
@@ -32,7 +39,7 @@ from hermes.sre.probes.probe_file import (
 from hermes.sre.settings import ProbeSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from hermes.app.models import ModelReachability
     from hermes.app.watch import RunningWatch
@@ -40,6 +47,10 @@ if TYPE_CHECKING:
 
 
 FIRST_GATEWAY_PAUSE_S, MAX_GATEWAY_PAUSE_S = 5.0, 300.0
+FIRST_RESTART_PAUSE_S, MAX_RESTART_PAUSE_S = 1.0, 60.0
+"""Seconds before a watch that failed starts again."""
+FINAL_ERRORS = (StoreCorrupt, StoreTooNew)
+"""Waiting does not help against these: a person must act."""
 
 
 @cli_command("""
@@ -109,11 +120,60 @@ def up(ctx: click.Context, /, as_json: bool, model: str) -> int:
 
 
 async def _run_watch(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> None:
-    while await _watch_journal(loaded, options, as_json):
-        note("the journal was replaced: the watch restarts on the new one")
+    async def watch_once(on_call: anyio.Event) -> bool:
+        return await _watch_journal(loaded, options, as_json, on_call)
+
+    # `--json | head`: nobody reads on. A pipe of something else may break at any time.
+    final = (*FINAL_ERRORS, BrokenPipeError) if as_json else FINAL_ERRORS
+    await keep_watching(watch_once, (Exception,) if options["once"] else final)
 
 
-async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> bool:
+async def keep_watching(
+    watch_once: "Callable[[anyio.Event], Awaitable[bool]]",
+    final: "tuple[type[Exception], ...]" = FINAL_ERRORS,
+    *,
+    first_pause_s: float = FIRST_RESTART_PAUSE_S,
+) -> None:
+    """Start it again while it returns True, and after whatever fails once it is on call: a bug
+    must not leave the host unwatched. What fails before that is raised, and so are `final` errors.
+
+    `watch_once` sets the event when it is on call, and returns whether it must restart.
+    """
+    pause_s, on_call = first_pause_s, anyio.Event()
+    while True:
+        began = anyio.current_time()
+        try:
+            if not await watch_once(on_call):
+                return
+            note("the journal was replaced: the watch restarts on the new one")
+            continue
+        except Exception as error:
+            if not on_call.is_set() or isinstance(innermost_error(error), final):
+                raise
+            if anyio.current_time() - began > MAX_RESTART_PAUSE_S:
+                pause_s = first_pause_s
+            _report_failure(error, pause_s)
+        await anyio.sleep(pause_s)
+        pause_s = min(2 * pause_s, MAX_RESTART_PAUSE_S)
+
+
+def _report_failure(error: Exception, pause_s: float) -> None:
+    import traceback
+
+    cause = innermost_error(error)
+    where = traceback.extract_tb(cause.__traceback__)[-1:]
+    at = f" ({Path(where[0].filename).name}, line {where[0].lineno})" if where else ""
+    what = str(cause) if isinstance(cause, HermesError) else f"{type(cause).__name__}: {cause}{at}"
+    blame = "" if isinstance(cause, HermesError) else ". This is a bug in Hermes: please report it"
+    with suppress(OSError):
+        note(f"the watch failed: {what}; it starts again in {pause_s:.0f} s{blame}")
+        if process_environment.is_debugging():
+            traceback.print_exception(error)
+
+
+async def _watch_journal(
+    loaded: LoadedSettings, options: dict[str, object], as_json: bool, on_call: anyio.Event
+) -> bool:
     """Watch until the end; True when the journal was replaced and the watch must restart."""
     from hermes.app.service.manager_notification import ManagerNotification
     from hermes.app.watch import ALL_OUTPUTS, open_watch
@@ -132,9 +192,8 @@ async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_
             )
         )
         if not as_json:
-            _print_start(running)
-            if options.get("up") and loaded.settings.web.dashboard:
-                note("the dashboard is opened by a link: hermes web login")
+            _print_start(running, up=bool(options.get("up")))
+        on_call.set()
         async with anyio.create_task_group() as group:
             if options.get("up"):
                 group.start_soon(_keep_gateway, loaded, _chat_model(options))
@@ -205,7 +264,19 @@ async def _report_unreachable_model(reachability: "ModelReachability") -> None:
         note(f"{reachability.name}: {why}; until it answers, playbooks and checks only")
 
 
-def _print_start(running: "RunningWatch") -> None:
+def _print_start(running: "RunningWatch", *, up: bool) -> None:
+    """Raises `BrokenPipeError` where nobody reads it; a full disk below a log ends no watch."""
+    try:
+        _print_first_lines(running)
+        if up and running.application.loaded.settings.web.dashboard:
+            note("the dashboard is opened by a link: hermes web login")
+    except BrokenPipeError:
+        raise
+    except OSError:
+        return
+
+
+def _print_first_lines(running: "RunningWatch") -> None:
     found = running.found
     probes = "1 probe" if len(found.probes) == 1 else f"{len(found.probes)} probes"
     echo(f"on call: {probes}, {running.responder_text}")

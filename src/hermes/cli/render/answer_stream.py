@@ -1,8 +1,9 @@
-"""Turns a streamed answer into fragments to print: raw text, or complete Markdown blocks."""
+"""Turns a streamed answer into fragments, raw text or complete Markdown blocks, and styles them."""
 
+import textwrap
 from typing import Literal
 
-from hermes.cli.render.terminal_text import clean
+from hermes.cli.render.terminal_text import TextStyle, clean
 from hermes.core.messages import CompletionDelta, Message, Value
 
 
@@ -136,3 +137,42 @@ class AnswerStream:
         ends = [OutputFragment(kind, "\n")] if self._open_line else []
         self._open_line = False
         return ends
+
+
+def style_fragment(
+    fragment: OutputFragment, *, style: TextStyle, width: int, block_mode: bool
+) -> tuple[str, str]:
+    """Return the text to print and its line end, which is empty for streamed text."""
+    if fragment.kind == "text":
+        return (
+            (_render_block(fragment.text, width, style) + "\n", "\n")
+            if block_mode
+            else (fragment.text, "")
+        )
+    if fragment.kind == "reasoning":
+        return style.dim(fragment.text), "\n" if block_mode else ""
+    if fragment.kind == "error":
+        return style.red(_wrap_text(f"✗ {fragment.text}", width)), "\n"
+    if fragment.kind == "tool":
+        return _color_result_mark(fragment.text, style), "\n"
+    return style.dim(_wrap_text(fragment.text, width)), "\n"
+
+
+def _wrap_text(text: str, width: int) -> str:
+    """Wrap between words; existing line breaks and indents stay."""
+    return "\n".join(textwrap.fill(row, width, drop_whitespace=False) for row in text.split("\n"))
+
+
+def _render_block(text: str, width: int, style: TextStyle) -> str:
+    from hermes.cli.render.rich_output import render_markdown_block
+
+    return render_markdown_block(text, width=width, colour=style.colour)
+
+
+def _color_result_mark(line: str, style: TextStyle) -> str:
+    """Colour only the last mark: the call before it may contain the same characters."""
+    for mark, colour in (("  ✓ ", style.green), ("  ✗ ", style.red)):
+        before, found, after = line.rpartition(mark)
+        if found:
+            return f"{before}{colour(found.rstrip())} {style.dim(after)}"
+    return style.dim(line)

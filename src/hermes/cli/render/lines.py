@@ -1,13 +1,18 @@
-"""Formats tool calls, results, durations, times and usage as short texts."""
+"""Formats tool calls, results, messages, times, usage and the spinner as short texts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hermes.cli.render.terminal_text import clean, clip
-from hermes.core.messages import ToolCall, ToolResult, Usage
+from hermes.core.knowledge import RECALL_NOTE_PREFIX
+from hermes.core.messages import Message, ToolCall, ToolResult, Usage
+from hermes.plumbing.units import format_duration
+
+if TYPE_CHECKING:
+    from hermes.agent.history import ConversationHistory
 
 TOOL_ICONS = {
     "terminal": "💻",
@@ -94,3 +99,50 @@ def format_usage(usage: Usage) -> str:
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
     cost = f"${usage.cost_usd:.4f}" if usage.cost_usd else "price unknown"
     return f"{usage.input_tokens:,} in{cached} · {usage.output_tokens:,} out · {cost}"
+
+
+def message_lines(messages: Sequence[Message], width: int, *, last: int = 0) -> list[str]:
+    """Return one line per message; `last` keeps only that many at the end."""
+    lines = []
+    for message in messages:
+        text = clip(clean(message.text), max(width - 4, 10))
+        if message.role == "user" and text and not text.startswith(RECALL_NOTE_PREFIX):
+            lines.append(f"❯ {text}")
+        elif message.role == "assistant":
+            lines += [f"  {text}"] if text else []
+            if message.calls:
+                names = ", ".join(clean(call.name) for call in message.calls)
+                lines.append(f"  🔧 {clip(names, max(width - 6, 10))}")
+    return lines[-last:]
+
+
+def describe_interrupted_turn(history: "ConversationHistory", width: int) -> str:
+    """Describe the open tool calls of an interrupted turn. They may have taken effect."""
+    calls = history.unanswered()
+    if not calls:
+        return "the last turn was interrupted before its answer; continuing it"
+    rows = [f"the last turn was interrupted in {len(calls)} tool call(s); continuing it:"]
+    for call in calls:
+        again = (
+            "will run again" if history.may_run(call) else "may have taken effect; not run again"
+        )
+        rows.append(f"  {call_line(call, width - 44)} — {again}")
+    return "\n".join(rows)
+
+
+SPINNER_FACES = ("(◕‿◕)", "(◕ᴗ◕)", "(◔‿◔)", "(◕‿◕)", "(-‿-)", "(◕‿◕)")
+SPINNER_HANDS = ("✧", "･", "✦", "･")
+SPINNER_FRAME_S = 0.2
+
+
+def spinner_frame(activity: str, elapsed: float, width: int) -> str:
+    """Return one frame; empty without an activity."""
+    if not activity:
+        return ""
+    frame = int(elapsed / SPINNER_FRAME_S)
+    face, hand = (
+        SPINNER_FACES[frame // 2 % len(SPINNER_FACES)],
+        SPINNER_HANDS[frame % len(SPINNER_HANDS)],
+    )
+    took = format_duration(elapsed) if elapsed >= 10 else f"{int(elapsed)} s"
+    return f"{hand} {face} {clip(activity, max(width - 20, 8))} · {took}"

@@ -11,6 +11,7 @@ from hermes.environments.copies import HostCopy
 _STATUS = re.compile(r"(?:status(?: is)?|bad:) (\d{3})\b")
 _NO_ANSWER = re.compile(r"no answer|nothing answers|refused|failed to connect|reset by peer", re.I)
 _TOO_LATE = re.compile(r"timed? ?out|too slow|within \d", re.I)
+_FULL = re.compile(r"\d+ percent of .+ are (?:in use|used)\b")
 FailureKind = Literal["status", "no-answer", "too-late", "other"]
 
 
@@ -43,13 +44,18 @@ class ExpectedReadings(Value, frozen=True, kw_only=True):
         """Whether all failing checks got an answer, with a wrong status."""
         return all(failure_kind(each.detail)[0] == "status" for each in self.failing)
 
+    @property
+    def full_stores(self) -> tuple[str, ...]:
+        """What is full, by the failing checks: no revert empties it."""
+        return tuple(found[0] for each in self.failing if (found := _FULL.search(each.detail)))
+
     def judge(self, readings: Sequence[CheckReading]) -> TrialOutcome:
         """`fails`: one of the failing checks fails in the same way. `passes`: all of them pass, and
         so do all others that pass on the host."""
+        if self.alike(readings):
+            return "fails"
         now = {each.name: each for each in readings}
         same = [each for each in self.failing if each.name in now]
-        if any(fails_alike(each, now[each.name]) for each in same):
-            return "fails"
         bad = [
             each
             for each in readings
@@ -57,6 +63,15 @@ class ExpectedReadings(Value, frozen=True, kw_only=True):
         ]
         lost = len(same) < len(self.failing) or any(now[each.name].unknown for each in same)
         return "unclear" if bad or lost else "passes"
+
+    def alike(self, readings: Sequence[CheckReading]) -> tuple[str, ...]:
+        """The names of the checks that fail as on the host."""
+        now = {each.name: each for each in readings}
+        return tuple(
+            each.name
+            for each in self.failing
+            if each.name in now and fails_alike(each, now[each.name])
+        )
 
     def _counts(self, name: str) -> bool:
         return name in self.passing or any(each.name == name for each in self.failing)

@@ -19,6 +19,8 @@ RunCommand = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
 MAX_NAMED_FILES = 80
 MAX_FILE_KB, MAX_TOTAL_KB = 32, 150
 """An environment keeps about so much of the output of one command."""
+MAX_OWN_FILES, OWN_FILE = 20, "its own file:"
+"""Programs such as nginx read a folder below /etc that no unit names."""
 _MARK = "@@hermes@@"
 _UNITS_SCRIPT = f"""
 systemctl list-units --all --type=service --no-legend --plain --no-pager 2>/dev/null |
@@ -28,6 +30,8 @@ systemctl list-units --all --type=service --no-legend --plain --no-pager 2>/dev/
     [ "$state" = inactive ] && [ ! -e "/etc/systemd/system/$name" ] && continue
     echo "{_MARK} unit $name $state"
     systemctl cat "$name" 2>/dev/null
+    find "/etc/${{name%.service}}" -maxdepth 3 -name '*.conf' 2>/dev/null |
+      head -n {MAX_OWN_FILES} | sed 's/^/# {OWN_FILE} /'
   done
 for table in /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/* /var/spool/cron/*; do
   [ -f "$table" ] || continue
@@ -165,6 +169,19 @@ class HostPrograms(Value, frozen=True, kw_only=True):
     def readers_of(self, paths: Sequence[str]) -> tuple[HostService, ...]:
         return tuple(each for each in self.services if any(each.reads(path) for path in paths))
 
+    def users_of(self, commands: Sequence[str]) -> tuple[HostService, ...]:
+        """Services with a file in a place that one of these commands names."""
+        places = [path for each in commands for path in named_paths(each) if path.count("/") > 1]
+        return tuple(
+            each
+            for each in self.services
+            if any(
+                f"{place}/" in text or names_item(text, place)
+                for place in places
+                for text in (each.unit_text, each.settings_text)
+            )
+        )
+
     def jobs_of(self, suspects: Sequence[Suspect]) -> tuple[ScheduledJob, ...]:
         paths = [each.change.item.key for each in suspects if each.change.item.kind == "file"]
         return tuple(each for each in self.jobs if any(each.concerns(path) for path in paths))
@@ -204,7 +221,7 @@ async def read_host_programs(run: RunCommand, daemons: Sequence[PlainDaemon] = (
     others = await _other_units(run, daemons)
     units |= {name: _unit_text(unit) for name, (unit, _) in others.items()}
     states |= {name: unit.state for name, (unit, _) in others.items()}
-    jobs = [job for table, text in tables.items() for job in _parse_table(table, text)]
+    jobs = [job for table, text in tables.items() for job in parse_job_table(table, text)]
     files = await _read_named_files(run, [*units.values(), *(job.command for job in jobs)])
     return HostPrograms(
         services=tuple(
@@ -333,7 +350,12 @@ def _split_by_marks(output: str) -> list[tuple[list[str], str]]:
     return found
 
 
-def _parse_table(table: str, text: str) -> list[ScheduledJob]:
+def is_job_table(path: str) -> bool:
+    """Whether cron reads it."""
+    return path == "/etc/crontab" or path.startswith(("/etc/cron.d/", "/var/spool/cron/"))
+
+
+def parse_job_table(table: str, text: str) -> list[ScheduledJob]:
     """Tables of users have no column for the user: the file has its name."""
     own = table.startswith("/var/spool/cron")
     jobs = []

@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Callable, Sequence
 
 from hermes.core.messages import Value
+from hermes.declared.experiments.suspects import Suspect
 from hermes.declared.experiments.text_parts import TextPart, revert_parts, split_change
 from hermes.declared.experiments.trial import Revert
 from hermes.declared.state import LENGTH, Item, StateChange
@@ -105,6 +106,41 @@ def _find_target(
             raise CannotRevertError(f"the content of {path} is not known")
         content = revert_parts(content, new, parts, wanted_parts)
     return Target(path=path, kind="file", content=content, mode=mode, uid=uid, gid=gid)
+
+
+def split_revertible(
+    suspects: Sequence[Suspect], read: ReadContent
+) -> tuple[tuple[Suspect, ...], tuple[Suspect, ...]]:
+    """Those that can be put back, and those that cannot: what was in them is not known, or it is a
+    certificate beside such a file, which may be its key."""
+    unknown = [each for each in suspects if not _is_revertible(each, read)]
+    folders = {_folder(path) for each in unknown for path in each.paths}
+    lost = [
+        each
+        for each in suspects
+        if each in unknown or (_is_certificate(each, read) and _folder(each.paths[0]) in folders)
+    ]
+    return tuple(each for each in suspects if each not in lost), tuple(lost)
+
+
+def _is_revertible(suspect: Suspect, read: ReadContent) -> bool:
+    if suspect.change.item.kind != "file":
+        return True
+    try:
+        find_targets(Revert(suspect=suspect), read)
+    except CannotRevertError:
+        return False
+    return True
+
+
+def _is_certificate(suspect: Suspect, read: ReadContent) -> bool:
+    before = suspect.change.before
+    content = read(before.digest) if before is not None and before.digest else None
+    return bool(suspect.paths) and _WHOLE_MARK in (content or b"")
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def item_type(item: Item) -> str:

@@ -21,13 +21,15 @@ from hermes.declared.experiments.copy_trial import (
     repeat_jobs,
     restart_services,
     send_requests,
+    start_jobs_first,
 )
-from hermes.declared.experiments.host_programs import HostService
+from hermes.declared.experiments.host_programs import HostService, ScheduledJob
+from hermes.declared.experiments.job_tables import end_command, start_script
 from hermes.declared.experiments.put_back import CannotRevertError
 from hermes.declared.experiments.trial import Revert
 from hermes.environments.copies import CannotCopyError, HostCopy
 
-ActivationKind = Literal["run-job", "reload", "restart"]
+ActivationKind = Literal["run-job", "end-job", "reload", "restart"]
 UNCHANGED_TIMEOUT_S = 0.6
 """For what takes effect without a restart."""
 CONFIGURATION_TESTS = {
@@ -51,10 +53,11 @@ class Activation(Value, frozen=True, kw_only=True):
     """The service's own check of its configuration, which must succeed before."""
     action: str = ""
     """The command of its supervisor on the host; empty under systemd."""
+    undo: str = "true"
 
     @property
     def command(self) -> str:
-        if self.kind == "run-job":
+        if self.kind in ("run-job", "end-job"):
             return self.target
         action = self.action or HostService(name=self.target).command(self.kind)
         return f"{self.test} && {{ {action}; }}" if self.test else action
@@ -76,7 +79,10 @@ async def rehearse_revert(
     why = ""
     try:
         async with open_copy(setup) as copy:
-            await repeat_jobs(copy, setup)
+            jobs = setup.table_jobs(())
+            await start_jobs_first(copy, setup, jobs.in_force)
+            await restart_services(copy, setup.services if jobs.in_force else ())
+            await repeat_jobs(copy, setup, jobs)
             await send_requests(copy, setup)
             await trial.settle(copy, _first_failure(trial))
             await put_back(copy, setup, causes)
@@ -103,7 +109,9 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
     """Steps from mild to strong; after each of them the checks get time to pass."""
     suspects = [each.suspect for each in causes if not each.suspect.is_growth]
     paths = [path for each in suspects for path in each.paths]
-    jobs = setup.programs.jobs_of(suspects)
+    tables = setup.table_jobs(causes)
+    jobs = [each for each in setup.programs.jobs_of(suspects) if each not in tables.gone]
+    jobs += [each for each in tables.in_force if each.table in paths]
     stopped = setup.stopped_by(causes)
     readers = [
         each
@@ -118,7 +126,9 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
     down = [each for each in failing if not each.running]
     timeout = partial(float, UNCHANGED_TIMEOUT_S)
     steps: list[Step] = []
-    if not readers and not down:
+    if ends := [_end(each) for each in tables.gone if end_command(each)]:
+        steps.append((ends, timeout))
+    elif not readers and not down:
         steps.append(([], timeout))
     if jobs:
         run_jobs = [Activation(kind="run-job", target=each.shell_command) for each in jobs]
@@ -129,9 +139,15 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
     # A service that fails anyway loses nothing by a restart: it comes before those that work.
     own = [each for each in failing if each in readers or each in down]
     others = [each for each in readers if each not in failing]
-    rest = [each for each in failing if each not in own]
+    # What a job removed or replaced comes back when the service that uses it starts again.
+    damaged = [
+        each
+        for each in setup.programs.users_of([job.command for job in tables.gone])
+        if each.running and each not in (*own, *others)
+    ]
+    rest = [each for each in failing if each not in (*own, *damaged)]
     # One by one: the service that an alert names may work, as one behind a failing proxy does.
-    groups = (*([each] for each in own), others, *([each] for each in rest))
+    groups = (*([each] for each in own), others, damaged, *([each] for each in rest))
     steps += [([_restart(each, paths) for each in group], None) for group in groups if group]
     return steps or [([], timeout)]
 
@@ -139,6 +155,10 @@ def plan_activations(setup: CopySetup, trial: CopyTrial, causes: Sequence[Revert
 def _first_failure(trial: CopyTrial) -> Callable[[], float]:
     """The services of the copy need as long to start as they need to pass."""
     return lambda: min(1.0, trial.pass_seconds or 1.0)
+
+
+def _end(job: ScheduledJob) -> Activation:
+    return Activation(kind="end-job", target=end_command(job), undo=start_script(job))
 
 
 def _reload(service: HostService) -> Activation:

@@ -46,6 +46,12 @@ class RootCause(Value, frozen=True, kw_only=True):
     why: str = ""
     """Why there is no proved cause."""
 
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """The checks that failed on an unchanged copy as on the host."""
+        unchanged = [each.result for each in self.experiments if each.purpose == "reproduce"]
+        return unchanged[-1].failing if unchanged else ()
+
 
 async def discard_experiment(experiment: Experiment) -> None:
     return None
@@ -121,8 +127,8 @@ class _Investigation:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._try, "reproduce", [])
                 group.start_soon(self._try, "revert-all", everything)
-                # Where more trials can run at a time, the search begins with the likely case.
-                likely = everything[: max(0, self._limits.at_once - 2)] if everything[2:] else ()
+                # The search begins with the likely case at the same time: all of them mostly wait.
+                likely = everything[: max(1, self._limits.at_once - 2)] if everything[1:] else ()
                 for each in likely:
                     group.start_soon(self._keep_only, [each])
             unchanged = await self._try("reproduce", [])
@@ -174,9 +180,10 @@ class _Investigation:
         confirmed = TrialResult(outcome="fails")
         for _ in range(MAX_INDEPENDENT_CAUSES):
             candidates = [Revert(suspect=each) for each in left]
-            async with self._rehearse_early(candidates[:1]) as rehearsal:
+            likely = self._first_open(candidates)
+            async with self._rehearse_early(likely) as rehearsal:
                 found = await self._minimise(candidates)
-                if [*found.changes] != candidates[:1]:
+                if [*found.changes] != likely:
                     rehearsal.cancel()
             if not found.minimal:
                 return self._end("impossible", f"not found in {self._limits.trials} experiments")
@@ -194,6 +201,8 @@ class _Investigation:
 
     async def _minimise(self, candidates: Sequence[Revert]) -> MinimalSet[Revert]:
         """Of these, the smallest set that fails on top of the known good state."""
+        if candidates and self._known_outcome(candidates[0]) == "fails":
+            return MinimalSet(changes=tuple(candidates[:1]), trials=0, minimal=True)
 
         async def fails_with(kept: Sequence[Revert]) -> bool | None:
             return _as_failure(await self._keep_only(kept))
@@ -204,6 +213,15 @@ class _Investigation:
             at_once=self._limits.at_once,
             max_trials=self._trials_left,
         )
+
+    def _first_open(self, candidates: Sequence[Revert]) -> list[Revert]:
+        """The most suspicious of them that is not known to be no cause by itself."""
+        return [each for each in candidates if self._known_outcome(each) in ("", "fails")][:1]
+
+    def _known_outcome(self, kept: Revert) -> str:
+        """Of a trial with only this in force; empty where there was none yet."""
+        known = self._results.get(_labels(self._all_but([kept])))
+        return known.outcome if known is not None else ""
 
     async def _minimise_parts(self, changes: Sequence[Revert]) -> list[Revert]:
         """The same for the parts of these changes; as a whole where it does not help."""
@@ -284,6 +302,10 @@ class _Investigation:
 
     async def _keep_only(self, kept: Sequence[Revert], *, patient: bool = False) -> TrialOutcome:
         """All other changes, and all other parts of these, are reverted."""
+        result = await self._try("keep-only", self._all_but(kept), kept, patient=patient)
+        return result.outcome
+
+    def _all_but(self, kept: Sequence[Revert]) -> list[Revert]:
         by_suspect = {each.suspect.key: each for each in kept}
         reverted = []
         for suspect in self._suspects:
@@ -294,8 +316,7 @@ class _Investigation:
                 numbers = range(len(self._trial.part_lines(suspect)))
                 others = [each for each in numbers if each not in one.parts]
                 reverted += [self._part_of(suspect, *others)] if others else []
-        result = await self._try("keep-only", reverted, kept, patient=patient)
-        return result.outcome
+        return reverted
 
     async def _try(
         self,

@@ -37,6 +37,8 @@ class TrialResult(Value, frozen=True, kw_only=True):
     """Labels of the changes that cannot be reverted on a copy, where that is why it is unclear."""
     copied: bool = True
     """False where no copy could be made."""
+    failing: tuple[str, ...] = ()
+    """The checks that failed as on the host."""
 
 
 class Experiment(Value, frozen=True, kw_only=True):

@@ -105,9 +105,10 @@ class CopiedHostRoot:
     def __init__(self, source: SourceHost, host: HostPlan, users: int) -> None:
         self._source, self._host, self._users = source, host, users
         self._copied = CopiedRoot("/")
+        self._fresh_files: tuple[tuple[str, bytes, int, int], ...] = ()
 
     def prepare(self, link: _socket.socket) -> None:
-        self._copied = _prepare_host_copy(self._source, self._host)
+        self._copied, self._fresh_files = _prepare_host_copy(self._source, self._host)
         send_layers(link, self._copied)
         kernel.system_call("setns", self._users, CLONE_NEW_USERS)
         become_first_user()
@@ -120,9 +121,7 @@ class CopiedHostRoot:
         # Only the folders of the fresh file systems: all other files are those of the first host.
         fresh = HostPlan()
         fresh.folders = tuple(each for each in self._host.folders if each[0].startswith("/tmp/"))
-        fresh.files = tuple(
-            each for each in self._host.files if each[0].startswith(("/tmp/", "/run/"))
-        )
+        fresh.files = self._fresh_files
         write_host_files(fresh)
 
 
@@ -146,8 +145,11 @@ def receive_layers(link: _socket.socket) -> CopiedLayers:
         layers.folders.append((marshal.loads(data), files[0], files[1]))
 
 
-def _prepare_host_copy(source: SourceHost, host: HostPlan) -> CopiedRoot:
-    """Stops the programs of the host for as long as the files that they write are copied."""
+def _prepare_host_copy(
+    source: SourceHost, host: HostPlan
+) -> tuple[CopiedRoot, tuple[tuple[str, bytes, int, int], ...]]:
+    """Stops the programs of the host for as long as the files that they write are copied. Also
+    returns the planned files of fresh file systems: what was removed on the host stays removed."""
     request = CopyRequest()
     request.mounts = source.mounts
     request.disk_mb = host.disk_mb
@@ -158,6 +160,11 @@ def _prepare_host_copy(source: SourceHost, host: HostPlan) -> CopiedRoot:
         folders = find_data_folders(stopped)
         kernel.system_call("setns", source.mount_namespace, CLONE_NEW_MOUNTS)
         kernel.system_call("unshare", CLONE_NEW_MOUNTS)
+        fresh = tuple(
+            each
+            for each in host.files
+            if each[0].startswith(("/tmp/", "/run/")) and os.access(each[0], os.F_OK)
+        )
         small = [path for path in folders if size_mb(path) <= MAX_DATA_MB]
         request.data = tuple(small)
         request.omitted = tuple(path for path in folders if path not in small)
@@ -172,7 +179,7 @@ def _prepare_host_copy(source: SourceHost, host: HostPlan) -> CopiedRoot:
     copied.left_out += [
         f"{path}: data of a running program, more than {MAX_DATA_MB} MB" for path in request.omitted
     ]
-    return copied
+    return copied, fresh
 
 
 def _stop_programs(first: int) -> list[int]:

@@ -57,8 +57,8 @@ async def find_point(page: BrowserPage, element: ElementReference) -> tuple[floa
     """Where the mouse hits it; None in frames, for options of a list, and where it is covered."""
     if element.frame != page.main_frame or "ption" in element.role:
         return None
-    node = {"backendNodeId": element.number}
     try:
+        node = {"objectId": await page.resolve(element)}
         await page.call("DOM.scrollIntoViewIfNeeded", node)
         quads = (await page.call("DOM.getContentQuads", node)).get("quads", ())
         for quad in quads:

@@ -1,7 +1,7 @@
 """One page of the browser: what happens in it, its frames, its snapshot and its references."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import anyio
@@ -10,8 +10,8 @@ from hermes.core.errors import ToolError
 from hermes.core.foreign_text import clean_line
 from hermes.core.messages import Value
 from hermes.integrations.browser.devtools import BrowserGone, CommandRefused, DevTools
-from hermes.integrations.browser.page_scripts import READ_SECRETS, SCROLL_POSITION
-from hermes.integrations.browser.snapshot import render_tree
+from hermes.integrations.browser.page_scripts import FIND_ELEMENT, READ_PAGE
+from hermes.integrations.browser.snapshot import render_rows
 
 MAX_CONSOLE_LINES = 200
 MAX_LINE_CHARS = 500
@@ -83,6 +83,8 @@ class BrowserPage:
         self.notes: list[str] = []
         """What happened and was not reported yet."""
         self.lines: list[str] = []
+        self.scroll_position = 0.0
+        """How far it was scrolled when it was read: 0 at the top, 1 at the end."""
         self.references: dict[str, ElementReference] = {}
         self._names: dict[tuple[str, str, int], str] = {}
         self._changed = anyio.Event()
@@ -204,12 +206,7 @@ class BrowserPage:
 
     async def call_on(self, element: ElementReference, script: str, *arguments: Any) -> Any:
         """Runs one of our functions with the element as `this`. Raises `ToolError`."""
-        frame = PageFrame(element.session, element.frame, element.document, element.url)
-        here = {"session": element.session}
-        try:
-            found = await self._resolve(element.number, frame)
-        except CommandRefused as error:
-            raise ToolError(_GONE) from error
+        found = await self.resolve(element)
         answer = await self.call(
             "Runtime.callFunctionOn",
             {
@@ -219,21 +216,30 @@ class BrowserPage:
                 "returnByValue": True,
                 "userGesture": True,
             },
-            **here,
+            session=element.session,
         )
         if "exceptionDetails" in answer:
             raise ToolError("the page did not let this element be used")
         return answer.get("result", {}).get("value")
 
-    async def _resolve(self, number: int, frame: PageFrame) -> str:
-        """The object of a node, for our scripts. Raises `CommandRefused` when it is gone."""
-        world = await self._world(frame)
-        found = await self.call(
-            "DOM.resolveNode",
-            {"backendNodeId": number, "executionContextId": world},
-            session=frame.session,
-        )
-        return str(found["object"]["objectId"])
+    async def resolve(self, element: ElementReference) -> str:
+        """The object of the element, for our scripts. Raises `ToolError` when it is gone."""
+        frame = PageFrame(element.session, element.frame, element.document, element.url)
+        try:
+            answer = await self.call(
+                "Runtime.evaluate",
+                {
+                    "expression": FIND_ELEMENT.format(number=element.number),
+                    "contextId": await self._world(frame),
+                },
+                session=element.session,
+            )
+        except CommandRefused as error:
+            raise ToolError(_GONE) from error
+        found = answer.get("result", {}).get("objectId")
+        if found is None:
+            raise ToolError(_GONE)
+        return str(found)
 
     async def _world(self, frame: PageFrame | None) -> int:
         found = await self.call(
@@ -275,15 +281,18 @@ class BrowserPage:
         return lines
 
     async def _read_frame(self, frame: PageFrame, full: bool) -> list[str]:
-        secrets: Sequence[str] = await self.evaluate(READ_SECRETS, frame) or ()
-        tree = await self.call(
-            "Accessibility.getFullAXTree", {"frameId": frame.id}, session=frame.session
-        )
+        found = await self.evaluate(READ_PAGE, frame)
+        if not isinstance(found, dict):
+            raise CommandRefused("the page could not be read; browser_vision looks at it")
+        if frame.id == self.main_frame:
+            top, view, height = found["scroll"]
+            self.scroll_position = float(top) / max(float(height) - float(view), 1.0)
 
         def refer(number: int, role: str, name: str) -> str:
             return self._refer(frame, number, role, name)
 
-        return render_tree(tree.get("nodes", ()), refer, secrets, full=full)
+        lines = render_rows(found["rows"], refer, found["secrets"], full=full)
+        return [*lines, "[the page has more, which was not read]"] if found["cut"] else lines
 
     def _refer(self, frame: PageFrame, number: int, role: str, name: str) -> str:
         key = (frame.session, frame.document, number)
@@ -316,11 +325,6 @@ class BrowserPage:
     def forget_references(self) -> None:
         self.references.clear()
         self._names.clear()
-
-    async def scroll_position(self) -> float:
-        """How far it is scrolled: 0 at the top, 1 at the end."""
-        top, view, height = await self.evaluate(SCROLL_POSITION) or (0, 0, 0)
-        return float(top) / max(float(height) - float(view), 1.0)
 
 
 _GONE = (

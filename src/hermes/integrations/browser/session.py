@@ -242,7 +242,6 @@ class ChromiumSession:
             return f"{page.dialog.describe()}{self._take_notes(page)}"
         try:
             lines = await _retry_once(page.read_lines)
-            position = await page.scroll_position()
         except DialogOpened as opened:
             return f"{opened}{self._take_notes(page)}"
         header = self._header(page)
@@ -255,7 +254,7 @@ class ChromiumSession:
             drawn = await page.evaluate(HAS_CANVAS)
             canvas = " It draws itself: browser_vision looks at it." if drawn else ""
             header += f"Nothing on it can be read.{canvas}\n"
-        return header + cut_lines(lines, position)
+        return header + cut_lines(lines, page.scroll_position)
 
     def _header(self, page: BrowserPage) -> str:
         loading = " (still loading)" if page.loading else ""

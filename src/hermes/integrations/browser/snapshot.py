@@ -1,6 +1,6 @@
-"""Turns the accessibility tree of a page into lines: roles, names, values and references."""
+"""Turns what was read of a page into lines: roles, names, values and references."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -10,157 +10,43 @@ MAX_SNAPSHOT_CHARS = 8_000
 MAX_NAME_CHARS = 120
 MAX_FULL_NAME_CHARS = 500
 MAX_COMPARED_LINES = 2_000
-MAX_DEPTH = 200
+MAX_INDENT = 12
 _LAST_PLAIN_CHARACTER = "\U000e0000"
 """Printable characters after it may be hidden ones."""
 HIDDEN_VALUE = "[hidden]"
 
-_ACTIVE_ROLES = frozenset(
-    [
-        "button",
-        "link",
-        "textbox",
-        "searchbox",
-        "checkbox",
-        "radio",
-        "combobox",
-        "listbox",
-        "option",
-        "menuitem",
-        "menuitemcheckbox",
-        "menuitemradio",
-        "tab",
-        "switch",
-        "slider",
-        "spinbutton",
-        "treeitem",
-        "textarea",
-        "ColorWell",
-        "Date",
-        "DateTime",
-        "InputTime",
-        "PopUpButton",
-        "MenuListOption",
-        "DisclosureTriangle",
-    ]
-)
-"""Roles that a person clicks or types into."""
-_TRANSPARENT_ROLES = frozenset(
-    [
-        "none",
-        "generic",
-        "InlineTextBox",
-        "LineBreak",
-        "RootWebArea",
-        "WebArea",
-        "Ignored",
-        "LayoutTable",
-        "LayoutTableRow",
-        "LayoutTableCell",
-        "presentation",
-        "paragraph",
-        "Section",
-        "Abbr",
-        "ListMarker",
-        "strong",
-        "emphasis",
-        "code",
-        "Pre",
-        "mark",
-        "Legend",
-        "LabelText",
-        "Figcaption",
-        "time",
-        "superscript",
-        "subscript",
-        "insertion",
-        "deletion",
-        "rowgroup",
-        "DescriptionListDetail",
-        "DescriptionListTerm",
-    ]
-)
-"""Roles without meaning of their own: only what is inside them is shown."""
-_FIELD_ROLES = frozenset({"textbox", "searchbox", "spinbutton", "textarea"})
-_STATES = ("checked", "selected", "expanded", "pressed", "disabled", "required", "invalid")
-
 MakeReference = Callable[[int, str, str], str]
-"""Gives the reference of a node: its number in the browser, role and name."""
+"""Gives the reference of an element: its number in the frame, role and name."""
 
 
-def render_tree(
-    nodes: Sequence[Mapping[str, Any]],
+def render_rows(
+    rows: Sequence[Sequence[Any]],
     refer: MakeReference,
     secrets: Iterable[str] = (),
     *,
     full: bool = False,
 ) -> list[str]:
-    """The lines of one frame. `secrets` are values of password fields, which are never shown."""
-    by_id = {node["nodeId"]: node for node in nodes}
-    children = {child for node in nodes for child in node.get("childIds", ())}
-    roots = [node for node in nodes if node["nodeId"] not in children]
+    """The lines of one frame, from its rows: depth, role, name, value, number and states.
+
+    `secrets` are values of password fields, which are never shown.
+    """
     hidden = tuple(filter(None, secrets))
-    lines: list[str] = []
-    for root in roots:
-        lines += _render(root, by_id, refer, full)
+    limit = MAX_FULL_NAME_CHARS if full else MAX_NAME_CHARS
+    lines = (_line(row, refer, limit) for row in rows)
     return [_hide(line, hidden) for line in _without_repeats(lines)]
 
 
-def _render(
-    root: Mapping[str, Any],
-    by_id: Mapping[str, Mapping[str, Any]],
-    refer: MakeReference,
-    full: bool,
-) -> Iterator[str]:
-    waiting = [(root, 0, "")]
-    while waiting:  # not recursive: a page may be nested deeper than Python allows
-        node, depth, around = waiting.pop()
-        line, text = _line(node, refer, full, around)
-        if line:
-            yield "  " * min(depth, 12) + line
-        if line and node.get("role", {}).get("value") in _FIELD_ROLES:
-            continue  # what is in a field is its value
-        inner = depth + 1 if line and depth < MAX_DEPTH else depth
-        waiting += [
-            (by_id[child], inner, text or around)
-            for child in reversed(node.get("childIds", ()))
-            if child in by_id
-        ]
-
-
-def _line(
-    node: Mapping[str, Any], refer: MakeReference, full: bool, around: str
-) -> tuple[str, str]:
-    """The line of a node, empty when it has none of its own, and its name."""
-    role = str(node.get("role", {}).get("value", ""))
-    limit = MAX_FULL_NAME_CHARS if full else MAX_NAME_CHARS
-    whole = _clean(node.get("name", {}).get("value"))
+def _line(row: Sequence[Any], refer: MakeReference, limit: int) -> str:
+    depth, role, whole, value, number, states = row
+    role, whole, value = _clean(role), _clean(whole), _clean(value)
     name = whole if len(whole) <= limit else f"{whole[: limit - 1]}…"
-    if node.get("ignored") or role in _TRANSPARENT_ROLES:
-        return "", ""
-    properties = {
-        each["name"]: each.get("value", {}).get("value") for each in node.get("properties", ())
-    }
-    if role == "StaticText":  # a name that was shown already is not repeated inside
-        return ("", "") if not name or (around and whole in around) else (f'text "{name}"', "")
-    number = node.get("backendDOMNodeId")
-    active = role in _ACTIVE_ROLES or bool(properties.get("editable"))
-    if not active and not name and role not in ("Canvas", "Iframe", "img", "image"):
-        return "", ""
     parts = [role[:1].lower() + role[1:], *([f'"{name}"'] if name else [])]
-    if active and isinstance(number, int):
+    if isinstance(number, int):
         parts.append(f"[{refer(number, role, name)}]")
-    value = _clean(node.get("value", {}).get("value"))
     if value and value != name:
         parts.append(f'= "{value[:limit]}"')
-    if role == "heading" and properties.get("level"):
-        parts.append(f"level {properties['level']}")
-    parts += [
-        state if properties[state] in (True, "true") else f"{state}={properties[state]}"
-        for state in _STATES
-        if properties.get(state) not in (None, False, "false", "")
-    ]
-    return " ".join(parts), whole
+    indent = "  " * min(int(depth), MAX_INDENT)
+    return indent + " ".join([*parts, *map(_clean, states)])
 
 
 def _clean(value: object) -> str:

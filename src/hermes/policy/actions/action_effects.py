@@ -40,6 +40,8 @@ class ActionStep(Value, kw_only=True, frozen=True):
     """Wrappers around it: sudo, xargs, sh -c."""
     why: tuple[str, ...] = ()
     target: CommandTarget = CommandTarget()
+    reversible: bool = False
+    """Whether it is known as a change that can be taken back and has a limited extent."""
     written: tuple[str, ...] = ()
     """Files that it runs and that this run, or a command in a sandbox, wrote before."""
 

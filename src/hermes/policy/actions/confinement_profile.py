@@ -56,7 +56,7 @@ _GIT_REMOTE_VERBS = word_set(
     "fetch pull clone push ls-remote submodule lfs remote archive send-pack"
 )
 """Verbs of git that may connect to another host."""
-LANDLOCK_SIGNAL_VERSION, LANDLOCK_DEVICE_VERSION, LANDLOCK_TRUNCATE_VERSION = 6, 5, 3
+LANDLOCK_SIGNAL_VERSION, LANDLOCK_DEVICE_VERSION = 6, 5
 """Landlock versions that introduced a right."""
 
 

@@ -51,6 +51,7 @@ from hermes.policy.actions.written_files import (
     writes_trees,
 )
 from hermes.policy.commands.effects import CommandAnalysis, PathLookup, SimpleCommand
+from hermes.policy.programs.reversible_changes import is_reversible
 
 _MAX_DIGEST_BYTES = 8 * 1024 * 1024
 
@@ -452,6 +453,8 @@ def _step_from_command(intent: ToolIntent, command: SimpleCommand) -> ActionStep
         via=command.via,
         why=(*command.why, *intent.why),
         target=command.target,
+        reversible="service-change" in command.effects
+        and is_reversible(command.program, command.argv, command.via, intent.command),
     )
 
 

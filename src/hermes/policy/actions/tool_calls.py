@@ -45,11 +45,15 @@ class ToolIntent(Value, kw_only=True, frozen=True):
     effects: frozenset[str] = frozenset()
     """Effects in addition to those of the command."""
     why: tuple[str, ...] = ()
+    reversible: bool = False
+    """Whether people declared it as a change of a service in a request of a configured system."""
     declared: frozenset[str] = frozenset()
     """Effects that the tool declares, for a command from a template."""
 
     def step(self) -> ActionStep:
-        return ActionStep(node=self.shown, effects=self.effects, why=self.why)
+        return ActionStep(
+            node=self.shown, effects=self.effects, why=self.why, reversible=self.reversible
+        )
 
 
 def read_intent(action: Action, home: str, pending: str = "", receiver: str = "") -> ToolIntent:
@@ -64,7 +68,8 @@ def read_intent(action: Action, home: str, pending: str = "", receiver: str = ""
         intent = _code_intent(arguments, isolated=action.isolated)
     elif is_remote(action):
         shown, effects, why = judge_remote_call(action)
-        intent = ToolIntent(shown=shown, effects=effects, why=why)
+        declared = action.request is not None and action.request.configured
+        intent = ToolIntent(shown=shown, effects=effects, why=why, reversible=declared)
     else:
         intent = _unknown_tool_intent(action)
     return msgspec.structs.replace(intent, declared=_DECLARED_EFFECTS_BY_RISK[action.risk])

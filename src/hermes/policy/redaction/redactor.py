@@ -295,7 +295,11 @@ def _assigned_span(found: re.Match[str]) -> SecretSpan | None:
     if name in secret_heuristics.AMBIGUOUS_SECRET_NAMES and not _has_prefix(found, name, bare):
         return None
     if not secret_heuristics.is_assigned_secret(
-        name, bare, quoted=quoted, shouting=shouting and found.group("gap") == "="
+        name,
+        bare,
+        quoted=quoted,
+        shouting=shouting and found.group("gap") == "=",
+        setting=secret_heuristics.is_setting(found, quoted=quoted),
     ):
         return None
     return start, end, _secret_kind(name)

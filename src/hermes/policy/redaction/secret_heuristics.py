@@ -86,8 +86,43 @@ _HEX = lazy_pattern(r"[0-9a-fA-F-]+")
 _URLSAFE_CHARACTERS = b"-_"
 
 
-def is_assigned_secret(name: str, value: str, *, quoted: bool, shouting: bool = False) -> bool:
-    """Whether a value after a secret name is a secret, and not a text about one."""
+_SETTING_START = lazy_pattern(
+    r"(?:^|\n)[ \t]*(?:- |[+-](?=[ \t\w])[ \t]*|\d+[:\t][ \t]*|[\w./-]{1,80}:(?:\d+:)?[ \t]*)?"
+    r"(?:export |set |Environment=)?[{\"']{0,2}[\w.-]{0,60}$"
+)
+_SETTING_END = lazy_pattern(r"[\"']?[ \t]*(?:(?P<comma>,)|[}]|#[^\n]*)?[ \t\r]*(?=\n|\Z)")
+_INI_SECTION = lazy_pattern(r"(?m)^\[[\w .:@/-]{1,60}\][ \t\r]*$")
+_TYPE_NAME = lazy_pattern(r"[A-Z]\w*(?:\.[A-Z]\w*)*")
+_SINGLE_WORD = lazy_pattern(r"[A-Za-z]{8,}")
+_MAX_SETTING_CHARS = 200
+"""Characters of a line before the name of a setting."""
+
+
+def is_setting(found: re.Match[str], *, quoted: bool) -> bool:
+    """Whether an assignment is a line of a configuration, where a plain word may be a password.
+
+    In source code such a line names a type (`token: Token`), an argument (`token=token,`) or a
+    variable (`token = token`).
+    """
+    text, gap, value = found.string, found["gap"], found["value"]
+    line = text[max(0, found.start() - _MAX_SETTING_CHARS) : found.start()]
+    end = _SETTING_END.match(text, found.end())
+    if end is None or _SETTING_START.search(line) is None:
+        return False
+    if quoted:
+        return bool(found["quote"]) or "=" in gap or ":" in gap
+    if gap.strip() == ":":
+        return gap != ":" and not _TYPE_NAME.fullmatch(value) and end["comma"] is None
+    if gap == "=":
+        return end["comma"] is None
+    return gap.strip() == "=" and _INI_SECTION.search(text) is not None
+
+
+def is_assigned_secret(
+    name: str, value: str, *, quoted: bool, shouting: bool = False, setting: bool = False
+) -> bool:
+    """Whether a value after a secret name is a secret, and not a text about one; `setting`: in a
+    line of a configuration."""
     if (
         len(value) < 4
         or _PLACEHOLDER.match(value)
@@ -102,11 +137,13 @@ def is_assigned_secret(name: str, value: str, *, quoted: bool, shouting: bool = 
     if _ORDINARY_VALUE.fullmatch(plain) or plain == name:
         return False
     if any(mark in name for mark in ("pass", "pwd", "_pw", "psk")):
-        return quoted or shouting or not _PLAIN_WORDS.fullmatch(value)
+        return quoted or shouting or setting or not _PLAIN_WORDS.fullmatch(value)
     if value.isdecimal():
         return len(value) >= 12
     if len(value) < 8:
         return False
+    if setting and _SINGLE_WORD.fullmatch(value):
+        return True
     return not _PLAIN_WORDS.fullmatch(value) or (len(value) >= 16 and _mixes_character_kinds(value))
 
 

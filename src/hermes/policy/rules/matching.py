@@ -228,6 +228,7 @@ class StepView:
                 "isolated": where.isolated,
                 "tested": effects.tested,
                 "reviewed": effects.reviewed,
+                "reversible": step.reversible,
             },
             "effects": effect_names,
             "now": {
@@ -336,6 +337,7 @@ def _fact_tests(clause: schema.MatchClause) -> Iterator[tuple[str, StepTest]]:
     made: tuple[tuple[str, bool | None, Callable[[StepView], bool]], ...] = (
         ("written", clause.written, lambda view: bool(view.step.written)),
         ("reviewed", clause.reviewed, lambda view: view.effects.reviewed),
+        ("reversible", clause.reversible, lambda view: view.step.reversible),
         ("when.reviewed", facts.reviewed, lambda view: view.effects.reviewed),
         ("tested", clause.tested, lambda view: view.effects.tested),
         ("when.tested", facts.tested, lambda view: view.effects.tested),

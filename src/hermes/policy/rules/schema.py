@@ -104,6 +104,8 @@ class MatchClause(DocumentSection, frozen=True, kw_only=True):
     """Whether it is a step of a bundled playbook."""
     tested: bool | None = None
     """Whether its fix ended the failure on a copy of the host."""
+    reversible: bool | None = None
+    """Whether it is a change of a service that is known to be reversible and bounded."""
     target: TargetMatch | None = None
     incident: IncidentMatch | None = None
     actor: ActorMatch | None = None

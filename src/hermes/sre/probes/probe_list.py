@@ -9,7 +9,7 @@ from typing import Literal
 import anyio
 from msgspec.structs import replace
 
-from hermes.core.errors import EnvironmentFailed
+from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.incident import QUESTION_LABEL
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
@@ -151,7 +151,7 @@ class PeriodicDiscovery:
         """Whether a service may still be provisional."""
 
     async def run(self) -> None:
-        """Run until cancelled. After an `EnvironmentFailed` the discovery is repeated later.
+        """Run until cancelled. A discovery that the environment could not run is repeated later.
 
         Declared probes run before the first discovery, which is made here; without them the first
         list was discovered by the caller.
@@ -169,7 +169,7 @@ class PeriodicDiscovery:
             if not (forgotten or opened or settled or elapsed >= self._settings.survey):
                 continue
             surveyed, ports = anyio.current_time(), self._ports()
-            with suppress(EnvironmentFailed):
+            with suppress(EnvironmentFailed, ToolError):
                 probe_list = await build_probe_list(
                     self._environment, self._store, self._settings, declared=self._declared
                 )

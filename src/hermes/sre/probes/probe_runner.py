@@ -9,7 +9,7 @@ from shlex import quote
 import anyio
 
 from hermes.core.actions import BlockedAccess, ConfinementProfile
-from hermes.core.errors import EnvironmentFailed
+from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.messages import Value
 from hermes.core.protocols import ConfinesCommands, Environment
 from hermes.sre.probes.admission import AdmittedProbe
@@ -124,6 +124,11 @@ async def run_probes(
                 found.update(await _run_in_shell(within, group, kept, max_timeout_s, concurrency))
         except EnvironmentFailed as error:
             failures.append(error)
+        except ToolError as error:  # refused, such as for a path that leads elsewhere now
+            for each in group:
+                found[each.name] = ProbeResult(
+                    probe=each.name, code=None, not_run_reason=f"it was not run: {error}"
+                )
 
     async with anyio.create_task_group() as tasks:
         for each in here:
@@ -174,8 +179,11 @@ async def _run_unit_probes(
         return {}
     question, profiles = native_services.units_command(units), {_profile(each) for each in units}
     profile = profiles.pop() if len(profiles) == 1 else None
-    async with _confined_environment(environment, profile, units, []) as within:
-        result = await within.run(question, timeout=_UNITS_TIMEOUT_S, cwd="/")
+    try:
+        async with _confined_environment(environment, profile, units, []) as within:
+            result = await within.run(question, timeout=_UNITS_TIMEOUT_S, cwd="/")
+    except ToolError:
+        return {}
     return {
         name: ProbeResult(probe=name, code=code, text=text[:_MAX_OUTPUT_CHARS], value=value)
         for name, (code, text, value, _) in native_services.judge_units(

@@ -30,8 +30,8 @@ from hermes.sre.context import IncidentWork
 from hermes.sre.policies import RecentChangePolicy
 from hermes.sre.probes.discovery import discover_probes
 from hermes.sre.probes.probe import SERVICE_STATE_KINDS, Probe
-from hermes.sre.undo import ChangeRecorder
-from hermes.sre.verify import Baseline, add_checks, failing_checks
+from hermes.sre.undo import ChangeRecorder, PrepareChange
+from hermes.sre.verify import Baseline, FixRehearsal, add_checks, failing_checks
 from hermes.tools.executor import Executor
 
 STEP_TIMEOUT_S = 60.0
@@ -50,8 +50,7 @@ class RevertAttempt(Value, kw_only=True, frozen=True):
     failure: str = ""
     """Why a step did not succeed; empty when all did."""
     unit: str = ""
-    rehearsal_s: float = 0.0
-    """How long the revert took on a copy."""
+    rehearsal: FixRehearsal
 
 
 class ExperimentResponder:
@@ -63,6 +62,9 @@ class ExperimentResponder:
         self._observed = False
         self._to_revert: CauseResult | None = None
         """A proved cause that was not reverted yet."""
+        self.outdated = False
+        """Another incident has reverted the cause, and something still fails: the next attempt
+        looks for the cause of that."""
 
     @property
     def summary(self) -> str:
@@ -70,7 +72,8 @@ class ExperimentResponder:
         return self._result.summary if self._result is not None else ""
 
     async def find_cause(self, number: int, baseline: Baseline, enter: EnterPhase) -> bool:
-        """Whether a proved cause can be reverted. The experiments run once."""
+        """Whether a proved cause can be reverted. The experiments run once, and once more where
+        another incident has reverted the cause meanwhile."""
         finder = self._work.context.cause_finder
         if self._result is not None or finder is None or not finder.available:
             return self._to_revert is not None
@@ -150,18 +153,20 @@ class ExperimentResponder:
         self,
         number: int,
         baseline: Baseline,
-        find_recovery: Callable[[], Awaitable[str]],
+        prepare: PrepareChange,
         enter: EnterPhase,
     ) -> RevertAttempt | None:
         """None when nothing was changed: it was refused, or another incident did it."""
         cause, self._to_revert = self._to_revert, None
         assert cause is not None
-        if await self._waited_for_others(cause.causes) and not await find_failing_case(
-            self._work, baseline, number
-        ):
-            return None  # another incident has reverted it meanwhile
+        self.outdated = False
+        if await self._waited_for_others(cause.causes):  # another incident has reverted it
+            if await find_failing_case(self._work, baseline, number):
+                # The same change again would be no fix, and its undo would break what works now.
+                self.outdated, self._result = True, None
+            return None
         await enter("remediate", number, cause.component)
-        return await self._revert(cause, number, find_recovery)
+        return await self._revert(cause, number, prepare)
 
     async def _waited_for_others(self, causes: Sequence[str]) -> bool:
         return await self._work.context.claims.claim(self._work.details.incident, causes)
@@ -191,13 +196,13 @@ class ExperimentResponder:
         return CauseResult(status="impossible", why=why, experiments=len(ran))
 
     async def _revert(
-        self, result: CauseResult, number: int, find_recovery: Callable[[], Awaitable[str]]
+        self, result: CauseResult, number: int, prepare: PrepareChange
     ) -> RevertAttempt | None:
         test = await self._publish_test(result)
         changes = ChangeRecorder(
             self._work,
             number,
-            find_recovery,
+            prepare,
             playbook=EXPERIMENT,
             bundled=True,
             find_test=lambda action: test,
@@ -225,7 +230,11 @@ class ExperimentResponder:
             self._note_refusal(result, failure)
             return None
         unit = result.units[0] if result.units else ""
-        return RevertAttempt(failure=failure, unit=unit, rehearsal_s=result.rehearsal_s)
+        return RevertAttempt(
+            failure=failure,
+            unit=unit,
+            rehearsal=FixRehearsal(seconds=result.rehearsal_s, explained=result.explained),
+        )
 
     async def _publish_test(self, result: CauseResult) -> FixTested:
         """The revert was rehearsed on a copy: otherwise it has no steps."""

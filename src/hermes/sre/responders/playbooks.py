@@ -30,7 +30,7 @@ from hermes.sre.assessment.host_state import HostObservation
 from hermes.sre.assessment.symptoms import alert_units, find_symptoms
 from hermes.sre.cause import FixCandidate
 from hermes.sre.context import IncidentWork
-from hermes.sre.undo import ChangeRecorder
+from hermes.sre.undo import ChangeRecorder, PrepareChange
 
 RECOVERY_TIMEOUT_S, RECOVERY_PAUSE_S = 4.0, 0.7
 """Seconds in which errors from before the fix may end, and between two observations."""
@@ -310,20 +310,18 @@ class PlaybookResponder:
             self._early_scan = None
 
     async def run_next(
-        self, number: int, find_recovery: Callable[[], Awaitable[str]], test: RunFixTests
+        self, number: int, prepare: PrepareChange, test: RunFixTests
     ) -> PlaybookAttempt | None:
-        """Run the next playbook that matches; None when none does. `find_recovery`: see
+        """Run the next playbook that matches; None when none does. `prepare`: see
         `ChangeRecorder`."""
         if not self._work.settings.reflex:
             return None
         self._test = test
-        attempt = await self._scan_and_run(number, find_recovery)
+        attempt = await self._scan_and_run(number, prepare)
         self._scanned_at = anyio.current_time()
         return attempt
 
-    async def look_again(
-        self, number: int, find_recovery: Callable[[], Awaitable[str]]
-    ) -> PlaybookAttempt | None:
+    async def look_again(self, number: int, prepare: PrepareChange) -> PlaybookAttempt | None:
         """Once, before any playbook has run: a fault may leave its traces some time after the
         alert."""
         first = not self.used and not self._waited and not self.refused
@@ -332,7 +330,7 @@ class PlaybookResponder:
         self._waited = True
         passed_s = anyio.current_time() - self._scanned_at
         await anyio.sleep(max(0.0, self._work.settings.traces - passed_s))
-        return await self._scan_and_run(number, find_recovery)
+        return await self._scan_and_run(number, prepare)
 
     async def others_still_fail(self, attempt: PlaybookAttempt) -> bool:
         """Whether other components of the alert still fail after this fix."""
@@ -352,9 +350,7 @@ class PlaybookResponder:
         self._views = views
         return True
 
-    async def _scan_and_run(
-        self, number: int, find_recovery: Callable[[], Awaitable[str]]
-    ) -> PlaybookAttempt | None:
+    async def _scan_and_run(self, number: int, prepare: PrepareChange) -> PlaybookAttempt | None:
         scan, self._early_scan = self._early_scan or self._new_scan(), None
         try:
             while (matched := await scan.next_match()) is not None:
@@ -366,7 +362,7 @@ class PlaybookResponder:
                 changes = ChangeRecorder(
                     self._work,
                     number,
-                    find_recovery,
+                    prepare,
                     playbook=skill.name,
                     bundled=skill.origin == "bundled",
                     find_test=partial(_same_test, test),
@@ -385,10 +381,14 @@ class PlaybookResponder:
     async def _tested(self, matched: SignatureMatch, scan: SignatureScan) -> FixTested | None:
         """How it did on a copy. Others that match are tested at the same time."""
         name = matched.candidate.skill.name
-        if self._work.cluster is not None:  # on a copy of this host it would change the cluster
-            return None
+        if self._work.cluster is not None or not matched.candidate.playbook.testable:
+            return None  # on a copy of this host it would change the cluster, or nothing
         if name not in self._tests and self._test is not None:
-            others = [each for each in scan.further_matches() if each.found.done]
+            others = [
+                each
+                for each in scan.further_matches()
+                if each.found.done and each.candidate.playbook.testable
+            ]
             chosen = {each.candidate.skill.name: each for each in (matched, *others)}
             new = [each for each in chosen if each not in self._tests][:MAX_TESTED_AT_ONCE]
             root_commands = await find_root_commands(self._work.context.environment)
