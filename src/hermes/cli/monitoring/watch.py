@@ -1,7 +1,7 @@
 """`hermes watch`: runs the watch, or discovers what to watch on this host."""
 
 import signal
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
