@@ -39,7 +39,10 @@ def mark_endless_output(commands: Iterable[SimpleCommand], text: str) -> list[Si
         why = "may fill the disk"
     if not why:
         return found
-    return [_mark(command, why) if command.changes else command for command in found]
+    return [
+        _mark(command, why) if command.changes and "wipe" not in command.effects else command
+        for command in found
+    ]
 
 
 def _mark(command: SimpleCommand, why: str) -> SimpleCommand:
